@@ -5,11 +5,14 @@ import { openStore, type Store } from './open.ts';
 
 /** Between two attempts; short, so that a server that has just come up is found at once. */
 const retryMs = 500;
+/** Whoever watches processes takes one for dead that has been silent for a few times this long. */
+const silenceMs = 5_000;
+const renewing = 'Its tables are being brought up to date.';
 
 interface Waiting {
   /** After this long the address is more likely wrong than the server slow. */
   readonly patienceMs: number;
-  /** Called after every attempt, with one sentence. */
+  /** Called after every attempt, and again and again while one takes long, with one sentence. */
   onAway(why: string): void;
   /** Ends the waiting. */
   readonly stopped: Promise<void>;
@@ -23,19 +26,29 @@ export async function openWhenReachable(
   url: string,
   { patienceMs, onAway, stopped }: Waiting,
 ): Promise<Store | undefined> {
-  if (url.startsWith('sqlite:')) return openStore(url);
+  if (url.startsWith('sqlite:')) return openAloud(url, onAway);
   const orStopped = stoppable(stopped);
   const until = performance.now() + patienceMs;
   for (;;) {
     try {
       // Only the wait for the server can be stopped; migrations always run to their end.
       if (await orStopped(reach(url))) return undefined;
-      return await openStore(url);
+      return await openAloud(url, onAway);
     } catch (thrown) {
       if (!mayCome(thrown) || performance.now() >= until) throw thrown;
       onAway(thrown.message);
     }
     if (await orStopped(Bun.sleep(retryMs))) return undefined;
+  }
+}
+
+/** A new index over a large log takes minutes, here or in the process that has the lock. */
+async function openAloud(url: string, tell: (why: string) => void): Promise<Store> {
+  const timer = setInterval(() => tell(renewing), silenceMs);
+  try {
+    return await openStore(url);
+  } finally {
+    clearInterval(timer);
   }
 }
 

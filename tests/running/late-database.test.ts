@@ -129,6 +129,33 @@ test(
   testMs,
 );
 
+test(
+  'it answers probes while the tables are brought up to date, however long that takes',
+  async () => {
+    const url = await postgres.createDatabase();
+    // As another process that has just begun with the migrations: they take this lock first.
+    const other = new pg.Client({ connectionString: url });
+    await other.connect();
+    await other.query('select pg_advisory_lock(7316205114)');
+    const { url: at, reason, until, process: child, finished } = await startWaiting(url);
+    const sentence = 'Its tables are being brought up to date.';
+    expect(reason).toBe(sentence);
+    expect((await ask(at, '/healthz', 'GET')).status).toBe(200);
+    const ready = await ask(at, '/readyz', 'GET');
+    expect([ready.status, ready.body.reason]).toEqual([
+      503,
+      `The store cannot be used: ${sentence}`,
+    ]);
+    expect((await ask(at, '/v1/chat/completions')).status).toBe(503);
+    await other.end();
+    expect(await until('stdout', readyAt)).toBe(at);
+    expect((await ask(at, '/readyz', 'GET')).status).toBe(200);
+    child.kill('SIGTERM');
+    expect((await finished).exitCode).toBe(0);
+  },
+  testMs,
+);
+
 /** A server that has this to say to whoever comes. */
 function strangeServer(greet: Uint8Array | null, onVisit = () => {}) {
   const server = Bun.listen({
