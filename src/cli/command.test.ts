@@ -45,6 +45,10 @@ describe('the words behind a command', () => {
     expect(read('x', '--amount=-5').number('amount')).toBe(-5);
   });
 
+  test('may begin as an option does behind "="', () => {
+    expect(read('x', '--amount=5', '--note=--loud').text('note')).toBe('--loud');
+  });
+
   test('stay text where they are no numbers', () => {
     for (const text of ['1e3', '5.5', 'five', '']) {
       expect(read('x', `--amount=${text}`).number('amount')).toBe(text);

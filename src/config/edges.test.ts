@@ -181,4 +181,35 @@ test('a mistake in the file is told though something else is in force', () => {
   );
   expect(() => load(wrong, { PORT: 'ninety' })).toThrow(/PORT \(server\.port\)[\s\S]*"eighty"/);
   expect(load({ server: { port: 81 } }, { PORT: '8080' }).server.port).toBe(8080);
+  const noName = 'server.port has "${" without the name of a variable';
+  expect(() => load({ server: { port: `\${PORT:-80}` } }, { PORT: '8080' })).toThrow(noName);
+  const section = 'server must be a section with host, port';
+  expect(() => load({ server: 'gw.example' }, { PORT: '8080' })).toThrow(section);
+});
+
+test('a variable may say a number of a provider, and says nothing when it is empty', () => {
+  const mine = { ...provider, timeout_ms: `\${PATIENCE}` };
+  const { providers } = load({ providers: { mine } }, { PATIENCE: '5000' });
+  expect(providers.get('mine')?.timeoutMs).toBe(5_000);
+  const problem = 'providers.mine.timeout_ms needs the environment variable PATIENCE';
+  expect(() => load({ providers: { mine } }, { PATIENCE: '' })).toThrow(problem);
+});
+
+test('the quirks of a shipped provider stay beside those of the file', () => {
+  const openai = { api_key: 'sk-of-mine', quirks: { developer_role: 'system' } };
+  expect(load({ providers: { openai } }).providers.get('openai')?.quirks).toEqual({
+    output_limit: 'max_completion_tokens',
+    developer_role: 'system',
+  });
+});
+
+test('a price of too many digits is told how many there may be', () => {
+  const model = {
+    provider: 'mine',
+    model: 'x',
+    pricing: { prompt: '0.1234567891', completion: '0' },
+  };
+  const problem = 'prompt must be dollars of at most 9 digits before the point and 9 behind it';
+  const models = [{ id: 'acme/chat', name: 'Acme', endpoints: [model] }];
+  expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });

@@ -42,10 +42,12 @@ export function loadConfig(
     problems.push(...misfits.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
-  const isUnset = (path: string) => unset.some((one) => one.path === path);
   // What is overridden today is wrong in the file all the same, and counts tomorrow.
+  problems.push(...unset.filter((one) => isOverridden(one.path) && !('variable' in one)));
+  const isUnset = (path: string) => unset.some((one) => one.path === path);
+  const isCovered = (path: string) => overrides.some((one) => liesIn(one.path.join('.'), path));
   const beneath = validator.Check(substituted) ? [] : explain(shape, substituted);
-  problems.push(...beneath.filter(({ path }) => isOverridden(path) && !isUnset(path)));
+  problems.push(...beneath.filter(({ path }) => isCovered(path) && !isUnset(path)));
   // Broken fields are left out so that the rest can still be examined in the same run. Those that
   // came from outside the file are called `NAME (path)`.
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));

@@ -156,3 +156,14 @@ test('aliases that repeat each other are a problem of the file', () => {
   writeFileSync(config, bomb.join('\n'));
   expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) repeat too much');
 });
+
+test('an alias that stands for nothing is told where it is, and not what it says', () => {
+  const config = join(folder, 'stars.yaml');
+  writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
+  const sentence =
+    'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
+  const lines = ['line 3, column 5', 'line 4, column 8'];
+  expect(() => loadConfig({ config }, {})).toThrow(
+    new Error(lines.map((line) => `${config}: ${line}: ${sentence}`).join('\n')),
+  );
+});

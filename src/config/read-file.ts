@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { type ErrorCode, parseDocument } from 'yaml';
+import { type Document, type ErrorCode, LineCounter, parseDocument, visit } from 'yaml';
 import type { Problem, Schema } from '../core/explain.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { isObject } from '../core/json.ts';
@@ -23,6 +23,9 @@ const unreadable: Readonly<Record<string, string>> = {
   EACCES: 'this file may not be read by this user',
 };
 
+const unanchored =
+  'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
+
 const unnamed = 'has "${" without the name of a variable in braces behind it';
 
 /** A configuration file as plain data, before variables are put in. */
@@ -42,7 +45,8 @@ export function readConfigFile(path: string | undefined): ConfigText {
     const message = unreadable[failureCode(thrown) ?? ''] ?? 'this file cannot be read';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
-  const document = parseDocument(text, { prettyErrors: true });
+  const lines = new LineCounter();
+  const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {
     const problems = document.errors.map((error) => {
       const at = error.linePos?.[0];
@@ -55,10 +59,24 @@ export function readConfigFile(path: string | undefined): ConfigText {
   try {
     return { source: file, data: document.toJS() ?? {} };
   } catch {
+    const unknown = unknownAliases(document, lines);
     // Anchors that repeat each other: a few lines would become millions.
-    const message = 'its aliases (*name) repeat too much; write what they stand for';
-    throw new ConfigProblems(file, [{ path: '', message }]);
+    const tooMany = 'its aliases (*name) repeat too much; write what they stand for';
+    throw new ConfigProblems(file, unknown.length > 0 ? unknown : [{ path: '', message: tooMany }]);
   }
+}
+
+/** To YAML a text such as `*.example.com` is an alias. It may be a secret and is not repeated. */
+function unknownAliases(document: Document, lines: LineCounter): Problem[] {
+  const problems: Problem[] = [];
+  visit(document, {
+    Alias(_, alias) {
+      if (alias.resolve(document)) return;
+      const { line, col } = lines.linePos(alias.range?.[0] ?? 0);
+      problems.push({ path: '', message: `line ${line}, column ${col}: ${unanchored}` });
+    },
+  });
+  return problems;
 }
 
 /**

@@ -69,6 +69,7 @@ describe('text', () => {
     const { choices } = await complete(hello);
     expect(choices[0].message.content).toContain('demo');
     expect(choices[0].message.content).toContain('“How are you?”');
+    expect(choices[0].message).not.toHaveProperty('tool_calls');
     expect(choices[0].finish_reason).toBe('stop');
   });
 

@@ -192,7 +192,9 @@ export function secretsOf(provider: Provider): readonly string[] {
   const { apiKey, headers } = provider;
   const ofKey = apiKey ? (preparedFor(provider).pass?.secrets ?? [apiKey.reveal()]) : [];
   const words = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
-  return [...ofKey, ...words.filter((word) => word.length >= headerSecretLengthMin)];
+  const secrets = [...ofKey, ...words.filter((word) => word.length >= headerSecretLengthMin)];
+  // The longest first: of a secret that begins with another one, the rest would stay.
+  return secrets.sort((one, other) => other.length - one.length);
 }
 
 function revealed(headers: Provider['headers']): Record<string, string> {

@@ -91,11 +91,13 @@ describe('names that must not leave', () => {
     ['Bad key 0a1b2c3d4e for team blue', 'Bad key [key] for team blue'],
     ['Bearer pass-4711 is no Bearer', 'Bearer [key] is no Bearer'],
     ['Set x-tier to true, not 0a1b2c3d4ex', 'Set x-tier to true, not [key]x'],
+    ['Team 0a1b2c3d4e-red has 0a1b2c3d4e', 'Team [key] has [key]'],
   ])('what a header of the provider carries: %s', (message, clean) => {
     const secrets = {
       'api-key': '0a1b2c3d4e',
       authorization: 'Bearer pass-4711',
       'x-tier': 'true',
+      'x-team': '0a1b2c3d4e-red',
     };
     const headers = Object.fromEntries(
       Object.entries(secrets).map(([name, value]) => [name, new Secret(value)]),

@@ -111,6 +111,14 @@ describe.each(engines)('on %s', (_, environment) => {
         seen.push(!(await accepts(here, key)));
       }
       expect(seen).toEqual([...switches, ...switches]);
+      for (let time = 0; time < 5; time += 1) {
+        const lost = await knownKey();
+        expect(await byHttp('POST', `${lost.id}/rotate`)).toBe('done');
+        expect(await accepts(here, lost.key)).toBe(false);
+        const gone = await knownKey();
+        expect(await byHttp('DELETE', gone.id)).toBe('done');
+        expect(await accepts(here, gone.key)).toBe(false);
+      }
     },
     testMs,
   );

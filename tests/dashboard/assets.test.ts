@@ -59,6 +59,7 @@ test('nothing inline, nothing from elsewhere, no cookie', async () => {
   expect(policy).not.toContain('unsafe');
   expect(policy).not.toContain('http');
   expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+  expect(response.headers.get('referrer-policy')).toBe('no-referrer');
   expect(response.headers.get('set-cookie')).toBeNull();
   const html = textOf(bytes);
   expect(html).not.toMatch(/<script(?![^>]* src=)|<style| style=| on\w+=/);

@@ -151,6 +151,17 @@ describe('the page', () => {
     expect(addresses.filter((to) => to.startsWith('#') && !ids.has(to.slice(1)))).toEqual([]);
   });
 
+  test('tells the bounds of a field, and is asked for each time', async () => {
+    const response = await fetch(`${gateway.url}/docs`);
+    const html = await response.text();
+    expect(html).toContain('string, up to 4096 or null');
+    expect(html).toContain('number, 0 to 1 or null');
+    expect(html).toContain('integer, from 0, usually 0');
+    expect(html).toContain('A file of up to 25 MB:');
+    expect(html).toContain('the body may have 100 MB,');
+    expect(response.headers.get('cache-control')).toBe('no-cache');
+  });
+
   test('allows its own style and nothing else', async () => {
     const response = await fetch(`${gateway.url}/docs`);
     const [, style = ''] = /<style>([\s\S]*?)<\/style>/.exec(await response.text()) ?? [];
