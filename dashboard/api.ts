@@ -61,6 +61,11 @@ export async function ask<T>(path: string, call: Call): Promise<T> {
   }
 }
 
+/** For the answers that hold all they have to say in `data`. */
+export async function askData<T>(path: string, call: Call): Promise<T> {
+  return (await ask<{ readonly data: T }>(path, call)).data;
+}
+
 async function sentenceOf(response: Response): Promise<string> {
   const text = await response.text();
   try {

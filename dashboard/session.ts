@@ -1,6 +1,6 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import { ask } from './api.ts';
+import { ask, askData } from './api.ts';
 import type { Key, Kind } from './shapes.ts';
 
 /** Who looks. The keys are kept for this tab only and go nowhere but to this gateway. */
@@ -48,8 +48,7 @@ export async function prove(key: string): Promise<Proven> {
     await ask('/admin/v1/overview', { key });
     return { key, kind, about: null };
   }
-  const { data } = await ask<{ data: Key }>('/v1/key', { key });
-  return { key, kind, about: data };
+  return { key, kind, about: await askData<Key>('/v1/key', { key }) };
 }
 
 export const kept = {

@@ -19,7 +19,6 @@ export interface Key {
   readonly scopes: readonly string[] | null;
   readonly requests_per_minute: number | null;
   readonly cache: string | null;
-  readonly created_at: string;
   readonly expires_at: string | null;
   readonly last_used_at: string | null;
 }
@@ -34,8 +33,6 @@ export interface Summary {
   readonly failed_requests: number;
   readonly error_rate: number;
   readonly total_tokens: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
   readonly total_spend: number;
   readonly avg_latency_ms: number;
 }
@@ -57,7 +54,6 @@ export interface Group {
 }
 
 export interface Analytics {
-  readonly period: { readonly start_date: string; readonly end_date: string };
   readonly summary: Summary;
   readonly timeseries: readonly Day[];
   readonly groups?: readonly Group[];
@@ -82,7 +78,6 @@ export interface LogPage {
   readonly logs: readonly LogRow[];
   readonly pagination: {
     readonly total: number;
-    readonly limit: number;
     readonly offset: number;
     readonly has_more: boolean;
   };
@@ -111,7 +106,6 @@ export interface Receipt {
   readonly operation: string;
   readonly job_id: string | null;
   readonly model: string;
-  readonly answered_by: { readonly model: string | null; readonly provider: string | null };
   readonly status: 'success' | 'error';
   readonly error: string | null;
   /** Why it failed, in a sentence. */
@@ -125,7 +119,6 @@ export interface Receipt {
     readonly cache_write_1h: number;
     readonly completion: number;
     readonly reasoning: number;
-    readonly total: number;
   };
   readonly usage_estimated: boolean;
   readonly lines: readonly ReceiptLine[];
@@ -156,7 +149,6 @@ export interface Credits {
     readonly available: number;
     readonly held: number;
     readonly total: number;
-    readonly usd: number;
   };
   readonly credits_per_usd: number;
   readonly current_period: {
@@ -172,7 +164,6 @@ export interface Credits {
     readonly granted: number;
     readonly spent: number;
     readonly adjusted: number;
-    readonly requests: number;
   };
 }
 
@@ -225,7 +216,6 @@ export interface Skill {
   readonly name: string;
   readonly description: string;
   readonly source: 'built_in' | 'customer';
-  readonly updated_at: string | null;
   /** Only when one skill is asked for. */
   readonly instructions?: string;
 }
@@ -252,7 +242,6 @@ export interface Tenant {
   readonly disabled: boolean;
   readonly requests_per_minute: number | null;
   readonly concurrent_requests: number | null;
-  readonly created_at: string;
   readonly credits: { readonly total: number; readonly held: number; readonly available: number };
   /** The running UTC month. */
   readonly current_period: {
@@ -275,7 +264,7 @@ export interface Entry {
 export interface Installation {
   readonly tenants: number;
   readonly keys: number;
-  readonly credits: { readonly total: number; readonly held: number; readonly available: number };
+  readonly credits: { readonly total: number; readonly held: number };
   readonly version: string;
   readonly uptime_seconds: number;
   readonly database: string;
@@ -283,8 +272,6 @@ export interface Installation {
 
 export interface ProviderHealth {
   readonly name: string;
-  readonly dialect: string;
-  readonly circuit: Circuit;
   /** Null where nobody called it. */
   readonly recent: {
     readonly window_seconds: number;
@@ -295,7 +282,6 @@ export interface ProviderHealth {
   readonly endpoints: readonly {
     readonly model: string;
     readonly upstream_model: string;
-    readonly priority: number;
     readonly circuit: Circuit;
     readonly failures_in_a_row: number;
     readonly first_byte_ms: number | null;

@@ -6,7 +6,7 @@ import { AddButton } from '../parts/add-button.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField, TextField } from '../parts/field.tsx';
 import { FormEnd } from '../parts/form-end.tsx';
-import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Badge, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
@@ -28,9 +28,8 @@ interface Accounts {
 export function Byok() {
   const { key } = useSession();
   const { query } = usePlace();
-  const { data, error, busy, reload } = useLoad('byok', (signal) =>
-    ask<Accounts>('/api/v1/byok', { key, signal }),
-  );
+  const loaded = useLoad('byok', (signal) => ask<Accounts>('/api/v1/byok', { key, signal }));
+  const { data, reload } = loaded;
   const [gone, setGone] = useState<Credential>();
   const provider = query.get('provider');
   const close = () => closeAbove('provider');
@@ -40,8 +39,7 @@ export function Byok() {
       lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
       actions={<AddButton text="Add an account" onClick={() => openAbove({ provider: 'new' })} />}
     >
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching your accounts…" />}
+      <Loading of={loaded} what="Fetching your accounts…" />
       {data && <List accounts={data} onDelete={setGone} />}
       {data && provider !== null && (
         <AccountForm

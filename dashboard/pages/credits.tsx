@@ -1,13 +1,13 @@
-import { ask } from '../api.ts';
+import { ask, askData } from '../api.ts';
 import { daysLeft, lastDays, monthOf } from '../days.ts';
 import { brief, count, counted, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Chart } from '../parts/chart.tsx';
 import { Download } from '../parts/download.tsx';
-import { Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
-import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
+import { Empty, Loading, Progress } from '../parts/notes.tsx';
+import { Card, Facts, Page, Tile, Tiles } from '../parts/page.tsx';
 import { Refresh } from '../parts/refresh.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { addressOf } from '../place.ts';
 import { type Session, useSession } from '../session.ts';
 import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
@@ -24,26 +24,26 @@ interface Money {
 async function loadMoney({ key, kind }: Session, signal: AbortSignal): Promise<Money> {
   const call = { key, signal };
   const { from, to } = monthOf(lastDays(1).to);
-  const [credits, month, { data }, own] = await Promise.all([
+  const [credits, month, statements, own] = await Promise.all([
     ask<Credits>('/v1/customer/credits', call),
     ask<Analytics>(`/v1/customer/analytics?start_date=${from}&end_date=${to}`, call),
-    ask<{ data: StatementMonth[] }>('/v1/customer/billing/statements', call),
-    kind === 'routing' ? ask<{ data: Key }>('/v1/key', call) : null,
+    askData<StatementMonth[]>('/v1/customer/billing/statements', call),
+    kind === 'routing' ? askData<Key>('/v1/key', call) : null,
   ]);
-  return { credits, month, statements: data, own: own?.data ?? null };
+  return { credits, month, statements, own };
 }
 
 export function CreditsPage() {
   const session = useSession();
-  const { data, error, busy, reload } = useLoad('credits', (signal) => loadMoney(session, signal));
+  const loaded = useLoad('credits', (signal) => loadMoney(session, signal));
+  const { data } = loaded;
   return (
     <Page
       title="Credits"
       lead="What there is, what is set aside, and where it went. Months are UTC."
-      actions={<Refresh busy={busy} reload={reload} />}
+      actions={<Refresh {...loaded} />}
     >
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Counting credits…" />}
+      <Loading of={loaded} what="Counting credits…" />
       {data && <Balance {...data} />}
       {data?.own && <OwnLimit own={data.own} />}
       {data && <ThisMonth {...data} />}
@@ -143,14 +143,7 @@ function ThisMonth({ month, credits }: Money) {
         kind="stack"
         format={brief}
       />
-      <dl class="facts">
-        {fees.map(([title, field]) => (
-          <div key={field}>
-            <dt>{title}</dt>
-            <dd class="number">{count(current_period[field])}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts areNumbers of={fees.map(([title, field]) => [title, count(current_period[field])])} />
     </Card>
   );
 }
@@ -170,11 +163,11 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
   }
   const columns: Column<StatementMonth>[] = [
     { title: 'Month', isHead: true, cell: ({ month }) => <Month month={month} /> },
-    amount('Opening', ({ opening_balance }) => count(opening_balance)),
-    amount('Granted', ({ granted }) => count(granted)),
-    amount('Corrected', ({ corrected }) => count(corrected)),
-    amount('Charged', ({ charged }) => <b>{count(-charged)}</b>),
-    amount('Closing', ({ closing_balance }) => count(closing_balance)),
+    numberColumn('Opening', ({ opening_balance }) => count(opening_balance)),
+    numberColumn('Granted', ({ granted }) => count(granted)),
+    numberColumn('Corrected', ({ corrected }) => count(corrected)),
+    numberColumn('Charged', ({ charged }) => <b>{count(-charged)}</b>),
+    numberColumn('Closing', ({ closing_balance }) => count(closing_balance)),
     { title: 'Statement', cell: ({ month }) => <Statement month={month} /> },
   ];
   return (
@@ -197,10 +190,6 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
 function Month({ month }: { readonly month: string }) {
   const { from, to } = monthOf(`${month}-01`);
   return <a href={addressOf('', { from, to })}>{monthName(month)}</a>;
-}
-
-function amount(title: string, cell: Column<StatementMonth>['cell']): Column<StatementMonth> {
-  return { title, cell, isNumber: true };
 }
 
 function Statement({ month }: { readonly month: string }) {

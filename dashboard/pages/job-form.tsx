@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { ask, askData } from '../api.ts';
 import { bytes, count } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { AreaField, Form, SelectField, TextField } from '../parts/field.tsx';
 import { FormEnd } from '../parts/form-end.tsx';
-import { Busy, ErrorNote, NoModel } from '../parts/notes.tsx';
+import { Busy, Loading, NoModel } from '../parts/notes.tsx';
 import type { Model } from '../shapes.ts';
 
 interface JobFormProps {
@@ -18,14 +18,14 @@ interface JobFormProps {
 const charactersMax = 200_000;
 
 export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
-  const { data, error, busy, reload } = useLoad('job models', async (signal) => {
-    const { data: models } = await ask<{ data: Model[] }>('/v1/models', { key: callKey, signal });
+  const loaded = useLoad('job models', async (signal) => {
+    const models = await askData<Model[]>('/v1/models', { key: callKey, signal });
     return models.filter(({ architecture }) => isAudio(architecture.features));
   });
+  const { data } = loaded;
   return (
     <Dialog title="Start a job" onClose={onClose}>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the models…" />}
+      <Loading of={loaded} what="Fetching the models…" />
       {data?.length === 0 && <NoModel kind="audio" />}
       {data && data.length > 0 && (
         <Fields models={data} callKey={callKey} onDone={onDone} onClose={onClose} />

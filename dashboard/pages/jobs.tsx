@@ -7,10 +7,10 @@ import { Ago } from '../parts/ago.tsx';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { CopyButton } from '../parts/copy.tsx';
 import { SelectField } from '../parts/field.tsx';
-import { Badge, Busy, Empty, ErrorNote, type Tone } from '../parts/notes.tsx';
+import { Badge, Empty, ErrorNote, Loading, type Tone } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Job } from '../shapes.ts';
@@ -53,9 +53,10 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
   const offset = offsetOf(place);
   const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
   const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
-  const { data, error, busy, reload } = useLoad(path, (signal) => {
-    return ask<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal });
-  });
+  const loaded = useLoad(path, (signal) =>
+    ask<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal }),
+  );
+  const { data, reload } = loaded;
   useEvery(pollMs, (data?.data ?? []).some(isUnderWay), reload);
   return (
     <>
@@ -67,18 +68,15 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
           options={[['', 'All'], ...statuses.map((name) => [name, name] as const)]}
         />
       </div>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the jobs…" />}
+      <Loading of={loaded} what="Fetching the jobs…" />
       {data && <JobList jobs={data.data} callKey={callKey} onChange={reload} />}
-      {(offset > 0 || data?.has_more) && (
-        <Pager
-          label="Pages of jobs"
-          offset={offset}
-          perPage={jobsPerPage}
-          isFull={data?.has_more === true}
-          words={['Newer', 'Older']}
-        />
-      )}
+      <Pager
+        label="Pages of jobs"
+        offset={offset}
+        perPage={jobsPerPage}
+        isFull={data?.has_more === true}
+        words={['Newer', 'Older']}
+      />
       {query.get('create') === '1' && (
         <JobForm
           callKey={callKey}
@@ -125,11 +123,8 @@ function JobList({ jobs, callKey, onChange }: JobListProps) {
     { title: 'Model', cell: ({ model }) => <code>{model}</code> },
     { title: 'Status', cell: (job) => <Status job={job} /> },
     { title: 'Result', cell: (job) => <Result job={job} /> },
-    {
-      title: 'Started',
-      cell: ({ created_at }) => <Ago iso={created_at} />,
-    },
-    { title: 'Credits', isNumber: true, cell: ({ cost }) => count(cost) },
+    { title: 'Started', cell: ({ created_at }) => <Ago iso={created_at} /> },
+    numberColumn('Credits', ({ cost }) => count(cost)),
   ];
   const actions: Column<Job> = {
     title: 'Actions',

@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { count, date, time } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
 import { Ago } from '../parts/ago.tsx';
 import { TextField, Tick } from '../parts/field.tsx';
 import { askAllKeys, keysMax, keysPerPage } from '../parts/key-choice.tsx';
-import { Badge, Busy, Empty, ErrorNote, Progress } from '../parts/notes.tsx';
+import { Badge, Empty, Loading, Progress } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
 import { addressOf, choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
@@ -39,9 +39,9 @@ function useKeyPage() {
   const path = `/api/v1/keys?offset=${offset}&include_disabled=${all}`;
   const isSearch = search.trim() !== '';
   // Every key is fetched when one begins to type, and none again while one types on.
-  const loaded = useLoad(isSearch ? 'all' : path, async (signal) => {
-    return isSearch ? askAllKeys(key) : (await ask<{ data: Key[] }>(path, { key, signal })).data;
-  });
+  const loaded = useLoad(isSearch ? 'all' : path, (signal) =>
+    isSearch ? askAllKeys(key) : askData<Key[]>(path, { key, signal }),
+  );
   const { data, isStale } = loaded;
   const found =
     isSearch && !isStale
@@ -60,7 +60,7 @@ function useKeyPage() {
 
 export function Keys() {
   const page = useKeyPage();
-  const { keys, error, busy, isStale, reload, offset, isCreating } = page;
+  const { keys, reload, offset, isCreating } = page;
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -74,11 +74,10 @@ export function Keys() {
       title="Keys"
       lead="What applications call with, what they may spend, and what they spent, in credits."
       actions={<AddButton text="Create a key" onClick={() => openAbove({ create: '1' })} />}
-      isStale={isStale}
+      isStale={page.isStale}
     >
       <Filters {...page} />
-      <ErrorNote message={error} again={reload} />
-      {!keys && busy && <Busy what="Fetching the keys…" />}
+      <Loading of={page} what="Fetching the keys…" />
       {keys && (
         <KeyList
           keys={keys}
@@ -87,7 +86,7 @@ export function Keys() {
           onVerb={(verb, subject) => setDoing({ verb, subject })}
         />
       )}
-      {keys && (keys.length === keysPerPage || offset > 0) && (
+      {keys && (
         <Pager
           label="Pages of keys"
           offset={offset}
@@ -154,9 +153,9 @@ function KeyList({ keys, isFirst, isSearch, onVerb }: KeyListProps) {
       cell: (key) => <Name keyObject={key} isOwn={key.id === about?.id} />,
     },
     { title: 'Limit', cell: (key) => <Limit keyObject={key} /> },
-    { title: 'Today', isNumber: true, cell: (key) => count(key.usage_daily) },
-    { title: 'Month', isNumber: true, cell: (key) => count(key.usage_monthly) },
-    { title: 'In all', isNumber: true, cell: (key) => <b>{count(key.usage)}</b> },
+    numberColumn('Today', (key) => count(key.usage_daily)),
+    numberColumn('Month', (key) => count(key.usage_monthly)),
+    numberColumn('In all', (key) => <b>{count(key.usage)}</b>),
     { title: 'Last used', cell: (key) => <LastUse keyObject={key} /> },
     {
       title: 'Actions',

@@ -6,11 +6,11 @@ import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField, TextField, WholeField } from '../parts/field.tsx';
 import { KeyChoice, useKeyNames } from '../parts/key-choice.tsx';
-import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Badge, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
 import { Refresh } from '../parts/refresh.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { addressOf, choose, offsetOf, openAbove, turnTo, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
@@ -49,9 +49,8 @@ export function Logs() {
   query.set('limit', String(rowsPerPage));
   query.set('offset', String(filter.offset));
   const path = `/v1/customer/logs?${query}`;
-  const { data, error, busy, isStale, reload } = useLoad(path, (signal) =>
-    ask<LogPage>(path, { key, signal }),
-  );
+  const loaded = useLoad(path, (signal) => ask<LogPage>(path, { key, signal }));
+  const { data, reload } = loaded;
   const csv = `/v1/customer/logs/export.csv?${queryOf(filter)}`;
   return (
     <Page
@@ -60,14 +59,13 @@ export function Logs() {
       actions={
         <>
           <Download path={csv} name="tollgate-logs.csv" text="CSV" />
-          <Refresh busy={busy} reload={reload} />
+          <Refresh {...loaded} />
         </>
       }
-      isStale={isStale}
+      isStale={loaded.isStale}
     >
       <Filters filter={filter} models={[...new Set(data?.logs.map(({ model }) => model))]} />
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Reading the log…" />}
+      <Loading of={loaded} what="Reading the log…" />
       {data && <Rows page={data} reload={reload} />}
       {filter.request !== '' && <ReceiptSheet id={filter.request} />}
     </Page>
@@ -193,13 +191,12 @@ const columns: readonly Column<LogRow>[] = [
       </span>
     ),
   },
-  {
-    title: 'Tokens in → out',
-    isNumber: true,
-    cell: ({ tokens }) => `${count(tokens.prompt)} → ${count(tokens.completion)}`,
-  },
-  { title: 'Time taken', isNumber: true, cell: (row) => milliseconds(row.latency_ms) },
-  { title: 'Credits', isNumber: true, cell: (row) => <b>{count(row.cost)}</b> },
+  numberColumn(
+    'Tokens in → out',
+    ({ tokens }) => `${count(tokens.prompt)} → ${count(tokens.completion)}`,
+  ),
+  numberColumn('Time taken', (row) => milliseconds(row.latency_ms)),
+  numberColumn('Credits', (row) => <b>{count(row.cost)}</b>),
 ];
 
 interface RowsProps {

@@ -2,6 +2,7 @@ import { count, milliseconds, price } from '../format.ts';
 import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Badge, Condition } from '../parts/notes.tsx';
+import { Facts } from '../parts/page.tsx';
 import { addressOf, closeAbove } from '../place.ts';
 import type { Endpoint } from '../shapes.ts';
 import { chatCurl, sampleCurl } from '../snippets.ts';
@@ -64,14 +65,7 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
           <Badge key={feature}>{feature.replaceAll('_', ' ')}</Badge>
         ))}
       </p>
-      <dl class="facts">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts of={facts} />
       <h3>Providers, in the order they are tried</h3>
       <ol class="endpoints">
         {model.endpoints.map((endpoint) => (

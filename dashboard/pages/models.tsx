@@ -1,10 +1,10 @@
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { count, counted } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { SelectField, TextField } from '../parts/field.tsx';
-import { Badge, Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Badge, Condition, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { choose, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Endpoint, Model } from '../shapes.ts';
@@ -17,11 +17,11 @@ export interface CatalogueModel extends Model {
 
 export async function loadCatalogue(key: string, signal: AbortSignal): Promise<CatalogueModel[]> {
   const [models, places] = await Promise.all([
-    ask<{ data: Model[] }>('/v1/models', { key, signal }),
-    ask<{ data: { id: string; endpoints: Endpoint[] }[] }>('/v1/customer/models', { key, signal }),
+    askData<Model[]>('/v1/models', { key, signal }),
+    askData<{ id: string; endpoints: Endpoint[] }[]>('/v1/customer/models', { key, signal }),
   ]);
-  const byId = new Map(places.data.map(({ id, endpoints }) => [id, endpoints]));
-  return models.data.map((model) => ({ ...model, endpoints: byId.get(model.id) ?? [] }));
+  const byId = new Map(places.map(({ id, endpoints }) => [id, endpoints]));
+  return models.map((model) => ({ ...model, endpoints: byId.get(model.id) ?? [] }));
 }
 
 const priceOf = (name: string) => (model: CatalogueModel) =>
@@ -76,7 +76,8 @@ const leadOf = (models: number) =>
 export function Models() {
   const { key } = useSession();
   const { query } = usePlace();
-  const { data, error, busy, reload } = useLoad('models', (signal) => loadCatalogue(key, signal));
+  const loaded = useLoad('models', (signal) => loadCatalogue(key, signal));
+  const { data } = loaded;
   const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
   const sort = query.get('sort') ?? '';
   const order = orders[isOrder(sort) ? sort : 'name'];
@@ -105,8 +106,7 @@ export function Models() {
           options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
         />
       </div>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the catalogue…" />}
+      <Loading of={loaded} what="Fetching the catalogue…" />
       {data && <List models={shown} />}
       {open && <ModelSheet model={open} />}
     </Page>
@@ -134,11 +134,9 @@ const columns: readonly Column<CatalogueModel>[] = [
     title: 'Price',
     cell: ({ endpoints }) => <span class="price">{shortPrice(endpoints[0])}</span>,
   },
-  {
-    title: 'Context',
-    isNumber: true,
-    cell: ({ context_length }) => (context_length === 0 ? '–' : count(context_length)),
-  },
+  numberColumn('Context', ({ context_length }) =>
+    context_length === 0 ? '–' : count(context_length),
+  ),
   {
     title: 'Capabilities',
     cell: ({ architecture }) => (

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { ask, askData } from '../api.ts';
 import { count, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, TextField } from '../parts/field.tsx';
 import { FormEnd } from '../parts/form-end.tsx';
-import { Busy, ErrorNote } from '../parts/notes.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { Loading } from '../parts/notes.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
 import type { Entry, Tenant } from '../shapes.ts';
 
@@ -87,8 +87,8 @@ const columns: readonly Column<Entry>[] = [
   { title: 'Time', isHead: true, cell: ({ created_at }) => `${time(created_at)} UTC` },
   { title: 'Kind', cell: ({ type }) => type },
   { title: 'Note', cell: ({ note }) => note || '–' },
-  { title: 'Amount', isNumber: true, cell: ({ amount }) => count(amount) },
-  { title: 'Balance', isNumber: true, cell: ({ balance }) => count(balance) },
+  numberColumn('Amount', ({ amount }) => count(amount)),
+  numberColumn('Balance', ({ balance }) => count(balance)),
 ];
 
 /** Credits given or corrected, below it what was booked by hand before. */
@@ -102,9 +102,10 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
   );
   const action = useAction();
   const path = `/admin/v1/tenants/${tenant.id}/credits`;
-  const { data, error, busy, reload } = useLoad(path, async (signal) => {
-    return (await ask<{ data: { entries: Entry[] } }>(path, { key, signal })).data.entries;
+  const loaded = useLoad(path, async (signal) => {
+    return (await askData<{ entries: Entry[] }>(path, { key, signal })).entries;
   });
+  const { data } = loaded;
   const submit = () =>
     action.run(async () => {
       const body = { amount: Number(amount), note, idempotency_key: idempotencyKey };
@@ -130,8 +131,7 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
         <FormEnd verb="Book" action={action} onClose={onClose} />
       </Form>
       <h3>Grants and corrections</h3>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the entries…" />}
+      <Loading of={loaded} what="Fetching the entries…" />
       {data?.length === 0 && <p class="hint">Nothing was booked by hand yet.</p>}
       {data && data.length > 0 && (
         <Table

@@ -1,5 +1,5 @@
 import { count, percentInColumn, span } from '../format.ts';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import type { ProviderHealth } from '../shapes.ts';
 
 interface Called {
@@ -22,13 +22,11 @@ const reasons: Readonly<Record<string, string>> = {
 
 const columns: readonly Column<Called>[] = [
   { title: 'Provider', isHead: true, cell: ({ name }) => <b>{name}</b> },
-  { title: 'Calls', isNumber: true, cell: ({ recent }) => count(recent.calls) },
-  { title: 'Failed', isNumber: true, cell: ({ recent }) => count(recent.failed_calls) },
-  {
-    title: 'Share',
-    isNumber: true,
-    cell: ({ recent }) => percentInColumn((100 * recent.failed_calls) / recent.calls),
-  },
+  numberColumn('Calls', ({ recent }) => count(recent.calls)),
+  numberColumn('Failed', ({ recent }) => count(recent.failed_calls)),
+  numberColumn('Share', ({ recent }) =>
+    percentInColumn((100 * recent.failed_calls) / recent.calls),
+  ),
   { title: 'What went wrong', cell: ({ recent }) => reasonsOf(recent.failures) },
 ];
 

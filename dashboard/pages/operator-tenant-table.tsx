@@ -1,7 +1,7 @@
 import { daysLeft } from '../days.ts';
 import { count, percent } from '../format.ts';
 import { Badge } from '../parts/notes.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
 import type { Tenant } from '../shapes.ts';
 
@@ -16,10 +16,12 @@ interface TenantTableProps {
 export function TenantTable({ tenants, onVerb }: TenantTableProps) {
   const columns: Column<Tenant>[] = [
     { title: 'Tenant', isHead: true, cell: (tenant) => <Name tenant={tenant} /> },
-    number('Credits', (tenant) => <CreditsLeft tenant={tenant} />),
-    number('Spent this month', ({ current_period }) => <b>{count(current_period.total_spend)}</b>),
-    number('Requests', ({ current_period }) => <Requests {...current_period} />),
-    number('Written off', ({ current_period: { written_off } }) =>
+    numberColumn('Credits', (tenant) => <CreditsLeft tenant={tenant} />),
+    numberColumn('Spent this month', ({ current_period }) => (
+      <b>{count(current_period.total_spend)}</b>
+    )),
+    numberColumn('Requests', ({ current_period }) => <Requests {...current_period} />),
+    numberColumn('Written off', ({ current_period: { written_off } }) =>
       written_off === 0 ? '–' : count(written_off),
     ),
     {
@@ -29,8 +31,6 @@ export function TenantTable({ tenants, onVerb }: TenantTableProps) {
   ];
   return <Table label="Tenants" columns={columns} rows={tenants} rowKey={({ id }) => id} />;
 }
-
-const number = (title: string, cell: Column<Tenant>['cell']) => ({ title, cell, isNumber: true });
 
 function Name({ tenant }: { readonly tenant: Tenant }) {
   const { name, id, disabled, requests_per_minute, concurrent_requests } = tenant;

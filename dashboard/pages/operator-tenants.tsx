@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { useEvery, useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
 import { SelectField, TextField } from '../parts/field.tsx';
-import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Empty, Loading } from '../parts/notes.tsx';
 import { Card } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
@@ -43,9 +43,7 @@ function useTenantPage() {
   const query = new URLSearchParams({ sort, order, offset: String(offset) });
   if (search !== '') query.set('search', search);
   const path = `/admin/v1/tenants?${query}`;
-  const loaded = useLoad(path, async (signal) => {
-    return (await ask<{ data: Tenant[] }>(path, { key, signal })).data;
-  });
+  const loaded = useLoad(path, (signal) => askData<Tenant[]>(path, { key, signal }));
   useEvery(pollMs, true, loaded.reload);
   return { ...loaded, search, chosen, offset, isCreating: place.query.get('create') === '1' };
 }
@@ -55,7 +53,8 @@ interface TenantSectionProps {
 }
 
 export function TenantSection({ onChange }: TenantSectionProps) {
-  const { data, error, busy, reload, search, chosen, offset, isCreating } = useTenantPage();
+  const page = useTenantPage();
+  const { data, reload, search, chosen, offset, isCreating } = page;
   const [doing, setDoing] = useState<{ readonly verb: TenantVerb; readonly tenant: Tenant }>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -71,20 +70,17 @@ export function TenantSection({ onChange }: TenantSectionProps) {
       actions={<AddButton text="Create a tenant" onClick={() => openAbove({ create: '1' })} />}
     >
       <Filters search={search} chosen={chosen} />
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the tenants…" />}
+      <Loading of={page} what="Fetching the tenants…" />
       {data?.length === 0 && <Nobody isFirst={offset === 0} search={search} />}
       {data && data.length > 0 && (
         <TenantTable tenants={data} onVerb={(verb, tenant) => setDoing({ verb, tenant })} />
       )}
-      {(offset > 0 || data?.length === tenantsPerPage) && (
-        <Pager
-          label="Pages of tenants"
-          offset={offset}
-          perPage={tenantsPerPage}
-          isFull={data?.length === tenantsPerPage}
-        />
-      )}
+      <Pager
+        label="Pages of tenants"
+        offset={offset}
+        perPage={tenantsPerPage}
+        isFull={data?.length === tenantsPerPage}
+      />
       {isCreating && <TenantForm onDone={done} onClose={() => closeAbove('create')} />}
       {doing && <Doing {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}

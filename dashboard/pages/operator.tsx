@@ -1,9 +1,9 @@
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { brief, bytes, count, counted, milliseconds, span } from '../format.ts';
 import { useEvery, useLoad } from '../load.ts';
-import { Busy, Condition, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Condition, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
 import type { Books, Circuit, Installation, ProviderHealth } from '../shapes.ts';
 import { RecentCalls } from './operator-recent-calls.tsx';
@@ -13,20 +13,20 @@ const pollMs = 5_000;
 
 export function Operator() {
   const { key } = useSession();
-  const { data, error, busy, reload } = useLoad('operator', async (signal) => {
+  const loaded = useLoad('operator', async (signal) => {
     const call = { key, signal };
     const [overview, books, providers] = await Promise.all([
-      ask<{ data: Installation }>('/admin/v1/overview', call),
-      ask<{ data: Books }>('/admin/v1/books', call),
-      ask<{ data: ProviderHealth[] }>('/admin/v1/providers', call),
+      askData<Installation>('/admin/v1/overview', call),
+      askData<Books>('/admin/v1/books', call),
+      askData<ProviderHealth[]>('/admin/v1/providers', call),
     ]);
-    return { overview: overview.data, books: books.data, providers: providers.data };
+    return { overview, books, providers };
   });
+  const { data, reload } = loaded;
   useEvery(pollMs, true, reload);
   return (
     <Page title="Operator" lead="This installation: tenants, credits, providers and the books.">
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Looking around…" />}
+      <Loading of={loaded} what="Looking around…" />
       {data && <Numbers overview={data.overview} books={data.books} />}
       {data && <Alarm rows={rowsOf(data.providers)} />}
       <TenantSection onChange={reload} />
@@ -72,23 +72,13 @@ const columns: readonly Column<EndpointRow>[] = [
   { title: 'Model', cell: ({ endpoint }) => <code>{endpoint.model}</code> },
   { title: 'Its name there', cell: ({ endpoint }) => <code>{endpoint.upstream_model}</code> },
   { title: 'Condition', cell: ({ endpoint }) => <Condition circuit={endpoint.circuit} /> },
-  {
-    title: 'Failures in a row',
-    isNumber: true,
-    cell: ({ endpoint }) => count(endpoint.failures_in_a_row),
-  },
-  {
-    title: 'First byte',
-    isNumber: true,
-    cell: ({ endpoint: { first_byte_ms } }) =>
-      first_byte_ms === null ? '–' : milliseconds(Math.round(first_byte_ms)),
-  },
-  {
-    title: 'Tokens a second',
-    isNumber: true,
-    cell: ({ endpoint: { tokens_per_second } }) =>
-      tokens_per_second === null ? '–' : count(tokens_per_second),
-  },
+  numberColumn('Failures in a row', ({ endpoint }) => count(endpoint.failures_in_a_row)),
+  numberColumn('First byte', ({ endpoint: { first_byte_ms } }) =>
+    first_byte_ms === null ? '–' : milliseconds(Math.round(first_byte_ms)),
+  ),
+  numberColumn('Tokens a second', ({ endpoint: { tokens_per_second } }) =>
+    tokens_per_second === null ? '–' : count(tokens_per_second),
+  ),
 ];
 
 const severity = { open: 0, half_open: 1, closed: 2 } as const;

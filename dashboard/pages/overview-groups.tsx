@@ -2,7 +2,7 @@ import type { Range } from '../days.ts';
 import { brief, count, counted, milliseconds, percentInColumn } from '../format.ts';
 import { colourClass } from '../parts/chart.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { addressOf, type Choices } from '../place.ts';
 import type { Analytics, Group, Summary } from '../shapes.ts';
 import { Change } from './overview-metrics.tsx';
@@ -76,8 +76,8 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
         );
       },
     },
-    number('Requests', (group) => count(group.summary.total_requests)),
-    number('Errors', ({ value, summary }) => {
+    numberColumn('Requests', (group) => count(group.summary.total_requests)),
+    numberColumn('Errors', ({ value, summary }) => {
       const text = percentInColumn(summary.error_rate);
       const filter = filterOf(value, split);
       if (!filter || summary.failed_requests === 0) return text;
@@ -90,10 +90,10 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
         </a>
       );
     }),
-    number('Tokens', (group) => count(group.summary.total_tokens)),
-    number('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
-    number('Spend', (group) => <Spend group={group} then={then} />),
-    number('Share', (group) =>
+    numberColumn('Tokens', (group) => count(group.summary.total_tokens)),
+    numberColumn('Latency', (group) => milliseconds(group.summary.avg_latency_ms)),
+    numberColumn('Spend', (group) => <Spend group={group} then={then} />),
+    numberColumn('Share', (group) =>
       spent === 0 ? '–' : percentInColumn((group.summary.total_spend / spent) * 100),
     ),
   ];
@@ -133,8 +133,4 @@ function spentBefore(value: string | null, { groups = [] }: Analytics): number |
   const isWhole = groups.every((group) => group.value !== null);
   const found = groups.find((group) => group.value === value)?.summary.total_spend;
   return value === null ? undefined : (found ?? (isWhole ? 0 : undefined));
-}
-
-function number(title: string, cell: Column<Group>['cell']): Column<Group> {
-  return { title, cell, isNumber: true };
 }

@@ -5,7 +5,7 @@ import { useLoad } from '../load.ts';
 import { Download } from '../parts/download.tsx';
 import { SelectField } from '../parts/field.tsx';
 import { KeyChoice } from '../parts/key-choice.tsx';
-import { Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
 import { Refresh } from '../parts/refresh.tsx';
@@ -52,7 +52,7 @@ export function Overview() {
   const { key } = useSession();
   const { range, metric, split, keyId } = useChoices();
   const name = JSON.stringify([range, split, keyId]);
-  const { data, error, busy, isStale, reload } = useLoad(name, async (signal) => {
+  const loaded = useLoad(name, async (signal) => {
     const call = { key, signal };
     const [now, then] = await Promise.all([
       ask<Analytics>(analyticsPath(range, keyId, split), call),
@@ -60,6 +60,7 @@ export function Overview() {
     ]);
     return { now, then };
   });
+  const { data, reload } = loaded;
   const csv = analyticsPath(range, keyId).replace('/analytics?', '/analytics/export.csv?');
   return (
     <Page
@@ -68,10 +69,10 @@ export function Overview() {
       actions={
         <>
           <Download path={csv} name="tollgate-analytics.csv" text="CSV" />
-          <Refresh busy={busy} reload={reload} />
+          <Refresh {...loaded} />
         </>
       }
-      isStale={isStale}
+      isStale={loaded.isStale}
     >
       <div class="toolbar">
         <RangePicker range={range} />
@@ -83,8 +84,7 @@ export function Overview() {
           options={Object.entries(splitNames)}
         />
       </div>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Adding up…" />}
+      <Loading of={loaded} what="Adding up…" />
       {data && (
         <Numbers {...data} metric={metric} split={split} scope={{ range, keyId }} reload={reload} />
       )}

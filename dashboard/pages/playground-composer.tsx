@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
+import { Form } from '../parts/field.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { ErrorNote } from '../parts/notes.tsx';
 import type { ImagePart, Message } from '../snippets.ts';
@@ -60,13 +61,7 @@ export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) 
     );
   };
   return (
-    <form
-      class="composer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
+    <Form class="composer" onSubmit={submit}>
       <Pictures
         pictures={pictures}
         onRemove={(gone) => setPictures(pictures.filter((p) => p !== gone))}
@@ -98,7 +93,7 @@ export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) 
           </button>
         )}
       </div>
-    </form>
+    </Form>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { Tick } from '../parts/field.tsx';
 import { ErrorNote } from '../parts/notes.tsx';
@@ -14,9 +14,8 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
   const [isShown] = useState(chosen.length > 0);
   const isOpen = mayDo(session, 'customer');
   const { data, error, reload } = useLoad('skills of the playground', async (signal) => {
-    if (!isOpen) return [];
     const { key } = session;
-    return (await ask<{ data: Skill[] }>('/v1/customer/skills', { key, signal })).data;
+    return isOpen ? askData<Skill[]>('/v1/customer/skills', { key, signal }) : [];
   });
   const known = data ?? [];
   // One that was deleted since the address was written can still be taken out of it.

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { Answer } from '../chat.ts';
 import { count, counted, milliseconds } from '../format.ts';
 import { CopyButton } from '../parts/copy.tsx';
-import { TextField } from '../parts/field.tsx';
+import { Form, TextField } from '../parts/field.tsx';
 import { Busy } from '../parts/notes.tsx';
 import { addressOf } from '../place.ts';
 import { mayDo, useSession } from '../session.ts';
@@ -130,13 +130,7 @@ function ToolResults({ calls, onResults }: ToolResultsProps) {
     if (first) onResults(first, more);
   };
   return (
-    <form
-      class="form tool-results"
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-    >
+    <Form class="form tool-results" onSubmit={send}>
       {calls.map(({ id, function: { name } }) => (
         <TextField
           key={id}
@@ -149,6 +143,6 @@ function ToolResults({ calls, onResults }: ToolResultsProps) {
       <button type="submit" class="primary">
         Send the result
       </button>
-    </form>
+    </Form>
   );
 }

@@ -53,7 +53,11 @@ function toMessages(turns: readonly Turn[]): Message[] {
 const talks = new WeakMap<object, readonly Turn[]>();
 
 /** The conversation is not in the address: what people say to models is not to be shared by it. */
-function useTalk(callKey: string, settings: Omit<ChatBody, 'messages'>, system: string): Talk {
+function useTalk(
+  callKey: string,
+  settings: Omit<ChatBody, 'messages'>,
+  opening: readonly Message[],
+): Talk {
   const { about } = useSession();
   const [turns, setTurns] = useState<readonly Turn[]>(() => (about && talks.get(about)) ?? []);
   useEffect(() => void (about && talks.set(about, turns)), [turns]);
@@ -64,7 +68,6 @@ function useTalk(callKey: string, settings: Omit<ChatBody, 'messages'>, system: 
     controller.current = new AbortController();
     const { signal } = controller.current;
     const show = (got: Answer) => setTurns([...asked, turnOf(got, settings.model)]);
-    const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
     const body = { ...settings, messages: [...opening, ...toMessages(asked)] };
     setState({ running: true, error: undefined });
     try {
@@ -103,10 +106,10 @@ function turnOf(answer: Answer, model: string): Turn {
 
 function Room({ models, callKey }: RoomProps) {
   const settings = useSettings(models);
-  const talk = useTalk(callKey, settings.body, settings.system);
+  const { system } = settings;
+  const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
+  const talk = useTalk(callKey, settings.body, opening);
   const [draft, setDraft] = useState('Hello!');
-  const opening: Message[] =
-    settings.system === '' ? [] : [{ role: 'system', content: settings.system }];
   const next: Message[] =
     draft.trim() === '' || talk.running ? [] : [{ role: 'user', content: draft }];
   const messages = [...opening, ...toMessages(talk.turns), ...next];

@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { ask, askData } from '../api.ts';
 import { count, exactly, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { CodeLine, CopyButton } from '../parts/copy.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
-import { Badge, Busy, ErrorNote } from '../parts/notes.tsx';
+import { Badge, ErrorNote, Loading } from '../parts/notes.tsx';
+import { Facts } from '../parts/page.tsx';
 import { addressOf, closeAbove } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Receipt } from '../shapes.ts';
@@ -16,14 +17,11 @@ import { Failure } from './receipt-failure.tsx';
 export function ReceiptSheet({ id }: { readonly id: string }) {
   const { key } = useSession();
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
-  const { data, error, busy, reload } = useLoad(path, async (signal) => {
-    return (await ask<{ data: Receipt }>(path, { key, signal })).data;
-  });
+  const loaded = useLoad(path, (signal) => askData<Receipt>(path, { key, signal }));
   return (
     <Dialog title="Receipt" form="sheet" onClose={() => closeAbove('request')}>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the receipt…" />}
-      {data && <Content receipt={data} />}
+      <Loading of={loaded} what="Fetching the receipt…" />
+      {loaded.data && <Content receipt={loaded.data} />}
     </Dialog>
   );
 }
@@ -52,7 +50,7 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
       {receipt.billing_note && <p class="note">{receipt.billing_note}</p>}
       <Tokens receipt={receipt} />
       <Attempts receipt={receipt} />
-      <Facts receipt={receipt} />
+      <Details receipt={receipt} />
       <Generation receipt={receipt} />
     </>
   );
@@ -164,19 +162,12 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
   return (
     <section>
       <h3>Tokens {usage_estimated && <Badge tone="warn">estimated</Badge>}</h3>
-      <dl class="facts">
-        {classes.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd class="number">{count(value)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts areNumbers of={classes.map(([name, value]) => [name, count(value)])} />
     </section>
   );
 }
 
-function Facts({ receipt }: { readonly receipt: Receipt }) {
+function Details({ receipt }: { readonly receipt: Receipt }) {
   const facts: [string, string][] = [
     ['Endpoint', receipt.operation],
     ['Streamed', receipt.streamed ? 'yes' : 'no'],
@@ -194,14 +185,7 @@ function Facts({ receipt }: { readonly receipt: Receipt }) {
   return (
     <section>
       <h3>Details</h3>
-      <dl class="facts">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts of={facts} />
     </section>
   );
 }

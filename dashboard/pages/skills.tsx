@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { ask, askData } from '../api.ts';
 import { useAction, useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { AreaField, Form, TextField } from '../parts/field.tsx';
 import { FormEnd } from '../parts/form-end.tsx';
-import { Badge, Busy, Empty, ErrorNote } from '../parts/notes.tsx';
+import { Badge, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Verb } from '../parts/verb.tsx';
@@ -19,9 +19,10 @@ const pathOf = (name: string) => `/v1/customer/skills/${encodeURIComponent(name)
 export function Skills() {
   const { key } = useSession();
   const { query } = usePlace();
-  const { data, error, busy, reload } = useLoad('skills', async (signal) => {
-    return (await ask<{ data: Skill[] }>('/v1/customer/skills', { key, signal })).data;
-  });
+  const loaded = useLoad('skills', (signal) =>
+    askData<Skill[]>('/v1/customer/skills', { key, signal }),
+  );
+  const { data, reload } = loaded;
   const [gone, setGone] = useState<Skill>();
   const open = query.get('skill');
   const close = () => closeAbove('skill');
@@ -31,8 +32,7 @@ export function Skills() {
       lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
       actions={<AddButton text="Write a skill" onClick={() => openAbove({ skill: ' ' })} />}
     >
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching the skills…" />}
+      <Loading of={loaded} what="Fetching the skills…" />
       {data && <List skills={data} onDelete={setGone} />}
       {open !== null && (
         <Editor
@@ -86,10 +86,7 @@ function List({ skills, onDelete }: ListProps) {
       ),
     },
     { title: 'What it does', cell: ({ description }) => description },
-    {
-      title: 'Actions',
-      cell: (skill) => <Verbs skill={skill} onDelete={() => onDelete(skill)} />,
-    },
+    { title: 'Actions', cell: (skill) => <Verbs skill={skill} onDelete={() => onDelete(skill)} /> },
   ];
   return (
     <Card>
@@ -123,15 +120,14 @@ interface EditorProps {
 function Editor(props: EditorProps) {
   const { key } = useSession();
   const { name, onClose } = props;
-  const { data, error, busy, reload } = useLoad(`skill ${name}`, async (signal) => {
+  const loaded = useLoad(`skill ${name}`, async (signal) => {
     if (name === '') return { description: '', instructions: '' };
-    return (await ask<{ data: Skill }>(pathOf(name), { key, signal })).data;
+    return askData<Skill>(pathOf(name), { key, signal });
   });
   return (
     <Dialog title={name === '' ? 'Write a skill' : `Skill ${name}`} onClose={onClose}>
-      <ErrorNote message={error} again={reload} />
-      {!data && busy && <Busy what="Fetching its text…" />}
-      {data && <Fields {...props} before={data} />}
+      <Loading of={loaded} what="Fetching its text…" />
+      {loaded.data && <Fields {...props} before={loaded.data} />}
     </Dialog>
   );
 }

@@ -9,7 +9,7 @@ interface FieldProps {
 }
 
 interface TextProps extends FieldProps {
-  readonly type?: 'text' | 'password' | 'number' | 'date' | 'month' | 'search' | 'url';
+  readonly type?: 'text' | 'password' | 'number' | 'date' | 'search' | 'url';
   readonly placeholder?: string;
   readonly required?: boolean;
   readonly min?: string;
@@ -28,7 +28,7 @@ export function TextField(props: TextProps) {
     <div class="field">
       <label for={id}>{label}</label>
       <input
-        // One element for seven types, which the types of JSX tell apart by what each may carry.
+        // One element for six types, which the types of JSX tell apart by what each may carry.
         type="text"
         {...(rest as object)}
         id={id}
@@ -77,9 +77,9 @@ export function WholeField({ value, onValue, ...rest }: TextProps) {
 }
 
 export function AreaField(
-  props: FieldProps & { readonly rows?: number; readonly placeholder?: string },
+  props: FieldProps & { readonly rows: number; readonly placeholder?: string },
 ) {
-  const { label, hint, value, onValue, rows = 4, placeholder = '' } = props;
+  const { label, hint, value, onValue, rows, placeholder = '' } = props;
   const id = useId();
   return (
     <div class="field">

@@ -1,4 +1,4 @@
-import { ask } from '../api.ts';
+import { askData } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
 import type { Key } from '../shapes.ts';
@@ -25,9 +25,9 @@ export async function askAllKeys(key: string): Promise<Key[]> {
   const keys: Key[] = [];
   for (;;) {
     const path = `/api/v1/keys?include_disabled=true&offset=${keys.length}`;
-    const { data } = await ask<{ data: Key[] }>(path, { key });
-    keys.push(...data);
-    if (data.length < keysPerPage || keys.length >= keysMax) return keys;
+    const page = await askData<Key[]>(path, { key });
+    keys.push(...page);
+    if (page.length < keysPerPage || keys.length >= keysMax) return keys;
   }
 }
 

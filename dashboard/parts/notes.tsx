@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEvery } from '../load.ts';
+import { type Loaded, useEvery } from '../load.ts';
 import { addressOf } from '../place.ts';
 import { CodeLine } from './copy.tsx';
 
@@ -73,6 +73,21 @@ export function Busy({ what }: { readonly what: string }) {
       <span class="spinner" aria-hidden="true" />
       {what}
     </p>
+  );
+}
+
+interface LoadingProps {
+  readonly of: Loaded<unknown>;
+  readonly what: string;
+}
+
+/** What there is to say of something that is loaded: that it failed, or is on its way. */
+export function Loading({ of: { data, error, busy, reload }, what }: LoadingProps) {
+  return (
+    <>
+      <ErrorNote message={error} again={reload} />
+      {!data && busy && <Busy what={what} />}
+    </>
   );
 }
 

@@ -75,6 +75,25 @@ export function Tile({ name, value, exact, below }: TileProps) {
   );
 }
 
+interface FactsProps {
+  readonly of: readonly (readonly [name: string, value: string])[];
+  readonly areNumbers?: boolean;
+}
+
+/** Names and what they stand for, a few beside each other. */
+export function Facts({ of, areNumbers = false }: FactsProps) {
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd {...(areNumbers ? { class: 'number' } : {})}>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 export function Tiles({ children }: { readonly children: ComponentChildren }) {
   return <dl class="tiles">{children}</dl>;
 }

@@ -9,8 +9,9 @@ interface PagerProps {
   readonly words?: readonly [back: string, on: string];
 }
 
-/** Turns the pages of a list whose length nobody has counted. */
+/** Turns the pages of a list whose length nobody has counted; nothing where it has only one. */
 export function Pager({ label, offset, perPage, isFull, words = ['Back', 'More'] }: PagerProps) {
+  if (offset === 0 && !isFull) return null;
   return (
     <nav class="pager buttons" aria-label={label}>
       <button

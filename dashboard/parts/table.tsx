@@ -8,6 +8,11 @@ export interface Column<Row> {
   readonly isHead?: boolean;
 }
 
+/** Digits stand below each other. */
+export function numberColumn<Row>(title: string, cell: Column<Row>['cell']): Column<Row> {
+  return { title, cell, isNumber: true };
+}
+
 interface TableProps<Row> {
   readonly label: string;
   readonly columns: readonly Column<Row>[];

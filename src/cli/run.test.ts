@@ -143,10 +143,6 @@ describe('help', () => {
     expect(out).toContain('--json');
     expect((await tollgate('models', '--help')).out).toContain('Usage: tollgate models [options]');
   });
-
-  test('tells the version', async () => {
-    expect((await tollgate('--version')).out).toBe('1.2.3');
-  });
 });
 
 describe('a misused command line ends with 2 and one sentence', () => {

@@ -130,7 +130,8 @@ export class JobDesk {
   }
 
   async show(tenantId: string, id: string, baseUrl: string) {
-    return this.#view(await this.#find(tenantId, id), baseUrl);
+    const job = await existing(id, () => this.#parts.book.find(tenantId, id));
+    return this.#view(job, baseUrl);
   }
 
   /** One more is read than shown, to know whether there are more. */
@@ -145,23 +146,14 @@ export class JobDesk {
   }
 
   async cancel(tenantId: string, id: string, baseUrl: string) {
-    await this.#find(tenantId, id);
-    const job = await this.#parts.book.cancel(tenantId, id, this.#parts.now());
-    if (!job) throw unknownJob();
+    const { book, now, cancelled } = this.#parts;
+    const job = await existing(id, () => book.cancel(tenantId, id, now()));
     if (job.status === 'cancelled') {
-      this.#parts.cancelled(id);
+      cancelled(id);
       return this.#view(job, baseUrl);
     }
     const message = `This job has ended already: it is ${job.status}.`;
     throw invalidRequest(message, 'id', 409);
-  }
-
-  async #find(tenantId: string, id: string): Promise<Job> {
-    // An id that no job can have is not looked up: a store may refuse its bytes.
-    const isPossible = /^job_[0-9a-z]{24}$/.test(id);
-    const job = isPossible ? await this.#parts.book.find(tenantId, id) : undefined;
-    if (!job) throw unknownJob();
-    return job;
   }
 
   #view(job: Job, baseUrl: string) {
@@ -259,6 +251,9 @@ function wrongFile(name: string): GatewayError {
   return invalidRequest(message, name);
 }
 
-function unknownJob(): GatewayError {
-  return notFound('There is no job with this id.', 'id');
+/** An id that no job can have is not looked up: a store may refuse its bytes. */
+async function existing(id: string, look: () => Promise<Job | undefined>): Promise<Job> {
+  const job = /^job_[0-9a-z]{24}$/.test(id) ? await look() : undefined;
+  if (!job) throw notFound('There is no job with this id.', 'id');
+  return job;
 }

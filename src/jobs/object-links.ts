@@ -1,7 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { derivedKeys } from '../core/derived-key.ts';
 import { isObjectKey } from '../core/object-key.ts';
-import type { SecretKeys } from '../core/secret.ts';
+import { derivedKeys, type SecretKeys } from '../core/secret.ts';
 import type { LinkWish } from './objects.ts';
 
 /**

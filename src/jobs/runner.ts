@@ -1,4 +1,4 @@
-import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
+import type { SpeechRequest, TranscriptionRequest } from './job.ts';
 
 /**
  * How a job gets one piece of its work done: as one ordinary call of the gateway's story, with its
@@ -18,8 +18,7 @@ import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
  * - It ends soon after `signal` aborts, with a `StopReason`.
  */
 export interface JobRunner {
-  synthesise(piece: SpeechPiece): Promise<SynthesisedPiece>;
-  transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece>;
+  run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece>;
   /**
    * What the books took for a call; null when they have no row of it, or none yet. Zero: the id is
    * used up. More: it is paid for, though its result may be lost.
@@ -35,48 +34,37 @@ export class IdUsedUp extends Error {
   override readonly name = 'IdUsedUp';
 }
 
-interface PieceCall {
+/** One run of a piece: what differs from run to run. */
+export interface PieceRun {
   readonly requestId: string;
-  readonly jobId: string;
-  readonly tenantId: string;
-  /** The key that asked for the job. It may have been revoked since: `invalid_api_key`. */
-  readonly keyId: string;
-  readonly model: string;
   /** Set from the second piece on: a voice must not change in the middle of a text. */
   readonly provider: string | null;
   readonly signal: AbortSignal;
 }
 
-export interface SpeechPiece extends PieceCall {
+interface PieceOfJob extends PieceRun {
+  readonly jobId: string;
+  readonly tenantId: string;
+  /** The key that asked for the job. It may have been revoked since: `invalid_api_key`. */
+  readonly keyId: string;
+  readonly model: string;
+}
+
+export interface SpeechPiece extends PieceOfJob, Omit<SpeechRequest, 'limit'> {
   readonly input: string;
-  readonly voice: string;
-  readonly format: SpeechFormat;
-  readonly speed: number | null;
-  readonly instructions: string | null;
 }
 
-export interface SynthesisedPiece {
-  readonly audio: Uint8Array;
-  readonly costCredits: number;
-  readonly provider: string;
-}
-
-export interface TranscriptionPiece extends PieceCall {
+export interface TranscriptionPiece extends PieceOfJob, TranscriptionRequest {
   /** At most 25 MiB, in one of the formats that transcription takes. */
   readonly audio: Uint8Array;
-  /** `audio.<extension>`: what the file really is, not what the client called it. */
-  readonly filename: string;
-  readonly format: TranscriptFormat;
-  readonly language: string | null;
-  readonly prompt: string | null;
-  readonly temperature: number | null;
-  readonly granularities: readonly string[];
+  /** What the file really is, not what the client called it. */
+  readonly extension: string;
 }
 
-export interface TranscribedPiece {
-  /** The body as a client of /v1/audio/transcriptions gets it in this format. */
-  readonly body: string;
-  /** How long the audio was, as billed; null when nobody knows. */
+export interface FinishedPiece {
+  /** The body as a client of /v1/audio/speech or /v1/audio/transcriptions gets it. */
+  readonly bytes: Uint8Array;
+  /** How long the audio was, as billed; null when nobody knows, as of speech. */
   readonly seconds: number | null;
   readonly costCredits: number;
   readonly provider: string;

@@ -1,19 +1,19 @@
 import { transcriptExtensions } from '../core/audio-formats.ts';
 import { missingObject } from '../core/missing-object.ts';
-import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
+import type { Job, SpeechRequest, TranscriptionRequest } from './job.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
-import type { JobRunner } from './runner.ts';
+import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 
 /** A job as the pieces it falls into. The same job always falls into the same ones. */
 export interface Task {
   readonly count: number;
   /** Pieces that may run at once, after the first has shown who serves the job. */
   readonly atOnce: number;
-  run(call: PieceCall): Promise<PieceResult>;
+  run(number: number, around: PieceRun): Promise<PieceResult>;
   /** Of the objects that hold its pieces and its output. */
   readonly extension: string;
   /** Fails when this piece, the first of several, cannot be joined to others. */
@@ -21,15 +21,8 @@ export interface Task {
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
-interface PieceCall {
-  readonly number: number;
-  readonly requestId: string;
-  readonly provider: string | null;
-  readonly signal: AbortSignal;
-}
-
-interface PieceResult extends Pick<Piece, 'costCredits' | 'units' | 'provider'> {
-  readonly bytes: Uint8Array;
+interface PieceResult extends Omit<FinishedPiece, 'seconds'> {
+  readonly units: number;
 }
 
 export async function taskOf(
@@ -46,18 +39,19 @@ export async function taskOf(
 }
 
 function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobRunner): Task {
-  const { format, voice, speed, instructions, limit } = request;
-  const texts = splitText(text, limit);
+  const { limit, ...wishes } = request;
+  const { format } = request;
   const { id: jobId, tenantId, keyId, model } = job;
+  const texts = splitText(text, limit);
   return {
     count: texts.length,
     atOnce: 3,
     extension: format,
-    async run({ number, ...call }) {
+    async run(number, around) {
       const input = texts[number] ?? '';
-      const words = { input, voice, format, speed, instructions };
-      const made = await runner.synthesise({ jobId, tenantId, keyId, model, ...words, ...call });
-      return { ...made, bytes: made.audio, units: Array.from(input).length };
+      const spoken = { jobId, tenantId, keyId, model, ...wishes, input };
+      const made = await runner.run({ ...spoken, ...around });
+      return { ...made, units: Array.from(input).length };
     },
     tryJoin: (piece) => tryJoinSpeech(format, piece),
     join: (read) => joinSpeech(format, texts.length, read),
@@ -72,24 +66,18 @@ async function transcriptionTask(
 ): Promise<Task> {
   const cuts = await planCuts(file);
   const { id: jobId, tenantId, keyId, model, inputKey } = job;
-  const { type: _, ...wishes } = request;
+  // The key names the kind of audio by its first bytes, whatever the client called it.
+  const extension = inputKey.split('.')[1] ?? '';
   return {
     count: cuts.length,
     // Each holds its 24 MB while it is sent.
     atOnce: 1,
     extension: transcriptExtensions[request.format],
-    async run({ number, ...call }) {
-      const cut = cuts[number] ?? { from: 0, to: 0, startMs: 0 };
-      // The key names the kind of audio by its first bytes, whatever the client called it.
-      const filename = `audio.${inputKey.split('.')[1]}`;
-      const audio = await readCut(file, cut);
-      const made = await runner.transcribe({
-        ...{ jobId, tenantId, keyId, model, filename, audio },
-        ...wishes,
-        ...call,
-      });
-      const units = Math.round((made.seconds ?? 0) * 1000);
-      return { ...made, bytes: new TextEncoder().encode(made.body), units };
+    async run(number, around) {
+      const audio = await readCut(file, cuts[number] ?? { from: 0, to: 0, startMs: 0 });
+      const heard = { jobId, tenantId, keyId, model, ...request, audio, extension };
+      const made = await runner.run({ ...heard, ...around });
+      return { ...made, units: Math.round((made.seconds ?? 0) * 1000) };
     },
     // What is no transcript was refused when it came.
     async tryJoin() {},

@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { derivedKeys } from '../core/derived-key.ts';
-import type { SecretKeys } from '../core/secret.ts';
+import { derivedKeys, type SecretKeys } from '../core/secret.ts';
 
 /**
  * Signs messages as Standard Webhooks lays down, with a secret of each tenant's own. The secrets

@@ -95,7 +95,7 @@ async function runPiece(
   let requestId = '';
   const run = async () => {
     requestId = await pieceRequestId(job, number, runner);
-    return task.run({ number, requestId, provider, signal });
+    return task.run(number, { requestId, provider, signal });
   };
   const { bytes, costCredits, units, ...made } = await run().catch(async (thrown: unknown) => {
     if (thrown instanceof IdUsedUp) return run();

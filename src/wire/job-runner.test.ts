@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
-import type { Ending, Errand } from '../call.ts';
+import type { Ending } from '../call.ts';
 import { Watch } from '../core/watch.ts';
 import type { Steps } from '../gateway.ts';
 import { IdUsedUp, type StopReason } from '../jobs/runner.ts';
@@ -30,7 +30,6 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
       return { usage: undefined, costCredits: 70 };
     },
   };
-  const errand = { ask: { models: [] }, measure: () => ({ units: {} }) };
   const key = { id: 'key', expiresAt: null };
   const booked = { charges: { ...noCharges, modelCharge: bookedCredits }, createdAt: 1 };
   const runner = new StoryRunner({
@@ -39,13 +38,13 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
       requestLog: { find: async () => booked },
     },
     books: { flush: async () => undefined },
-    errands: { speech: async () => errand as unknown as Errand },
     steps: () => steps as unknown as Steps,
   } as unknown as RunnerParts);
   const call = { requestId: 'one', jobId: 'job', tenantId: 'acme', keyId: 'key', model: 'a/voice' };
-  const wish = { voice: 'v', format: 'mp3', speed: null, instructions: null } as const;
+  const voice = { type: 'speech', voice: 'v', format: 'mp3' } as const;
+  const wish = { ...voice, speed: null, instructions: null };
   const said = { ...call, ...wish, input: 'Hello.', provider: null, signal: stop.signal };
-  return { spoken: runner.synthesise(said), endings };
+  return { spoken: runner.run(said), endings };
 }
 
 test.each([

@@ -1,41 +1,25 @@
-import { strict as assert } from 'node:assert';
 import { callerOfKey } from '../auth/key-caller.ts';
 import type { Books } from '../books.ts';
-import type { Answer, Call, Ending, Errand } from '../call.ts';
+import type { Answer, Call, Ending } from '../call.ts';
 import { answer, type Steps } from '../gateway.ts';
 import {
+  type FinishedPiece,
   IdUsedUp,
   type JobRunner,
   type SpeechPiece,
   type StopReason,
-  type SynthesisedPiece,
-  type TranscribedPiece,
   type TranscriptionPiece,
 } from '../jobs/runner.ts';
 import { type RequestRecord, totalCharge } from '../record/request-record.ts';
 import type { Store } from '../store/open.ts';
 import { noFacts } from '../upstream/try-whole.ts';
-
-/** Pieces of jobs as errands of the gateway's story. */
-export interface JobErrands {
-  speech(piece: SpeechPiece): Promise<Errand>;
-  transcription(piece: TranscriptionPiece): Promise<Errand>;
-}
+import { errandOf } from './job-errands.ts';
 
 export interface RunnerParts {
   readonly store: Pick<Store, 'directory' | 'requestLog'>;
   readonly books: Pick<Books, 'flush'>;
-  readonly errands: JobErrands;
   /** Those of the settings at hand. */
   steps(): Steps;
-}
-
-type AnyPiece = SpeechPiece | TranscriptionPiece;
-
-interface Answered {
-  readonly call: Call;
-  readonly body: Answer;
-  readonly bill: Bill;
 }
 
 /** What the settlement says; filled in when the story has come to its end. */
@@ -53,26 +37,31 @@ export class StoryRunner implements JobRunner {
     this.#parts = parts;
   }
 
-  async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
-    const { errands } = this.#parts;
-    const { body, call, bill } = await this.#run(piece, () => errands.speech(piece));
-    assert(typeof body !== 'string', 'Speech was answered in words.');
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of body) {
-      assert(typeof chunk !== 'string', 'Speech was answered in events.');
-      chunks.push(chunk);
-    }
+  async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
+    const { store, steps } = this.#parts;
+    const { tenantId, keyId } = piece;
+    const call: Call = {
+      requestId: piece.requestId,
+      caller: await callerOfKey(store.directory, tenantId, keyId, Date.now()),
+      client: piece.signal,
+      receivedAt: Date.now(),
+      startedAt: performance.now(),
+      headers: {},
+      trail: [],
+      operation: piece.type,
+      jobId: piece.jobId,
+      modelNamed: '',
+      errand: undefined,
+      leave: undefined,
+      hold: undefined,
+      wishes: { cacheControl: 'no-store', idempotencyKey: null },
+      memory: undefined,
+    };
+    const bill: Bill = { costCredits: 0, provider: '', seconds: null };
+    const body = await answer(call, () => errandOf(piece), billed(steps(), bill));
+    const bytes = await bytesOf(body);
     await this.#checkCharge(call, bill);
-    return { audio: Buffer.concat(chunks), ...bill };
-  }
-
-  async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
-    const { errands } = this.#parts;
-    const read = () => errands.transcription(piece);
-    const { body, call, bill } = await this.#run(piece, read);
-    assert(typeof body === 'string', 'A transcription was answered in pieces.');
-    await this.#checkCharge(call, bill);
-    return { body, ...bill };
+    return { bytes, ...bill };
   }
 
   async chargeOf(tenantId: string, requestId: string): Promise<number | null> {
@@ -95,30 +84,13 @@ export class StoryRunner implements JobRunner {
     await books.flush();
     return store.requestLog.find(tenantId, requestId);
   }
+}
 
-  async #run(piece: AnyPiece, read: () => Promise<Errand>): Promise<Answered> {
-    const { store, steps } = this.#parts;
-    const caller = await callerOfKey(store.directory, piece.tenantId, piece.keyId, Date.now());
-    const bill: Bill = { costCredits: 0, provider: '', seconds: null };
-    const call: Call = {
-      requestId: piece.requestId,
-      caller,
-      client: piece.signal,
-      receivedAt: Date.now(),
-      startedAt: performance.now(),
-      headers: {},
-      trail: [],
-      operation: 'input' in piece ? 'speech' : 'transcription',
-      jobId: piece.jobId,
-      modelNamed: '',
-      errand: undefined,
-      leave: undefined,
-      hold: undefined,
-      wishes: { cacheControl: 'no-store', idempotencyKey: null },
-      memory: undefined,
-    };
-    return { call, body: await answer(call, read, billed(steps(), bill)), bill };
-  }
+async function bytesOf(body: Answer): Promise<Uint8Array> {
+  if (typeof body === 'string') return Buffer.from(body);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(Buffer.from(chunk));
+  return Buffer.concat(chunks);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { strict as assert } from 'node:assert';
 import type { Books } from '../books.ts';
 import { fingerprint } from '../cache/fingerprint.ts';
 import type { Idempotency } from '../cache/idempotency.ts';
@@ -35,7 +36,7 @@ import { type Log, reason } from '../telemetry/log.ts';
 import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { refusalBy } from '../upstream/guard/user-address.ts';
-import { type JobErrands, StoryRunner } from './job-runner.ts';
+import { StoryRunner } from './job-runner.ts';
 
 interface JobsParts {
   readonly config: Config;
@@ -43,7 +44,6 @@ interface JobsParts {
   readonly books: Books;
   readonly health: Health;
   readonly idempotency: Idempotency;
-  readonly errands: JobErrands;
   readonly secrets: SecretKeys;
   readonly log: Log;
   readonly door: Door;
@@ -78,7 +78,7 @@ export class Jobs {
   #around: JobSurroundings | undefined;
 
   constructor(parts: JobsParts) {
-    const { config, store, books, errands, secrets, log } = parts;
+    const { config, store, books, secrets, log } = parts;
     this.#parts = parts;
     this.#links = new ObjectLinks(...secrets);
     this.#signer = new WebhookSigner(...secrets);
@@ -88,7 +88,7 @@ export class Jobs {
     this.#worker = new JobWorker({
       ...shared,
       queue: store.jobs.queue,
-      runner: new StoryRunner({ store, books, errands, steps }),
+      runner: new StoryRunner({ store, books, steps }),
       onFailure: (job, thrown) => log.error('job_failed', { job, reason: reason(thrown) }),
     });
     this.#webhooks = new WebhookSender({
@@ -223,13 +223,14 @@ async function offerFor(
   alias: string,
   feature: Feature,
   { catalogueOf, health }: OfferParts,
-): Promise<Offer | undefined> {
+): Promise<Offer> {
   const catalogue = await catalogueOf(caller.tenantId);
   const ask = { models: [alias], preferences: noPreferences, parameters: [] };
   const misfit = ({ model }: Offer) =>
     model.features.includes(feature) ? null : `is not a ${feature} model`;
   const around = { catalogue, health, errand: { misfit }, supports: () => true };
   const [offer] = plan(ask, caller, around);
+  assert(offer, 'A plan without an offer was not refused.');
   return offer;
 }
 
@@ -244,11 +245,11 @@ interface Till {
  */
 async function checkCredits(
   caller: Caller,
-  offer: Offer | undefined,
+  offer: Offer,
   texts: readonly string[],
   { books, creditsPerUsd }: Till,
 ): Promise<void> {
-  if (!offer || isFree(offer)) return;
+  if (isFree(offer)) return;
   let charge = 0;
   for (const text of texts) {
     const units = { characters: countCharacters(text), bytes: Buffer.byteLength(text) };
@@ -265,11 +266,11 @@ function isFree({ pricing, own }: Offer): boolean {
   return own?.feeBasisPoints === 0 || Object.values(pricing).every((price) => Number(price) === 0);
 }
 
-function speechModelOf(offer: Offer | undefined): SpeechModel {
-  const { style, voices } = offer?.model.speech ?? {};
+function speechModelOf({ model, speech }: Offer): SpeechModel {
+  const { style, voices } = model.speech ?? {};
   const isStrict = style === 'first_party';
   return {
-    limit: textLimitOf(offer?.speech),
+    limit: textLimitOf(speech),
     isStrict,
     voices: isStrict && voices ? Object.keys(voices) : null,
   };

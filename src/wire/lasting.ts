@@ -25,7 +25,6 @@ import { LogRetention } from '../store/retention.ts';
 import { secretKeysOf } from '../store/secret-key.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type Counters, makeCounters, openRedis } from './counters.ts';
-import { jobErrands } from './job-errands.ts';
 import { type Door, Jobs } from './jobs.ts';
 import { makeSkills, type Skills } from './skills.ts';
 import { Telemetry } from './telemetry.ts';
@@ -97,7 +96,6 @@ export async function openLasting(
   const jobs = new Jobs({
     ...{ config, store, books, health, idempotency, secrets, log, door },
     now: clock.now,
-    errands: jobErrands,
   });
   await lookForObjects(config, store, log);
   return {

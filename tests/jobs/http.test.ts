@@ -235,14 +235,6 @@ describe('a job is nobody else’s business', () => {
       expect(reply.status).toBe(404);
     },
   );
-
-  test('the secret of webhooks is shown to managers, and each tenant has its own', async () => {
-    const path = '/api/v1/webhook-secret';
-    const reply = await server.send('GET', path, {}, server.keys.management);
-    expect(reply.json).toEqual({
-      data: { secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) },
-    });
-  });
 });
 
 describe('a job that cannot be is refused, and leaves nothing behind', () => {

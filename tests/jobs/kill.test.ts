@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isObject } from '../../src/core/json.ts';
 import { discrepancies } from '../support/book-check.ts';
 import {
   createStoryJob,
@@ -96,17 +97,25 @@ async function billAfterSuccess(id: string) {
   const rows = await read.selectFrom('request_log').selectAll().orderBy('id').execute();
   const accounts = await read.selectFrom('accounts').select('spent').execute();
   const wrong = await discrepancies(story.store.database);
+  const { json: log } = await sendStory(story, 'GET', '/v1/customer/logs');
   await story.stop();
   return {
     calls,
     cost: json.cost,
     spent: accounts.map(({ spent }) => spent),
     rows: rows.map((row) => `${row.status} ${row.model_charge}`),
+    named: jobsOf(log).every((job) => job === id),
     wrong,
   };
 }
 
-const paidOnce = { cost: 20, spent: [20], rows: ['success 20'], wrong: [] };
+/** Of which job each row of the log says that it was a piece. */
+function jobsOf({ logs }: Record<string, unknown>): readonly unknown[] {
+  if (!Array.isArray(logs) || logs.length === 0) throw new Error('The log is empty.');
+  return logs.map((row) => (isObject(row) ? row.job_id : undefined));
+}
+
+const paidOnce = { cost: 20, spent: [20], rows: ['success 20'], named: true, wrong: [] };
 
 describe('a gateway that is killed', () => {
   test('while the provider works is followed by one that asks again', async () => {

@@ -85,7 +85,6 @@ describe('a job in the gateway', () => {
     const before = await balance();
     const id = await create();
     const { json } = await worked(id);
-    // 10 tokens at $1 and 5 at $2 the million: 20 millionths of a dollar.
     expect(json).toMatchObject({ status: 'succeeded', cost: 20, progress: 1 });
     const output = isObject(json.output) ? json.output : {};
     const transcript = await fetch(String(output.url));
@@ -150,20 +149,13 @@ describe('a job in the gateway', () => {
     expect(speech.error.message).toBe('The model "acme/hear" is not a speech model.');
   });
 
-  test('counts as a request of its key', async () => {
-    const made = await fetch(`${story.url}/v1/jobs`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${keys.routing}`, 'content-type': 'application/json' },
-      body: '{}',
-    });
-    expect(made.headers.get('x-ratelimit-limit')).toBe('600');
-    expect(made.status).toBe(400);
-  });
-
   test('has a webhook secret that its manager can read', async () => {
     const path = '/api/v1/webhook-secret';
     const { status, json } = await send('GET', path, undefined, keys.management);
-    expect([status, json.data]).toEqual([200, { secret: expect.stringMatching(/^whsec_.{44}$/) }]);
+    expect([status, json.data]).toEqual([
+      200,
+      { secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) },
+    ]);
   });
 });
 

@@ -496,7 +496,7 @@ describe('a transcription job', () => {
     await workOff();
     const [sent] = bench.runner.heard;
     expect(sent).toMatchObject({
-      ...{ filename: 'audio.wav', language: 'de', prompt: 'Namen', temperature: 0.2 },
+      ...{ extension: 'wav', language: 'de', prompt: 'Namen', temperature: 0.2 },
       ...{ format: 'verbose_json', granularities: ['word'], provider: null },
     });
     expect(Buffer.from(sent?.audio ?? []).equals(audio)).toBe(true);
@@ -514,7 +514,7 @@ describe('a transcription job', () => {
         '2\n00:50:01,000 --> 00:50:02,000\nHello\n\n' +
         '3\n01:40:01,000 --> 01:40:02,000\nHello\n\n',
     );
-    expect(bench.runner.heard.map(({ filename }) => filename)).toEqual(Array(3).fill('audio.mp3'));
+    expect(bench.runner.heard.map(({ extension }) => extension)).toEqual(Array(3).fill('mp3'));
     expect(await bench.job(caller, id)).toMatchObject({ costCredits: 150, piecesTotal: 3 });
   }, 120_000);
 

@@ -207,18 +207,6 @@ test(
   testMs,
 );
 
-test(
-  'words that it does not know are misuse',
-  async () => {
-    const { exitCode, stderr } = await run(['doctor', '--fix']);
-    expect([exitCode, stderr]).toEqual([
-      2,
-      'There is no option --fix. See "tollgate doctor --help".\n',
-    ]);
-  },
-  testMs,
-);
-
 describe('a place to write to', () => {
   const asAnybody =
     process.getuid?.() === 0 ? ['setpriv', '--bounding-set', '-dac_override,-dac_read_search'] : [];

@@ -11,10 +11,9 @@ import type { Job } from '../../src/jobs/job.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
 import type { ObjectStore } from '../../src/jobs/objects.ts';
 import type {
+  FinishedPiece,
   JobRunner,
   SpeechPiece,
-  SynthesisedPiece,
-  TranscribedPiece,
   TranscriptionPiece,
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
@@ -50,19 +49,15 @@ class PlayedRunner implements JobRunner {
     this.#book(requestId, 0);
   }
 
-  async synthesise(piece: SpeechPiece): Promise<SynthesisedPiece> {
-    this.spoken.push(piece);
+  async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
+    if (piece.type === 'speech') this.spoken.push(piece);
+    else this.heard.push(piece);
     await this.onCall(piece);
-    const costCredits = piece.input.length * 2;
+    const costCredits = piece.type === 'speech' ? piece.input.length * 2 : 50;
     this.#book(piece.requestId, costCredits);
-    return { audio: this.speak(piece), costCredits, provider: 'played' };
-  }
-
-  async transcribe(piece: TranscriptionPiece): Promise<TranscribedPiece> {
-    this.heard.push(piece);
-    await this.onCall(piece);
-    this.#book(piece.requestId, 50);
-    return { body: this.hear(piece), seconds: 1.5, costCredits: 50, provider: 'played' };
+    const bill = { costCredits, provider: 'played' };
+    if (piece.type === 'speech') return { bytes: this.speak(piece), seconds: null, ...bill };
+    return { bytes: Buffer.from(this.hear(piece)), seconds: 1.5, ...bill };
   }
 
   async chargeOf(_tenantId: string, requestId: string): Promise<number | null> {

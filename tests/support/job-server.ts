@@ -8,19 +8,17 @@ import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/objects.ts';
 import { HttpServer } from '../../src/http/server.ts';
-import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
 import { type Reply, readReply } from './in-process.ts';
 import { JobBench } from './job-bench.ts';
 
 const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
-const management = 'sk-mgmt-jobs-0123456789abcdef0123456789';
 /** Of a second tenant. */
 const stranger = 'sk-tg-stranger-0123456789abcdef012345678';
 
 export class JobServer {
-  readonly keys = { routing, management, stranger };
+  readonly keys = { routing, stranger };
   readonly bench: JobBench;
   readonly url: string;
   readonly logged: string[] = [];
@@ -32,12 +30,7 @@ export class JobServer {
     const bench = await JobBench.open();
     const { directory } = bench.store;
     await firstStart(
-      {
-        apiKey: new Secret(routing),
-        managementKey: new Secret(management),
-        adminToken: null,
-        credits: 0,
-      },
+      { apiKey: new Secret(routing), managementKey: null, adminToken: null, credits: 0 },
       { directory, grantOnce: async () => {}, now: bench.now },
     );
     const other = await bench.newCaller();
@@ -48,7 +41,6 @@ export class JobServer {
 
   private constructor(bench: JobBench) {
     this.bench = bench;
-    const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
     this.#server = new HttpServer({
       routes: [
         ...jobRoutes({
@@ -61,7 +53,7 @@ export class JobServer {
             },
             enter: () => () => undefined,
           },
-          webhookSecretOf: (tenantId) => signer.secretOf(tenantId),
+          webhookSecretOf: () => '',
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
           steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },

@@ -1,14 +1,10 @@
-/** A gateway whose transcription jobs ask a chat model: another operation takes the same way. */
+/** A gateway for transcription jobs, whose parts are in the test's hands. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { firstStart } from '../../src/auth/first-start.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import type { JobQueue } from '../../src/jobs/queue.ts';
-import type { TranscriptionPiece } from '../../src/jobs/runner.ts';
-import { ChatErrand } from '../../src/operations/chat.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -23,31 +19,8 @@ export const storyKeys = {
   management: 'sk-mgmt-jobstory-0123456789abcdef0123456',
 };
 
-class Asking extends ChatErrand {
-  override misfit(): null {
-    return null;
-  }
-}
-
-async function askAbout({ model, audio }: TranscriptionPiece): Promise<Asking> {
-  const messages = [{ role: 'user', content: `A recording of ${audio.length} bytes` }];
-  const body = { model, messages };
-  const source = { text: JSON.stringify(body), bytes: Buffer.from(JSON.stringify(body)) };
-  return new Asking(openAiConversation(readChatRequest(body, source)));
-}
-
-/** 10 tokens at $1 and 5 at $2 the million: 20 millionths of a dollar, 20 credits. */
-export const storyReply = () =>
-  Response.json({
-    id: 'chatcmpl-1',
-    object: 'chat.completion',
-    created: 1,
-    model: 'upstream-name',
-    choices: [
-      { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Heard.' } },
-    ],
-    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
-  });
+/** 20 seconds at $0.00006 the minute: 20 millionths of a dollar, 20 credits. */
+export const storyReply = () => Response.json({ text: 'Heard.', duration: 20 });
 
 export interface JobStory {
   readonly url: string;
@@ -78,7 +51,6 @@ export async function startJobStory(
     now: Date.now,
     ...lasting,
     ...{ config, secrets: secretKeysOf(config), log },
-    errands: { speech: () => Promise.reject(new Error('Not here.')), transcription: askAbout },
   });
   const { routes } = configure(config, { ...lasting, jobs }, () => false);
   const server = new HttpServer({ routes, authenticator: lasting.authenticator, log });
@@ -99,7 +71,7 @@ export async function startJobStory(
 function configIn(folder: string, upstreamUrl: string) {
   const file = join(folder, 'tollgate.json');
   const provider = { dialect: 'openai', base_url: `${upstreamUrl}v1`, api_key: 'sk-upstream' };
-  const pricing = { prompt: '1', completion: '2', minute: '0' };
+  const pricing = { minute: '0.00006' };
   const endpoint = { provider: 'acme', model: 'upstream-name', pricing };
   const model = chatModel('acme/hear', [endpoint], { features: ['transcription'] });
   const settings = { catalogue: 'none', demo: false, providers: { acme: provider } };

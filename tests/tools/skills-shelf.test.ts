@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
 import { builtInSkills } from '../../src/tools/skills/built-in.ts';
 import { readSkillFile } from '../../src/tools/skills/front-matter.ts';
-import { instructionsOf, type Skill, type StoredSkill } from '../../src/tools/skills/skill.ts';
+import type { Skill, StoredSkill } from '../../src/tools/skills/skill.ts';
 import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 
@@ -50,17 +50,6 @@ async function refusal(tenantId: string, ...names: string[]): Promise<GatewayErr
 }
 
 describe('resolving', () => {
-  test('keeps the order of first mention and drops repetitions', async () => {
-    save('a', 'one', '1');
-    save('a', 'two', '2');
-    expect(await texts('a', 'two', 'translate', 'one', 'two', 'translate')).toEqual([
-      '2',
-      'Translate it.',
-      '1',
-    ]);
-    expect(await texts('a')).toEqual([]);
-  });
-
   test('prefers the tenant’s own to a built-in one, for that tenant alone', async () => {
     save('a', 'translate', 'Our way.');
     expect(await texts('a', 'translate')).toEqual(['Our way.']);
@@ -140,14 +129,6 @@ describe('remembering', () => {
   });
 });
 
-test('each skill’s instructions stand under its name, in the order asked for', () => {
-  const one = { name: 'one', description: 'never shown', instructions: 'Be brief.' };
-  const two = { name: 'two', description: 'never shown', instructions: '- Be kind.' };
-  expect(instructionsOf([two, one])).toBe(
-    '# Skill: two\n\n- Be kind.\n\n# Skill: one\n\nBe brief.',
-  );
-});
-
 describe('a skill file', () => {
   test('has front matter and instructions', () => {
     const file =
@@ -171,21 +152,12 @@ describe('a skill file', () => {
   });
 });
 
-describe('the built-in skills', () => {
-  test('are the four that the documents name, within the bounds of tenants’ own', () => {
-    expect([...builtInSkills.keys()].sort()).toEqual([
-      'cite-sources',
-      'json-only',
-      'translate',
-      'web-search',
-    ]);
-    for (const [key, { name, description, instructions }] of builtInSkills) {
-      expect(name).toBe(key);
-      expect(description.length).toBeLessThanOrEqual(500);
-      expect(description).toEndWith('.');
-      expect(instructions.length).toBeGreaterThan(500);
-      // Every request with the skill pays for them.
-      expect(instructions.length).toBeLessThan(3_000);
-    }
-  });
+test('the built-in skills are within the bounds of tenants’ own', () => {
+  for (const { description, instructions } of builtInSkills.values()) {
+    expect(description.length).toBeLessThanOrEqual(500);
+    expect(description).toEndWith('.');
+    expect(instructions.length).toBeGreaterThan(500);
+    // Every request with the skill pays for them.
+    expect(instructions.length).toBeLessThan(3_000);
+  }
 });

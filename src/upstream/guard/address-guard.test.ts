@@ -128,6 +128,7 @@ describe('checking a URL from a user', () => {
     ['http://[2606:4700:4700::1111]:1024/', 'http://[2606:4700:4700::1111]:1024/'],
     ['https://my_bucket.s3.example.com/', 'https://my_bucket.s3.example.com/'],
     ['https://localhost.example.com/', 'https://localhost.example.com/'],
+    [`https://${'a'.repeat(63)}.com/`, `https://${'a'.repeat(63)}.com/`],
   ])('%s is accepted as %s', (text, href) => {
     expect(String(checkUserUrl(text))).toBe(href);
     expect(checkUserUrl(text)).toBeInstanceOf(URL);
@@ -178,33 +179,35 @@ describe('checking a URL from a user', () => {
     expect(checkUserUrl(text)).toMatch(reason);
   });
 
+  const notPublic = 'The address is not public.';
+
   test.each([
-    'localhost',
-    'LOCALHOST',
-    'ⓛocalhost',
-    'a.localhost',
-    'printer.local',
-    'redis.default.svc',
-    'api.default.svc.cluster.local',
-    'metadata.google.internal',
-    'instance-data.ec2.internal',
-    'metadata',
-    'kubernetes',
-    'nas.lan',
-    'router.home.arpa',
-    'metadata.tencentyun.com',
-  ])('the name %s is refused without resolving it', (host) => {
-    expect(checkUserUrl(`http://${host}/`)).toBe('The address is not public.');
+    ...['localhost', 'local', 'localdomain', 'internal', 'intranet', 'private', 'corp', 'home'],
+    ...['lan', 'svc', 'home.arpa', 'metadata.tencentyun.com'],
+  ])('names that end in %s mean something inside a network only', (suffix) => {
+    for (const host of [suffix, `a.${suffix}`, `A.B.${suffix.toUpperCase()}`]) {
+      expect(checkUserUrl(`https://${host}/`)).toBe(notPublic);
+    }
+    expect(checkUserUrl(`https://a.${suffix}./`)).toBeString();
+    expect(checkUserUrl(`https://not${suffix}.example.com/`)).toBeInstanceOf(URL);
   });
 
-  test.each([0, 1, 21, 22, 25, 81, 444, 1023, 2375, 5432, 6379, 9200, 10250, 11211, 27017])(
-    'port %d is refused',
-    (port) => {
-      expect(checkUserUrl(`https://example.com:${port}/`)).toBe(
-        `The URL must not use port ${port}.`,
-      );
-    },
-  );
+  test.each(['ⓛocalhost', 'metadata', 'kubernetes'])('the name %s is refused, too', (host) => {
+    expect(checkUserUrl(`http://${host}/`)).toBe(notPublic);
+  });
+
+  test.each([
+    ...[0, 1, 21, 22, 25, 79, 81, 110, 442, 444, 1_023, 2_049, 2_181, 2_375, 2_376, 2_379, 2_380],
+    ...[2_525, 3_306, 3_389, 5_060, 5_061, 5_432, 5_672, 5_900, 5_984, 6_379, 6_443, 6_667, 6_697],
+    ...[8_500, 9_042, 9_092, 9_200, 9_300, 10_250, 10_255, 11_211, 26_379, 27_017, 27_018, 27_019],
+  ])('nobody knocks at port %i through us', (port) => {
+    const refusal = `The URL must not use port ${port}.`;
+    expect(checkUserUrl(`http://example.com:${port}/`)).toBe(refusal);
+  });
+
+  test.each([80, 443, 1_024, 3_000, 8_080, 8_443])('pictures are served at port %i', (port) => {
+    expect(checkUserUrl(`http://example.com:${port}/`)).toBeInstanceOf(URL);
+  });
 
   test('the operator can vouch for one host and port, and for that one only', () => {
     const policy = {
