@@ -72,8 +72,9 @@ async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer>
   }
   assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
   call.leave?.();
-  const { facts } = found.relay;
-  const closing = await steps.settle(call, { how: 'complete', opened, facts, error: null });
+  const { facts, wasLeft = false } = found.relay;
+  const how = wasLeft ? 'left' : 'complete';
+  const closing = await steps.settle(call, { how, opened, facts, error: null });
   return found.relay.write(closing);
 }
 

@@ -102,6 +102,8 @@ export interface ReplyRelay {
   readonly facts: ReplyFacts;
   /** The client's body, with settled numbers put in. */
   write(closing: ReplyClosing): string;
+  /** Its client left before its end, and pays for what was done until then. */
+  readonly wasLeft?: boolean;
 }
 
 /** A whole reply on its way to a client that asked for a stream. */

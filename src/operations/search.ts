@@ -36,6 +36,7 @@ import { ChatErrand } from './chat.ts';
 import { RoundsFacts, RoundsRelay, roundWriter } from './search/relay.ts';
 import { type SearchLimits, SearchSession, type SearchSurroundings } from './search/session.ts';
 import { passOn, tellAgain, writingDown } from './search/told-answer.ts';
+import { hearUnheard } from './search/unheard.ts';
 
 /** What the operator set up for searches. */
 export interface WebSearchParts {
@@ -137,7 +138,11 @@ export class SearchingErrand implements Errand {
     const client = { writeReply: () => ({ ...passOn(session.round), write: () => '' }) };
     for (;;) {
       const result = await this.#tryRound(session, client, offer, link);
-      if (result.kind !== 'reply') return result;
+      if (result.kind !== 'reply') {
+        // Nobody failed: as of a stream, the searches made until then are paid for.
+        const wasLeft = link.client.aborted && session.searches > 0;
+        return wasLeft ? { kind: 'reply', relay: { facts, wasLeft, write: () => '' } } : result;
+      }
       facts.begin(result.relay.facts);
       if (!session.wantsMore || !(await session.next())) break;
     }
@@ -164,7 +169,8 @@ export class SearchingErrand implements Errand {
       relay.begin(round.relay);
       return { ...round, relay, openSequel };
     };
-    return { ...first, relay, openSequel };
+    const opened = { ...first, relay, openSequel };
+    return hearUnheard(opened, () => !session.round.hasSpoken, link.client);
   }
 
   #open(writer: AnswerListener, offer: Offer, link: Link): SearchSession {

@@ -41,7 +41,8 @@ async function until(isSo: () => boolean): Promise<void> {
 const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
 
 describe('an engine that', () => {
-  test.each<[Misbehaviour]>([[500], [401], [429], ['html'], ['binary'], ['half'], ['packed']])(
+  // What each of its faults comes to is in search-engines.test.ts.
+  test.each<[Misbehaviour]>([[500], ['redirect'], ['endless']])(
     'answers with %p is told to the model and costs nothing',
     async (how) => {
       rig.engine.misbehave(how);
@@ -53,25 +54,6 @@ describe('an engine that', () => {
       expect(await rig.bill(reply)).toEqual(noSearch);
     },
   );
-
-  test.each<[Misbehaviour]>([['huge'], ['endless'], ['nested']])(
-    'answers with %p harms nothing',
-    async (how) => {
-      rig.engine.misbehave(how);
-      rig.upstream.script('chat', [searchFor('q'), answerIt('Fine.')]);
-      const reply = await rig.gateway.post(chat());
-      expect(contentOf(reply)).toBe('Fine.');
-      expect(rig.told().length).toBeLessThan(40_000);
-    },
-  );
-
-  test('leads elsewhere is not followed', async () => {
-    rig.engine.misbehave('redirect');
-    rig.upstream.script('chat', [searchFor('q'), answerIt('Fine.')]);
-    const reply = await rig.gateway.post(chat());
-    expect(rig.engine.asked.map(({ path }) => path)).toEqual(['/search']);
-    expect(await rig.bill(reply)).toEqual(noSearch);
-  });
 
   test('finds nothing because those behind it are blocked has not searched', async () => {
     const blocked = [
@@ -289,18 +271,31 @@ describe('a round', () => {
     },
   );
 
-  test('that fails after a search is an error, and costs nothing if nothing was said', async () => {
-    rig.upstream.script('chat', [searchFor('q'), status500()]);
-    const reply = await rig.gateway.post(chat());
-    expect(reply.status).toBe(502);
-    expect(await rig.bill(reply)).toEqual({ model: 0, byok: 0, tool: 0, searches: 0 });
+  test.each([false, true])(
+    'that fails after a search is an error, and free if nothing was said (stream: %p)',
+    async (stream) => {
+      rig.upstream.script('chat', [searchFor('q'), status500()]);
+      const reply = await rig.gateway.post(chat({ stream }));
+      expect([reply.status, reply.error.type]).toEqual([502, 'upstream_error']);
+      expect(await rig.bill(reply)).toEqual({ model: 0, byok: 0, tool: 0, searches: 0 });
+    },
+  );
+
+  test('that fails before a stream said anything leaves it to the next provider', async () => {
+    rig.upstream.script('chat', [searchFor('q'), status500(), answerIt('It rained.')]);
+    const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
+    expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
+    // 300 + 2 × 20: what the first provider did is the operator's loss.
+    expect(await rig.bill(reading)).toEqual({ model: 340, byok: 0, tool: 0, searches: 0 });
   });
 
-  test('that fails behind a stream’s first one ends it with an error and a bill', async () => {
-    rig.upstream.script('chat', [searchFor('q'), status500()]);
-    const reading = await rig.gateway.stream(chat());
+  test('that fails behind a stream’s first words ends it with an error and a bill', async () => {
+    const call = { name: 'web_search', arguments: { query: 'q' }, id: 'call_ws_0' };
+    const spoken = callTools([call], { text: 'Let me look.', ...tokens(100, 10) });
+    rig.upstream.script('chat', [spoken, status500()]);
+    const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
     expect(reading.error).toMatchObject({ type: 'upstream_error' });
-    expect(reading.dones).toBe(0);
+    expect([reading.content, reading.dones]).toEqual(['Let me look.', 0]);
     expect(await rig.bill(reading)).toEqual({ model: 120, byok: 0, tool: 5_000, searches: 1 });
     expect((await rig.gateway.record(reading.requestId)).status).toBe('error');
   });

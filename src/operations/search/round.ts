@@ -55,6 +55,12 @@ export class SearchRound implements AnswerListener {
     return this.#text === '' ? '' : this.#before.gap + this.#text;
   }
 
+  /** Whether the client was told something of it. */
+  get hasSpoken(): boolean {
+    const hasThought = this.#thought !== '' || this.#thoughts.length > 0;
+    return this.#text !== '' || hasThought || this.clientCalls.length > 0;
+  }
+
   /** Text, thoughts and calls: what an estimate goes by. */
   get characters(): number {
     let count = this.#text.length + this.#thought.length;

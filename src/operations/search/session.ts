@@ -2,7 +2,7 @@ import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import type { Dialogue, ToolResultPart, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
 import { addUsage, type Usage } from '../../core/usage.ts';
-import { wordBytes } from '../../core/words.ts';
+import { wordBytes } from '../../core/word-bytes.ts';
 import { parseArguments } from '../../dialects/answer/exact-json.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
 import { estimateUsage } from '../../meter/estimate.ts';

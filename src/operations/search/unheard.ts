@@ -1,0 +1,61 @@
+import { malformed } from '../../dialects/failure.ts';
+import { type AttemptResult, failed, failureOf, type OpenStream } from '../../upstream/attempt.ts';
+import { over, silence } from '../../upstream/source.ts';
+
+/**
+ * Hears the rounds of which the client sees nothing, up to the first that tells it something. Until
+ * then a failure is that of any attempt: it costs nothing, and another provider may take over.
+ */
+export async function hearUnheard(
+  first: OpenStream,
+  isUnheard: () => boolean,
+  client: AbortSignal,
+): Promise<AttemptResult> {
+  let stream = first;
+  while (isUnheard()) {
+    const next = stream.ended ? await followed(stream) : await heard(stream);
+    // Whoever left pays for what was done, as behind the first words.
+    if (client.aborted) break;
+    if (next.kind !== 'stream') return next;
+    stream = next;
+    if (stream.ended && !stream.openSequel) break;
+  }
+  return stream;
+}
+
+/** One piece further. */
+async function heard(stream: OpenStream): Promise<AttemptResult> {
+  const { relay, reader, source, line } = stream;
+  try {
+    source.expectEnd(relay);
+    const piece = await source.next();
+    if (piece === silence) return stream;
+    let { opening } = stream;
+    const { outputCharacters } = relay.facts;
+    const messages = piece === over ? reader.end() : reader.push(piece);
+    for (const message of messages) opening += relay.push(message);
+    source.noteWords(relay.facts.outputCharacters > outputCharacters);
+    const { failure } = relay.facts;
+    const isBroken = piece === over && !relay.finished;
+    if (!failure && !isBroken) return { ...stream, opening, ended: piece === over };
+    source.close();
+    line.hangUp();
+    return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
+  } catch (thrown) {
+    source.close();
+    return failed(failureOf(thrown, line));
+  }
+}
+
+/** The round behind one that is over, or the last words. */
+async function followed(stream: OpenStream): Promise<AttemptResult> {
+  const { opening, source, line, openSequel } = stream;
+  const next = (await openSequel?.()) ?? '';
+  if (typeof next === 'string') {
+    const { openSequel: _, ...last } = stream;
+    return { ...last, opening: opening + next };
+  }
+  source.close();
+  line.hangUp();
+  return next.kind === 'stream' ? { ...next, opening: opening + next.opening } : next;
+}
