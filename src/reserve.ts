@@ -115,6 +115,7 @@ function dispatchedOf(call: Call, ask: Ask): Dispatched {
     tenantId: call.caller.tenantId,
     keyId: call.caller.keyId,
     operation: ask.operation,
+    jobId: call.jobId,
     requestedModel: logText(ask.models[0] ?? ''),
     streamed: ask.stream,
     createdAt: call.receivedAt,

@@ -1,6 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { derivedKey } from '../core/derived-key.ts';
-import type { Secret, SecretKeys } from '../core/secret.ts';
+import { derivedKey, type Secret, type SecretKeys } from '../core/secret.ts';
 
 /** First byte of what is sealed, so that another way of sealing can follow one day. */
 const version = 1;

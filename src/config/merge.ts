@@ -1,5 +1,5 @@
 import type { Problem } from '../core/explain.ts';
-import { isLoopback } from '../core/loopback.ts';
+import { isLoopback } from '../core/host-in-url.ts';
 import { readProviderKey, regionIn } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalogue/index.ts';

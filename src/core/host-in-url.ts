@@ -2,3 +2,8 @@
 export function hostInUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
+
+/** Whether a URL leads to this machine itself. */
+export function isLoopback(url: string): boolean {
+  return /^https?:\/\/(127\.|localhost[:/]|\[::1\])/i.test(url);
+}

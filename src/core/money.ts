@@ -25,8 +25,13 @@ export function parseUsd(text: string): NanoUsd | undefined {
 
 /** Writes a price back the way people quote it: 37,500,000n becomes `"0.0375"`. */
 export function formatUsd(price: NanoUsd): string {
-  const digits = price.toString().padStart(10, '0');
-  return `${digits.slice(0, -9)}.${digits.slice(-9)}`.replace(/\.?0+$/, '');
+  return decimal(price, 9);
+}
+
+/** A decimal number from its parts, of which ten to the power of `places` make a whole. */
+export function decimal(parts: bigint, places: number): string {
+  const digits = parts.toString().padStart(places + 1, '0');
+  return `${digits.slice(0, -places)}.${digits.slice(-places)}`.replace(/\.?0+$/, '');
 }
 
 /** What `quantity` units cost at a price quoted per million of them. Exact. */

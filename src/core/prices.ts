@@ -1,4 +1,4 @@
-import { type NanoUsd, parseUsd } from './money.ts';
+import { decimal, type NanoUsd, parseUsd } from './money.ts';
 
 /** What an endpoint charges, parsed once at start. An absent price is zero. */
 export interface Prices {
@@ -44,6 +44,78 @@ export function readPrices(texts: Readonly<Record<string, string | undefined>>):
 
 /** Dollars per token, as `pricing` in the model list quotes them: `"0.50"` per million is 5e-7. */
 export function perToken(perMillion: NanoUsd): string {
-  const digits = perMillion.toString().padStart(16, '0');
-  return `${digits.slice(0, -15)}.${digits.slice(-15)}`.replace(/\.?0+$/, '');
+  return decimal(perMillion, 15);
+}
+
+/**
+ * Several vendors charge more for long prompts, and then for the whole request, its output
+ * included. A price list says so in steps, by the length from which each applies.
+ */
+export interface PriceList extends Prices {
+  /** By length, rising. Left out where a token costs the same in every prompt, as usual. */
+  readonly longPrompts?: readonly LongPromptPrices[];
+}
+
+interface LongPromptPrices {
+  readonly aboveTokens: number;
+  /** All of them: those too that the step leaves as they were. */
+  readonly prices: Prices;
+}
+
+type InputPrice = 'prompt' | 'audio' | 'cache_read' | 'cache_write' | 'cache_write_1h';
+type TokenPrice = InputPrice | 'completion';
+type UnitPrice = 'request' | 'image' | 'output_image' | 'characters' | 'bytes' | 'minute';
+type PriceName = TokenPrice | UnitPrice | 'byok_fee_basis_points';
+
+/** Prices as they are written, by name. */
+export type FlatTexts = Readonly<Partial<Record<PriceName, string>>>;
+
+type LongPromptTexts = Readonly<Partial<Record<TokenPrice, string>>> & {
+  readonly above_tokens: number;
+};
+
+/** The same with their steps: as in the configuration, and as kept with each bill. */
+export type PriceTexts = FlatTexts & { readonly long_prompts?: readonly LongPromptTexts[] };
+
+export function readPriceList({ long_prompts: steps, ...base }: PriceTexts): PriceList {
+  const prices = readPrices(base);
+  if (!steps || steps.length === 0) return prices;
+  const longPrompts = steps.map(({ above_tokens: aboveTokens }) => ({
+    aboveTokens,
+    prices: readPrices(textsAbove(base, steps, aboveTokens)),
+  }));
+  return { ...prices, longPrompts };
+}
+
+/** What a prompt of this length is charged by. */
+export function pricesFor(list: PriceList, promptTokens: number): Prices {
+  let prices: Prices = list;
+  for (const step of list.longPrompts ?? []) {
+    if (promptTokens > step.aboveTokens) prices = step.prices;
+  }
+  return prices;
+}
+
+/** The same as it was written, and the length from which it applies; null for the base prices. */
+export function textsFor(
+  { long_prompts: steps = [], ...base }: PriceTexts,
+  promptTokens: number,
+): { readonly texts: FlatTexts; readonly aboveTokens: number | null } {
+  const reached = steps.findLast((step) => promptTokens > step.above_tokens);
+  if (!reached) return { texts: base, aboveTokens: null };
+  const aboveTokens = reached.above_tokens;
+  return { texts: textsAbove(base, steps, aboveTokens), aboveTokens };
+}
+
+/** A step names only what changes there; the rest stays as it was before it. */
+function textsAbove(
+  base: FlatTexts,
+  steps: readonly LongPromptTexts[],
+  aboveTokens: number,
+): FlatTexts {
+  let texts = base;
+  for (const { above_tokens, ...changed } of steps) {
+    if (above_tokens <= aboveTokens) texts = { ...texts, ...changed };
+  }
+  return texts;
 }

@@ -10,7 +10,7 @@ export interface Usage {
   readonly cacheReadTokens: number;
   /** Written to it for as long as is usual there. */
   readonly cacheWriteTokens: number;
-  /** Written to it for an hour. Left out where there are none, as usual, and in older books. */
+  /** For an hour, or for twelve at OpenAI. Left out where there are none, and in older books. */
   readonly cacheWrite1hTokens?: number | undefined;
   /** All output, reasoning included. */
   readonly outputTokens: number;

@@ -1,6 +1,9 @@
 import type { DialectName } from '../config/provider-schema.ts';
 import type { ChatAsk } from '../core/chat.ts';
 import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
+import { longNumbersIn } from './answer/exact-json.ts';
+import type { Source } from './ask/edit-body.ts';
+import { exactWords } from './ask/exact-body.ts';
 import type {
   ClientDialect,
   ClientWords,
@@ -21,7 +24,14 @@ import { upstreamDialect } from './upstreams.ts';
 interface Request {
   readonly ask: ChatAsk;
   readonly body: { readonly temperature?: number | null };
+  readonly source: Source | null;
 }
+
+/**
+ * Fields that are no part of what a request asks: its way is told by its chain of models and its
+ * preferences, the same ones for all spellings. (What is undefined is no field.)
+ */
+const wayUntold = { model: undefined, models: undefined, provider: undefined, route: undefined };
 
 /**
  * What is the same in all client dialects. An upstream that speaks as the client does gets the
@@ -53,6 +63,27 @@ export abstract class ClientConversation<Given extends Request> implements Conve
   /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
   protected get isFormBound(): boolean {
     return false;
+  }
+
+  /** The request with instructions of ours: longer, and no longer what the client sent. */
+  protected instructed(
+    text: string,
+    write: (body: Given['body'], text: string) => Given['body'],
+  ): Given {
+    const { request } = this;
+    const inputBytes = request.ask.inputBytes + Buffer.byteLength(text);
+    const ask = { ...request.ask, inputBytes };
+    const body = exactWords(request.body, request.source);
+    return { ...request, ask, body: write(body, text), source: null };
+  }
+
+  /**
+   * Everything that decides the answer to a request in this dialect: what is asked, `more` that
+   * stands elsewhere, and the numbers that JavaScript would round.
+   */
+  protected wordingOf(dialect: string, asked: object, more: unknown): unknown {
+    const { source } = this.request;
+    return [dialect, { ...asked, ...wayUntold }, more, source ? longNumbersIn(source.text) : []];
   }
 
   crossTo(dialect: DialectName): Crossing | undefined {

@@ -33,7 +33,7 @@ export function readFailure(
   status: number,
   body: string,
   headers: Pick<Headers, 'get'>,
-  nowMs: number = Date.now(),
+  nowMs: number,
 ): UpstreamFailure {
   const json = parseExact(body);
   // Amazon names its errors here, and seldom in the body.

@@ -13,6 +13,8 @@ export interface Dispatched {
   readonly tenantId: string;
   readonly keyId: string;
   readonly operation: OperationName;
+  /** The job that it is a piece of. */
+  readonly jobId?: string | undefined;
   readonly requestedModel: string;
   readonly streamed: boolean;
   readonly createdAt: number;

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { chatAsk } from '../../tests/support/question.ts';
 import type { ChatAsk } from '../core/chat.ts';
-import { readPriceList } from '../core/long-prompts.ts';
-import { readPrices } from '../core/prices.ts';
+import { readPriceList, readPrices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
 import {
   affordableOutput,

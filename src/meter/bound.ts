@@ -1,5 +1,5 @@
 import type { ChatAsk } from '../core/chat.ts';
-import type { PriceList } from '../core/long-prompts.ts';
+import type { PriceList } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
 import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';
 import { holdPrices } from './hold-prices.ts';

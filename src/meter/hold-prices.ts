@@ -1,7 +1,6 @@
 import type { ChatAsk } from '../core/chat.ts';
-import type { PriceList } from '../core/long-prompts.ts';
 import type { NanoUsd } from '../core/money.ts';
-import type { Prices } from '../core/prices.ts';
+import type { PriceList, Prices } from '../core/prices.ts';
 
 /** Some input is paid for only where there is any: sound, and an hour in a cache. */
 interface HoldPrices {

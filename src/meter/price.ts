@@ -1,4 +1,3 @@
-import { type PriceList, pricesFor } from '../core/long-prompts.ts';
 import {
   type FemtoUsd,
   perMillion,
@@ -7,7 +6,7 @@ import {
   shareToCredits,
   toCredits,
 } from '../core/money.ts';
-import type { Prices } from '../core/prices.ts';
+import { type PriceList, type Prices, pricesFor } from '../core/prices.ts';
 import { noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts';
 
 /**

@@ -4,7 +4,7 @@ import type { ChatAsk } from '../core/chat.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Measured } from '../core/usage.ts';
-import { wordBytes } from '../core/words.ts';
+import { wordBytes } from '../core/word-bytes.ts';
 import type {
   ClientWords,
   Conversation,

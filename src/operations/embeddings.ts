@@ -28,7 +28,7 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
-import { type Counted, Embedded } from './embedded.ts';
+import { type Counted, EmbeddingsReply } from './embeddings-reply.ts';
 import { targetAt } from './target.ts';
 
 /** Where nobody counted. */
@@ -71,10 +71,10 @@ export class EmbeddingsErrand implements Errand {
     if (isFailure(batches)) return { kind: 'failed', failure: batches };
     const vectors = batches.flatMap((batch) => batch.vectors);
     const counted = countOf(wish, batches, this.bounds.contextTokensAt(offer));
-    const embedded = await Embedded.make(vectors, counted, wish.encoding);
+    const reply = await EmbeddingsReply.make(vectors, counted, wish.encoding);
     link.tape?.begin(offer, 'whole');
-    link.tape?.add(embedded.record() ?? '');
-    return { kind: 'reply', relay: embedded.relay(link.identity) };
+    link.tape?.add(reply.record() ?? '');
+    return { kind: 'reply', relay: reply.relay(link.identity) };
   }
 
   measure({ usage = noUsage, isEstimate = false }: ReplyFacts): Measured {
@@ -88,7 +88,7 @@ export class EmbeddingsErrand implements Errand {
   }
 
   replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
-    return Embedded.replay(recording.text, this.#wish.encoding)?.relay(identity);
+    return EmbeddingsReply.replay(recording.text, this.#wish.encoding)?.relay(identity);
   }
 
   /** With texts instead of tokens where the tokens would mean something else, or nothing. */

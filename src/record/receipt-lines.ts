@@ -1,6 +1,11 @@
-import { type FlatTexts, type PriceTexts, textsFor } from '../core/long-prompts.ts';
 import { type FemtoUsd, perMillion, perMinute, perUnit } from '../core/money.ts';
-import { type Prices, readPrices } from '../core/prices.ts';
+import {
+  type FlatTexts,
+  type Prices,
+  type PriceTexts,
+  readPrices,
+  textsFor,
+} from '../core/prices.ts';
 import { addUsage, noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts';
 import type { RequestRecord } from './request-record.ts';
 

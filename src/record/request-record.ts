@@ -1,6 +1,6 @@
 import type { OperationName } from '../core/ask.ts';
 import type { TrafficMode } from '../core/byok.ts';
-import type { PriceTexts } from '../core/long-prompts.ts';
+import type { PriceTexts } from '../core/prices.ts';
 import type { Units, Usage } from '../core/usage.ts';
 
 /** What one request was, cost and came to: one row of the log, written when it has ended. */

@@ -1,7 +1,7 @@
 import type { Endpoint, Model, Provider } from '../config/config.ts';
 import type { SpeechTerms } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
-import { type PriceList, readPriceList } from '../core/long-prompts.ts';
+import { type PriceList, readPriceList } from '../core/prices.ts';
 import { nearestModel } from './nearest-model.ts';
 
 /** One way to get a model answered: a model at a provider, with everything an attempt needs. */

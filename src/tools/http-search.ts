@@ -1,5 +1,5 @@
 import type { WebSearch } from '../config/config.ts';
-import { boundedCall } from '../core/bounded-call.ts';
+import { boundedCall, readBounded } from '../core/bounded-call.ts';
 import {
   searchAnswerBytesMax,
   searchMsMax,
@@ -8,7 +8,6 @@ import {
   searchWordsMax,
 } from '../core/bounds.ts';
 import { parseJson } from '../core/json.ts';
-import { readBounded } from '../core/read-bounded.ts';
 import { brave } from './brave.ts';
 import { isWithin } from './domains.ts';
 import type {

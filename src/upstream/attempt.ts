@@ -165,7 +165,7 @@ async function readResponse(
   if (!response.ok) {
     // The status alone still tells a rate limit from a bad request.
     const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
-    return failed(readFailure(response.status, text, response.headers));
+    return failed(readFailure(response.status, text, response.headers, Date.now()));
   }
   if (!isPlain(response)) {
     return failed(malformed('The provider sent a compressed answer that was not asked for.'));

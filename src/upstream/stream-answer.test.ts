@@ -109,6 +109,24 @@ describe('an answer on its way', () => {
     expect(line.signal.aborted).toBe(true);
   });
 
+  test('is not whole when more follows its finish than can be told', async () => {
+    const { answer, send, end, settled } = begun();
+    const call = { type: 'function', function: { name: 'f', arguments: '{}' } };
+    const calls = Array.from({ length: 1_025 }, (_, index) => ({
+      ...call,
+      index,
+      id: `c${index}`,
+    }));
+    const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: 'tool_calls' }];
+    send(`${chunk('hi', 'stop')}data: ${JSON.stringify({ choices })}\n\n${told}data: [DONE]\n\n`);
+    end();
+    const text = await rest(answer);
+    expect(text).toContain('"content":"hi"');
+    expect(text).toMatch(/cannot be used.*"finish_reason":"error"/);
+    expect(text).not.toContain('[DONE]');
+    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+  });
+
   test('hears any number of comments that have words between them', async () => {
     const { answer, send, end, settled } = begun();
     for (let sent = 0; sent < 20; sent += 1) send(chunk('hi') + line(': ').repeat(1_024));

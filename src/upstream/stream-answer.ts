@@ -1,7 +1,7 @@
 import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import { within } from '../core/within.ts';
-import type { ReplyClosing, ReplyFacts, UpstreamFailure } from '../dialects/dialect.ts';
+import type { ReplyClosing, ReplyFacts, SseMessage, UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
 import { publicReason, scrub } from './disclosure.ts';
@@ -56,6 +56,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #outOfCredits = false;
   /** Some upstreams finish with every piece: this one has gone on after a finish reason. */
   #wentOn = false;
+  /** Why something that came could not be told: words are missing, whatever finish came before. */
+  #torn: GatewayError | undefined;
   /** The step that the client is waiting for, and since when. */
   #step: Promise<unknown> | undefined;
   #askedAt = 0;
@@ -120,7 +122,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   get lingerMs(): number {
     const { relay, openSequel } = this.#stream;
-    if (this.#sequel) return 0;
+    if (this.#sequel || this.#torn) return 0;
     if (relay.finished && !this.#wentOn) return usageMs;
     // Upstreams that report usage as they go have done so; a search estimates what it has heard.
     return openSequel || hasUsage(relay.facts) ? 0 : endingMs;
@@ -197,10 +199,10 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { outputCharacters } = relay.facts;
     let text = '';
     for (const message of piece === over ? reader.end() : reader.push(piece)) {
-      text += relay.push(message);
+      text += this.#tell(message);
     }
     if (piece === over) {
-      if (relay.finished) this.#startSequel();
+      if (relay.finished && !this.#torn) this.#startSequel();
       if (!this.#sequel) this.#finish();
     }
     const saysMore = relay.facts.outputCharacters > outputCharacters;
@@ -211,6 +213,18 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     source.expectEnd(relay);
     source.noteWords(saysMore || text !== '');
     return text;
+  }
+
+  /** What came before it in the same piece is still told. */
+  #tell(message: SseMessage): string {
+    if (this.#torn) return '';
+    try {
+      return this.#stream.relay.push(message);
+    } catch (thrown) {
+      this.#torn = thrown instanceof GatewayError ? thrown : unusable();
+      this.#finish();
+      return '';
+    }
   }
 
   #startSequel(): void {
@@ -250,7 +264,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 
   get #isWhole(): boolean {
-    return this.#stream.relay.finished && !this.#sequel;
+    return this.#stream.relay.finished && !this.#sequel && !this.#torn;
   }
 
   /** A client that left while we waited for the upstream has closed the answer already. */
@@ -298,7 +312,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       const isBusy = failure.kind === 'overloaded' || failure.kind === 'rate_limited';
       return new GatewayError('upstream_error', message, isBusy ? { status: 503 } : {});
     }
-    if (this.#isWhole) return undefined;
+    if (this.#torn || this.#isWhole) return this.#torn;
     if (line.isShuttingDown) return shuttingDown();
     if (line.timedOut) {
       const message = 'The provider fell silent in the middle of its answer.';
@@ -332,6 +346,11 @@ function hangUpOn(next: AttemptResult | string): void {
   if (typeof next === 'string' || next.kind !== 'stream') return;
   next.source.close();
   next.line.hangUp();
+}
+
+function unusable(): GatewayError {
+  const message = 'The provider sent something that cannot be used in the middle of its answer.';
+  return new GatewayError('upstream_error', message);
 }
 
 function outOfCredits(): GatewayError {

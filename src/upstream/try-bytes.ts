@@ -70,7 +70,7 @@ async function open(response: Answer, question: BytesQuestion, peer: Peer): Prom
   const { ok, status, headers, body } = response;
   if (!ok) {
     const text = isPlain(response) ? await textOf(response, peer) : '';
-    return failed(readFailure(status, text, headers));
+    return failed(readFailure(status, text, headers, Date.now()));
   }
   if (!isPlain(response)) {
     return failed(malformed('The provider sent a compressed answer that was not asked for.'));

@@ -1,4 +1,4 @@
-import { isLoopback } from '../core/loopback.ts';
+import { isLoopback } from '../core/host-in-url.ts';
 
 /** What every call says to a server that is configured, and not named by a client. */
 export const usualHeaders: Readonly<Record<string, string>> = {

@@ -68,13 +68,20 @@ function scriptWhole(...answers: readonly (readonly object[])[]): void {
 
 const text = { contentType: 'text/event-stream' };
 
+interface Delta {
+  readonly choice?: number;
+  readonly calls: readonly object[];
+  /** Some servers write one into every chunk. */
+  readonly end?: string;
+}
+
 /** Each delta is one of the choice that it names, which ends with the stream. */
-function scriptStream(...deltas: readonly { choice?: number; calls: readonly object[] }[]): void {
+function scriptStream(...deltas: readonly Delta[]): void {
   const object = 'chat.completion.chunk';
   const chunk = (choices: readonly object[], more = {}) =>
     `data: ${JSON.stringify({ ...completion, object, choices, ...more })}\n\n`;
-  const said = deltas.map(({ choice: index = 0, calls: tool_calls }) =>
-    chunk([{ index, delta: { tool_calls }, finish_reason: null }]),
+  const said = deltas.map(({ choice: index = 0, calls: tool_calls, end = null }) =>
+    chunk([{ index, delta: { tool_calls }, finish_reason: end }]),
   );
   const ends = [...new Set(deltas.map(({ choice = 0 }) => choice))].map((index) =>
     chunk([{ index, delta: {}, finish_reason: 'tool_calls' }]),
@@ -256,6 +263,22 @@ describe('a tool that takes a free text', () => {
       '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
       '0.1': { id: 'call_9', type: 'function', name: 'look', text: '{}' },
       '1.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'other' },
+    });
+    expect([heard.finishReasons, heard.dones]).toEqual([['tool_calls'], 1]);
+  });
+
+  test.each(['stop', 'tool_calls'])('also where each chunk ends with %s', async (end) => {
+    scriptStream(
+      { calls: [call(0, '')], end },
+      { calls: [more(0, '{"inp')], end },
+      { calls: [more(0, 'ut":"a\\')], end },
+      { calls: [more(0, 'nb"}')], end },
+      { calls: [call(1, '{"input":"c"}')], end },
+    );
+    const heard = await gateway.stream({ model: 'acme/other', ...asked });
+    expect(heardCalls(heard.chunks)).toEqual({
+      '0.0': { id: 'call_0', type: 'custom', name: 'patch', text: 'a\nb' },
+      '0.1': { id: 'call_1', type: 'custom', name: 'patch', text: 'c' },
     });
     expect([heard.finishReasons, heard.dones]).toEqual([['tool_calls'], 1]);
   });

@@ -184,7 +184,7 @@ describe('a request that is wrong', () => {
   const block = (content: unknown, role = 'user') => ({ messages: [{ role, content: [content] }] });
   const cases: readonly (readonly [string, object])[] = [
     ['max_tokens', { max_tokens: undefined }],
-    ['max_tokens', { max_tokens: 0 }],
+    ['max_tokens', { max_tokens: -1 }],
     ['temperature', { temperature: 1.5 }],
     ['messages', { messages: [] }],
     ['messages[0].role', { messages: [{ role: 'tool', content: 'x' }] }],

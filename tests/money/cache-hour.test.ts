@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { discrepancies } from '../support/book-check.ts';
-import { say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
+import { json, say, startFakeUpstream, weirdUsage } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import {
   chargeFor,
@@ -25,12 +25,14 @@ const step = { above_tokens: 3_900, prompt: '6', cache_write_1h: '12.00' };
 
 beforeAll(async () => {
   const claude = { dialect: 'anthropic', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-01' };
+  const gpt = { ...claude, dialect: 'openai-responses' };
   const at = (prices: object) => [{ provider: 'claude', model: 'claude-x', pricing: prices }];
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     billing: { byok_fee_basis_points: 1_000 },
-    providers: { claude },
+    providers: { claude, gpt },
     models: [
+      chatModel('acme/gpt', [{ provider: 'gpt', model: 'gpt-x', pricing }]),
       chatModel('acme/claude', at(pricing)),
       chatModel('acme/one-price', at(minutes)),
       chatModel('acme/stepped', at({ ...pricing, long_prompts: [step] })),
@@ -201,6 +203,51 @@ describe.each([
     expect(asked?.json).toMatchObject({
       messages: [{ role: 'user', content: [{ cache_control: mark }] }],
     });
+  });
+});
+
+describe('what OpenAI keeps for twelve hours', () => {
+  const responses = { path: '/v1/responses' };
+  const wish = (ttl: string, input = 'Hello!') => ({
+    ...{ model: 'acme/gpt', input, max_output_tokens: 16 },
+    prompt_cache_options: { mode: 'implicit', ttl },
+  });
+  const written = (forHours: number) => ({
+    input_tokens: 1_000,
+    input_tokens_details: {
+      ...{ cached_tokens: 100, cache_write_tokens: 600 },
+      cache_write_tokens_details: { ttl_12h_tokens: forHours, ttl_30m_tokens: 600 - forHours },
+    },
+    output_tokens: 100,
+    total_tokens: 1_100,
+  });
+  const answer = (usage: object) => json(200, { status: 'completed', output: [], usage });
+
+  test.each<[string, object, number]>([
+    // 300 × 3 + 100 × 0.3 + 200 × 3.75 + 400 × 6 + 1,500
+    ['some of it', written(400), 5_580],
+    // 300 × 3 + 100 × 0.3 + 600 × 3.75 + 1,500, from here on.
+    ['none of it', written(0), 4_680],
+    ['more than all of it', written(601), 4_680],
+  ])('is charged for as what is kept for an hour: %s', async (_, usage, credits) => {
+    upstream.script('gpt-x', answer(usage));
+    expect(await chargeFor(gateway, wish('12h'), responses)).toBe(credits);
+    const { json: told } = await gateway.post(wish('12h'), responses);
+    expect(told.usage).toMatchObject({ ...usage, cost: credits });
+    const chat = { model: 'acme/gpt', messages: [{ role: 'user', content: 'Hello!' }] };
+    expect(await chargeFor(gateway, chat)).toBe(credits);
+  });
+
+  test.each<[string, number]>([
+    // 200 × 6 + 16 × 15
+    ['12h', 1_440],
+    // 200 × 3.75 + 16 × 15
+    ['30m', 990],
+  ])('is held for: %s', async (ttl, credits) => {
+    upstream.script('gpt-x', answer(written(0)));
+    const room = 600 - JSON.stringify(wish(ttl, '')).length;
+    await expectHold(gateway, credits, JSON.stringify(wish(ttl, 'x'.repeat(room))), responses);
+    expect(upstream.book[0]?.json).toMatchObject({ prompt_cache_options: { ttl } });
   });
 });
 

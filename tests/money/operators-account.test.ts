@@ -93,6 +93,10 @@ function sent(fields: object): object {
 
 const look = { type: 'function', name: 'look', parameters: {} };
 const claudeLook = { name: 'look', input_schema: { type: 'object' } };
+const addition = (definition: object) => ({
+  type: 'tool_addition',
+  tool: { type: 'tool_definition', definition },
+});
 const pdf = 'JVBERi0xLjQK';
 
 /** Names as vendors have them, in what a model is told or has said itself. */
@@ -140,6 +144,7 @@ const doneThere = [
 describe('left out and named with the operator’s account, and kept with one’s own:', () => {
   const fields: readonly [Door, object][] = [
     ['chat', { service_tier: 'priority' }],
+    ['chat', { service_tier: 'ultrafast' }],
     ['chat', { search_parameters: { mode: 'on' } }],
     ['chat', { enable_search: true }],
     ['chat', { web_search: { enable: true } }],
@@ -153,6 +158,8 @@ describe('left out and named with the operator’s account, and kept with one’
     ['messages', { container: { skills: [{ type: 'anthropic', skill_id: 'pptx' }] } }],
     ['messages', { priority: -1 }],
     ['responses', { service_tier: 'priority' }],
+    ['responses', { service_tier: 'ultrafast' }],
+    ['responses', { service_tier: 'of-tomorrow' }],
     ['responses', { kv_transfer_params: { remote_host: '10.0.0.5' } }],
   ];
   test.each(fields)('%s %j', async (door, wish) => {
@@ -201,6 +208,9 @@ describe('goes on with anybody’s account, because nothing more is charged for 
       { service_tier: 'flex', modalities: ['text'], novelty: { a: 1 }, web_search_options: {} },
     ],
     ['chat', { enable_search: false, deferred: false }],
+    ['chat', { service_tier: 'on_demand' }],
+    ['messages', { service_tier: 'standard_only' }],
+    ['responses', { service_tier: 'default', access_programs: { cyber: 'standard' } }],
     ['chat', { model: 'acme/speaker', modalities: ['text', 'audio'], audio: { voice: 'alloy' } }],
     ['chat', { metadata: { file_id: 'file-1' }, novelty: { file_id: null, file_ids: [] } }],
     [
@@ -225,6 +235,15 @@ describe('goes on with anybody’s account, because nothing more is charged for 
     [
       'messages',
       { tools: [{ ...claudeLook, input_schema: sampleSchema, input_examples: [words] }] },
+    ],
+    [
+      'messages',
+      {
+        messages: [
+          ...hi,
+          { role: 'system', content: [addition({ ...claudeLook, input_examples: [words] })] },
+        ],
+      },
     ],
     ['responses', { input: [...hi, ...doneThere] }],
     ['responses', { tools: [{ type: 'tool_search', parameters: sampleSchema }, look] }],
@@ -335,6 +354,36 @@ test.each(['additional_tools', 'tool_search_output'])(
   },
 );
 
+describe('tools that a message adds in the middle of a conversation:', () => {
+  const named = (type: string, name: string) => ({ type, tool: { type: 'tool_reference', name } });
+  const search = { type: 'web_search_20260318', name: 'web_search' };
+  const instructed = (...blocks: object[]) => [...hi, { role: 'system', content: blocks }];
+
+  test('those of the vendor are left out and named, with whatever else names them', async () => {
+    const kept = [{ type: 'text', text: 'Look it up.' }, addition(claudeLook)];
+    const messages = [
+      ...instructed(...kept, addition(search), named('tool_removal', 'look')),
+      ...instructed(named('tool_removal', 'web_search')),
+    ];
+    const reply = await ask('messages', { messages });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
+      'messages[1].content[2], messages[3].content[0]',
+    );
+    const left = [...instructed(...kept, named('tool_removal', 'look')), ...hi];
+    expect([reply.status, sent({ messages })]).toEqual([200, { messages: left }]);
+    await ask('messages', { messages }, owner.key);
+    expect(sent({ messages })).toEqual({ messages });
+  });
+
+  test('so is what names one of the others that were left out', async () => {
+    const wish = { tools: [search, claudeLook], messages: instructed() };
+    const offered = instructed(named('tool_addition', 'web_search'));
+    const reply = await ask('messages', { ...wish, messages: offered });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0], messages[1].content[0]');
+    expect(sent(wish)).toEqual({ tools: [claudeLook], messages: hi });
+  });
+});
+
 const content = (part: object) => [{ role: 'user', content: [{ type: 'text', text: 'Hi' }, part] }];
 const inputs = (part: object) => [{ role: 'user', content: [part] }];
 const item = (output: object) => [{ type: 'novelty_output', call_id: 'c', output }];
@@ -402,6 +451,12 @@ const kept: readonly [Door, object, string][] = [
     { tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } }] },
     'tools[0].container.file_ids',
   ],
+  [
+    'responses',
+    { tools: [{ type: 'mcp', server_label: 'm', tunnel_id: 'tunnel_1' }] },
+    'tools[0].tunnel_id',
+  ],
+  ['responses', { access_programs: { cyber: 'daybreak_blue' } }, 'access_programs'],
 ];
 
 function file(fields: object) {

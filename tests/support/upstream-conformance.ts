@@ -386,7 +386,7 @@ export function conformErrors(dialectName: string): void {
   test.each(readErrors(dialectName))(
     'the recorded error $path is of the class $expected.class',
     ({ path, expected, status }) => {
-      const failure = readFailure(status, readFixture(path), new Headers());
+      const failure = readFailure(status, readFixture(path), new Headers(), 0);
       expect(failure.kind).toBe(kindOfClass[expected.class] ?? 'malformed');
       expect(failure.status).toBe(status);
       expect(failure.message).toMatch(/^\w[^{}]*$/);

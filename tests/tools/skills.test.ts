@@ -240,7 +240,10 @@ describe('the command line', () => {
     const { id } = await newTenant();
     const put = (name: string, file: string, ...more: string[]) =>
       tollgate(file, 'skills', 'put', name, '--tenant', id, ...more);
-    expect(await put('a', 'Words.')).toMatchObject({ code: 1, err: 'description is required.' });
+    expect(await put('a', 'Words.')).toMatchObject({
+      code: 1,
+      err: 'description is required (a string).',
+    });
     expect(await put('a', '', '--description', 'd')).toMatchObject({
       code: 1,
       err: 'instructions must not be empty.',

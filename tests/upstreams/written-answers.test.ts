@@ -201,7 +201,7 @@ async function expectFailure(reply: Reply, name: Name, expected: Expected, why: 
 }
 
 test.each(failures)('the failure %s has its kind and its sentence', (_, expected) => {
-  const { kind, message } = readFailure(expected.status, expected.body, new Headers());
+  const { kind, message } = readFailure(expected.status, expected.body, new Headers(), 0);
   expect({ kind, message }).toEqual({ kind: expected.kind as never, message: expected.message });
 });
 

@@ -32,7 +32,9 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 /** Where in the request, as FastAPI tells it; its sentence alone may be «Field required». */
 function placeIn({ loc }: Fields): string {
   if (!Array.isArray(loc)) return '';
-  const steps = loc.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`));
+  const steps = loc.map((step) =>
+    typeof step === 'number' ? `[${step}]` : `.${isText(step) ? step : '?'}`,
+  );
   const path = steps.join('').replace(/^\.(?:body\.)?/, '');
   return plainPath.test(path) ? `${path}: ` : '';
 }

@@ -37,6 +37,15 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['throttlingexception', 'rate_limited'],
 ]);
 
+/** Why OpenAI does not answer a response that it has begun: the request itself is at fault. */
+const faultsOfResponses = [
+  ...['invalid_prompt', 'bio_policy', 'misalignment_policy_violation'],
+  ...['invalid_image', 'invalid_image_format', 'invalid_image_mode', 'invalid_image_url'],
+  ...['invalid_base64_image', 'image_too_large', 'image_too_small', 'image_parse_error'],
+  ...['image_content_policy_violation', 'image_file_too_large', 'empty_image_file'],
+  ...['unsupported_image_media_type', 'failed_to_download_image', 'image_file_not_found'],
+];
+
 /** Codes and types that help only where there is no status, inside a stream. */
 const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['invalid_request_error', 'request'],
@@ -66,6 +75,7 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['unrecognizedclientexception', 'credential'],
   ['serviceunavailableexception', 'overloaded'],
   ['modeltimeoutexception', 'timeout'],
+  ...faultsOfResponses.map((code): [string, FailureKind] => [code, 'request']),
 ]);
 
 /** What MiniMax and Baidu number, in answers of status 200. */

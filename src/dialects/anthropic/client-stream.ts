@@ -31,6 +31,10 @@ interface OpenTool {
 
 type OpenBlock = { readonly kind: 'text' | 'thinking' } | OpenTool;
 
+/** All of it or a piece. */
+const emptyObject = /^[\s{}]*$/;
+const blank = /^\s*$/;
+
 export class AnthropicStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
@@ -40,6 +44,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   #index = -1;
   #open: OpenBlock | undefined;
   readonly #waiting = new Map<number, WaitingCall>();
+  /** Calls whose blocks ended before their inputs did, and what may follow without a loss. */
+  readonly #unfinished = new Map<number, RegExp>();
   #waitingLength = 0;
   #namesLength = 0;
   #hasTools = false;
@@ -93,7 +99,10 @@ export class AnthropicStreamWriter implements StreamWriter {
       return;
     }
     const waiting = this.#waiting.get(call);
-    if (!waiting) return;
+    if (!waiting) {
+      this.#refuseRest(call, json);
+      return;
+    }
     waiting.json += json;
     this.#waitingLength += json.length;
     if (this.#waitingLength > waitingArgumentsMax) this.#openNextTool();
@@ -212,6 +221,12 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
+  /** A tool that is run with half of its input may do harm: then this is no answer. */
+  #refuseRest(call: number, json: string): void {
+    if (this.#unfinished.get(call)?.test(json) ?? true) return;
+    throw new EventTooLarge('arguments of a tool call behind its end');
+  }
+
   /** Goes on while the call just opened is complete already and another one waits. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
@@ -234,6 +249,9 @@ export class AnthropicStreamWriter implements StreamWriter {
   #close(): void {
     const open = this.#open;
     if (!open) return;
+    if (open.kind === 'tool' && !open.end.isOver) {
+      this.#unfinished.set(open.call, open.isBlank ? emptyObject : blank);
+    }
     const held = open.kind === 'tool' ? (open.held?.trim() ?? '') : '';
     if (held !== '') this.#inputDelta(JSON.stringify(toolInput(held)));
     this.#open = undefined;

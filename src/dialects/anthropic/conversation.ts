@@ -1,7 +1,5 @@
 import type { ChatAsk } from '../../core/chat.ts';
-import { wordBytes } from '../../core/words.ts';
-import { instructed } from '../ask/instruct.ts';
-import { wordingOf } from '../ask/wording.ts';
+import { wordBytes } from '../../core/word-bytes.ts';
 import { ClientConversation } from '../conversation.ts';
 import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { anthropicClient } from './client.ts';
@@ -47,14 +45,14 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 
   override instruct(text: string): Conversation {
-    const request = instructed(this.request, text, withInstructions);
+    const request = this.instructed(text, withInstructions);
     return new AnthropicConversation(request, this.#version);
   }
 
   override wording() {
     // Whether the answer is streamed does not change it.
     const { stream: _, ...rest } = this.request.body;
-    return wordingOf('messages', rest, this.#version, this.request.source);
+    return this.wordingOf('messages', rest, this.#version);
   }
 
   override write(target: Target) {

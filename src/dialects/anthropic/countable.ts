@@ -26,7 +26,7 @@ export function* countable({ system, messages, tools }: CountBody): Generator<Co
   for (const { content } of messages) {
     yield { tokens: tokensPerMessage };
     if (typeof content === 'string') yield content;
-    else for (const block of content) yield* inBlock(block);
+    else for (const block of content ?? []) yield* inBlock(block);
   }
 }
 

@@ -7,6 +7,7 @@ import { filledStops } from '../ask/stops.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
+import { addedTool } from './tool-changes.ts';
 import { readTurns } from './turns.ts';
 
 type Given = Pick<MessagesRequest, 'body' | 'source'>;
@@ -14,7 +15,7 @@ type Given = Pick<MessagesRequest, 'body' | 'source'>;
 export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = exactWords(given, source);
   const foreign = new ForeignNames();
-  for (const name in unknownFields(body, messagesSchema.properties)) foreign.add(name);
+  for (const name of wishesIn(body)) foreign.add(name);
   const turns = readTurns(body, foreign);
   const tools = readTools(body, foreign);
   return {
@@ -22,7 +23,8 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     tools,
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
-    outputTokensMax: body.max_tokens,
+    // Nobody else answers with nothing at all.
+    outputTokensMax: Math.max(1, body.max_tokens),
     stop: filledStops(body.stop_sequences),
     json: readJsonWish(body),
     reasoning: readReasoningWish(body),
@@ -39,13 +41,36 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   };
 }
 
-function readTools({ tools }: MessagesBody, foreign: ForeignNames): readonly Tool[] {
-  return (tools ?? []).flatMap((tool, at) => {
+/** What only Anthropic grants: fields that we do not know, beside or inside those that we do. */
+function* wishesIn(body: MessagesBody): Iterable<string> {
+  yield* Object.keys(unknownFields(body, messagesSchema.properties));
+  for (const name in unknownFields(body.output_config ?? {}, granted))
+    yield `output_config.${name}`;
+  for (const message of body.messages) {
+    if (message.role !== 'system') continue;
+    for (const name in unknownFields(message, said)) yield `messages.${name}`;
+  }
+}
+
+const granted = { effort: 0, format: 0 };
+const said = { role: 0, content: 0 };
+
+/** The tools of a request, and those that its messages add: elsewhere all are there at once. */
+function readTools(body: MessagesBody, foreign: ForeignNames): readonly Tool[] {
+  const tools = (body.tools ?? []).flatMap((tool, at) => {
     if (isCustom(tool)) return [readTool(tool, foreign)];
     // The managed search finds the tool that it replaces by this name.
     foreign.add(`tools[${at}]`);
     return [];
   });
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  for (const { role, content } of body.messages) {
+    if (role !== 'system' || !Array.isArray(content)) continue;
+    for (const tool of content.map(addedTool)) {
+      if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, foreign));
+    }
+  }
+  return byName.size > tools.length ? [...byName.values()] : tools;
 }
 
 const toolFields = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
@@ -86,6 +111,10 @@ function readReasoningWish(body: MessagesBody): ReasoningWish | null {
   const effort = body.output_config?.effort ?? null;
   if (!thinking) return effort ? { effort, budgetTokens: null, visible: true } : null;
   if (thinking.type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
+  // The least that a model thinks which cannot do without.
+  if (thinking.type === 'between_tools') {
+    return { effort: effort ?? 'low', budgetTokens: null, visible: true };
+  }
   const budgetTokens = thinking.type === 'enabled' ? thinking.budget_tokens : null;
   return { effort, budgetTokens, visible: thinking.display !== 'omitted' };
 }

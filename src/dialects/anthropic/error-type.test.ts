@@ -13,6 +13,15 @@ test.each([
   expect(anthropicErrorType({ status } as GatewayError)).toBe(type);
 });
 
+test('a conversation has outgrown its model only where the request was at fault', () => {
+  const words = 'Too many tokens, please wait before trying again.';
+  const refused = new GatewayError('invalid_request_error', words);
+  expect(anthropicMessage(refused)).toBe(`prompt is too long: ${words}`);
+  for (const symbol of ['rate_limit_exceeded', 'upstream_error'] as const) {
+    expect(anthropicMessage(new GatewayError(symbol, words))).toBe(words);
+  }
+});
+
 test('a refusal that quotes megabytes of a request is not searched for them', () => {
   const message = 'prompt token count '.repeat(200_000);
   expect(anthropicMessage(new GatewayError('invalid_request_error', message))).toBe(message);

@@ -21,9 +21,19 @@ type Spoken = Pick<MessagesBody, 'system' | 'messages'>;
 /** What stands in front, with the instructions that are not among `spoken` behind it. */
 export function systemOf({ system, messages }: Spoken, spoken: Messages): Spoken['system'] {
   if (spoken === messages) return withoutBlank(system);
-  const told = messages.filter(isInstruction).flatMap(({ content }) => textsIn(content));
+  const told = messages.filter(isInstruction).flatMap(({ content }) => textsIn(content ?? ''));
   const all = [...textsIn(system ?? ''), ...told];
   return all.length > 0 ? all : undefined;
+}
+
+/** What cannot stand in front, by its name: `messages.tool_addition`, `messages.clear_at`. */
+export function unsaidIn(messages: Messages, spoken: Messages): readonly string[] {
+  if (spoken === messages) return [];
+  const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...more }) => {
+    const types = blocksIn(content ?? '').map(({ type }) => type);
+    return [...types.filter((type) => type !== 'text'), ...Object.keys(more)];
+  });
+  return [...new Set(names)].map((name) => `messages.${name}`);
 }
 
 /** Anthropic refuses a text without words. */
@@ -38,8 +48,15 @@ function hasWords({ text }: { readonly text: string }): boolean {
   return text.trim() !== '';
 }
 
+function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
+  if (typeof content !== 'string') return content;
+  const only = { type: 'text', text: content };
+  return [only];
+}
+
 function textsIn(content: string | readonly AnyBlock[]) {
-  const blocks = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
-  const texts = blocks.flatMap((block) => (isKnown(block) && block.type === 'text' ? [block] : []));
+  const texts = blocksIn(content).flatMap((block) =>
+    isKnown(block) && block.type === 'text' ? [block] : [],
+  );
   return texts.filter(hasWords);
 }

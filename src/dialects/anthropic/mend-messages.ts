@@ -23,6 +23,7 @@ export function mendMessages(messages: Messages, images: Images): Mended {
   const mended = messages.flatMap((message) => {
     const { content } = message;
     const isAssistants = message.role === 'assistant';
+    if (!Array.isArray(content) && typeof content !== 'string') return [message];
     if (typeof content === 'string') return isAssistants && !isSaid(content) ? [] : [message];
     // A user's empty words alone are left to be refused: somebody meant to say something.
     const dropsEmpty = isAssistants || !content.every(isEmpty);

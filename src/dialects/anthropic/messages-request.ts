@@ -20,7 +20,9 @@ import {
   customToolSchema,
   type MessagesBody,
   messagesSchema,
+  saidSchema,
 } from './messages-schema.ts';
+import { type AnyTool, addedTool } from './tool-changes.ts';
 
 const messagesValidator = Compile(messagesSchema);
 const countValidator = Compile(countSchema);
@@ -53,7 +55,7 @@ export function readMessagesRequest(
     models: readChain(value),
     preferences: readPreferences(value),
     stream: value.stream === true,
-    outputTokensMax: value.max_tokens,
+    outputTokensMax: Math.max(1, value.max_tokens),
     choices: 1,
     needs: readNeeds(value, blocks),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
@@ -95,8 +97,12 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
 }
 
 function checkContent({ messages, tools }: CountBody): void {
-  for (const [at, { role, content }] of messages.entries()) {
-    if (typeof content !== 'string') checkBlocks(content, role, `messages[${at}].content`);
+  for (const [at, message] of messages.entries()) {
+    const { role, content } = message;
+    if (Array.isArray(content)) checkBlocks(content, role, `messages[${at}].content`);
+    else if (typeof content !== 'string' && !(role === 'system' && 'output_config' in message)) {
+      throw misfit(saidSchema, message, `messages[${at}]`);
+    }
   }
   for (const [at, tool] of (tools ?? []).entries()) {
     if (isOwnTool(tool) && !toolValidator.Check(tool)) {
@@ -104,8 +110,6 @@ function checkContent({ messages, tools }: CountBody): void {
     }
   }
 }
-
-type AnyTool = NonNullable<CountBody['tools']>[number];
 
 function isOwnTool({ type }: AnyTool): boolean {
   return type === undefined || type === null || type === 'custom';
@@ -125,7 +129,7 @@ interface Placed {
 function blocksOf({ messages }: CountBody): readonly Placed[] {
   const found: Placed[] = [];
   for (const [at, { content }] of messages.entries()) {
-    if (typeof content !== 'string') addBlocks(found, content, `messages[${at}].content`);
+    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`);
   }
   return found;
 }
@@ -164,7 +168,7 @@ function addressesOf(
 }
 
 function addressesInBlock({ block, path }: Placed): readonly AddressInput[] {
-  if (block.type.endsWith('tool_use')) return [];
+  if (block.type.endsWith('tool_use') || bringsOwnTool(block)) return [];
   if (!isKnown(block)) return addressesIn(block, path);
   if (block.type !== 'document' || block.source.type === 'content') return [];
   return addressesIn(block.source, `${path}.source`);
@@ -186,7 +190,8 @@ function ownAccountFor(
 
 function keptInBlock({ block, path }: Placed): OwnAccountNeed | undefined {
   if (!isKnown(block)) {
-    return /tool_(?:use|result)$/.test(block.type) ? undefined : keptIn(block, path);
+    const isOver = /tool_(?:use|result)$/.test(block.type);
+    return isOver || bringsOwnTool(block) ? undefined : keptIn(block, path);
   }
   if (block.type !== 'image' && block.type !== 'document') return undefined;
   return block.source.type === 'file' ? keptAt(`${path}.source.file_id`) : undefined;
@@ -198,7 +203,7 @@ function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
     block.type === 'document' &&
     ['base64', 'url', 'file'].includes(block.source.type);
   return {
-    tools: (body.tools ?? []).some(isOwnTool),
+    tools: (body.tools ?? []).some(isOwnTool) || blocks.some(({ block }) => bringsOwnTool(block)),
     json: formatOf(body) !== null,
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
@@ -206,6 +211,11 @@ function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
     // Models that refuse a budget say so themselves; the first that think adaptively take one.
     thinkingBudget: false,
   };
+}
+
+function bringsOwnTool(block: AnyBlock): boolean {
+  const tool = addedTool(block);
+  return tool !== undefined && isOwnTool(tool);
 }
 
 export function formatOf({ output_config: config, output_format: older }: CountBody) {

@@ -12,9 +12,12 @@ import { anyBlock, textBlock } from './blocks.ts';
  * Anthropic-style upstreams. Blocks are checked one by one, each by the schema of its type.
  */
 
+const content = Type.Union([Type.String(), Type.Array(anyBlock)]);
+/** Every message but one that only says how to go on, as `output_config` does. */
+export const saidSchema = Type.Object({ content });
 const messageSchema = Type.Object({
   role: oneOf('user', 'assistant', 'system'),
-  content: Type.Union([Type.String(), Type.Array(anyBlock)]),
+  content: optional(content),
 });
 
 /** Tools of other types than `custom` are the provider's own, and have fields of their own. */
@@ -45,7 +48,7 @@ const toolChoiceSchema = Type.Union([
   Type.Object({ type: Type.Literal('none') }),
 ]);
 
-const display = { display: optional(oneOf('summarized', 'omitted')) };
+const display = { display: optional(oneOf('summarized', 'omitted', 'updates')) };
 const thinkingSchema = Type.Union([
   Type.Object({ type: Type.Literal('adaptive'), ...display }),
   Type.Object({
@@ -53,6 +56,7 @@ const thinkingSchema = Type.Union([
     budget_tokens: Type.Integer({ minimum: 1 }),
     ...display,
   }),
+  Type.Object({ type: Type.Literal('between_tools') }),
   Type.Object({ type: Type.Literal('disabled') }),
 ]);
 
@@ -81,9 +85,12 @@ const fields = {
   ...addedFields,
 };
 
-export const messagesSchema = Type.Object({ ...fields, max_tokens: outputLimitSchema });
+/** None at all: Anthropic reads the prompt into its cache, and answers nothing. */
+const limit = Type.Integer({ ...outputLimitSchema, minimum: 0 });
+
+export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });
 export type MessagesBody = Static<typeof messagesSchema>;
 
 /** Whoever only counts has no limit to give. */
-export const countSchema = Type.Object({ ...fields, max_tokens: optional(outputLimitSchema) });
+export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });
 export type CountBody = Static<typeof countSchema>;

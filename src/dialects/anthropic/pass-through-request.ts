@@ -12,11 +12,12 @@ import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { spokenIn, systemOf } from './hoist-system.ts';
+import { spokenIn, systemOf, unsaidIn } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
 import { countSchema } from './messages-schema.ts';
+import { withoutAdded } from './tool-changes.ts';
 
 export function passMessages(
   request: MessagesRequest,
@@ -29,14 +30,9 @@ export function passMessages(
   const edits: Edits = { ...fields };
   leaveOutOf(body, ourWords, edits, countSchema.properties);
   leaveOutLookalikes(body, countSchema.properties, edits);
-  const limit = outputLimit(body.max_tokens, target) ?? body.max_tokens;
+  const limit = Math.min(outputLimit(body.max_tokens, target) ?? body.max_tokens, body.max_tokens);
   if (limit !== body.max_tokens) edits.max_tokens = limit;
   const spoken = spokenIn(body.messages, target.quirks);
-  const { messages, lostThoughts } = mendMessages(spoken, target.images);
-  if (messages !== body.messages) {
-    const exact = spokenIn(exactWords(request.body, source).messages, target.quirks);
-    edits.messages = exact === spoken ? messages : mendMessages(exact, target.images).messages;
-  }
   const system = systemOf(body, spoken);
   if (system !== body.system) edits.system = system;
   const stops = filledStops(body.stop_sequences);
@@ -54,7 +50,13 @@ export function passMessages(
   }
   if ((headers['anthropic-beta'] ?? '') !== version.betas) dropped.push('anthropic-beta');
   dropped.push(...leaveOutPricedApart(body, target, edits));
-  dropped.push(...leaveOutPaidTools(body, target, edits));
+  const paid = leaveOutPaidTools(body, target, edits);
+  const { messages, lostThoughts, lost } = mend(spoken, target, paid.lost);
+  dropped.push(...paid.dropped, ...lost, ...unsaidIn(body.messages, spoken));
+  if (messages !== body.messages) {
+    const exact = spokenIn(exactWords(request.body, source).messages, target.quirks);
+    edits.messages = exact === spoken ? messages : mend(exact, target, paid.lost).messages;
+  }
   const { thinking } = body;
   // While it thinks by budget, Anthropic wants to see the thoughts behind its latest calls, and a
   // limit above the budget.
@@ -66,14 +68,31 @@ export function passMessages(
   return { path, headers, body: editBody({ body, source }, edits), dropped };
 }
 
+/** What is sent of the messages, and the names of what is not. */
+function mend(
+  messages: MessagesRequest['body']['messages'],
+  target: Target,
+  lost: readonly Tool[],
+) {
+  const isPaid = (tool: Tool) => withoutPaidTools([tool], target).lost.length > 0;
+  const gone = lost.map(({ name }) => name);
+  const { messages: left, dropped } = withoutAdded(messages, isPaid, gone);
+  return { ...mendMessages(left, target.images), lost: dropped };
+}
+
+interface LostTools {
+  readonly lost: readonly Tool[];
+  readonly dropped: readonly string[];
+}
+
 function leaveOutPaidTools(
   { tools: given, tool_choice: choice }: MessagesRequest['body'],
   target: Target,
   edits: Edits,
-): readonly string[] {
-  if ('tools' in edits) return [];
+): LostTools {
+  if ('tools' in edits) return { lost: [], dropped: [] };
   const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
-  if (lost.length === 0) return dropped;
+  if (lost.length === 0) return { lost, dropped };
   const gone = new Set<unknown>(lost.map(({ type }) => type));
   const kept = tools.map((tool) => withoutCallers(tool, gone));
   edits.tools = kept.length > 0 ? kept : undefined;
@@ -82,7 +101,7 @@ function leaveOutPaidTools(
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
   const changed = tools.filter((tool, at) => tool !== kept[at]);
   const places = changed.map((tool) => `tools[${given?.indexOf(tool)}].allowed_callers`);
-  return [...dropped, ...places];
+  return { lost, dropped: [...dropped, ...places] };
 }
 
 type Tool = NonNullable<MessagesRequest['body']['tools']>[number];

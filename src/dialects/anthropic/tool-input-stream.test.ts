@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
 import { noUsage } from '../../core/usage.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
 
 const closing = { usage: { ...noUsage, inputTokens: 3, outputTokens: 4 }, costCredits: 1 };
@@ -37,5 +38,25 @@ describe('the input of a tool, streamed to a client that parses it as an object'
   ])('%j', (json, input) => {
     expect(inputsOf(json)).toEqual([input]);
     expect(inputsOf(json, '{"b":2}', json)).toEqual([input, { b: 2 }, input]);
+  });
+
+  /** A call of which this came before words ended its block. */
+  const endedAfter = (json: string) => {
+    const writer = new AnthropicStreamWriter(identity, 9);
+    writer.toolCall(0, 'call_0', 'f');
+    writer.toolArguments(0, json);
+    writer.text('Hi');
+    return (more: string) => writer.toolArguments(0, more);
+  };
+
+  test('that goes on behind its block is no answer: no tool is run with half of it', () => {
+    expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(EventTooLarge);
+    expect(() => endedAfter('{"path":"abc"')('}')).toThrow(EventTooLarge);
+    expect(() => endedAfter('')('{"path":"abc"}')).toThrow(EventTooLarge);
+  });
+
+  test('that is whole there may be followed by what adds nothing', () => {
+    endedAfter('{"path":"abc"}')('{"path":"abc"}');
+    for (const nothing of ['', ' ', '{}', '{ }']) endedAfter('')(nothing);
   });
 });

@@ -12,13 +12,15 @@ import { type Fields, fieldsOf, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
+import { isCustom } from './messages-request.ts';
 import type { MessagesBody } from './messages-schema.ts';
+import { addedTool } from './tool-changes.ts';
 
 export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNames): Turn[] {
   const turns: Turn[] = [];
   if (system) turns.push({ role: 'system', parts: blocksIn(system).flatMap(readText) });
   for (const [at, { role, content }] of messages.entries()) {
-    const blocks = blocksIn(content);
+    const blocks = blocksIn(content ?? []);
     if (role === 'assistant') {
       turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
     } else if (role === 'user') {
@@ -26,10 +28,17 @@ export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNa
       if (parts.length === 0) foreign.lose(blocks, isTextBlock, `messages[${at}].content`);
       turns.push({ role, parts: resultsFirst(parts) });
     } else {
-      turns.push({ role, parts: blocks.flatMap(readText) });
+      turns.push({ role, parts: blocks.flatMap((block) => readInstruction(block, foreign)) });
     }
   }
   return turns;
+}
+
+/** A tool that it brings along is among the others. */
+function readInstruction(block: AnyBlock, foreign: ForeignNames): readonly TextPart[] {
+  if (block.type === 'text') return readText(block);
+  const tool = addedTool(block);
+  return tool && isCustom(tool) ? [] : unknown(block, foreign);
 }
 
 function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {

@@ -1,6 +1,6 @@
 /** A dialogue as a request to an Anthropic-style upstream. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
-import { jsonInstruction } from '../ask/json-instruction.ts';
+import { jsonInstruction } from '../ask/json-wish.ts';
 import { isForced } from '../ask/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';

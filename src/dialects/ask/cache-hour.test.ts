@@ -27,8 +27,17 @@ test.each([
   expect(saying(text)).toBe(true);
 });
 
+test.each([
+  '{"prompt_cache_options":{"ttl":"12h"}}',
+  String.raw`{"prompt_cache_options":{"ttl":"1\u0032h"}}`,
+])('so are twelve: %s', (text) => {
+  expect(JSON.parse(text)).toEqual({ prompt_cache_options: { ttl: '12h' } });
+  expect(saying(text)).toBe(true);
+});
+
 test.each<[string, object]>([
   ['nothing', {}],
+  ['half of one', { prompt_cache_options: { ttl: '30m' } }],
   ['five minutes', { cache_control: { type: 'ephemeral', ttl: '5m' } }],
   ['the usual time', { cache_control: { type: 'ephemeral' } }],
   ['words about it', { messages: [{ content: JSON.stringify({ cache_control: marked }) }] }],

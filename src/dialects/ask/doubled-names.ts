@@ -21,6 +21,7 @@ const decisive = [
   'stream',
   'stream_options',
   'inference_geo',
+  'access_programs',
   ...dearer.keys(),
   ...cacheNames,
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));

@@ -1,5 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
+import { unknownFields } from './unknown-fields.ts';
 
 /** The efforts that numbers of tokens stand for, where a client counts and a vendor does not. */
 const budgets: readonly (readonly [number, Effort])[] = [
@@ -32,4 +33,13 @@ export function effortWord(
 /** Without a word from the client, a model with effort levels reasons by default. */
 export function reasonsWith(word: string | undefined, { efforts }: Quirks): boolean {
   return word === undefined ? efforts !== undefined : word !== 'none';
+}
+
+/** What only says how OpenAI reasons anyway. */
+const usualWays: ReadonlySet<unknown> = new Set(['auto', 'standard']);
+
+/** Wishes about reasoning beside those that are known, as `reasoning.mode`. */
+export function* otherWishes(reasoning: object | null | undefined, known: object) {
+  const others = Object.entries(unknownFields(reasoning ?? {}, known));
+  for (const [name, value] of others) if (!usualWays.has(value)) yield `reasoning.${name}`;
 }

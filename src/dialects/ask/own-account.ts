@@ -1,12 +1,13 @@
 /**
  * What reaches into the account that pays the vendor: files, stores and containers that lie there,
- * by their ids. Tenants share the operator's accounts, so an id may well be another tenant's.
+ * by their ids, and tunnels into the network of its owner. Tenants share the operator's accounts,
+ * so an id may well be another tenant's.
  */
 import type { OwnAccountNeed } from '../../core/ask.ts';
 import { type Fields, isObject, isText } from '../../core/json.ts';
 import { labelsName } from './addresses.ts';
 
-const keptName = /^(?:(?:file|vector_?store|collection|container)_?ids?|cached_?content)$/i;
+const keptName = /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
 /** What Azure searches in the name of the account. */
 const sourcesName = /^data_?sources$/i;
 /**
@@ -98,4 +99,11 @@ export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
   if (typeof region !== 'string' || region === 'global') return undefined;
   return { param: 'inference_geo', why: 'has a price of its own: leave it out' };
+}
+
+/** What OpenAI allows to those whom it knows, as work on attacks: nobody may lend it to others. */
+export function programNeed({ access_programs: programs }: Readonly<Fields>) {
+  const chosen = isObject(programs) ? Object.values(programs) : [];
+  if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
+  return { param: 'access_programs', why: 'is allowed to one account only: leave it out' };
 }

@@ -2,7 +2,7 @@
  * What a vendor charges for beside its usual price of a token. An endpoint has one price, so nobody
  * asks for these with the operator's account; those who call with their own pay for them.
  */
-import { isObject } from '../../core/json.ts';
+import { isObject, isText } from '../../core/json.ts';
 import type { Target } from '../dialect.ts';
 import type { Edits } from './edit-body.ts';
 import { leaveOutServerWords } from './server-words.ts';
@@ -14,15 +14,26 @@ const oneOf = (...values: readonly unknown[]): IsDear => {
   const dear = new Set(values);
   return (value) => dear.has(value);
 };
+/** For a list of words that grows: what is not known to cost the usual may cost anything. */
+const noneOf = (...words: readonly string[]): IsDear => {
+  const usual = new Set(words);
+  return (value) => isText(value) && !usual.has(value);
+};
 const whenSet: IsDear = (value) => (value ?? false) !== false;
 /** Sounds cost many times what words do; of a model that is said to speak, the price is theirs. */
 const unlessSold = (isDear: IsDear): IsDear => {
   return (value, payer) => isDear(value, payer) && !payer.outputModalities?.includes('audio');
 };
 
+/** What OpenAI, Anthropic, Groq and Amazon call the tiers that cost the usual, or less. */
+const usualTiers = [
+  ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
+  ...['on_demand', 'reserved'],
+];
+
 /** Fields, and which of their values cost more than the endpoint does. */
 export const dearer: ReadonlyMap<string, IsDear> = new Map([
-  ['service_tier', oneOf('priority', 'fast', 'performance')],
+  ['service_tier', noneOf(...usualTiers)],
   ['speed', oneOf('fast')],
   // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
   // `web_search_options` search without it too: their `request` price covers that.

@@ -1,6 +1,4 @@
-import type { ToolChoice } from '../../core/dialogue.ts';
-
 /** Whether the model must call a tool, whichever it likes or the one that is named. */
-export function isForced(choice: ToolChoice | null): boolean {
+export function isForced(choice: string | object | null | undefined): boolean {
   return choice === 'required' || (typeof choice === 'object' && choice !== null);
 }

@@ -2,7 +2,7 @@
 import type { Dialogue } from '../../core/dialogue.ts';
 import { outputSchema } from '../anthropic/clean-schema.ts';
 import { sayable, writeLimits } from '../anthropic/sayable.ts';
-import { jsonInstruction } from '../ask/json-instruction.ts';
+import { jsonInstruction } from '../ask/json-wish.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { stopSequencePaths } from './finish.ts';
 import { ContentWriter } from './write-content.ts';

@@ -81,7 +81,7 @@ function whyNone(candidate: unknown, feedback: unknown): UpstreamFailure {
   const block = fieldsOf(feedback).blockReason;
   const word = [block, finish].find((reason) => typeof reason === 'string');
   const isFiltered =
-    block !== undefined || finishReasonOf(String(finish), false) === 'content_filter';
+    block !== undefined || finishReasonOf(textOf(finish), false) === 'content_filter';
   if (word === undefined || !isFiltered) {
     return malformed('The upstream answered without a picture.');
   }

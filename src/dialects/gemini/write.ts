@@ -2,7 +2,7 @@
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { hasCacheMarks } from '../ask/cache-marks.ts';
-import { jsonInstruction } from '../ask/json-instruction.ts';
+import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { isForced } from '../ask/tool-choice.ts';
@@ -23,7 +23,6 @@ const unspoken = [
   'prompt_cache_key',
 ];
 
-const unlessCalling = 'When you answer without calling a tool, answer';
 const stopSequencesMax = 5;
 const seedMax = 2 ** 31 - 1;
 

@@ -15,7 +15,7 @@ import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
-import { nestTools } from './functions.ts';
+import { nestTools } from './flat-tools.ts';
 import { checkAllowed } from './newer-tools.ts';
 import { imagesOfInput, inChat, inputToMessages, unsaidIn } from './responses-input.ts';
 
@@ -34,6 +34,10 @@ export interface ChatRequest {
   /** What stood beside `input` and no chat has a word for. */
   readonly unsaid: readonly string[];
 }
+
+/** The part of a request that is in OpenAI's words. */
+export type Worded = Pick<ChatRequest, 'body' | 'source'> &
+  Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
 
 /** `expectsUsage`: the client wants to be told without saying so. */
 export function readChatRequest(

@@ -25,6 +25,14 @@ export function isTerminator(data: string): boolean {
   return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
 }
 
+/**
+ * Beside words a finish reason may be no end: some servers write one into every chunk. A piece of a
+ * call is more than nothing, too, also where it waits for the next.
+ */
+function isMore(delta: Fields): boolean {
+  return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
+}
+
 /** Some servers put `null` between their chunks. */
 export function isNothing(data: string): boolean {
   return data.trim() === 'null';
@@ -74,7 +82,7 @@ export class ChunkMender {
       choice.usage = undefined;
       changed = true;
     }
-    if (this.#ended.has(index) && charactersIn(delta) > 0) this.goesOn = true;
+    if (this.#ended.has(index) && isMore(delta)) this.goesOn = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
@@ -87,13 +95,8 @@ export class ChunkMender {
     return true;
   }
 
-  /**
-   * Beside words it may be no end: some servers write a reason into every chunk. A piece of a call
-   * is more than nothing, too, also where it waits for the next.
-   */
   #completeDelta(delta: Fields, index: number, reason: string): boolean {
-    if (charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0) return false;
-    const lacking = this.complete(index, reason);
+    const lacking = isMore(delta) ? [] : this.complete(index, reason);
     if (lacking.length > 0) delta.tool_calls = lacking;
     return lacking.length > 0;
   }

@@ -120,7 +120,6 @@ export class OpenAiStreamWriter implements StreamWriter {
 
   finish(reason: FinishReason, _?: string | null, own?: string): void {
     this.#open();
-    this.#sayCalls([], true);
     const word = JSON.stringify(own ?? finishWord(reason, this.#options));
     this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
   }
@@ -133,8 +132,10 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   close(closing: ReplyClosing): string {
-    const finishes = [this, ...this.#others].map((choice) => choice.#finish).join('');
-    return finishes + lastWords(this.#identity, this.#options.includeUsage ? closing : null);
+    const choices = [this, ...this.#others];
+    for (const choice of choices) choice.#sayCalls([], true);
+    const said = this.take() + choices.map((choice) => choice.#finish).join('');
+    return said + lastWords(this.#identity, this.#options.includeUsage ? closing : null);
   }
 
   fail(error: GatewayError): string {

@@ -1,6 +1,4 @@
 import { itemsOf } from '../../core/json.ts';
-import { instructed } from '../ask/instruct.ts';
-import { wordingOf } from '../ask/wording.ts';
 import { ClientConversation } from '../conversation.ts';
 import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -56,14 +54,14 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   }
 
   override instruct(text: string): Conversation {
-    return new OpenAiConversation(instructed(this.request, text, withInstructions));
+    return new OpenAiConversation(this.instructed(text, withInstructions));
   }
 
   /** Whether the answer is streamed does not change it, unless only one form can carry it. */
   override wording() {
     const { stream, stream_options: _, usage: __, ...rest } = this.request.body;
     const form = this.isFormBound ? stream === true : null;
-    return wordingOf('openai', rest, form, this.request.source);
+    return this.wordingOf('openai', rest, form);
   }
 
   override write(target: Target) {

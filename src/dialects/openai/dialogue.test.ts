@@ -127,3 +127,10 @@ test('what is called thinking and is not is told as unknown', () => {
     expect([reasoning, foreign]).toEqual([null, ['thinking']]);
   }
 });
+
+test('what is said of reasoning in words of others is named', () => {
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const reasoning = { effort: 'high' as const, mode: 'pro', context: 'auto' };
+  const dialogue = readDialogue({ body: { model: 'a/b', messages, reasoning }, source: null });
+  expect([dialogue.reasoning?.effort, dialogue.foreign]).toEqual(['high', ['reasoning.mode']]);
+});

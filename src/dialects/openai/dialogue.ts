@@ -1,24 +1,25 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
-import type { Dialogue, Effort, JsonWish, ReasoningWish, Tool } from '../../core/dialogue.ts';
+import type { Dialogue, Effort, ReasoningWish, Tool } from '../../core/dialogue.ts';
 import { fieldsOf } from '../../core/json.ts';
 import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
 import { cacheNameWithin } from '../ask/cache-names.ts';
+import { otherWishes } from '../ask/effort.ts';
 import { exactWords } from '../ask/exact-body.ts';
+import { readJsonWish } from '../ask/json-wish.ts';
 import { filledStops } from '../ask/stops.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
-import type { ChatRequest } from './chat-request.ts';
+import type { Worded } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';
 import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
-type Given = Pick<ChatRequest, 'body' | 'source'> &
-  Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
-
-export function readDialogue(request: Given): Dialogue {
+export function readDialogue(request: Worded): Dialogue {
   const { body: given, source, tenantId = null, unsaid = [] } = request;
   const body = inTools(exactWords(given, source));
   const { tools, tool_choice: choice } = toolsInFunctions(body);
+  const format = body.response_format;
+  const schemed = format?.type === 'json_schema' ? format.json_schema : undefined;
   const thinking = readThinking(body);
   const foreign = Object.keys(unknownFields(body, thinking ? { ...known, thinking } : known));
   return withLastMarks({
@@ -28,7 +29,7 @@ export function readDialogue(request: Given): Dialogue {
     parallelTools: body.parallel_tool_calls ?? null,
     outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
     stop: filledStops(body.stop),
-    json: readJsonWish(body.response_format),
+    json: readJsonWish(format?.type, schemed),
     reasoning: readReasoningWish(body) ?? thinking,
     sampling: {
       temperature: body.temperature ?? undefined,
@@ -47,8 +48,15 @@ export function readDialogue(request: Given): Dialogue {
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: [...foreign, ...unsaid],
+    foreign: [...foreign, ...unheardIn(body), ...unsaid],
   });
+}
+
+const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
+
+/** What a chat says of reasoning in vain, wherever it goes. */
+export function unheardIn({ reasoning }: Pick<ChatBody, 'reasoning'>): readonly string[] {
+  return reasoning ? [...otherWishes(reasoning, reasoningFields)] : [];
 }
 
 /** What the schema knows is said in our words or is ours; the others are words of other vendors. */
@@ -68,18 +76,6 @@ function readTool(tool: FunctionTool): Tool {
     strict: strict ?? undefined,
     ...cacheMark(tool.function),
     ...cacheMark(tool),
-  };
-}
-
-function readJsonWish(format: ChatBody['response_format']): JsonWish | null {
-  if (format?.type === 'json_object') return { schema: null, name: 'response' };
-  if (format?.type !== 'json_schema') return null;
-  const { name, schema, description, strict } = format.json_schema;
-  return {
-    schema: { ...schema },
-    name,
-    description: description || undefined,
-    strict: strict ?? undefined,
   };
 }
 

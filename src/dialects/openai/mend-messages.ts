@@ -1,6 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { nineCharacters, shortCallId } from '../ask/call-ids.ts';
-import { jsonInstruction } from '../ask/json-instruction.ts';
+import { jsonInstruction } from '../ask/json-wish.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { Images } from '../dialect.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';

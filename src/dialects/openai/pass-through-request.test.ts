@@ -336,6 +336,15 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
   });
 
+  test('inside of what it says about reasoning', () => {
+    const reasoning = { effort: 'high', mode: 'pro', context: 'auto' };
+    const request = read(JSON.stringify({ ...chat, reasoning }));
+    expect(dropped({}, request)).toEqual([
+      ['messages', 'model', 'reasoning_effort'],
+      ['reasoning.mode'],
+    ]);
+  });
+
   test('while it reasons', () => {
     const quirks = { sampling_while_reasoning: 'drop', efforts: { high: 'high' } } as const;
     const thinking = { ...chat, temperature: 0, top_p: null, reasoning_effort: 'high' };
@@ -349,7 +358,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
 describe('dearer service', () => {
   const wish = (service_tier: unknown) => read(JSON.stringify({ ...chat, service_tier }));
 
-  test.each(['priority', 'fast', 'performance'])(
+  test.each(['priority', 'fast', 'performance', 'ultrafast'])(
     'as %p is not asked for, and the client is told',
     (tier) => {
       const { body, dropped } = passChat(wish(tier), target());
@@ -413,6 +422,7 @@ describe('a vendor that reasons unless `thinking` says otherwise', () => {
       expect(pass({ tool_choice })[0].thinking).toBeUndefined();
     }
     expect(pass({ tool_choice: 'required' }, {})[0].thinking).toBeUndefined();
+    expect(pass({ tool_choice: 'required', tools: [] })[0].thinking).toBeUndefined();
   });
 });
 
@@ -432,6 +442,13 @@ describe('JSON output beside tools', () => {
     const [told, ...said] = body.messages as { role: string; content: string }[];
     expect([told?.role, said]).toEqual(['system', messages]);
     expect(told?.content).toContain(words);
+  });
+
+  test.each(formats)('%j is told once where schemas are refused, too', (response_format) => {
+    const quirks = { json_with_tools: 'instruct', json_schema: 'instruct' } as const;
+    const body = pass({ tools, response_format }, quirks);
+    expect(body).not.toHaveProperty('response_format');
+    expect(body.messages).toMatchObject([{ role: 'system' }, ...messages]);
   });
 
   test.each(formats)('%j stays as it is elsewhere, and without tools', (response_format) => {
@@ -464,6 +481,8 @@ describe('for LM Studio', () => {
     const wish = { tools, tool_choice: named };
     expect(pass(wish)).toMatchObject({ tools: [tool('listen')], tool_choice: 'required' });
     expect(pass(wish, {})).toMatchObject(wish);
+    const absent = { type: 'function', function: { name: 'smell' } };
+    expect(pass({ tools, tool_choice: absent })).toMatchObject({ tools, tool_choice: absent });
     for (const tool_choice of ['auto', 'none', 'required']) {
       expect(pass({ tools, tool_choice })).toMatchObject({ tools, tool_choice });
     }

@@ -8,21 +8,19 @@ import {
   ourWords,
 } from '../ask/edit-body.ts';
 import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
-import { jsonInstruction } from '../ask/json-instruction.ts';
+import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import { filledStops } from '../ask/stops.ts';
+import { isForced } from '../ask/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import type { ChatRequest } from './chat-request.ts';
+import type { ChatRequest, Worded } from './chat-request.ts';
 import { type ChatMessage, chatSchema } from './chat-schema.ts';
-import { readReasoningWish } from './dialogue.ts';
+import { readReasoningWish, unheardIn } from './dialogue.ts';
 import { mendMessages, withoutNamedParts } from './mend-messages.ts';
 import { inFunctions } from './newer-tools.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
-/** The part of a request that is in OpenAI's words. */
-export type Worded = Pick<ChatRequest, 'body' | 'source'> &
-  Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
 
 /** What is ours, and what each upstream wants in words of its own. */
 const replaced: ReadonlySet<string> = new Set([
@@ -85,6 +83,7 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   rename(body, quirks, edits);
   const dropped = [
     ...(request.unsaid ?? none),
+    ...unheardIn(body),
     ...(isSilenced && wantsReasoning(body) ? ['reasoning'] : none),
     ...refused.filter((name) => (body[name] ?? null) !== null),
     ...leaveOutPricedApart(body, target, edits),
@@ -170,17 +169,14 @@ function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
 /** Whether a vendor with a switch for it is told not to reason: by the client, or to be obeyed. */
 function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
   if (switchedBy !== 'thinking') return false;
-  const { tools, tool_choice: choice } = body;
-  const isForced = choice === 'required' || (typeof choice === 'object' && choice !== null);
-  return (isForced && Boolean(tools?.length)) || readReasoningWish(body)?.effort === 'none';
+  const mustCall = isForced(body.tool_choice) && Boolean(body.tools?.length);
+  return mustCall || readReasoningWish(body)?.effort === 'none';
 }
 
 function wantsReasoning(body: Body): boolean {
   const wish = readReasoningWish(body);
   return wish !== null && wish.effort !== 'none';
 }
-
-const unlessCalling = 'When you answer without calling a tool, answer';
 
 /** What is told instead of a format that the vendor refuses beside tools. */
 function instructionFor(body: Body, { json_with_tools: how }: Quirks): ChatMessage | undefined {

@@ -506,8 +506,9 @@ describe('of a client with a free-form tool,', () => {
   const listener = () => new OpenAiPassThrough(identity, { includeUsage: false, customTools });
   const opening = { index: 0, id: 'x', type: 'function', function: { name: 'patch' } };
   const more = (json: string) => ({ index: 0, function: { arguments: json } });
+  const nothing = {};
   function say(relay: OpenAiPassThrough, call: object, finish_reason: string | null, index = 0) {
-    const delta = { tool_calls: [call] };
+    const delta = call === nothing ? {} : { tool_calls: [call] };
     return push(relay, `${head}${JSON.stringify([{ index, delta, finish_reason }])}}`);
   }
 
@@ -516,15 +517,17 @@ describe('of a client with a free-form tool,', () => {
     say(relay, opening, null);
     expect(say(relay, more('{"input":"ab'), null)).not.toContain('ab');
     expect(relay.facts.outputCharacters).toBe(5 + 12);
-    expect(say(relay, more('c"}'), 'tool_calls')).toContain('"custom":{"input":"abc"}');
+    say(relay, more('c"}'), 'tool_calls');
+    expect(push(relay, '[DONE]')).toContain('"custom":{"input":"abc"}');
     expect(relay.facts.outputCharacters).toBe(5 + 12 + 3);
   });
 
   test('a call stays of its type, also where it goes on after a finish', () => {
     const relay = listener();
     say(relay, opening, null);
-    say(relay, more('{"input":"a'), 'stop');
-    const late = say(relay, more('b'), 'stop');
+    say(relay, more('{"input":"a'), null);
+    expect(say(relay, nothing, 'stop')).toContain('"custom":{"input":"{\\"input\\":\\"a"}');
+    const late = say(relay, more('b'), 'stop') + push(relay, '[DONE]');
     expect(late).toContain('"custom":{"input":"b"}');
     expect(late).not.toContain('"function"');
   });

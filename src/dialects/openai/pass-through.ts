@@ -155,7 +155,7 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   #takeUsage(chunk: Fields): boolean {
-    const usage = usageIn(chunk);
+    const usage = usageIn(chunk, this.facts.usage);
     if (usage !== undefined) this.facts.usage = mergeUsage(this.facts.usage, usage);
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
@@ -163,15 +163,20 @@ export class OpenAiPassThrough implements StreamRelay {
   /** Counts them, as the upstream says them; true where the client is told others. */
   #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
     const words = fieldsOf(delta);
-    this.facts.outputCharacters += charactersIn(words);
+    const characters = charactersIn(words);
+    this.facts.outputCharacters += characters;
     if (!this.#customCalls) return false;
     const calls = objectsIn(words.tool_calls);
-    const told = this.#customCalls.tell(calls, false, index);
-    if (calls.length > 0) words.tool_calls = told.length > 0 ? told : undefined;
-    if (typeof reason !== 'string' || charactersIn(words) > 0) return calls.length > 0;
-    const waited = this.#customCalls.tell([], true, index);
-    if (waited.length > 0) words.tool_calls = waited;
-    return calls.length + waited.length > 0;
+    const mayEnd = typeof reason === 'string';
+    // Beside a piece of a call the reason may be no end: then the call goes on waiting.
+    const told = this.#customCalls.tell(calls, mayEnd && characters + calls.length === 0, index);
+    const [first] = calls;
+    if (told.length > 0) words.tool_calls = told;
+    else if (first !== undefined) {
+      // An empty piece keeps the end back until nothing follows.
+      words.tool_calls = mayEnd ? [{ index: first.index, custom: { input: '' } }] : undefined;
+    }
+    return calls.length + told.length > 0;
   }
 
   /** Now it is certain that nothing follows. */

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../tests/support/reply-identity.ts';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { noUsage } from '../../core/usage.ts';
 import { AnswerTeller } from './answer-teller.ts';
+import { OpenAiStreamWriter } from './client-stream.ts';
 import { OpenAiStreamReader } from './reader.ts';
 import { openAiUpstream } from './upstream.ts';
 
@@ -44,6 +47,17 @@ test('a finish reason that is said twice is an end, whatever the calls before it
   expect(reader.finished).toBe(true);
 });
 
+test.each([['{}'], ['']])('a call of «%s» beside its finish is one with no arguments', (json) => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const call = { index: 0, id: 'a', function: { name: 'now', arguments: json } };
+  const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }];
+  reader.push({ event: null, data: JSON.stringify({ choices }) });
+  reader.push({ event: null, data: '[DONE]' });
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
+  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+});
+
 test('a finish reason beside each piece of two calls ends neither of them', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
@@ -53,8 +67,11 @@ test('a finish reason beside each piece of two calls ends neither of them', () =
     reader.push({ event: null, data: JSON.stringify({ choices }) });
   };
   push(0, { id: 'a', name: 'f' }, '');
-  push(1, { id: 'b', name: 'g' }, '');
-  for (const json of ['{', '"x":', '1', '}']) for (const index of [0, 1]) push(index, {}, json);
+  // The beginning of an object waits for what follows, but something has come.
+  push(0, {}, '{');
+  expect(reader.finished).toBe(false);
+  push(1, { id: 'b', name: 'g' }, '{');
+  for (const json of ['"x":', '1', '}']) for (const index of [0, 1]) push(index, {}, json);
   reader.push({ event: null, data: '[DONE]' });
   expect(told.calls.map((call) => call.arguments)).toEqual(['{"x":1}', '{"x":1}']);
   expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
@@ -194,4 +211,24 @@ test('words between the pieces of a call wait for its end, but not without bound
   expect(told.said).toBe('Hi');
   teller.tell({ content: piece });
   expect(told.said).toHaveLength(2 + 4 * 1024 * 1024);
+});
+
+test('a finish reason beside each piece of a free text leaves it whole for chat clients', () => {
+  const customTools = new Set(['patch']);
+  const writer = new OpenAiStreamWriter(identity, { includeUsage: false, customTools });
+  const reader = new OpenAiStreamReader(writer);
+  const opening = { id: 'a', type: 'function' };
+  const pieces = ['', '{"inp', 'ut":"a b', '"}'].map((json, at) => ({
+    ...(at === 0 ? opening : {}),
+    index: 0,
+    function: { ...(at === 0 ? { name: 'patch' } : {}), arguments: json },
+  }));
+  for (const piece of pieces) {
+    const choices = [{ index: 0, delta: { tool_calls: [piece] }, finish_reason: 'stop' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  }
+  reader.push({ event: null, data: '[DONE]' });
+  const heard = writer.take() + writer.close({ usage: noUsage, costCredits: 0 });
+  expect(heard.match(/"input":"[^"]*"/g)).toEqual(['"input":""', '"input":"a b"']);
+  expect(heard).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
 });

@@ -19,7 +19,8 @@ import { mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {
   ended = false;
-  #hasReason = false;
+  /** The last choice that had a finish reason. */
+  #end: Fields | undefined;
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
   readonly #mender = new ChunkMender();
@@ -31,13 +32,14 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   get finished(): boolean {
-    return this.#hasReason && (this.ended || !this.#mender.goesOn);
+    return this.#end !== undefined && (this.ended || !this.#mender.goesOn);
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
     if (this.ended) return this.#takeLateUsage(data);
     if (isTerminator(data)) {
       this.ended = true;
+      this.#tellLacking();
       return undefined;
     }
     const chunk = parseExact(data);
@@ -56,11 +58,17 @@ export class OpenAiStreamReader implements StreamReader {
     const { delta, finish_reason: reason } = choice;
     const words = fieldsOf(delta);
     // Some servers write a finish reason into every chunk: it is the end only if no words follow.
-    if (this.#hasReason && charactersIn(words) === 0) return;
+    if (this.#end !== undefined && charactersIn(words) === 0) return;
     this.#teller.tell(words);
     if (typeof reason !== 'string') return;
-    this.#hasReason = true;
+    this.#end = choice;
     this.#teller.finish(reason, stopSequenceIn(choice));
+  }
+
+  /** Beside a call its end was not certain: now nothing follows. */
+  #tellLacking(): void {
+    const lacking = this.#end ? this.#mender.complete(0, this.#end.finish_reason) : [];
+    if (lacking.length > 0) this.#takeChoice({ ...this.#end, delta: { tool_calls: lacking } });
   }
 
   /** Some servers send the usage after their terminator; nothing else is read there. */
@@ -70,7 +78,7 @@ export class OpenAiStreamReader implements StreamReader {
   }
 
   #takeUsage(chunk: Fields): void {
-    const usage = usageIn(chunk);
+    const usage = usageIn(chunk, this.#usage);
     if (usage === undefined) return;
     this.#usage = mergeUsage(this.#usage, usage);
     this.#to.usage?.(this.#usage);

@@ -18,6 +18,20 @@ describe('a call that says nothing', () => {
     expect(assembly.mend(structuredClone(more))).toEqual(more);
   });
 
+  test.each<[string, object]>([
+    ['no field', {}],
+    ['only its number', { index: 0 }],
+    ['empty texts', { index: 0, id: '', type: 'function', function: { name: '', arguments: '' } }],
+    ['nulls', { index: 0, id: null, type: null, function: { name: null, arguments: null } }],
+  ])('begins none beside words: %s', (_, stub) => {
+    const assembly = new ToolCallAssembly();
+    const told = [stub, stub].map((one) => assembly.mend([{ ...structuredClone(one) }]));
+    expect(told).toEqual([[], []]);
+    expect([assembly.hasCalls, assembly.complete(false)]).toEqual([false, []]);
+    // What comes after it is whole.
+    expect(assembly.mend([structuredClone(opening)])).toEqual([opening]);
+  });
+
   test('leaves others of its delta as they are', () => {
     const assembly = new ToolCallAssembly();
     assembly.mend([structuredClone(opening)]);
@@ -28,7 +42,8 @@ describe('a call that says nothing', () => {
   test('is none of a whole message', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     const custom = { id: 'c', type: 'custom', custom: { name: 'p', input: 'x' } };
-    const silent = [{ id: 'b', type: 'function' }, { id: 'd', function: 0 }, {}, null];
+    const stub = { id: '', type: 'function', function: { name: '', arguments: '' } };
+    const silent = [{ id: 'b', type: 'function' }, { id: 'd', function: 0 }, {}, null, stub];
     expect(mendToolCalls([...silent, call, custom])).toEqual([call, custom]);
   });
 });

@@ -32,14 +32,18 @@ function mendOpening(call: Fields, id: string): boolean {
   return changed;
 }
 
-/** Some servers write an empty object where there is no list of calls. */
-function isCall(call: unknown): call is Fields {
-  return isObject(call) && saysSomething(call);
-}
-
 /** Clients read one of these in every call, and give the answer up where there is none. */
 function saysSomething({ function: body, custom }: Fields): boolean {
   return isObject(body) || custom !== undefined;
+}
+
+/** Some servers write an empty call where there is none, beside every word. */
+function isStub({ id, custom }: Fields, { name, arguments: json }: Fields): boolean {
+  return !isText(id) && !isText(name) && !json && !custom;
+}
+
+function isCall(call: unknown): call is Fields {
+  return isObject(call) && saysSomething(call) && !isStub(call, fieldsOf(call.function));
 }
 
 /** The calls of a whole message, complete as they are. */
@@ -146,6 +150,10 @@ export class ToolCallAssembly {
     for (const [place, call] of calls.entries()) {
       const body = fieldsOf(call.function);
       const known = this.#find(call, body, calls.length > 1 ? place : undefined);
+      if (known === undefined && isStub(call, body)) {
+        changed = true;
+        continue;
+      }
       const isNew = known === undefined || this.#startsAnother(known, call, body, touched);
       const isTaken = isText(call.id) && this.#byId.has(call.id);
       const open = isNew ? this.#open(call, body) : known;

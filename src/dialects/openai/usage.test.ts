@@ -178,6 +178,18 @@ describe('of several reports', () => {
     expect(mergeUsage(usage(10, 0, 0, 1), usage(4, 6, 0, 9))).toEqual(usage(4, 6, 0, 9));
   });
 
+  test('one that names the output alone is the end of the one before it', () => {
+    const ended = (raw: object, earlier = usage(25, 1000, 0, 1)) => {
+      const later = usageIn({ usage: raw }, earlier);
+      return later && mergeUsage(earlier, later);
+    };
+    expect(ended({ output_tokens: 15 })).toEqual(usage(25, 1000, 0, 15));
+    expect(ended({ input_tokens: 0, output_tokens: 15 })).toEqual(usage(25, 1000, 0, 15));
+    expect(ended({ output_tokens: 0 })).toBeUndefined();
+    expect(ended({ input_tokens: -1, output_tokens: 15 })).toBeUndefined();
+    expect(ended({ input_tokens: 30, output_tokens: 15 })).toEqual(usage(30, 0, 0, 15));
+  });
+
   test('one without details keeps what an earlier one said of the same prompt', () => {
     const earlier = usage(30, 60, 10, 1, 1);
     expect(mergeUsage(earlier, usage(100, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));

@@ -89,11 +89,11 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
 
 /**
  * The usage of a chunk or a body; Groq may have it only among its own fields, Moonshot only in the
- * choice that ends.
+ * choice that ends. `earlier` is what the same stream reported before.
  */
-export function usageIn(body: Fields): Usage | undefined {
+export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
   const { usage: raw } = body;
-  const usage = isObject(raw) ? (readUsage(raw) ?? readUsage(inOwnWords(raw))) : undefined;
+  const usage = isObject(raw) ? (readUsage(raw) ?? readUsage(inOwnWords(raw, earlier))) : undefined;
   if (usage !== undefined) return usage;
   const [choice] = itemsOf(body.choices);
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
@@ -101,14 +101,17 @@ export function usageIn(body: Fields): Usage | undefined {
 
 /**
  * Counts under the names of newer endpoints, which mlx-vlm has in a chat. Proxies before Anthropic
- * leave its names as they are, and there the cached tokens stand beside the input.
+ * leave its names as they are, and there the cached tokens stand beside the input, and the end of a
+ * stream names the output alone.
  */
-function inOwnWords(raw: Fields): Fields {
+function inOwnWords(raw: Fields, earlier: Usage | undefined): Fields {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
   const beside = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
+  const prompt = beside.reduce((sum, tokens) => sum + tokens, readCount(input));
+  const isEnd = prompt === 0 && readCount(completion_tokens) > 0;
   return {
     ...rest,
-    prompt_tokens: beside.reduce((sum, tokens) => sum + tokens, readCount(input)) || undefined,
+    prompt_tokens: isEnd ? earlier && promptTokens(earlier) : prompt || undefined,
     completion_tokens,
     prompt_tokens_details: raw.input_tokens_details,
     completion_tokens_details: raw.output_tokens_details,

@@ -14,8 +14,8 @@ import { hasCacheMarks } from '../ask/cache-marks.ts';
 import { documentText } from '../ask/document-text.ts';
 import { effortOf } from '../ask/effort.ts';
 import { functionSchema } from '../ask/function-schema.ts';
+import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
-import type { Worded } from './pass-through-request.ts';
 
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
@@ -26,7 +26,7 @@ type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], st
 export function writeBody(
   dialogue: Dialogue,
   reasons = true,
-): { body: Worded['body']; dropped: readonly string[] } {
+): { body: ChatRequest['body']; dropped: readonly string[] } {
   const effort = effortOf(dialogue.reasoning);
   const dropped = new Set<string>();
   if (dialogue.sampling.topK !== undefined) dropped.add('top_k');

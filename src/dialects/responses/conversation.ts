@@ -1,5 +1,3 @@
-import { instructed } from '../ask/instruct.ts';
-import { wordingOf } from '../ask/wording.ts';
 import { ClientConversation } from '../conversation.ts';
 import type { ClientWords, Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { responsesClient } from './client.ts';
@@ -48,7 +46,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
 
   /** A response repeats what its client asked, which our own instructions are no part of. */
   override instruct(text: string): Conversation {
-    const request = instructed(this.request, text, withInstructions);
+    const request = this.instructed(text, withInstructions);
     return new ResponsesConversation(request, this.#echo);
   }
 
@@ -56,7 +54,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
   override wording() {
     const { stream, stream_options: _, ...rest } = this.request.body;
     const form = this.isFormBound ? stream === true : null;
-    return wordingOf('responses', rest, form, this.request.source);
+    return this.wordingOf('responses', rest, form);
   }
 
   override write(target: Target) {

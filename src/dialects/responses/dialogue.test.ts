@@ -266,3 +266,9 @@ test('a wish to cache the whole prompt is no part of it', () => {
   const { cacheControl, foreign } = read({ cache_control: mark, top_a: 1 });
   expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
 });
+
+test('ways to reason that only OpenAI has are named', () => {
+  const reasoning = { effort: 'low', mode: 'pro', context: 'all_turns', generate_summary: null };
+  expect(read({ reasoning }).foreign).toEqual(['reasoning.mode', 'reasoning.context']);
+  expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).foreign).toEqual([]);
+});

@@ -1,8 +1,10 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
-import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import type { Dialogue, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
+import { otherWishes } from '../ask/effort.ts';
 import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
+import { readJsonWish } from '../ask/json-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
@@ -15,6 +17,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   const body = exactWords(given, source);
   const foreign = new ForeignNames();
   nameForeign(body, foreign);
+  const format = body.text?.format;
   const turns = readTurns(body, foreign);
   const { tools } = new ToolForms(body, foreign);
   return {
@@ -23,7 +26,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     parallelTools: body.parallel_tool_calls ?? null,
     outputTokensMax: body.max_output_tokens ?? null,
     stop: [],
-    json: readJsonWish(body),
+    json: readJsonWish(format?.type, format?.type === 'json_schema' ? format : undefined),
     reasoning: readReasoningWish(body),
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     user: body.user ?? body.safety_identifier ?? null,
@@ -42,6 +45,7 @@ const known = { ...responsesSchema.properties, cache_control: null };
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
   for (const name in unknownFields(body, known)) foreign.add(name);
   for (const name of ownWishes(body)) foreign.add(name);
+  for (const name of otherWishes(body.reasoning, { effort: 0, summary: 0 })) foreign.add(name);
   if (body.prompt_cache_key) foreign.add('prompt_cache_key');
   if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) foreign.add('service_tier');
   if (body.top_logprobs) foreign.add('top_logprobs');
@@ -77,19 +81,6 @@ function readChoice(
   if (isOwn) return { tools, toolChoice: { name } };
   foreign.add('tool_choice');
   return { tools, toolChoice: null };
-}
-
-function readJsonWish({ text }: ResponsesBody): JsonWish | null {
-  const format = text?.format;
-  if (format?.type === 'json_object') return { schema: null, name: 'response' };
-  if (format?.type !== 'json_schema') return null;
-  const { name, schema, description, strict } = format;
-  return {
-    schema: { ...schema },
-    name,
-    description: description || undefined,
-    strict: strict ?? undefined,
-  };
 }
 
 /** Thoughts are shown to those who ask for a summary of them. */

@@ -1,15 +1,26 @@
 import type { AnswerListener } from '../../core/answer.ts';
-import { outputItemsMax } from '../../core/bounds.ts';
-import { type Fields, isObject, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
+import { callNamesLengthMax, callsPerAnswerMax, outputItemsMax } from '../../core/bounds.ts';
+import {
+  type Fields,
+  isObject,
+  isText,
+  itemsOf,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { freeFormArguments } from '../ask/free-form.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
 
 /** What was told of one item of the output. */
 interface Told {
-  /** The number of its call; undefined until it is known to be one. */
+  /** As it was announced. A call is told with its arguments: words may come before them. */
+  announced: Fields | undefined;
+  /** The number of its call; undefined until it is told as one. */
   call: number | undefined;
   /** Its text, thought, refusal or arguments came in pieces. */
   hasPieces: boolean;
@@ -43,6 +54,8 @@ export class ItemTeller {
   readonly #told = new Map<unknown, Told>();
   readonly #places = new ItemPlaces();
   #calls = 0;
+  #announced = 0;
+  #namesLength = 0;
   #textLength = 0;
   /** The message whose text was told last, and whether more could follow right behind it. */
   #speaking: Told | undefined;
@@ -66,7 +79,7 @@ export class ItemTeller {
     const place = this.#places.of(message);
     switch (type) {
       case 'response.output_item.added':
-        if (isObject(item)) this.#open(place, item);
+        if (isObject(item)) this.#announce(place, item);
         return;
       case 'response.output_item.done':
         if (isObject(item)) this.#tellItem(place, item);
@@ -94,9 +107,10 @@ export class ItemTeller {
   /** Some servers announce a call and say no more of it: then it has no arguments. */
   end(): void {
     for (const told of this.#told.values()) {
-      if (told.call === undefined || told.hasPieces || told.isDone) continue;
+      const call = told.hasPieces || told.isDone ? undefined : this.#callOf(told);
+      if (call === undefined) continue;
       told.isDone = true;
-      this.#to.toolArguments(told.call, '{}');
+      this.#to.toolArguments(call, '{}');
     }
   }
 
@@ -108,12 +122,14 @@ export class ItemTeller {
 
   /** Some servers break off the pieces, and only what is whole has the rest. */
   #tellRest(told: Told, json: string): void {
-    if (told.call === undefined || told.argumentsEnd.isOver) return;
-    const rest = json.slice(told.argumentsLength);
-    if (rest !== '') this.#tellArguments(told, told.call, rest);
+    const rest = told.argumentsEnd.isOver ? '' : json.slice(told.argumentsLength);
+    if (rest !== '') this.#tellArguments(told, rest);
   }
 
-  #tellArguments(told: Told, call: number, json: string): void {
+  /** A call that was never announced is told with its whole item. */
+  #tellArguments(told: Told, json: string): void {
+    const call = this.#callOf(told);
+    if (call === undefined) return;
     told.hasPieces = true;
     told.argumentsLength += json.length;
     told.argumentsEnd.push(json);
@@ -129,30 +145,43 @@ export class ItemTeller {
 
   /** A whole item: what has been told of it already is passed over. */
   #tellItem(place: unknown, item: Fields): void {
-    const told = this.#open(place, item);
+    const told = this.#toldAt(place);
     if (told === undefined || told.isDone) return;
     told.isDone = true;
+    this.#callOf(told, item);
     if (item.type === 'message') this.#tellMessage(item, told);
     if (item.type === 'reasoning') this.#tellReasoning(item, told);
     if (item.type === 'image_generation_call') this.#tellImage(item);
     this.#tellRest(told, argumentsOf(item));
   }
 
-  #open(place: unknown, item: Fields): Told | undefined {
+  /** Kept is what a call is told by, and of no more calls than anybody could run. */
+  #announce(place: unknown, { type, name, call_id }: Fields): void {
     const told = this.#toldAt(place);
-    if (told === undefined || told.call !== undefined) return told;
-    if (!callTypes.has(item.type) || !isText(item.name)) return told;
+    if (told === undefined || !callTypes.has(type)) return;
+    told.announced = { type, name, call_id };
+    this.#announced += 1;
+    this.#namesLength += lengthOf(name) + lengthOf(call_id);
+    if (this.#announced <= callsPerAnswerMax && this.#namesLength <= callNamesLengthMax) return;
+    throw new EventTooLarge('more tool calls than anybody could run');
+  }
+
+  /** The number of the call that an item is, which is told here first; undefined if it is none. */
+  #callOf(told: Told, item = told.announced): number | undefined {
+    if (told.call !== undefined || item === undefined) return told.call;
+    if (!callTypes.has(item.type) || !isText(item.name)) return undefined;
     told.call = this.#calls;
     this.#calls += 1;
     const id = isText(item.call_id) ? item.call_id : newCallId();
     this.#to.toolCall(told.call, id, item.name);
-    return told;
+    return told.call;
   }
 
   #toldAt(place: unknown): Told | undefined {
     const known = this.#told.get(place);
     if (known !== undefined || this.isFull) return known;
     const told: Told = {
+      announced: undefined,
       call: undefined,
       hasPieces: false,
       argumentsLength: 0,
@@ -180,8 +209,7 @@ export class ItemTeller {
         this.#to.reasoning(delta);
         break;
       case 'response.function_call_arguments.delta':
-        // A call that was never announced is told with its whole item.
-        if (told.call !== undefined) this.#tellArguments(told, told.call, delta);
+        this.#tellArguments(told, delta);
         return;
       default:
         return;

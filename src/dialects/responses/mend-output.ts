@@ -53,13 +53,13 @@ function completeEvent(type: string, event: Fields): boolean {
 }
 
 /** OpenAI's SDK adds parts to the content of a message that has begun; Codex wants both lists. */
-const listsOfItems = new Map([
+const listsOfItems: ReadonlyMap<unknown, string> = new Map([
   ['message', 'content'],
   ['reasoning', 'summary'],
 ]);
 
 function completeBegun(item: Fields): boolean {
-  const list = listsOfItems.get(String(item.type));
+  const list = listsOfItems.get(item.type);
   if (list === undefined || Array.isArray(item[list])) return false;
   item[list] = [];
   return true;

@@ -159,6 +159,17 @@ describe('the items of a stream', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
+  test('a call that words of another item follow begins with its arguments', () => {
+    const words = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
+    const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
+    const item = call('a', '{"x":1}');
+    for (const rest of [pieces, [done(0, item)], [completed([item])]]) {
+      const { told } = hear(added(0, call('a', '')), ...words, ...rest, completed());
+      expect([told.said, told.calls[0]?.arguments]).toEqual(['Let me see.', '{"x":1}']);
+      expect(told.order).toEqual(['text', 'call', 'arguments', 'finish']);
+    }
+  });
+
   test('a call is whole without pieces, without its beginning, and without arguments', () => {
     const { told } = hear(
       added(0, call('a', '')),
@@ -346,6 +357,7 @@ describe('failures', () => {
     ['[]', 'malformed'],
     ['{}', 'malformed'],
     ['{"status":"in_progress","output":[]}', 'malformed'],
+    ['{"status":{"toString":1},"output":[]}', 'malformed'],
     ['{"status":"failed"}', 'server'],
     ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
     ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],

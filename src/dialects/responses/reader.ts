@@ -1,6 +1,6 @@
 /** Answers of the Responses endpoint in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
-import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
@@ -80,7 +80,7 @@ export function failureOf(response: Fields, status: unknown): UpstreamFailure | 
   if (failure !== undefined) return failure;
   if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
   if (status === 'completed' || status === 'incomplete') return undefined;
-  return malformed(`The upstream answered with the status ${String(status)}.`);
+  return malformed(`The upstream answered with the status ${isText(status) ? status : '?'}.`);
 }
 
 export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {

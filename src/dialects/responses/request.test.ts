@@ -46,6 +46,11 @@ describe('a request is refused', () => {
       'input[0].call_id',
     ],
     [
+      'with a result without words or an id',
+      { input: [{ type: 'function_call_output' }] },
+      'input[0].call_id',
+    ],
+    [
       'with a result whose picture is none',
       {
         input: [

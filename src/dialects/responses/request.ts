@@ -6,7 +6,7 @@ import { misfit } from '../../core/misfit.ts';
 import { addressesIn } from '../ask/addresses.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import type { Source } from '../ask/edit-body.ts';
-import { firstNeed, keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
+import { firstNeed, keptAt, keptBytes, keptIn, programNeed } from '../ask/own-account.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { unknownFields } from '../ask/unknown-fields.ts';
@@ -72,7 +72,7 @@ export function readResponsesRequest(
     search: readSearch(value),
     skills: value.skills ?? [],
     addresses: addressesOf(value, parts, more),
-    ownAccount: ownAccountFor(value, parts, more),
+    ownAccount: programNeed(more) ?? ownAccountFor(value, parts, more),
   };
   return { ask, body: value, source, tenantId };
 }

@@ -42,3 +42,11 @@ test('calls stand with all that is said around them, so that their results follo
     ['tool', 'x'],
   ]);
 });
+
+test.each(['compaction', 'compaction_summary', 'context_compaction', 'compaction_trigger'])(
+  'a conversation with an item of the type %s cannot be told in our words',
+  (type) => {
+    const body = { model: 'a/b', input: [{ role: 'user', content: 'Hi' }, { type }] };
+    expect(readDialogue({ body, source: null }).unheard).toEqual({ param: 'input[1]', type });
+  },
+);

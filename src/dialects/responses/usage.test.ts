@@ -19,6 +19,19 @@ test('the classes do not overlap', () => {
   });
 });
 
+test.each<[string, unknown, object]>([
+  ['some', 20, { cacheWriteTokens: 10, cacheWrite1hTokens: 20 }],
+  ['none', 0, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
+  ['more than all', 31, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
+  ['no count', '20', { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
+])('%s of what is written may be kept for twelve hours', (_, ttl_12h_tokens, classes) => {
+  const cache_write_tokens_details = { ttl_12h_tokens, ttl_30m_tokens: 10 };
+  const input_tokens_details = { cache_write_tokens: 30, cache_write_tokens_details };
+  expect(readUsage({ input_tokens: 100, input_tokens_details, output_tokens: 1 })).toMatchObject(
+    classes,
+  );
+});
+
 test('more cached than input means beside it, as xAI and Hugging Face may count', () => {
   const input_tokens_details = { cached_tokens: 4_328 };
   expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({

@@ -1,6 +1,7 @@
 import type { ReadableStreamDefaultReader } from 'node:stream/web';
 import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
+import { dueMs } from './body.ts';
 import { discardRest } from './unread-body.ts';
 
 /** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
@@ -118,8 +119,8 @@ export class BodySource {
 
   /** For the next bytes: never above the patience with silence, and less for one that drips. */
   get #patienceMs(): number {
-    const dueMs = this.#stallMs + (this.#bytes / bodyBytesPerSecondMin) * 1000;
-    return Math.min(this.#stallMs, Math.max(0, dueMs - this.#waitedMs));
+    const leftMs = dueMs(this.#bytes, this.#stallMs) - this.#waitedMs;
+    return Math.min(this.#stallMs, Math.max(0, leftMs));
   }
 
   #tooSlow(patienceMs: number): GatewayError {

@@ -129,8 +129,13 @@ class Arrival extends Waiting {
   }
 
   #dueAt(bytes: number): number {
-    return this.#startedAt + this.#stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
+    return this.#startedAt + dueMs(bytes, this.#stallMs);
   }
+}
+
+/** How long so many bytes may take to come: at the slowest pace, with one long silence. */
+export function dueMs(bytes: number, stallMs: number): number {
+  return stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
 }
 
 async function readChunks(

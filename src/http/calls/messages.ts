@@ -1,5 +1,4 @@
 import type { Caller } from '../../core/caller.ts';
-import { estimateTokens } from '../../core/token-estimate.ts';
 import { anthropicConversation } from '../../dialects/anthropic/conversation.ts';
 import { anthropicCount } from '../../dialects/anthropic/count.ts';
 import { countable } from '../../dialects/anthropic/countable.ts';
@@ -17,6 +16,7 @@ import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import type { ChatParts } from './chat.ts';
 import { callModel } from './model-call.ts';
+import { estimateTokens } from './token-estimate.ts';
 
 export interface MessagesParts extends ChatParts {
   /** Tells where a key stands: counting takes nothing of its requests. But it takes a place. */

@@ -1,12 +1,17 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
 import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { fieldsOf } from '../../core/json.ts';
-import { didYouMean } from '../../core/nearest.ts';
+import { validate } from '../../core/misfit.ts';
 import { isSkillName, type Skill } from './skill.ts';
 
 /** What a tenant sends to save a skill, checked. */
 
-const fields = ['description', 'instructions'] as const;
+const schema = Type.Object(
+  { description: Type.String(), instructions: Type.String() },
+  { additionalProperties: false },
+);
+const check = Compile(schema);
 
 /** Turn the reading direction or hide: whoever reviews a skill must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
@@ -20,12 +25,7 @@ export function readSkill(name: string, body: unknown): Skill {
       '"house-style".';
     throw invalidRequest(message, 'name');
   }
-  const input = fieldsOf(body);
-  const unknown = Object.keys(input).find((key) => !fields.some((field) => field === key));
-  if (unknown !== undefined) {
-    const hint = didYouMean(unknown, fields) || '.';
-    throw invalidRequest(`${unknown.slice(0, 100)} is not a known field${hint}`, unknown);
-  }
+  const input = validate(check, schema, body);
   const description = readText(input, 'description', skillDescriptionMax);
   if (breaks.test(description)) {
     throw invalidRequest('description must be one line.', 'description');
@@ -33,15 +33,13 @@ export function readSkill(name: string, body: unknown): Skill {
   return { name, description, instructions: readText(input, 'instructions', skillInstructionsMax) };
 }
 
+/** Its length is that of what is kept, so no schema can count it. */
 function readText(
-  input: Record<string, unknown>,
-  field: (typeof fields)[number],
+  input: Static<typeof schema>,
+  field: keyof typeof input,
   lengthMax: number,
 ): string {
-  const value = input[field];
-  if (value === undefined) throw invalidRequest(`${field} is required.`, field);
-  if (typeof value !== 'string') throw invalidRequest(`${field} must be a string.`, field);
-  const text = value.replaceAll('\r\n', '\n').trim();
+  const text = input[field].replaceAll('\r\n', '\n').trim();
   if (text === '') throw invalidRequest(`${field} must not be empty.`, field);
   if (text.length > lengthMax) {
     const message = `${field} has ${text.length} characters; at most ${lengthMax} are allowed.`;

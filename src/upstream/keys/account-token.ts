@@ -1,8 +1,7 @@
 import { sign } from 'node:crypto';
-import { boundedCall } from '../../core/bounded-call.ts';
+import { boundedCall, readBounded } from '../../core/bounded-call.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import type { ServiceAccount } from '../../core/provider-key.ts';
-import { readBounded } from '../../core/read-bounded.ts';
 import { callOperatorServer } from '../operator-call.ts';
 import { UnusableKey } from './unusable-key.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { question } from '../../tests/support/question.ts';
 import type { Turn } from './dialogue.ts';
-import { wordBytes } from './words.ts';
+import { wordBytes } from './word-bytes.ts';
 
 const bytesOf = (...turns: Turn[]) => wordBytes(question({ turns }));
 const text = (said: string) => ({ kind: 'text', text: said }) as const;

@@ -17,7 +17,7 @@ export interface Counted {
 }
 
 /** An answer of vectors, in its client's words. */
-export class Embedded {
+export class EmbeddingsReply {
   readonly #items: readonly string[];
   readonly #counted: Counted;
 
@@ -30,7 +30,7 @@ export class Embedded {
     vectors: readonly Vector[],
     counted: Counted,
     encoding: Encoding,
-  ): Promise<Embedded> {
+  ): Promise<EmbeddingsReply> {
     const items: string[] = [];
     for (const [index, vector] of vectors.entries()) {
       items.push(itemOf(vector, index, encoding));
@@ -38,11 +38,11 @@ export class Embedded {
         await new Promise((resolve) => setImmediate(resolve));
       }
     }
-    return new Embedded(items, counted);
+    return new EmbeddingsReply(items, counted);
   }
 
   /** One that was recorded, in either encoding. */
-  static replay(text: string, encoding: Encoding): Embedded | undefined {
+  static replay(text: string, encoding: Encoding): EmbeddingsReply | undefined {
     const recorded = parseJson(text);
     if (!isObject(recorded) || !Array.isArray(recorded.data)) return undefined;
     const items: string[] = [];
@@ -51,7 +51,7 @@ export class Embedded {
       if (vector === undefined) return undefined;
       items.push(itemOf(vector, index, encoding));
     }
-    return new Embedded(items, { tokens: Number(recorded.tokens), isEstimate: false });
+    return new EmbeddingsReply(items, { tokens: Number(recorded.tokens), isEstimate: false });
   }
 
   /** Undefined when it is longer than anybody keeps: then it is not even put together. */

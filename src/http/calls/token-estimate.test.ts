@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { estimateTokens } from './token-estimate.ts';
 
-const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const file = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 const samples: Readonly<Record<string, string>> = {
   prose: file('ARCHITECTURE.md'),
