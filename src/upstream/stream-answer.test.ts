@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, spyOn, test } from 'bun:test';
 import { Awake } from '../../tests/support/awake.ts';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
@@ -125,6 +125,20 @@ describe('an answer on its way', () => {
     expect(text).toMatch(/cannot be used.*"finish_reason":"error"/);
     expect(text).not.toContain('[DONE]');
     expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+  });
+
+  test('that a mistake of ours ends is not laid at the provider’s door', async () => {
+    const { answer, send, end, settled } = begun();
+    const mistake = new TypeError('words is not iterable');
+    const push = spyOn(OpenAiPassThrough.prototype, 'push').mockImplementationOnce(() => {
+      throw mistake;
+    });
+    send(chunk('ho'));
+    end();
+    expect(await rest(answer)).toMatch(/Tollgate failed.*"finish_reason":"error"/);
+    push.mockRestore();
+    const error = { symbol: 'internal_error', cause: mistake };
+    expect(settled).toMatchObject([{ how: 'cut', error }]);
   });
 
   test('hears any number of comments that have words between them', async () => {

@@ -2,6 +2,7 @@ import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import type { ReplyClosing, ReplyFacts, SseMessage, UpstreamFailure } from '../dialects/dialect.ts';
+import { EventTooLarge } from '../dialects/event-stream.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
 import { publicReason, scrub } from './disclosure.ts';
@@ -221,7 +222,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     try {
       return this.#stream.relay.push(message);
     } catch (thrown) {
-      this.#torn = thrown instanceof GatewayError ? thrown : unusable();
+      this.#torn = thrown instanceof EventTooLarge ? unusable() : asGatewayError(thrown);
       this.#finish();
       return '';
     }

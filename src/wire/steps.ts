@@ -48,6 +48,7 @@ export function makeSteps(parts: StepParts): Steps {
     keepWith: books.keepWith.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
     observeBreak: health.failed.bind(health),
+    tellFault: telemetry.failed.bind(telemetry),
     countTokens: admission.countTokens.bind(admission),
   };
   const recalling = { cache, idempotency, cacheMode: config.cache.mode };

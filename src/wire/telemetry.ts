@@ -2,13 +2,14 @@ import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
 import type { Tracing } from '../config/tracing.ts';
 import { version } from '../config/version.ts';
+import type { GatewayError } from '../core/errors.ts';
 import type { Catalogue } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { Answers } from '../telemetry/answers.ts';
 import type { EndedRequest } from '../telemetry/ended-request.ts';
 import { gauge } from '../telemetry/exposition.ts';
 import { booksFamilies, type CircuitState, circuitFamily } from '../telemetry/gauges.ts';
-import type { Log } from '../telemetry/log.ts';
+import { type Log, reason } from '../telemetry/log.ts';
 import { type MetricSource, Metrics } from '../telemetry/metrics.ts';
 import { ProcessGauges } from '../telemetry/process-gauges.ts';
 import { RecentTraffic } from '../telemetry/recent-calls.ts';
@@ -34,6 +35,7 @@ export class Telemetry {
   readonly #lines: RequestLines | undefined;
   readonly #export: TraceExport | undefined;
   readonly #tracer: Tracer | undefined;
+  readonly #log: Log;
   #catalogue: Catalogue | undefined;
 
   constructor(
@@ -42,6 +44,7 @@ export class Telemetry {
     processId: string,
     worker: number | null,
   ) {
+    this.#log = log;
     this.#lines = logs.requests ? new RequestLines((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? makeExport(tracing, log, processId) : undefined;
     this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
@@ -88,6 +91,11 @@ export class Telemetry {
     } catch {
       this.metrics.failed();
     }
+  }
+
+  /** In the middle of an answer: one that has no status yet is told of where it is answered. */
+  failed(requestId: string, { symbol, cause }: GatewayError): void {
+    this.#log.error('request_failed', { request_id: requestId, symbol, reason: reason(cause) });
   }
 
   async stop(): Promise<void> {
