@@ -10,8 +10,8 @@ import type { Upload, UploadTray } from '../core/upload.ts';
 const chunkBytes = 256 * 1024;
 
 /**
- * Uploads of running requests. Their files are unlinked as soon as they are open, so that not even
- * a process that is killed leaves anything behind.
+ * Uploads of running requests. Their files are unlinked as soon as they are open, before a byte is
+ * written: not even a process that is killed leaves anything of them behind.
  */
 export class UploadFolder {
   readonly path: string;
