@@ -3,7 +3,7 @@ import type { ByokDesk } from '../auth/manage/byok.ts';
 import type { CreditDesk } from '../auth/manage/credits.ts';
 import type { KeyDesk } from '../auth/manage/keys.ts';
 import type { SecretRotation } from '../auth/secret-rotation.ts';
-import type { ListedModel } from '../config/live-endpoints.ts';
+import type { ListedModel } from '../config/listed-models.ts';
 import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { EverybodysLog } from '../record/request-log.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
-import { listedModels } from '../config/live-endpoints.ts';
+import { listedModels } from '../config/listed-models.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';

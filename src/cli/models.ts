@@ -1,4 +1,4 @@
-import type { ListedModel } from '../config/live-endpoints.ts';
+import type { ListedModel } from '../config/listed-models.ts';
 import { onlyCommand } from './command.ts';
 import { printJson } from './output.ts';
 import { table } from './table.ts';

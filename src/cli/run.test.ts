@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import type { Endpoint } from '../config/config.ts';
-import type { ListedModel } from '../config/live-endpoints.ts';
+import type { ListedModel } from '../config/listed-models.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';

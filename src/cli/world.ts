@@ -2,7 +2,7 @@ import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
-import { listedModels } from '../config/live-endpoints.ts';
+import { listedModels } from '../config/listed-models.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { demoModels } from '../demo/demo-models.ts';

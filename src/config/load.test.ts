@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { stringify } from 'yaml';
-import { listedModels } from './live-endpoints.ts';
+import { listedModels } from './listed-models.ts';
 import { loadConfig } from './load.ts';
 import type { Flags } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';

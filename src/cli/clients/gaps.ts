@@ -1,6 +1,6 @@
 import type { Model } from '../../config/config.ts';
 import { environment } from '../../config/environment.ts';
-import type { ListedModel } from '../../config/live-endpoints.ts';
+import type { ListedModel } from '../../config/listed-models.ts';
 import { loadConfig } from '../../config/load.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { didYouMean } from '../../core/nearest.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
-import { listedModels } from './live-endpoints.ts';
+import { listedModels } from './listed-models.ts';
 
 test('a model that waits for a key tells of whom; a live one has what can be called', () => {
   const providers = new Map([
