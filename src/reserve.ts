@@ -68,6 +68,8 @@ export class Reservation {
   /** What its wallet and its key's limit can give for it. */
   readonly #reachCredits: number;
   readonly #creditsPerUsd: number;
+  /** What was set aside at first. Searches add to the hold, and not for the answer's length. */
+  readonly #firstCredits: number;
 
   constructor(
     offers: readonly Offer[],
@@ -83,6 +85,7 @@ export class Reservation {
     this.#mostCredits = mostCredits;
     this.#reachCredits = reachCredits;
     this.#creditsPerUsd = creditsPerUsd;
+    this.#firstCredits = hold.credits;
   }
 
   /** The output cap for one offer: null where the client's own is affordable. */
@@ -98,7 +101,7 @@ export class Reservation {
 
   budgetFor(offer: Offer): OutputBudget {
     const cap = this.capFor(offer);
-    const growth = this.#bounds.growthAt(offer, cap, this.hold.credits, this.#creditsPerUsd);
+    const growth = this.#bounds.growthAt(offer, cap, this.#firstCredits, this.#creditsPerUsd);
     return budgetOf(growth, this.hold);
   }
 

@@ -63,6 +63,8 @@ export class SearchingErrand implements Errand {
   #session: SearchSession | undefined;
   /** Whether the offer in use charges long prompts by other prices. */
   #pricesLongPrompts = false;
+  /** Set aside for rounds and searches, at the offers that failed too. */
+  #moreCredits = 0;
 
   constructor(
     conversation: Conversation,
@@ -195,12 +197,22 @@ export class SearchingErrand implements Errand {
     const held = holdPrices(offer.prices, this.ask);
     /** Of the round that was paid for last, with the results of its searches. */
     let promptTokensMax = 0;
-    const extend = (inputTokens: number, outputTokens: number, feeCredits: number) => {
+    /** Of what was set aside at offers that failed. */
+    let leftOver = this.#moreCredits;
+    const extend = async (inputTokens: number, outputTokens: number, feeCredits: number) => {
       // The request's own price is held already.
       const cost = mostCost(held, promptTokensMax, (prices) =>
         costAt({ ...noUsage, inputTokens, outputTokens }, { ...prices, request: 0n }),
       );
-      return link.extendHold(chargeAt(offer, cost, creditsPerUsd) + feeCredits);
+      const credits = chargeAt(offer, cost, creditsPerUsd) + feeCredits;
+      const more = Math.max(0, credits - leftOver);
+      leftOver -= credits - more;
+      if (more > 0 && !(await link.extendHold(more))) {
+        leftOver += credits - more;
+        return false;
+      }
+      this.#moreCredits += more;
+      return true;
     };
     return {
       affordRound: (promptBytes, searches) => {

@@ -19,3 +19,17 @@ test('everything that a model says in a round counts in its estimate, searches t
   after(() => round.toolArguments(0, 'rain"}'));
   expect(lengths).toEqual([3, 3, 9, 11, 15, 21, 31, 37]);
 });
+
+test.each<[string, boolean, (round: SearchRound) => void]>([
+  ['a search', false, (round) => round.toolCall(0, 'a', 'search')],
+  ['a word', true, (round) => round.text('Rain')],
+  ['a thought', true, (round) => round.reasoning('why')],
+  ['a thought that is hidden', true, (round) => round.redactedReasoning('hidden')],
+  ['a call of the client’s own', true, (round) => round.toolCall(0, 'a', 'lookup')],
+  ['a refusal', true, (round) => round.refusal('No.')],
+  ['a picture', true, (round) => round.image('image/png', 'AAAA')],
+])('%s is told to the client: %p', (_, isTold, say) => {
+  const round = new SearchRound('search', new ToldAnswer());
+  say(round);
+  expect(round.hasSpoken).toBe(isTold);
+});

@@ -43,6 +43,8 @@ export class SearchRound implements AnswerListener {
   readonly #thoughts: ReasoningPart[] = [];
   #thought = '';
   #text = '';
+  /** Whether something went on to the client that no later round has to know. */
+  #hasShown = false;
 
   constructor(toolName: string, to: AnswerListener, before: SaidBefore = nothingYet) {
     this.#toolName = toolName;
@@ -58,7 +60,7 @@ export class SearchRound implements AnswerListener {
   /** Whether the client was told something of it. */
   get hasSpoken(): boolean {
     const hasThought = this.#thought !== '' || this.#thoughts.length > 0;
-    return this.#text !== '' || hasThought || this.clientCalls.length > 0;
+    return this.#text !== '' || hasThought || this.clientCalls.length > 0 || this.#hasShown;
   }
 
   /** Text, thoughts and calls: what an estimate goes by. */
@@ -131,6 +133,7 @@ export class SearchRound implements AnswerListener {
   }
 
   refusal(text: string): void {
+    this.#hasShown = true;
     this.#to.refusal(text);
   }
 
@@ -139,6 +142,7 @@ export class SearchRound implements AnswerListener {
   }
 
   image(mediaType: string, base64: string): void {
+    this.#hasShown = true;
     this.#to.image(mediaType, base64);
   }
 

@@ -2,6 +2,9 @@ import { malformed } from '../../dialects/failure.ts';
 import { type AttemptResult, failed, failureOf, type OpenStream } from '../../upstream/attempt.ts';
 import { over, silence } from '../../upstream/source.ts';
 
+/** Queries are short. What is longer goes the way of every stream: it is paid for as it grows. */
+const unheardCharactersMax = 16 * 1024;
+
 /**
  * Hears the rounds of which the client sees nothing, up to the first that tells it something. Until
  * then a failure is that of any attempt: it costs nothing, and another provider may take over.
@@ -12,8 +15,8 @@ export async function hearUnheard(
   client: AbortSignal,
 ): Promise<AttemptResult> {
   let stream = first;
-  while (isUnheard()) {
-    const next = stream.ended ? await followed(stream) : await heard(stream);
+  while (isUnheard() && stream.relay.facts.outputCharacters <= unheardCharactersMax) {
+    const next = await oneFurther(stream);
     // Whoever left pays for what was done, as behind the first words.
     if (client.aborted) break;
     if (next.kind !== 'stream') return next;
@@ -21,6 +24,16 @@ export async function hearUnheard(
     if (stream.ended && !stream.openSequel) break;
   }
   return stream;
+}
+
+async function oneFurther(stream: OpenStream): Promise<AttemptResult> {
+  const { relay, source, line, ended } = stream;
+  const { failure } = relay.facts;
+  const isBroken = ended && !relay.finished;
+  if (!failure && !isBroken) return ended ? followed(stream) : heard(stream);
+  source.close();
+  line.hangUp();
+  return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
 }
 
 /** One piece further. */
@@ -34,13 +47,10 @@ async function heard(stream: OpenStream): Promise<AttemptResult> {
     const { outputCharacters } = relay.facts;
     const messages = piece === over ? reader.end() : reader.push(piece);
     for (const message of messages) opening += relay.push(message);
-    source.noteWords(relay.facts.outputCharacters > outputCharacters);
-    const { failure } = relay.facts;
-    const isBroken = piece === over && !relay.finished;
-    if (!failure && !isBroken) return { ...stream, opening, ended: piece === over };
-    source.close();
-    line.hangUp();
-    return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
+    const saysMore = relay.facts.outputCharacters > outputCharacters;
+    if (saysMore) source.expectMore();
+    source.noteWords(saysMore);
+    return { ...stream, opening, ended: piece === over };
   } catch (thrown) {
     source.close();
     return failed(failureOf(thrown, line));
@@ -50,12 +60,12 @@ async function heard(stream: OpenStream): Promise<AttemptResult> {
 /** The round behind one that is over, or the last words. */
 async function followed(stream: OpenStream): Promise<AttemptResult> {
   const { opening, source, line, openSequel } = stream;
+  source.close();
+  line.hangUp();
   const next = (await openSequel?.()) ?? '';
   if (typeof next === 'string') {
     const { openSequel: _, ...last } = stream;
     return { ...last, opening: opening + next };
   }
-  source.close();
-  line.hangUp();
   return next.kind === 'stream' ? { ...next, opening: opening + next.opening } : next;
 }
