@@ -375,6 +375,25 @@ describe('tools that a message adds in the middle of a conversation:', () => {
     expect(sent({ messages })).toEqual({ messages });
   });
 
+  test('so are those among what a summary says of the tools before it', async () => {
+    const summary = { type: 'compaction', content: 'They looked.', signature: 'EqYC' };
+    const of = (...tool_changes: object[]) => [
+      { role: 'assistant', content: [{ ...summary, tool_changes }] },
+      ...hi,
+    ];
+    const messages = of(addition(claudeLook), addition(search));
+    const reply = await ask('messages', { messages });
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
+      'messages[0].content[0].tool_changes[1]',
+    );
+    expect([reply.status, sent({ messages })]).toEqual([
+      200,
+      { messages: of(addition(claudeLook)) },
+    ]);
+    await ask('messages', { messages }, owner.key);
+    expect(sent({ messages })).toEqual({ messages });
+  });
+
   test('so is what names one of the others that were left out', async () => {
     const wish = { tools: [search, claudeLook], messages: instructed() };
     const offered = instructed(named('tool_addition', 'web_search'));

@@ -20,7 +20,10 @@ test('an object is over with its last letter and not before, in whatever pieces 
   );
 });
 
-test.each(['', '"{}"', 'null', '{"a":"}', '[{}', '{"a":"\\"}'])('%p is not over', (json) => {
+const parts = ['', '"{}"', 'null', '{"a":"}', '[{}', '{"a":"\\"}'];
+const others = ['} else {', 'f({})', ' - [1]'];
+
+test.each([...parts, ...others])('%p is not over', (json) => {
   const end = new JsonEnd();
   end.push(json);
   expect(end.isOver).toBe(false);

@@ -1,6 +1,8 @@
 const quote = 0x22;
 const backslash = 0x5c;
 
+const otherStart = /^\s*[^\s{[]/;
+
 function isOpening(code: number): boolean {
   return code === 0x7b || code === 0x5b;
 }
@@ -9,14 +11,20 @@ function isClosing(code: number): boolean {
   return code === 0x7d || code === 0x5d;
 }
 
-/** Follows a JSON text that comes in pieces and knows when its object or list has closed. */
+/**
+ * Follows a JSON text that comes in pieces and knows when its object or list has closed. Of a text
+ * that begins as neither, nobody knows: a model may write code where JSON belongs.
+ */
 export class JsonEnd {
+  #isOther = false;
   #depth = 0;
   #inString = false;
   #isEscaped = false;
   isOver = false;
 
   push(piece: string): void {
+    if (this.#depth === 0 && !this.isOver) this.#isOther ||= otherStart.test(piece);
+    if (this.#isOther) return;
     for (let at = 0; at < piece.length; at += 1) {
       const code = piece.charCodeAt(at);
       if (this.#isEscaped) this.#isEscaped = false;

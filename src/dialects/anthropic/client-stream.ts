@@ -3,6 +3,7 @@ import type { Citation, FinishReason } from '../../core/answer.ts';
 import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../../core/bounds.ts';
 import type { GatewayError } from '../../core/errors.ts';
 import { answerId } from '../answer/answer-ids.ts';
+import { EndedCalls } from '../answer/ended-calls.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
 import { EventTooLarge } from '../event-stream.ts';
@@ -31,10 +32,6 @@ interface OpenTool {
 
 type OpenBlock = { readonly kind: 'text' | 'thinking' } | OpenTool;
 
-/** All of it or a piece. */
-const emptyObject = /^[\s{}]*$/;
-const blank = /^\s*$/;
-
 export class AnthropicStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
@@ -44,8 +41,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   #index = -1;
   #open: OpenBlock | undefined;
   readonly #waiting = new Map<number, WaitingCall>();
-  /** Calls whose blocks ended before their inputs did, and what may follow without a loss. */
-  readonly #unfinished = new Map<number, RegExp>();
+  readonly #ended = new EndedCalls();
   #waitingLength = 0;
   #namesLength = 0;
   #hasTools = false;
@@ -100,7 +96,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     }
     const waiting = this.#waiting.get(call);
     if (!waiting) {
-      this.#refuseRest(call, json);
+      this.#ended.refuseRest(call, json);
       return;
     }
     waiting.json += json;
@@ -221,12 +217,6 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** A tool that is run with half of its input may do harm: then this is no answer. */
-  #refuseRest(call: number, json: string): void {
-    if (this.#unfinished.get(call)?.test(json) ?? true) return;
-    throw new EventTooLarge('arguments of a tool call behind its end');
-  }
-
   /** Goes on while the call just opened is complete already and another one waits. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
@@ -249,9 +239,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   #close(): void {
     const open = this.#open;
     if (!open) return;
-    if (open.kind === 'tool' && !open.end.isOver) {
-      this.#unfinished.set(open.call, open.isBlank ? emptyObject : blank);
-    }
+    if (open.kind === 'tool' && !open.end.isOver) this.#ended.add(open.call, open.isBlank);
     const held = open.kind === 'tool' ? (open.held?.trim() ?? '') : '';
     if (held !== '') this.#inputDelta(JSON.stringify(toolInput(held)));
     this.#open = undefined;

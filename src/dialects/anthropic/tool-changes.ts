@@ -2,7 +2,7 @@
  * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. What
  * they add may be described in them as a whole, so it is a tool like those beside the messages.
  */
-import { isObject } from '../../core/json.ts';
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { AnyBlock } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
@@ -11,17 +11,15 @@ type Messages = MessagesBody['messages'];
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
 /** The tool that a block brings along; undefined for every other block. */
-export function addedTool(block: AnyBlock): AnyTool | undefined {
-  if (block.type !== 'tool_addition' || !('tool' in block)) return undefined;
-  const { tool } = block;
-  return isObject(tool) && isObject(tool.definition) ? tool.definition : undefined;
+export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
+  if (type !== 'tool_addition' || !isObject(tool)) return undefined;
+  return isObject(tool.definition) ? tool.definition : undefined;
 }
 
 /** The name of a tool that a block speaks of; undefined for blocks about something else. */
-function nameIn(block: AnyBlock): unknown {
-  const isChange = block.type === 'tool_addition' || block.type === 'tool_removal';
-  if (!isChange || !('tool' in block) || !isObject(block.tool)) return undefined;
-  return block.tool.name;
+function nameIn({ type, tool }: Readonly<Fields>): unknown {
+  const isChange = type === 'tool_addition' || type === 'tool_removal';
+  return isChange && isObject(tool) ? tool.name : undefined;
 }
 
 interface Left {
@@ -38,7 +36,7 @@ export function withoutAdded(
 ): Left {
   const gone = new Set(alsoGone);
   const dropped: string[] = [];
-  const isLeft = (block: AnyBlock, path: string) => {
+  const isLeft = (block: Readonly<Fields>, path: string) => {
     const tool = addedTool(block);
     const name = nameIn(block);
     if (!(tool ? isUnwanted(tool) : name !== undefined && gone.has(name))) return true;
@@ -46,13 +44,31 @@ export function withoutAdded(
     dropped.push(path);
     return false;
   };
+  /** A summary of what was said repeats how the tools had changed by then. */
+  const leftOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
+    if (!isLeft(block, path)) return [];
+    if (block.type !== 'compaction') return [block];
+    const changes = changesIn(block);
+    const left = changes.filter((one, at) => isLeft(one, `${path}.tool_changes[${at}]`));
+    const changed = { ...block, tool_changes: left };
+    return left.length === changes.length ? [block] : [changed];
+  };
   const left = messages.flatMap((message, at) => {
-    const { role, content } = message;
-    if (role !== 'system' || !Array.isArray(content)) return [message];
+    const { content } = message;
+    if (!Array.isArray(content) || !content.some(isAboutTools)) return [message];
     const path = `messages[${at}].content`;
-    const blocks = content.filter((block, place) => isLeft(block, `${path}[${place}]`));
-    if (blocks.length === content.length) return [message];
+    const blocks = content.flatMap((block, place) => leftOf(block, `${path}[${place}]`));
+    if (sameIfUnchanged(content, blocks) === content) return [message];
     return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
   });
   return { messages: sameIfUnchanged(messages, left), dropped };
+}
+
+/** Most conversations are long, and have none of these. */
+function isAboutTools({ type }: AnyBlock): boolean {
+  return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
+}
+
+function changesIn({ tool_changes: changes }: Readonly<Fields>): readonly Fields[] {
+  return objectsIn(changes);
 }

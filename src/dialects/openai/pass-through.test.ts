@@ -532,6 +532,21 @@ describe('of a client with a free-form tool,', () => {
     expect(late).not.toContain('"function"');
   });
 
+  test('a call behind an end that was told has all of its text', () => {
+    const relay = listener();
+    push(relay, head + text('Hi'));
+    expect(say(relay, nothing, 'stop')).toContain('"finish_reason":"stop"');
+    say(relay, opening, null);
+    say(relay, more('{"input":"ab'), null);
+    say(relay, more('c"}'), 'tool_calls');
+    const [last] = parseAll(push(relay, '[DONE]'));
+    expect(last).toMatchObject({
+      ...{ id: 'chatcmpl-ours', object: 'chat.completion.chunk', model: 'acme/large' },
+      choices: [{ index: 0, delta: { tool_calls: [{ index: 0, custom: { input: 'abc' } }] } }],
+    });
+    expect(relay.close({ usage: noUsage, costCredits: 0 })).toBe('data: [DONE]\n\n');
+  });
+
   test('all texts that wait are bounded together, however many choices there are', () => {
     const relay = listener();
     const megabyte = more('x'.repeat(1024 * 1024));

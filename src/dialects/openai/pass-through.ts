@@ -179,22 +179,23 @@ export class OpenAiPassThrough implements StreamRelay {
     return calls.length + told.length > 0;
   }
 
-  /** Now it is certain that nothing follows. */
+  /** Now it is certain that nothing follows: what waited is told, behind ends that were, too. */
   #tellEnds(): string {
     let ends = '';
-    for (const [index, chunk] of this.#choices.untold) ends += this.#tellEnd(index, chunk);
+    for (const index of this.#choices.finished) ends += this.#tellEnd(index);
     this.#choices.untold.clear();
     return ends;
   }
 
-  #tellEnd(index: number, chunk: Fields): string {
-    const [choice = {}] = objectsIn(chunk.choices);
+  #tellEnd(index: number): string {
+    const untold = this.#choices.untold.get(index);
+    const [choice = { index }] = objectsIn(untold?.choices);
     const lacking = this.#mender.complete(index, choice.finish_reason);
     const calls = this.#customCalls?.tell(lacking, true, index) ?? lacking;
-    const end = this.#rewrite(chunk);
+    const end = untold ? this.#rewrite(untold) : '';
     if (calls.length === 0) return end;
     const said = { ...choice, delta: { tool_calls: calls }, finish_reason: null };
-    return this.#rewrite({ ...chunk, choices: [said] }) + end;
+    return this.#rewrite({ object: 'chat.completion.chunk', ...untold, choices: [said] }) + end;
   }
 
   #takeChoice({ index, finish_reason: reason }: Fields): void {

@@ -5,6 +5,7 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
+import { EventTooLarge } from '../event-stream.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import type { ResponsesBody } from './request-schema.ts';
@@ -110,6 +111,35 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
+  /** A call of which this came before words ended it, in both forms. */
+  const endedAfter = (json: string, name = 'look') => {
+    const client = responsesClient(body, echoOf(body));
+    const heard = [client.writeStream(identity), client.writeReply(identity)];
+    for (const to of heard) {
+      to.toolCall(0, 'call_a', name);
+      to.toolArguments(0, json);
+      to.text('Hm.');
+    }
+    return heard.map((to) => (more: string) => to.toolArguments(0, more));
+  };
+
+  test.each([
+    ['{"path":"a', 'bc"}', 'look'],
+    ['', '{"path":"abc"}', 'look'],
+    ['{"input":"a', 'bc"}', 'patch'],
+    ['*** Begin', ' Patch', 'patch'],
+  ])(
+    'is none where %j is followed by words and %j: no tool is run with half',
+    (json, more, name) => {
+      for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(EventTooLarge);
+    },
+  );
+
+  test('may have what adds nothing behind a call that words have ended', () => {
+    for (const goOn of endedAfter('{"path":"abc"}')) goOn('{"path":"abc"}');
+    for (const nothing of ['', ' ', '{}', '{ }']) for (const goOn of endedAfter('')) goOn(nothing);
+  });
+
   test.each(['', ' '])('has deltas that add up to its arguments, also after %j', (json) => {
     const stream = responsesClient(body, echoOf(body)).writeStream(identity);
     stream.toolCall(0, 'call_c', 'look');
@@ -125,6 +155,8 @@ describe('an answer to a Responses client', () => {
   test.each([
     ['{"input":"*** Begin\\n+ \\"a\\""}', '*** Begin\n+ "a"'],
     ['*** Begin', '*** Begin'],
+    ['+ f({ a: [1] })\n- g("}")', '+ f({ a: [1] })\n- g("}")'],
+    ['} else {', '} else {'],
     ['{"patch":"x"}', '{"patch":"x"}'],
     ['', ''],
   ])('has the free text of a tool that takes it: %s', (json, input) => {

@@ -99,6 +99,9 @@ export class ItemTeller {
       case 'response.function_call_arguments.done':
         this.#takeArguments(place, message.arguments);
         return;
+      case 'response.custom_tool_call_input.done':
+        this.#takeArguments(place, isText(message.input) && freeFormArguments(message.input));
+        return;
       default:
         if (isText(delta)) this.#takeDelta(type, place, delta);
     }
@@ -210,6 +213,10 @@ export class ItemTeller {
         break;
       case 'response.function_call_arguments.delta':
         this.#tellArguments(told, delta);
+        return;
+      case 'response.custom_tool_call_input.delta':
+        // The text is told when it is whole; a client that waits for it hears that it has begun.
+        this.#callOf(told);
         return;
       default:
         return;

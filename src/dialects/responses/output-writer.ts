@@ -1,6 +1,7 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
 import { answerId } from '../answer/answer-ids.ts';
+import { EndedCalls } from '../answer/ended-calls.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import { freeFormInput } from '../ask/free-form.ts';
 import type { ReplyIdentity } from '../dialect.ts';
@@ -53,6 +54,7 @@ export abstract class OutputWriter implements AnswerListener {
   protected readonly echo: Echo;
   readonly #forms: ToolForms;
   readonly #calls = new Map<number, OpenCall>();
+  readonly #ended = new EndedCalls();
   #message: OpenMessage | undefined;
   #thought: OpenThought | undefined;
 
@@ -124,8 +126,12 @@ export abstract class OutputWriter implements AnswerListener {
   }
 
   toolArguments(call: number, json: string): void {
+    if (json === '') return;
     const open = this.#calls.get(call);
-    if (!open || json === '') return;
+    if (!open) {
+      this.#ended.refuseRest(call, json);
+      return;
+    }
     this.grow(json.length);
     open.json += json;
     open.end.push(json);
@@ -255,6 +261,7 @@ export abstract class OutputWriter implements AnswerListener {
 
   #endCall(call: number, open: OpenCall, status: Status): void {
     this.#calls.delete(call);
+    if (!open.end.isOver) this.#ended.add(call, open.json.trim() === '');
     const at = placeOf(open);
     if (open.form.type === 'custom') {
       const input = freeFormInput(open.json);

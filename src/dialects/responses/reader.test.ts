@@ -170,6 +170,24 @@ describe('the items of a stream', () => {
     }
   });
 
+  test('a call of a free-form tool begins with its text, which is told when it is whole', () => {
+    const item = { type: 'custom_tool_call', id: 'ctc_a', call_id: 'call_a', name: 'sql' };
+    const begun = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
+    expect(hear(...begun).told.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
+    const ended = { type: 'response.custom_tool_call_input.done', output_index: 0 };
+    const input = 'SELECT 1';
+    expect(hear(...begun, { ...ended, input }, delta('output_text', 1, 'Hi')).told).toMatchObject({
+      calls: [{ id: 'call_a', arguments: '{"input":"SELECT 1"}' }],
+      order: ['call', 'arguments', 'text'],
+    });
+    const next = [added(1, call('b', '')), delta(argumentsDelta, 1, '{}')];
+    const whole = [{ ...item, input }, call('b', '{}')];
+    expect(hear(...begun, ...next, completed(whole)).told.calls).toMatchObject([
+      { id: 'call_a', arguments: '{"input":"SELECT 1"}' },
+      { id: 'call_b', arguments: '{}' },
+    ]);
+  });
+
   test('a call is whole without pieces, without its beginning, and without arguments', () => {
     const { told } = hear(
       added(0, call('a', '')),
