@@ -17,7 +17,7 @@ import type {
   Turn,
   UserPart,
 } from '../../src/core/dialogue.ts';
-import { markSignature, type SignatureMaker } from '../../src/core/signature.ts';
+import { markSignature, type SignatureMaker } from '../../src/dialects/signature.ts';
 
 export interface Carries {
   /** Whose thoughts come back; null for none. */

@@ -5,8 +5,8 @@
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
 import { type Fields, isObject, textOf } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { markSignature } from '../signature.ts';
 import { inputText } from './tool-input.ts';
 
 interface OpenBlock {

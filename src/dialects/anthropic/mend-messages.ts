@@ -2,10 +2,11 @@
  * A conversation may have begun with another provider. What that one left in it and Anthropic would
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
-import { ownSignature } from '../../core/signature.ts';
+
 import { plainCallId } from '../ask/call-ids.ts';
 import { sameIfUnchanged } from '../ask/same-list.ts';
 import type { Images } from '../dialect.ts';
+import { ownSignature } from '../signature.ts';
 import { type AnyBlock, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { imageSource } from './write-blocks.ts';

@@ -1,9 +1,9 @@
 /** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
 import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
-import { ownSignature } from '../../core/signature.ts';
 import { effortOf, effortWord } from '../ask/effort.ts';
 import { isForced } from '../ask/tool-choice.ts';
 import type { Target } from '../dialect.ts';
+import { ownSignature } from '../signature.ts';
 
 export interface ThinkingWords {
   readonly thinking?: object;

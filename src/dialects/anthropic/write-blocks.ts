@@ -8,10 +8,10 @@ import type {
   ToolResultPart,
   UserPart,
 } from '../../core/dialogue.ts';
-import { ownSignature } from '../../core/signature.ts';
 import { plainCallId } from '../ask/call-ids.ts';
 import { readDataUrl } from '../ask/data-url.ts';
 import type { Images } from '../dialect.ts';
+import { ownSignature } from '../signature.ts';
 import { toolInput } from './tool-input.ts';
 
 export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;

@@ -11,11 +11,11 @@ import type {
 } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { fieldsOf } from '../../core/json.ts';
-import { ownSignature } from '../../core/signature.ts';
 import { toolInput } from '../anthropic/tool-input.ts';
 import { nineCharacters, plainCallId, shortCallId } from '../ask/call-ids.ts';
 import { readDataUrl } from '../ask/data-url.ts';
 import type { Target } from '../dialect.ts';
+import { ownSignature } from '../signature.ts';
 import { toBase64 } from './blocks.ts';
 
 export type Block = Readonly<Record<string, unknown>>;

@@ -1,10 +1,10 @@
 /** Tells what one candidate of Gemini's says, piece by piece or at once. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
-import { markSignature } from '../../core/signature.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
+import { markSignature } from '../signature.ts';
 import { finishReasonOf, mistakeIn } from './finish.ts';
 import { PartialArguments } from './partial-arguments.ts';
 

@@ -9,11 +9,11 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { ownSignature } from '../../core/signature.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 import { readDataUrl } from '../ask/data-url.ts';
 import { documentText } from '../ask/document-text.ts';
 import type { Target } from '../dialect.ts';
+import { ownSignature } from '../signature.ts';
 import { thinksInLevels } from './thinking.ts';
 
 export interface Content {

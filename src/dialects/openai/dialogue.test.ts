@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { markSignature } from '../../core/signature.ts';
+import { markSignature } from '../signature.ts';
 import type { ChatMessage } from './chat-schema.ts';
 import { readDialogue } from './dialogue.ts';
 import { writeBody } from './write.ts';

@@ -3,7 +3,7 @@
  * calls as they are and drop everything else.
  */
 import { fieldsOf, isText } from '../../core/json.ts';
-import { markSignature, ownSignature } from '../../core/signature.ts';
+import { markSignature, ownSignature } from '../signature.ts';
 
 /** The field that carries it on a call; none for a signature that is not Google's. */
 export function signedCall(signature: string): object {

@@ -4,7 +4,7 @@
  * others need a mark, Anthropic's too.
  */
 import type { ReasoningPart } from '../../core/dialogue.ts';
-import { markSignature, ownSignature } from '../../core/signature.ts';
+import { markSignature, ownSignature } from '../signature.ts';
 import type { ItemOf } from './input-items.ts';
 
 const anthropicMark = 'anthropic:';

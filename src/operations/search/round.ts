@@ -16,15 +16,6 @@ interface ClientCall {
   arguments: string;
 }
 
-/** What the client has of the rounds before. */
-interface SaidBefore {
-  readonly clientCalls: number;
-  /** Stands between what was said then and what is said now. */
-  readonly gap: string;
-}
-
-const nothingYet: SaidBefore = { clientCalls: 0, gap: '' };
-
 /**
  * One round of a conversation with searches: what the model says goes on to the client, its calls
  * of our tool do not, and everything is remembered for the next round.
@@ -39,22 +30,23 @@ export class SearchRound implements AnswerListener {
   readonly #toolName: string;
   readonly #to: AnswerListener;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
-  readonly #before: SaidBefore;
+  /** Stands between what was said in the rounds before and what is said now. */
+  readonly #gap: string;
   readonly #thoughts: ReasoningPart[] = [];
   #thought = '';
   #text = '';
   /** Whether something went on to the client that no later round has to know. */
   #hasShown = false;
 
-  constructor(toolName: string, to: AnswerListener, before: SaidBefore = nothingYet) {
+  constructor(toolName: string, to: AnswerListener, gap = '') {
     this.#toolName = toolName;
     this.#to = to;
-    this.#before = before;
+    this.#gap = gap;
   }
 
   /** As the client sees it. */
   get said(): string {
-    return this.#text === '' ? '' : this.#before.gap + this.#text;
+    return this.#text === '' ? '' : this.#gap + this.#text;
   }
 
   /** Whether the client was told something of it. */
@@ -90,7 +82,7 @@ export class SearchRound implements AnswerListener {
 
   text(text: string): void {
     if (text === '') return;
-    if (this.#text === '' && this.#before.gap !== '') this.#to.text(this.#before.gap);
+    if (this.#text === '' && this.#gap !== '') this.#to.text(this.#gap);
     this.#text += text;
     this.#to.text(text);
   }
@@ -118,7 +110,8 @@ export class SearchRound implements AnswerListener {
       this.searches.push(search);
       return;
     }
-    const number = this.#before.clientCalls + this.clientCalls.length;
+    // A round with one of these is the last.
+    const number = this.clientCalls.length;
     const own: ClientCall = { number, id, name, arguments: '' };
     this.#byCall.set(call, own);
     this.clientCalls.push(own);

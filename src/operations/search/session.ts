@@ -58,7 +58,6 @@ export class SearchSession {
   readonly #used: Usage[] = [];
   #isEstimate = false;
   #calls = 0;
-  #clientCalls = 0;
   #said = '';
   #isBroke = false;
 
@@ -131,7 +130,7 @@ export class SearchSession {
 
   /** Runs the searches and makes the next round ready; false when it cannot be paid for. */
   async next(): Promise<boolean> {
-    const { searches, parts, clientCalls } = this.#round;
+    const { searches, parts } = this.#round;
     const promptBytes = this.#promptBytes + bytesOf(parts);
     if (!(await this.#around.affordRound(promptBytes, searches.length))) {
       this.#isBroke = true;
@@ -140,7 +139,6 @@ export class SearchSession {
     const results = await this.#answer(searches);
     this.#closeRound();
     this.#promptBytes = promptBytes + bytesOf(results);
-    this.#clientCalls += clientCalls.length;
     const turns: Turn[] = [
       ...this.#dialogue.turns,
       { role: 'assistant', parts },
@@ -152,8 +150,7 @@ export class SearchSession {
     this.#wordBytes = undefined;
     if (toolChoice === 'none') this.#calls += 1;
     const gap = this.#said === '' || /\s$/.test(this.#said) ? '' : '\n\n';
-    const before = { clientCalls: this.#clientCalls, gap };
-    this.#round = new SearchRound(this.#toolName, this.#to, before);
+    this.#round = new SearchRound(this.#toolName, this.#to, gap);
     return true;
   }
 
