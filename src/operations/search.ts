@@ -27,7 +27,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { readDomain } from '../tools/domains.ts';
 import type { SearchEngine } from '../tools/search.ts';
 import type { SearchNotes } from '../tools/search-notes.ts';
-import { searchTool } from '../tools/search-results.ts';
+import { searchTool } from '../tools/search-tool.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import type { StreamEnd } from '../upstream/stream-answer.ts';

@@ -9,6 +9,7 @@ import {
 } from '../core/bounds.ts';
 import { parseJson } from '../core/json.ts';
 import { brave } from './brave.ts';
+import { cleanResult, cleanText } from './clean-result.ts';
 import { isWithin } from './domains.ts';
 import type {
   EngineFormat,
@@ -19,7 +20,6 @@ import type {
   SearchQuery,
   SearchResult,
 } from './search.ts';
-import { cleanResult, cleanText } from './search-text.ts';
 import { searxng } from './searxng.ts';
 import { tavily } from './tavily.ts';
 

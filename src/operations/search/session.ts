@@ -9,7 +9,7 @@ import { estimateUsage } from '../../meter/estimate.ts';
 import { citationsIn } from '../../tools/citations.ts';
 import type { SearchEngine, SearchResult } from '../../tools/search.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
-import { searchResultsText, searchTool } from '../../tools/search-results.ts';
+import { searchResultsText, searchTool } from '../../tools/search-tool.ts';
 import { type SearchCall, SearchRound } from './round.ts';
 
 export interface SearchLimits {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test';
 import { citationsIn } from '../../src/tools/citations.ts';
 import { readDomain } from '../../src/tools/domains.ts';
 import type { SearchResult } from '../../src/tools/search.ts';
-import { searchResultsText, searchTool } from '../../src/tools/search-results.ts';
+import { searchResultsText, searchTool } from '../../src/tools/search-tool.ts';
 
 const bun: SearchResult = {
   title: 'Bun 1.4',
