@@ -80,7 +80,7 @@ export interface Tool {
   readonly cacheControl?: CacheControl | undefined;
 }
 
-/** Anthropic's mark for prompt caching, as the client wrote it. */
+/** A mark for prompt caching as the client wrote it: Anthropic's, or the field that is OpenAI's. */
 export type CacheControl = Readonly<Record<string, unknown>>;
 
 export type Turn =
@@ -92,7 +92,7 @@ export type Turn =
 export type UserPart = TextPart | ImagePart | DocumentPart | AudioPart | ToolResultPart;
 export type AssistantPart = TextPart | ReasoningPart | ToolCallPart | RefusalPart;
 
-interface Cacheable {
+export interface Cacheable {
   readonly cacheControl?: CacheControl | undefined;
 }
 
@@ -147,7 +147,7 @@ export interface ReasoningPart {
   readonly text: string;
   /** The provider's proof that the thought is its own; see signature.ts for whose it is. */
   readonly signature?: string | undefined;
-  /** A whole encrypted thought, in place of text; Anthropic's only. */
+  /** A whole encrypted thought, in place of text; the same file tells whose that is, too. */
   readonly redacted?: string | undefined;
 }
 

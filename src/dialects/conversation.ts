@@ -1,9 +1,9 @@
 import type { DialectName } from '../config/provider-schema.ts';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
 import { longNumbersIn } from './answer/exact-json.ts';
-import type { Source } from './ask/edit-body.ts';
-import { exactWords } from './ask/exact-body.ts';
+import type { Source } from './ask/body/edit-body.ts';
+import { exactWords } from './ask/body/exact-body.ts';
 import type {
   ClientDialect,
   ClientWords,

@@ -1,5 +1,5 @@
 import type { DialectName } from '../config/provider-schema.ts';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { Target, UpstreamRequest } from './dialect.ts';
 
 /** What decides where a count is made. */

@@ -1,6 +1,6 @@
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import type { AnswerListener } from '../core/answer.ts';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { LongBytes } from '../core/upload.ts';
@@ -175,6 +175,8 @@ export interface UpstreamDialect {
   readonly toolNameLengthMax: number;
   /** It has no words for an address: what a client names by one goes there as bytes. */
   readonly takesBytesOnly?: boolean;
+  /** How models think that are only known to; left out, they are not asked to. */
+  readonly usualThinking?: Target['thinking'];
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
   readStream(listener: AnswerListener): StreamReader;
   /** Tells a whole answer; the failure that it is instead, if it is one. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { eventBytesMax } from '../core/bounds.ts';
-import { EventStreamReader, EventTooLarge } from './event-stream.ts';
+import { EventStreamReader } from './event-stream.ts';
+import { UnusableAnswer } from './unusable-answer.ts';
 
 function read(...texts: string[]) {
   const reader = new EventStreamReader();
@@ -91,24 +92,24 @@ describe('one event may not grow without bound:', () => {
   });
 
   test('a larger one in a single text is refused', () => {
-    expect(() => read(`data: ${within}x\n\n`)).toThrow(EventTooLarge);
+    expect(() => read(`data: ${within}x\n\n`)).toThrow(UnusableAnswer);
   });
 
   test('a line that never ends is refused', () => {
     const reader = new EventStreamReader();
     reader.push(`data: ${within}`);
-    expect(() => reader.push('x')).toThrow(EventTooLarge);
+    expect(() => reader.push('x')).toThrow(UnusableAnswer);
   });
 
   test('a comment that never ends is refused', () => {
-    expect(() => read(`: ${within}`, 'xxxxx')).toThrow(EventTooLarge);
+    expect(() => read(`: ${within}`, 'xxxxx')).toThrow(UnusableAnswer);
   });
 
   test('lines that never come to a blank one are refused', () => {
     const line = `data: ${'x'.repeat(1_000_000)}\n`;
     const reader = new EventStreamReader();
     for (let count = 0; count < 4; count += 1) reader.push(line);
-    expect(() => reader.push(line)).toThrow(EventTooLarge);
+    expect(() => reader.push(line)).toThrow(UnusableAnswer);
   });
 
   test('many events together may be larger than one', () => {

@@ -4,15 +4,9 @@
  */
 import { eventBytesMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';
+import { UnusableAnswer } from './unusable-answer.ts';
 
-/** The upstream sent an event that no honest answer needs, or one too many of them. */
-export class EventTooLarge extends Error {
-  override readonly name = 'EventTooLarge';
-
-  constructor(what = `an event of more than ${eventBytesMax} characters`) {
-    super(`The upstream sent ${what}.`);
-  }
-}
+const tooLarge = `an event of more than ${eventBytesMax} characters`;
 
 /** Said to a client while nothing else is: a comment, which may stand before the first event. */
 export const keepAlive = ': keep-alive\n\n';
@@ -40,7 +34,7 @@ export class EventStreamReader {
       // Nearly all traffic: one line of data, a blank line, nothing left over from before.
       if (carriage === -1 && this.#isBetweenEvents() && text.startsWith('data: ', at)) {
         if (text.charCodeAt(lineFeed + 1) === lineFeedCode && lineFeed > at + 6) {
-          if (lineFeed - at > eventBytesMax) throw new EventTooLarge();
+          if (lineFeed - at > eventBytesMax) throw new UnusableAnswer(tooLarge);
           messages.push({ event: null, data: text.slice(at + 6, lineFeed) });
           at = lineFeed + 2;
           lineFeed = text.indexOf('\n', at);
@@ -60,7 +54,7 @@ export class EventStreamReader {
       if (lineFeed !== -1 && lineFeed < at) lineFeed = text.indexOf('\n', at);
     }
     if (at < text.length) this.#line += text.slice(at);
-    if (this.#size + this.#line.length > eventBytesMax) throw new EventTooLarge();
+    if (this.#size + this.#line.length > eventBytesMax) throw new UnusableAnswer(tooLarge);
     return messages;
   }
 
@@ -104,7 +98,7 @@ export class EventStreamReader {
     const field = colon === -1 ? line : line.slice(0, colon);
     if (field !== 'data' && field !== 'event') return;
     this.#size += line.length;
-    if (this.#size > eventBytesMax) throw new EventTooLarge();
+    if (this.#size > eventBytesMax) throw new UnusableAnswer(tooLarge);
     const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
     if (field === 'event') this.#event = value;

@@ -1,3 +1,5 @@
+import { isText } from '../core/json.ts';
+
 /**
  * Providers sign their thoughts and refuse those of others, and a conversation may wander from one
  * provider to the next. So a signature carries the mark of its maker on its way through a client
@@ -18,4 +20,27 @@ export function ownSignature(
   if (marked === undefined || marked === '') return undefined;
   const found = Object.values(marks).find((mark) => mark !== '' && marked.startsWith(mark)) ?? '';
   return found === marks[maker] ? marked.slice(found.length) : undefined;
+}
+
+/** OpenRouter's words for whose a thought is. */
+const anthropicFormat = /^anthropic-/;
+const makerOf = /^([\w-]{1,40}):(.*)$/s;
+
+/** An encrypted thought carries such a mark where OpenRouter says that it is not Anthropic's. */
+export function markEncrypted(format: unknown, data: string): string {
+  return !isText(format) || anthropicFormat.test(format) ? data : `${format}:${data}`;
+}
+
+/** One as its maker wrote it, and OpenRouter's word for who that is: none for Anthropic. */
+export function splitEncrypted(marked: string): {
+  readonly data: string;
+  readonly format?: string;
+} {
+  const [, format, data] = makerOf.exec(marked) ?? [];
+  return format === undefined || data === undefined ? { data: marked } : { data, format };
+}
+
+/** Whether Anthropic can read an encrypted thought. */
+export function isAnthropics(redacted: string | undefined): redacted is string {
+  return redacted !== undefined && splitEncrypted(redacted).format === undefined;
 }

@@ -1,11 +1,15 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { question, says, targetOf } from '../../tests/support/question.ts';
 import { ToldAnswer } from '../../tests/support/told-answer.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import { noUsage } from '../core/usage.ts';
 import { Tally } from './answer/tally.ts';
+import { anthropicClient } from './anthropic/client.ts';
+import { readChatRequest } from './openai/chat-request.ts';
 import { openAiClient } from './openai/client.ts';
-import { Translation } from './translation.ts';
+import { openAiConversation } from './openai/conversation.ts';
+import { retell, Translation } from './translation.ts';
+import { UnusableAnswer } from './unusable-answer.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 test('whoever listens to the tally hears which usage is a guess', () => {
@@ -43,6 +47,41 @@ test('arguments count beside the name of their call, and a finish counts for not
 });
 
 const client = openAiClient({ includeUsage: false });
+
+describe('a call that never gets a name', () => {
+  const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
+  const called = { index: 0, id: 'call_1', type: 'function', function: { arguments: '{}' } };
+  const choice = { index: 0, delta: { tool_calls: [called] }, finish_reason: 'tool_calls' };
+  const events = [JSON.stringify({ choices: [choice] }), '[DONE]'];
+  const message = { role: 'assistant', content: null, tool_calls: [called] };
+  const whole = JSON.stringify({ choices: [{ ...choice, delta: undefined, message }] });
+
+  test('is no answer to clients of other dialects, streamed or whole', () => {
+    const upstream = upstreamDialect('openai');
+    if (!upstream) throw new Error('There is no upstream dialect openai.');
+    const listener = anthropicClient({ inputTokensEstimate: 9 });
+    const translation = new Translation(question({}), listener, upstream);
+    const relay = translation.relayStream(identity);
+    const hear = () => events.map((data) => relay.push({ event: null, data }));
+    expect(hear).toThrow(UnusableAnswer);
+    expect(() => translation.relayReply(whole, identity)).toThrow(UnusableAnswer);
+  });
+
+  test('that was passed on as it came is not told again in the other form', () => {
+    const body = { model: 'acme/a', messages: [{ role: 'user', content: 'Hi' }] };
+    const source = { text: '', bytes: new Uint8Array() };
+    const conversation = openAiConversation(readChatRequest(body, source));
+    const text = events.map((data) => `data: ${data}\n\n`).join('');
+    const again = (form: 'stream' | 'whole', said: string) => {
+      const recording = { form, text: said, dialect: 'openai', model: 'acme/a', provider: 'acme' };
+      return retell(recording, 'openai', identity, conversation);
+    };
+    expect(again('stream', text)).toBeUndefined();
+    expect(again('whole', whole)).toBeUndefined();
+    expect(again('stream', text.replace('{"arg', '{"name":"look","arg'))).toBeDefined();
+  });
+});
+
 const call = { kind: 'tool_call', id: 'call_1', name: 'look', arguments: '{}' } as const;
 const earlier: Dialogue['turns'] = [
   says('Look.'),

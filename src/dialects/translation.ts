@@ -7,10 +7,10 @@ import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { Tally } from './answer/tally.ts';
-import { refuseManyArguments } from './ask/argument-names.ts';
-import { inNewerSchemas } from './ask/newer-schema.ts';
-import { isForced } from './ask/tool-choice.ts';
-import { ToolNames } from './ask/tool-names.ts';
+import { refuseManyArguments } from './ask/tools/argument-names.ts';
+import { inNewerSchemas } from './ask/tools/newer-schema.ts';
+import { isForced } from './ask/tools/tool-choice.ts';
+import { ToolNames } from './ask/tools/tool-names.ts';
 import type {
   ClientDialect,
   Conversation,
@@ -31,6 +31,7 @@ import type {
   UpstreamRequest,
 } from './dialect.ts';
 import { EventStreamReader } from './event-stream.ts';
+import { UnusableAnswer } from './unusable-answer.ts';
 import { upstreamDialect } from './upstreams.ts';
 
 class TranslatedStream implements StreamRelay {
@@ -155,16 +156,32 @@ function translatedReply(writer: ReplyWriter, { facts }: Tally): ReplyRelay {
   return { facts, write: (closing) => writer.write(closing) };
 }
 
-/** A recorded answer in the form it did not come in: a stream as a whole reply, or the reverse. */
+/**
+ * A recorded answer in the form it did not come in: a stream as a whole reply, or the reverse. What
+ * passed through as it came may have things in it that cannot be told: then it is asked for again.
+ */
 export function retell(
-  { form, text }: Recording,
+  recording: Recording,
   dialect: DialectName,
   identity: ReplyIdentity,
   conversation: Conversation,
 ): ReplyRelay | undefined {
   const upstream = upstreamDialect(dialect);
   if (!upstream) return undefined;
-  const translation = new Translation(conversation.dialogue(), conversation.client, upstream);
+  try {
+    const translation = new Translation(conversation.dialogue(), conversation.client, upstream);
+    return retoldBy(translation, recording, identity);
+  } catch (thrown) {
+    if (thrown instanceof UnusableAnswer) return undefined;
+    throw thrown;
+  }
+}
+
+function retoldBy(
+  translation: Translation,
+  { form, text }: Recording,
+  identity: ReplyIdentity,
+): ReplyRelay | undefined {
   if (form === 'stream') {
     const joined = translation.joinStream(text, identity);
     return 'kind' in joined ? undefined : joined;

@@ -8,8 +8,9 @@ import type {
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialects/dialect.ts';
-import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { malformed, readFailure } from '../dialects/failure.ts';
+import { UnusableAnswer } from '../dialects/unusable-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
@@ -106,7 +107,7 @@ export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
   line.hangUp();
   if (isOwnMistake(thrown)) throw thrown;
   refuseOwnFailure(thrown, line.isShuttingDown);
-  return thrown instanceof EventTooLarge
+  return thrown instanceof UnusableAnswer
     ? malformed(thrown.message)
     : connectionFailure(thrown, line.timedOut);
 }

@@ -1,7 +1,7 @@
 import { keepAliveMs, wordlessBytesMax } from '../core/bounds.ts';
 import { Waiting } from '../core/watch.ts';
 import type { StreamRelay } from '../dialects/dialect.ts';
-import { EventTooLarge } from '../dialects/event-stream.ts';
+import { UnusableAnswer } from '../dialects/unusable-answer.ts';
 import type { AnswerBody } from './connection/answer.ts';
 import type { Line } from './line.ts';
 import type { Tape } from './tape.ts';
@@ -155,7 +155,7 @@ export class Source extends Waiting {
   noteWords(isSaid: boolean): void {
     if (isSaid) this.#wordlessBytes = 0;
     else if (this.#wordlessBytes > wordlessBytesMax) {
-      throw new EventTooLarge(`${wordlessBytesMax} bytes without a word`);
+      throw new UnusableAnswer(`${wordlessBytesMax} bytes without a word`);
     }
   }
 

@@ -1,9 +1,10 @@
 import { errorBytesMax, wordlessBytesMax } from '../core/bounds.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
-import { EventStreamReader, EventTooLarge } from '../dialects/event-stream.ts';
+import { EventStreamReader } from '../dialects/event-stream.ts';
 import { failureInside, malformed, readFailure } from '../dialects/failure.ts';
 import type { AudioEvents } from '../dialects/media/speech.ts';
 import { readAnswer } from '../dialects/read-answer.ts';
+import { UnusableAnswer } from '../dialects/unusable-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from './attempt.ts';
 import { failed, failureOf, isEventStream, isPlain, traced } from './attempt.ts';
@@ -147,7 +148,7 @@ class EventPieces implements BytePieces {
       this.#soundlessBytes += chunk?.length ?? 0;
       for (const message of messages) this.#take(this.#events.push(message));
       if (this.#soundlessBytes > wordlessBytesMax) {
-        throw new EventTooLarge(`${wordlessBytesMax} bytes without a sound`);
+        throw new UnusableAnswer(`${wordlessBytesMax} bytes without a sound`);
       }
       if (!chunk && !this.#events.finished) throw new BrokenOff('before its last event');
     }

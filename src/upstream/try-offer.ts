@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { Conversation, Crossing } from '../dialects/dialect.ts';
 import { upstreamDialect } from '../dialects/upstreams.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -48,14 +48,16 @@ function tryWith(
   { crossing, ask, offer, link, tape }: Try,
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
+  const reasons = model.features.includes('reasoning');
+  const usualThinking = reasons ? upstreamDialect(offer.dialect)?.usualThinking : null;
   const request = crossing.write({
     upstreamModel,
     quirks,
     outputTokensMax: link.outputTokensMax,
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
-    thinking: model.thinking ?? null,
-    reasons: model.features.includes('reasoning'),
+    thinking: model.thinking ?? usualThinking ?? null,
+    reasons,
     outputModalities: model.output_modalities,
     isOwnAccount: offer.own !== null,
   });

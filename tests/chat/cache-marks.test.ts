@@ -1,6 +1,6 @@
 /** Marks for prompt caching on the messages of a chat, which stand on blocks elsewhere. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { json, say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const upstream = startFakeUpstream();
@@ -12,12 +12,15 @@ beforeAll(async () => {
     providers: {
       anthropic: { dialect: 'anthropic', base_url: `${url}/v1`, api_key: 'key' },
       aws: { dialect: 'bedrock', base_url: url, api_key: 'bedrock-api-key-0123456789' },
+      responses: { dialect: 'openai-responses', base_url: `${url}/v1`, api_key: 'key' },
+      gemini: { dialect: 'gemini', base_url: `${url}/v1beta`, api_key: 'key' },
     },
-    models: ['anthropic', 'aws'].map((provider) =>
+    models: ['anthropic', 'aws', 'responses', 'gemini'].map((provider) =>
       chatModel(`acme/${provider}`, [{ provider, model: `${provider}-up` }]),
     ),
   });
   upstream.script('*', say('Rain.'));
+  upstream.script('responses-up', json(200, { status: 'completed', output: [] }));
 });
 afterAll(async () => {
   await gateway.stop();
@@ -83,4 +86,88 @@ test('Anthropic gets four of them at most, the last', async () => {
   const sent = JSON.stringify(asked);
   expect(sent.split('"cache_control"')).toHaveLength(5);
   expect(asked).toMatchObject({ messages: [{}, {}, { content: results }] });
+});
+
+test('those inside of results are among the four', async () => {
+  const ids = ['call_1', 'call_2', 'call_3', 'call_4', 'call_5'];
+  const content = [{ type: 'text', text: 'Rain.', cache_control }];
+  const asked = await askedOf('anthropic', [
+    { role: 'user', content: 'Weather?' },
+    { role: 'assistant', content: null, tool_calls: ids.map((id) => ({ ...called, id })) },
+    ...ids.map((id) => ({ role: 'tool', tool_call_id: id, content })),
+  ]);
+  expect(JSON.stringify(asked).split('"cache_control"')).toHaveLength(5);
+});
+
+const prompt_cache_breakpoint = { mode: 'explicit', ttl: '12h' };
+const text = (words: string) => ({ type: 'text', text: words, prompt_cache_breakpoint });
+const url = 'data:image/png;base64,iVBORw0KGgo=';
+const pointed = [
+  { role: 'system', content: [text('Be brief.')] },
+  {
+    role: 'user',
+    content: [
+      text('Weather?'),
+      { type: 'image_url', image_url: { url }, prompt_cache_breakpoint },
+      { type: 'text', text: 'There.' },
+    ],
+  },
+  { role: 'assistant', content: null, tool_calls: [{ ...called, cache_control: undefined }] },
+  { role: 'tool', tool_call_id: 'call_1', content: [text('Rain.')] },
+];
+
+test('as OpenAI writes them, Anthropic and Bedrock find them in their words', async () => {
+  expect(await askedOf('anthropic', pointed)).toMatchObject({
+    system: [{ type: 'text', text: 'Be brief.', cache_control }],
+    messages: [
+      {
+        content: [
+          { type: 'text', text: 'Weather?', cache_control },
+          { type: 'image', cache_control },
+          { type: 'text', text: 'There.' },
+        ],
+      },
+      {},
+      { content: [{ type: 'tool_result', tool_use_id: 'call_1', cache_control }] },
+    ],
+  });
+  expect(JSON.stringify(upstream.book.at(-1)?.json)).not.toContain('breakpoint');
+  const cachePoint = { type: 'default' };
+  expect(await askedOf('aws', pointed)).toMatchObject({
+    system: [{ text: 'Be brief.' }, { cachePoint }],
+    messages: [
+      { content: [{ text: 'Weather?' }, { cachePoint }, {}, { cachePoint }, { text: 'There.' }] },
+      {},
+      { content: [{ toolResult: { toolUseId: 'call_1' } }, { cachePoint }] },
+    ],
+  });
+});
+
+test('as OpenAI writes them, its newer endpoint gets them as they are', async () => {
+  expect(await askedOf('responses', pointed)).toMatchObject({
+    input: [
+      { role: 'system', content: [{ text: 'Be brief.', prompt_cache_breakpoint }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'Weather?', prompt_cache_breakpoint },
+          { type: 'input_image', prompt_cache_breakpoint },
+          { type: 'input_text', text: 'There.' },
+        ],
+      },
+      { type: 'function_call' },
+      {
+        type: 'function_call_output',
+        output: [{ type: 'input_text', text: 'Rain.', prompt_cache_breakpoint }],
+      },
+    ],
+  });
+  expect(JSON.stringify(upstream.book.at(-1)?.json).match(/breakpoint/g)).toHaveLength(4);
+});
+
+test('where there is no place for them, the client is told by its own name', async () => {
+  const told = await gateway.post({ model: 'acme/gemini', messages: pointed });
+  expect(told.headers.get('x-tollgate-dropped-params')).toBe('prompt_cache_breakpoint');
+  const newer = await gateway.post({ model: 'acme/responses', messages: pointed });
+  expect(newer.headers.get('x-tollgate-dropped-params')).toBeNull();
 });

@@ -96,6 +96,12 @@ const wishes: readonly [string, object, string | null, object][] = [
     },
   ],
   [
+    'a tool in other words from now on',
+    { tools: [look], ...instructed({ content: [added({ ...look, description: 'Closely.' })] }) },
+    null,
+    { messages: [hi], tools: [{ function: { name: 'look', description: 'Closely.' } }] },
+  ],
+  [
     'a tool no more',
     { tools: [look], ...instructed({ content: [removal] }) },
     'messages.tool_removal',

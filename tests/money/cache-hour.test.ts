@@ -30,8 +30,9 @@ beforeAll(async () => {
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     billing: { byok_fee_basis_points: 1_000 },
-    providers: { claude, gpt },
+    providers: { claude, gpt, proxy: { ...claude, dialect: 'openai' } },
     models: [
+      chatModel('acme/proxied', [{ provider: 'proxy', model: 'claude-x', pricing }]),
       chatModel('acme/gpt', [{ provider: 'gpt', model: 'gpt-x', pricing }]),
       chatModel('acme/claude', at(pricing)),
       chatModel('acme/one-price', at(minutes)),
@@ -104,6 +105,23 @@ describe.each([
     expect(await chargeFor(gateway, ask(model, fields), options)).toBe(credits);
   });
 });
+
+test.each([false, true])(
+  'LiteLLM before Anthropic is believed, too, streamed: %p',
+  async (stream) => {
+    const usage = {
+      ...{ prompt_tokens: 3_900, completion_tokens: 100, total_tokens: 4_000 },
+      ...{ cache_creation_input_tokens: 900, cache_read_input_tokens: 2_000 },
+      prompt_tokens_details: {
+        ...{ cached_tokens: 2_000, text_tokens: 1_000, cache_creation_tokens: 900 },
+        cache_creation_token_details: counts(400, 500).cache_creation,
+      },
+    };
+    upstream.script('claude-x', weirdUsage(usage, say('hi')));
+    // As «both» above.
+    expect(await chargeFor(gateway, ask('acme/proxied', { stream }))).toBe(9_600);
+  },
+);
 
 describe('what clients are told', () => {
   test('those of Anthropic hear it in the provider’s own words', async () => {

@@ -1,4 +1,4 @@
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 
 /** All of it or a piece. */
 const emptyObject = /^[\s{}]*$/;
@@ -17,6 +17,6 @@ export class EndedCalls {
   /** A tool that is run with half of its input may do harm: then this is no answer. */
   refuseRest(call: number, json: string): void {
     if (this.#rest.get(call)?.test(json) ?? true) return;
-    throw new EventTooLarge('arguments of a tool call behind its end');
+    throw new UnusableAnswer('arguments of a tool call behind its end');
   }
 }

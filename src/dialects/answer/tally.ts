@@ -1,7 +1,8 @@
 /** What an answer comes to for the meter and the log, counted while it is told. */
 import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import { pictureCharacters, type Usage } from '../../core/usage.ts';
-import type { ToolNames } from '../ask/tool-names.ts';
+import type { ToolNames } from '../ask/tools/tool-names.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { NotedFacts } from './facts.ts';
 import { tellImageAt } from './image-link.ts';
 
@@ -58,7 +59,9 @@ export class Tally implements AnswerListener {
     this.#to.redactedReasoning(data);
   }
 
+  /** Nobody can run a call of no tool, and who keeps one in a conversation is refused with it. */
   toolCall(call: number, id: string, name: string): void {
+    if (name === '') throw new UnusableAnswer('a tool call without a name');
     this.#count(name.length);
     this.#to.toolCall(call, id, this.#names?.restore(name) ?? name);
   }

@@ -5,8 +5,8 @@
 import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
 import { optional } from '../../core/schema-builders.ts';
-import { webAddress } from '../ask/address-schema.ts';
-import { checkBase64 } from '../ask/inline-content.ts';
+import { webAddress } from '../ask/content/address-schema.ts';
+import { checkBase64 } from '../ask/content/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
@@ -114,6 +114,13 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
 function checkSource(block: AnyBlock, path: string): void {
   if (!isKnown(block) || (block.type !== 'image' && block.type !== 'document')) return;
   if (block.source.type === 'base64') checkBase64(block.source.data, path);
+}
+
+/** A text alone stands for one block of it. */
+export function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
+  if (typeof content !== 'string') return content;
+  const only = { type: 'text', text: content };
+  return [only];
 }
 
 /** The blocks inside of another one, and the field that holds them. */

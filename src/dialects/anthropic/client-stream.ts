@@ -6,7 +6,7 @@ import { answerId } from '../answer/answer-ids.ts';
 import { EndedCalls } from '../answer/ended-calls.ts';
 import { JsonEnd } from '../answer/json-end.ts';
 import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../dialect.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { citationOf, imageBlock } from './client-reply.ts';
 import { anthropicErrorType, anthropicMessage } from './error-type.ts';
 import { stopFields } from './finish.ts';
@@ -80,7 +80,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#hasTools = true;
     this.#namesLength += id.length + name.length;
     if (this.#waiting.size >= callsPerAnswerMax || this.#namesLength > callNamesLengthMax) {
-      throw new EventTooLarge('more tool calls than anybody could run');
+      throw new UnusableAnswer('more tool calls than anybody could run');
     }
     this.#waiting.set(call, { call, id, name, json: '' });
     if (this.#open?.kind !== 'tool' || this.#open.end.isOver) this.#openNextTool();

@@ -1,4 +1,4 @@
-import type { ChatAsk } from '../../core/chat.ts';
+import type { ChatAsk } from '../../core/ask.ts';
 import { wordBytes } from '../../core/word-bytes.ts';
 import { ClientConversation } from '../conversation.ts';
 import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';

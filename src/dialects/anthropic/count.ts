@@ -1,7 +1,7 @@
 /** A count for an upstream that speaks as the client does: the same words, edited as needed. */
 import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { closedAccount } from '../answer/failure-kind.ts';
-import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/edit-body.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import type { Count, Counted, CountTarget, TokenCount } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';

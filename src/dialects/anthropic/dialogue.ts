@@ -1,10 +1,10 @@
 /** An Anthropic client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, JsonWish, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
-import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { filledStops } from '../ask/stops.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
 import { addedTool } from './tool-changes.ts';
@@ -70,7 +70,7 @@ function readTools(body: MessagesBody, foreign: ForeignNames): readonly Tool[] {
       if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, foreign));
     }
   }
-  return byName.size > tools.length ? [...byName.values()] : tools;
+  return [...byName.values()];
 }
 
 const toolFields = new Set(['type', 'name', 'description', 'input_schema', 'strict']);

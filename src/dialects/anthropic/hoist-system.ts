@@ -3,7 +3,7 @@
  * take them there, its older ones and other servers of this dialect only in front.
  */
 import type { Quirks } from '../../config/provider-schema.ts';
-import { type AnyBlock, isKnown } from './blocks.ts';
+import { type AnyBlock, blocksIn, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 
 type Messages = MessagesBody['messages'];
@@ -46,12 +46,6 @@ function withoutBlank(system: Spoken['system']): Spoken['system'] {
 
 function hasWords({ text }: { readonly text: string }): boolean {
   return text.trim() !== '';
-}
-
-function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
-  if (typeof content !== 'string') return content;
-  const only = { type: 'text', text: content };
-  return [only];
 }
 
 function textsIn(content: string | readonly AnyBlock[]) {

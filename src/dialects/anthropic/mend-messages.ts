@@ -3,10 +3,10 @@
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
 
-import { plainCallId } from '../ask/call-ids.ts';
-import { sameIfUnchanged } from '../ask/same-list.ts';
+import { sameIfUnchanged } from '../ask/body/same-list.ts';
+import { plainCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
-import { ownSignature } from '../signature.ts';
+import { isAnthropics, ownSignature } from '../signature.ts';
 import { type AnyBlock, isKnown } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { imageSource } from './write-blocks.ts';
@@ -45,7 +45,7 @@ function isEmpty(block: AnyBlock): boolean {
 }
 
 function thoughtsIn(blocks: readonly AnyBlock[]): number {
-  return blocks.filter(({ type }) => type === 'thinking').length;
+  return blocks.filter(({ type }) => type.endsWith('thinking')).length;
 }
 
 function mendBlocks(blocks: AnyBlock[], dropsEmpty: boolean, images: Images): AnyBlock[] {
@@ -60,6 +60,8 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
   switch (block.type) {
     case 'thinking':
       return ownSignature('anthropic', block.signature ?? undefined) === undefined ? [] : [block];
+    case 'redacted_thinking':
+      return isAnthropics(block.data) ? [block] : [];
     case 'text':
       return dropsEmpty && !isSaid(block.text) ? [] : [block];
     case 'tool_use': {

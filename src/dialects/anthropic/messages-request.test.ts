@@ -66,3 +66,17 @@ test.each(['constructor', '__proto__', 'toString', 'block_of_next_year'])(
     expect(() => askOf({ messages })).not.toThrow();
   },
 );
+
+test('a tool that a message adds is one like those beside the messages', () => {
+  const image_url = { default: 'http://10.0.0.1/a.png' };
+  const schema = { type: 'object', properties: { image_url } };
+  const asking = (definition: object) => {
+    const content = [{ type: 'tool_addition', tool: { type: 'tool_definition', definition } }];
+    return askOf({ messages: [{ role: 'system', content }] });
+  };
+  // What its schema says is words for a model.
+  const own = asking({ name: 'look', input_schema: { ...schema, image_url: image_url.default } });
+  expect([own.needs.tools, own.addresses]).toEqual([true, []]);
+  const foreign = asking({ type: 'mcp_next', name: 'look', server_url: 'http://10.0.0.1/' });
+  expect([foreign.needs.tools, foreign.addresses?.length]).toEqual([false, 1]);
+});

@@ -1,15 +1,14 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
-import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
+import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
-import { addressesIn } from '../ask/addresses.ts';
+import { firstNeed, keptAt, keptIn, regionNeed } from '../ask/account/own-account.ts';
+import type { Source } from '../ask/body/edit-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
-import type { Source } from '../ask/edit-body.ts';
-import { firstNeed, keptAt, keptIn, regionNeed } from '../ask/own-account.ts';
+import { addressesIn } from '../ask/content/addresses.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import type { CountAsk } from '../count.ts';
 import { namesGiven } from '../parameters.ts';
 import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown } from './blocks.ts';
@@ -144,7 +143,7 @@ function addBlocks(found: Placed[], blocks: readonly AnyBlock[], place: string):
   }
 }
 
-function imageIn({ block, path }: Placed): readonly ImageInput[] {
+function imageIn({ block, path }: Placed): readonly AddressInput[] {
   if (!isKnown(block) || block.type !== 'image') return [];
   return [{ param: `${path}.source`, url: imageUrl(block) ?? '' }];
 }

@@ -4,7 +4,7 @@ import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
 import { label, routingFields } from '../ask/routing.ts';
 import { addedFields } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tool-names.ts';
+import { toolNamePattern } from '../ask/tools/tool-names.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 
 /**

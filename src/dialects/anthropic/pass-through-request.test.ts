@@ -27,6 +27,11 @@ test('an empty stop sequence is left out, and the list with the last one', () =>
   expect(stopsOf([])).toEqual([]);
 });
 
+test('who wants no answer gets none, whatever could be paid for', () => {
+  expect(pass({ max_tokens: 0 }, { outputTokensMax: 1 }).body.max_tokens).toBe(0);
+  expect(pass({ max_tokens: 50 }, { outputTokensMax: 20 }).body.max_tokens).toBe(20);
+});
+
 const look = { name: 'look', input_schema: { type: 'object' } };
 
 const answer = (...content: object[]) => ({

@@ -1,15 +1,15 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
 
+import { leaveOutPricedApart, withoutPaidTools } from '../ask/account/priced-apart.ts';
 import {
   type Edits,
   editBody,
   leaveOutLookalikes,
   leaveOutOf,
   ourWords,
-} from '../ask/edit-body.ts';
-import { exactWords } from '../ask/exact-body.ts';
+} from '../ask/body/edit-body.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { spokenIn, systemOf, unsaidIn } from './hoist-system.ts';

@@ -1,9 +1,9 @@
 /** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
 import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
 import { effortOf, effortWord } from '../ask/effort.ts';
-import { isForced } from '../ask/tool-choice.ts';
+import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target } from '../dialect.ts';
-import { ownSignature } from '../signature.ts';
+import { isAnthropics, ownSignature } from '../signature.ts';
 
 export interface ThinkingWords {
   readonly thinking?: object;
@@ -99,6 +99,6 @@ function lacksThought(turns: readonly Turn[]): boolean {
   return !last.parts.some(
     (part) =>
       part.kind === 'reasoning' &&
-      (part.redacted !== undefined || ownSignature('anthropic', part.signature) !== undefined),
+      (isAnthropics(part.redacted) || ownSignature('anthropic', part.signature) !== undefined),
   );
 }

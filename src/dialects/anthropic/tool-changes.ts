@@ -2,8 +2,8 @@
  * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. What
  * they add may be described in them as a whole, so it is a tool like those beside the messages.
  */
-import { type Fields, isObject, objectsIn } from '../../core/json.ts';
-import { sameIfUnchanged } from '../ask/same-list.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
+import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import type { AnyBlock } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 
@@ -48,7 +48,7 @@ export function withoutAdded(
   const leftOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
     if (!isLeft(block, path)) return [];
     if (block.type !== 'compaction') return [block];
-    const changes = changesIn(block);
+    const changes = objectsIn(fieldsOf(block).tool_changes);
     const left = changes.filter((one, at) => isLeft(one, `${path}.tool_changes[${at}]`));
     const changed = { ...block, tool_changes: left };
     return left.length === changes.length ? [block] : [changed];
@@ -67,8 +67,4 @@ export function withoutAdded(
 /** Most conversations are long, and have none of these. */
 function isAboutTools({ type }: AnyBlock): boolean {
   return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
-}
-
-function changesIn({ tool_changes: changes }: Readonly<Fields>): readonly Fields[] {
-  return objectsIn(changes);
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
 import { noUsage } from '../../core/usage.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
 
 const closing = { usage: { ...noUsage, inputTokens: 3, outputTokens: 4 }, costCredits: 1 };
@@ -50,9 +50,9 @@ describe('the input of a tool, streamed to a client that parses it as an object'
   };
 
   test('that goes on behind its block is no answer: no tool is run with half of it', () => {
-    expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(EventTooLarge);
-    expect(() => endedAfter('{"path":"abc"')('}')).toThrow(EventTooLarge);
-    expect(() => endedAfter('')('{"path":"abc"}')).toThrow(EventTooLarge);
+    expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(UnusableAnswer);
+    expect(() => endedAfter('{"path":"abc"')('}')).toThrow(UnusableAnswer);
+    expect(() => endedAfter('')('{"path":"abc"}')).toThrow(UnusableAnswer);
   });
 
   test('that is whole there may be followed by what adds nothing', () => {

@@ -11,7 +11,7 @@ import type {
 import { type Fields, fieldsOf, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
-import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
+import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown } from './blocks.ts';
 import { isCustom } from './messages-request.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { addedTool } from './tool-changes.ts';
@@ -39,12 +39,6 @@ function readInstruction(block: AnyBlock, foreign: ForeignNames): readonly TextP
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
   return tool && isCustom(tool) ? [] : unknown(block, foreign);
-}
-
-function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
-  if (typeof content !== 'string') return content;
-  const only = { type: 'text', text: content };
-  return [only];
 }
 
 function readText(block: AnyBlock): readonly TextPart[] {

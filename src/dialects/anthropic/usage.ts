@@ -2,6 +2,7 @@
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import {
   addUsage,
+  noUsage,
   promptTokens,
   totalTokens,
   type Usage,
@@ -141,10 +142,5 @@ function writeParts({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
 
 /** What a stream begins with, when only its end will know better. */
 export function openingUsage(inputTokensEstimate: number) {
-  return {
-    input_tokens: inputTokensEstimate,
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: 0,
-    output_tokens: 0,
-  };
+  return writeUsage({ ...noUsage, inputTokens: inputTokensEstimate });
 }

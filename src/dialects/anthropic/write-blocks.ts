@@ -1,24 +1,20 @@
 /** The parts of a dialogue as Anthropic's content blocks. */
 import type {
   AssistantPart,
-  CacheControl,
   DocumentPart,
   ImagePart,
   TextPart,
   ToolResultPart,
   UserPart,
 } from '../../core/dialogue.ts';
-import { plainCallId } from '../ask/call-ids.ts';
-import { readDataUrl } from '../ask/data-url.ts';
+import { cacheField } from '../ask/cache-marks.ts';
+import { readDataUrl } from '../ask/content/data-url.ts';
+import { plainCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
-import { ownSignature } from '../signature.ts';
+import { isAnthropics, ownSignature } from '../signature.ts';
 import { toolInput } from './tool-input.ts';
 
 export type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
-
-export function cacheField(part: { readonly cacheControl?: CacheControl | undefined }): object {
-  return part.cacheControl ? { cache_control: part.cacheControl } : {};
-}
 
 /** Anthropic refuses blank texts. */
 export function writeText(part: TextPart): readonly Block[] {
@@ -33,8 +29,8 @@ export function writeAssistantPart(part: AssistantPart): readonly Block[] {
     case 'refusal':
       return writeText({ kind: 'text', text: part.text });
     case 'reasoning': {
-      if (part.redacted !== undefined) return [{ type: 'redacted_thinking', data: part.redacted }];
       // With a thought that it did not sign, Anthropic would refuse the whole request.
+      if (isAnthropics(part.redacted)) return [{ type: 'redacted_thinking', data: part.redacted }];
       const signature = ownSignature('anthropic', part.signature);
       return signature === undefined ? [] : [{ type: 'thinking', thinking: part.text, signature }];
     }

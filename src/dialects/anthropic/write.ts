@@ -1,13 +1,14 @@
 /** A dialogue as a request to an Anthropic-style upstream. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
+import { cacheField } from '../ask/cache-marks.ts';
 import { jsonInstruction } from '../ask/json-wish.ts';
-import { isForced } from '../ask/tool-choice.ts';
+import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 import { defaultVersion, messagesAt } from './hosts.ts';
 import { sayable, writeLimits } from './sayable.ts';
 import { mayBeStrict, strictSchema } from './strict-tools.ts';
-import { type Block, cacheField } from './write-blocks.ts';
+import type { Block } from './write-blocks.ts';
 import { writeTurns } from './write-turns.ts';
 
 export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest {

@@ -1,4 +1,4 @@
-import type { Source } from './edit-body.ts';
+import type { Source } from './body/edit-body.ts';
 
 /** A character of `ttl`, `1h` or `12h` as an escape, which nobody needs except to hide them. */
 const hidden = /\\u00(?:31|32|68|6c|74)/i;

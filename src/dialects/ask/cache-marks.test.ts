@@ -1,16 +1,18 @@
 import { expect, test } from 'bun:test';
 import { question } from '../../../tests/support/question.ts';
-import { hasCacheMarks, withLastMarks } from './cache-marks.ts';
+import { cacheMark, cacheMarkNames, withLastMarks } from './cache-marks.ts';
 
 test('marks for a cache are found on tools, on parts and on the whole', () => {
   const cacheControl = { type: 'ephemeral' };
-  expect(hasCacheMarks(question())).toBe(false);
-  expect(hasCacheMarks(question({ tools: [{ name: 'a', parameters: null, cacheControl }] }))).toBe(
-    true,
-  );
-  expect(hasCacheMarks(question({ cacheControl }))).toBe(true);
-  const parts = [{ kind: 'text' as const, text: 'a', cacheControl }];
-  expect(hasCacheMarks(question({ turns: [{ role: 'user', parts }] }))).toBe(true);
+  const namesIn = (given: Parameters<typeof question>[0]) => [...cacheMarkNames(question(given))];
+  expect(namesIn({})).toEqual([]);
+  expect(namesIn({ tools: [{ name: 'a', parameters: null, cacheControl }] })).toEqual([
+    'cache_control',
+  ]);
+  expect(namesIn({ cacheControl })).toEqual(['cache_control']);
+  const point = cacheMark({ prompt_cache_breakpoint: { mode: 'explicit' } });
+  const parts = [{ kind: 'text' as const, text: 'a', ...point }];
+  expect(namesIn({ turns: [{ role: 'user', parts }] })).toEqual(['prompt_cache_breakpoint']);
 });
 
 test('of more than four marks the last stay, and of four all', () => {

@@ -1,22 +1,46 @@
-/** Anthropic's marks for prompt caching, which clients of other dialects may set as well. */
-import type { CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
+/**
+ * Marks for prompt caching: Anthropic's `cache_control`, which clients of other dialects may set as
+ * well, and OpenAI's word for the same on a part.
+ */
+import type { Cacheable, CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
 import { isObject } from '../../core/json.ts';
+
+const breakpoint = 'prompt_cache_breakpoint';
 
 /** The mark that a client set on a part, a message, a tool or the whole. */
 export function cacheMark(holder: object): { cacheControl?: CacheControl } {
   const mark = 'cache_control' in holder ? holder.cache_control : undefined;
-  return isObject(mark) ? { cacheControl: mark } : {};
+  if (isObject(mark)) return { cacheControl: mark };
+  const point = breakpoint in holder ? holder[breakpoint] : undefined;
+  return isObject(point) ? { cacheControl: { [breakpoint]: point } } : {};
 }
 
-/** Whether the client marked anything. */
-export function hasCacheMarks(dialogue: Dialogue): boolean {
-  const { turns, tools } = dialogue;
-  const isInTurns = turns.some(({ parts }) => parts.some(isMarked));
-  return isInTurns || isMarked(dialogue) || tools.some(isMarked);
+/** A mark in Anthropic's words; for OpenAI's the shorter of its two, which costs as much. */
+export function cacheField({ cacheControl: mark }: Cacheable): object {
+  if (mark === undefined) return {};
+  return { cache_control: breakpoint in mark ? { type: 'ephemeral' } : mark };
 }
 
-function isMarked(holder: object): boolean {
-  return 'cacheControl' in holder && holder.cacheControl !== undefined;
+/** A mark that is OpenAI's own, in its words. */
+export function breakpointField({ cacheControl: mark }: Cacheable): object {
+  return mark && breakpoint in mark ? mark : {};
+}
+
+/** By which names the client marked anything. */
+export function cacheMarkNames(dialogue: Dialogue): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const mark of marksIn(dialogue))
+    names.add(breakpoint in mark ? breakpoint : 'cache_control');
+  return names;
+}
+
+function* marksIn(dialogue: Dialogue): Iterable<CacheControl> {
+  if (dialogue.cacheControl) yield dialogue.cacheControl;
+  for (const { cacheControl: mark } of dialogue.tools) if (mark) yield mark;
+  for (const { parts } of dialogue.turns) {
+    for (const part of parts)
+      if ('cacheControl' in part && part.cacheControl) yield part.cacheControl;
+  }
 }
 
 /** Anthropic refuses a fifth. */
@@ -27,13 +51,11 @@ const marksMax = 4;
  * it. Libraries put the mark of one message on every result in it.
  */
 export function withLastMarks(dialogue: Dialogue): Dialogue {
-  if (!hasCacheMarks(dialogue)) return dialogue;
-  const { turns, tools } = dialogue;
-  const marked = [dialogue, ...tools, ...turns.flatMap(({ parts }): object[] => [...parts])];
-  let surplus = marked.filter(isMarked).length - marksMax;
+  let surplus = [...marksIn(dialogue)].length - marksMax;
   if (surplus <= 0) return dialogue;
+  const { turns, tools } = dialogue;
   const keep = <Part extends object>(part: Part): Part => {
-    if (surplus === 0 || !isMarked(part)) return part;
+    if (surplus === 0 || !('cacheControl' in part && part.cacheControl)) return part;
     surplus -= 1;
     return { ...part, cacheControl: undefined };
   };

@@ -1,6 +1,6 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
-import { unknownFields } from './unknown-fields.ts';
+import { unknownFields } from './body/unknown-fields.ts';
 
 /** The efforts that numbers of tokens stand for, where a client counts and a vendor does not. */
 const budgets: readonly (readonly [number, Effort])[] = [

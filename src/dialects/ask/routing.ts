@@ -4,8 +4,8 @@ import { type Ask, noPreferences, type RoutePreferences, sortKeys } from '../../
 import { chainModelsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { addressesIn } from './addresses.ts';
-import { keptBesideContainer } from './own-account.ts';
+import { keptBesideContainer } from './account/own-account.ts';
+import { addressesIn } from './content/addresses.ts';
 import { withoutSuffix } from './search-wish.ts';
 
 const names = Type.Array(Type.String(), { maxItems: 100 });

@@ -1,6 +1,6 @@
 /** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
 import { type Static, Type } from 'typebox';
-import type { SearchWish } from '../../core/chat.ts';
+import type { SearchWish } from '../../core/ask.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 
 const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));

@@ -12,10 +12,10 @@ import type {
 import { invalidRequest } from '../../core/errors.ts';
 import { fieldsOf } from '../../core/json.ts';
 import { toolInput } from '../anthropic/tool-input.ts';
-import { nineCharacters, plainCallId, shortCallId } from '../ask/call-ids.ts';
-import { readDataUrl } from '../ask/data-url.ts';
+import { readDataUrl } from '../ask/content/data-url.ts';
+import { nineCharacters, plainCallId, shortCallId } from '../ask/tools/call-ids.ts';
 import type { Target } from '../dialect.ts';
-import { ownSignature } from '../signature.ts';
+import { isAnthropics, ownSignature } from '../signature.ts';
 import { toBase64 } from './blocks.ts';
 
 export type Block = Readonly<Record<string, unknown>>;
@@ -116,7 +116,7 @@ export class ContentWriter {
   #thought({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
     const { thinking } = this.#target;
     if (thinking === null || thinking === 'effort') return [];
-    if (redacted !== undefined) {
+    if (isAnthropics(redacted)) {
       return [{ reasoningContent: { redactedContent: toBase64(redacted) } }];
     }
     const signature = ownSignature('anthropic', marked);

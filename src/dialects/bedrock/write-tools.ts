@@ -1,8 +1,8 @@
 /** The tools of a dialogue as Bedrock's `toolConfig`. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { inputSchema } from '../anthropic/clean-schema.ts';
-import { callsIn } from '../ask/called-tools.ts';
-import { isForced } from '../ask/tool-choice.ts';
+import { callsIn } from '../ask/tools/called-tools.ts';
+import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 import type { ContentWriter } from './write-content.ts';
 

@@ -10,8 +10,8 @@ import type {
   UserPart,
 } from '../../core/dialogue.ts';
 import { parseArguments } from '../answer/exact-json.ts';
-import { readDataUrl } from '../ask/data-url.ts';
-import { documentText } from '../ask/document-text.ts';
+import { readDataUrl } from '../ask/content/data-url.ts';
+import { documentText } from '../ask/content/document-text.ts';
 import type { Target } from '../dialect.ts';
 import { ownSignature } from '../signature.ts';
 import { thinksInLevels } from './thinking.ts';

@@ -1,11 +1,11 @@
 /** A dialogue as a request to Gemini's `generateContent`. */
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
-import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { cacheMarkNames } from '../ask/cache-marks.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { isForced } from '../ask/tool-choice.ts';
+import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { modelPath, pictureModalities } from './model.ts';
 import { References } from './references.ts';
@@ -47,7 +47,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     body: JSON.stringify(body),
     dropped: [
       ...dropped,
-      ...(hasCacheMarks(dialogue) ? ['cache_control'] : []),
+      ...cacheMarkNames(dialogue),
       ...(kept.stop.length > stopSequencesMax ? ['stop'] : []),
     ],
   };

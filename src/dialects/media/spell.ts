@@ -1,4 +1,4 @@
-import { serverWords } from '../ask/server-words.ts';
+import { serverWords } from '../ask/account/server-words.ts';
 import type { MediaTarget } from '../dialect.ts';
 
 /** Parameters as a vendor spells them: without those not meant for it, and under its own names. */

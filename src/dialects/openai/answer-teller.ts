@@ -5,8 +5,9 @@ import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../
 import { newCallId } from '../answer/answer-ids.ts';
 import { tellImageAt } from '../answer/image-link.ts';
 import { JsonEnd } from '../answer/json-end.ts';
-import { freeFormArguments } from '../ask/free-form.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { freeFormArguments } from '../ask/tools/free-form.ts';
+import { markEncrypted } from '../signature.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { googleSignature } from './google-signature.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -120,9 +121,11 @@ export class AnswerTeller {
       this.#to.reasoning(reasoning, isText(same) ? 'reasoning_content' : undefined);
     }
     for (const detail of itemsOf(details)) {
-      const { type, signature, data } = fieldsOf(detail);
+      const { type, signature, data, format } = fieldsOf(detail);
       if (isText(signature)) this.#to.reasoningSignature(signature);
-      if (type === 'reasoning.encrypted' && isText(data)) this.#to.redactedReasoning(data);
+      if (type === 'reasoning.encrypted' && isText(data)) {
+        this.#to.redactedReasoning(markEncrypted(format, data));
+      }
     }
   }
 
@@ -157,7 +160,7 @@ export class AnswerTeller {
     call.waiting += json;
     this.#waitingLength += json.length;
     if (this.#waitingLength <= waitingArgumentsMax) return;
-    throw new EventTooLarge('arguments of tool calls that have no names or no form');
+    throw new UnusableAnswer('arguments of tool calls that have no names or no form');
   }
 
   #open(call: OpenCall): void {

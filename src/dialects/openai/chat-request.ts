@@ -1,18 +1,17 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
-import type { ChatAsk, ImageInput, ModelNeeds } from '../../core/chat.ts';
+import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { fieldsOf, isText } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
-import { addressesIn } from '../ask/addresses.ts';
+import { firstNeed, keptAt, keptBytes, keptIn } from '../ask/account/own-account.ts';
+import type { Source } from '../ask/body/edit-body.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
-import type { Source } from '../ask/edit-body.ts';
-import { exactWords } from '../ask/exact-body.ts';
-import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
-import { keptAt, keptBytes, keptIn } from '../ask/own-account.ts';
+import { addressesIn } from '../ask/content/addresses.ts';
+import { checkBytes, checkDataUrl } from '../ask/content/inline-content.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
 import { nestTools } from './flat-tools.ts';
@@ -152,7 +151,7 @@ function saysMore(part: Part): boolean {
   return false;
 }
 
-function imageAt({ part, path }: Placed): readonly ImageInput[] {
+function imageAt({ part, path }: Placed): readonly AddressInput[] {
   if (part.type !== 'image_url') return none;
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
@@ -197,11 +196,7 @@ function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined
 
 /** Of files and sounds, and in `more`, the fields that only an upstream knows. */
 function ownAccountFor(attached: readonly Attachment[], more: object): OwnAccountNeed | undefined {
-  for (const attachment of attached) {
-    const need = keptInAttachment(attachment);
-    if (need) return need;
-  }
-  return keptIn(more, '');
+  return firstNeed(attached, keptInAttachment) ?? keptIn(more, '');
 }
 
 function keptInAttachment({ part, path }: Attachment): OwnAccountNeed | undefined {
@@ -211,7 +206,7 @@ function keptInAttachment({ part, path }: Attachment): OwnAccountNeed | undefine
 }
 
 interface Given {
-  readonly images: readonly ImageInput[];
+  readonly images: readonly AddressInput[];
   readonly attached: readonly Attachment[];
   readonly searches: boolean;
 }

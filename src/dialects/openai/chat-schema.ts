@@ -1,11 +1,11 @@
 import { type Static, Type } from 'typebox';
 import { efforts } from '../../core/dialogue.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { imageAddress } from '../ask/address-schema.ts';
+import { imageAddress } from '../ask/content/address-schema.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
 import { label, routingFields } from '../ask/routing.ts';
 import { addedFields, searchToolSchema } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tool-names.ts';
+import { toolNamePattern } from '../ask/tools/tool-names.ts';
 import { grammarFields, customTool as responsesTool } from '../responses/tool-schema.ts';
 
 /**

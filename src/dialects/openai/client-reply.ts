@@ -3,6 +3,7 @@ import type { Citation, FinishReason, ReasoningName } from '../../core/answer.ts
 import type { Fields } from '../../core/json.ts';
 import { finishWords } from '../answer/tally.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
+import { splitEncrypted } from '../signature.ts';
 import type { ReplyOptions } from './client.ts';
 import { tellCustomCalls } from './custom-calls.ts';
 import { signedCall } from './google-signature.ts';
@@ -74,7 +75,8 @@ export class OpenAiReplyWriter implements ReplyWriter {
 
   redactedReasoning(data: string): void {
     this.#thought = undefined;
-    this.#details.push({ type: 'reasoning.encrypted', data, index: this.#details.length });
+    const index = this.#details.length;
+    this.#details.push({ type: 'reasoning.encrypted', ...splitEncrypted(data), index });
   }
 
   toolCall(call: number, id: string, name: string): void {

@@ -10,6 +10,7 @@ import type {
   StreamWriter,
 } from '../dialect.ts';
 import { keepAlive } from '../event-stream.ts';
+import { splitEncrypted } from '../signature.ts';
 import type { OpenAiClientOptions } from './client.ts';
 import { annotationOf, finishWord, imageOf, isWanted } from './client-reply.ts';
 import { CustomCalls } from './custom-calls.ts';
@@ -71,7 +72,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 
   redactedReasoning(data: string): void {
-    this.#endThought({ type: 'reasoning.encrypted', data });
+    this.#endThought({ type: 'reasoning.encrypted', ...splitEncrypted(data) });
   }
 
   toolCall(call: number, id: string, name: string): void {
@@ -185,10 +186,14 @@ export const openAiWords: ClientWords = {
 };
 
 /** How a complete answer ends; `told` are the numbers, for a client that wants them. */
-export function lastWords(identity: StreamIdentity, told: ReplyClosing | null): string {
+export function lastWords(
+  identity: StreamIdentity,
+  told: ReplyClosing | null,
+  outputDetails?: Fields,
+): string {
   const done = 'data: [DONE]\n\n';
   if (told === null) return done;
-  const usage = writeUsage(told.usage, told.costCredits);
+  const usage = writeUsage(told.usage, told.costCredits, outputDetails);
   return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
 }
 

@@ -4,8 +4,8 @@
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../core/json.ts';
-import { freeFormInput } from '../ask/free-form.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { freeFormInput } from '../ask/tools/free-form.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 
 /** By their names. */
 type CustomTools = ReadonlySet<string>;
@@ -43,7 +43,7 @@ export class CustomCalls {
     if (before === undefined) return false;
     this.#length += lengthOf(json);
     if (this.#length > waitingArgumentsMax) {
-      throw new EventTooLarge('longer texts for free-form tools than can wait for their ends');
+      throw new UnusableAnswer('longer texts for free-form tools than can wait for their ends');
     }
     this.#json.set(choice, waiting.set(index, before + textOf(json)));
     return !isOpening;

@@ -1,13 +1,13 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, Effort, ReasoningWish, Tool } from '../../core/dialogue.ts';
 import { fieldsOf } from '../../core/json.ts';
+import { cacheNameWithin } from '../ask/account/cache-names.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
-import { cacheNameWithin } from '../ask/cache-names.ts';
 import { otherWishes } from '../ask/effort.ts';
-import { exactWords } from '../ask/exact-body.ts';
 import { readJsonWish } from '../ask/json-wish.ts';
 import { filledStops } from '../ask/stops.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import type { Worded } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';

@@ -1,7 +1,7 @@
 import type { Quirks } from '../../config/provider-schema.ts';
-import { nineCharacters, shortCallId } from '../ask/call-ids.ts';
+import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import { jsonInstruction } from '../ask/json-wish.ts';
-import { sameIfUnchanged } from '../ask/same-list.ts';
+import { nineCharacters, shortCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 

@@ -4,8 +4,8 @@
  * function with one text, as for Responses clients, and only tools that may be called are sent.
  */
 import { invalidRequest } from '../../core/errors.ts';
-import { exactWords } from '../ask/exact-body.ts';
-import { freeFormArguments, freeFormFunction } from '../ask/free-form.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
+import { freeFormArguments, freeFormFunction } from '../ask/tools/free-form.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage, CustomTool, FunctionTool, ToolCall } from './chat-schema.ts';
 

@@ -43,6 +43,19 @@ test('an answer is shown under our names with the settled usage, the rest as it 
   });
 });
 
+test('what else it counts in its output is told beside the settled usage', () => {
+  const details = { reasoning_tokens: 7, accepted_prediction_tokens: 2, note: 'x', audio: null };
+  const usage = (prompt_tokens: number) => ({
+    usage: { prompt_tokens, completion_tokens: 9, completion_tokens_details: details },
+  });
+  expect(written(answer({ content: 'Hi' }, 'stop', usage(90))).usage).toMatchObject({
+    completion_tokens_details: { accepted_prediction_tokens: 2, reasoning_tokens: 0 },
+  });
+  // Of a report that is not believed, nothing is.
+  const { usage: guessed } = written(answer({ content: 'Hi' }, 'stop', usage(-1)));
+  expect(guessed).toHaveProperty('completion_tokens_details', { reasoning_tokens: 0 });
+});
+
 test('the one function of older servers stays what it is, for those who asked for it', () => {
   const message = {
     role: 'assistant',

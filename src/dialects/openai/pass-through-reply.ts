@@ -9,7 +9,7 @@ import { removePrivateFields } from './chunk.ts';
 import type { ReplyOptions } from './client.ts';
 import { tellCustomCalls } from './custom-calls.ts';
 import { hideReasoning } from './message.ts';
-import { usageIn, writeUsage } from './usage.ts';
+import { outputDetailsIn, usageIn, writeUsage } from './usage.ts';
 
 /** The relay of a usable answer, or why it is none. */
 export function readReply(
@@ -31,13 +31,14 @@ export function readReply(
   body.model = identity.model;
   body.provider = identity.provider;
   body.choices = choices;
+  const outputDetails = facts.usage && outputDetailsIn(body);
   body.usage = undefined;
   // Everything is written but the usage, which is settled last.
   const answer = JSON.stringify(body).slice(0, -1);
   return {
     facts,
     write(closing) {
-      const usage = writeUsage(closing.usage, closing.costCredits);
+      const usage = writeUsage(closing.usage, closing.costCredits, outputDetails);
       return `${answer},"usage":${JSON.stringify(usage)}}`;
     },
   };

@@ -1,18 +1,18 @@
 import type { Quirks } from '../../config/provider-schema.ts';
-import { keepCachesApart } from '../ask/cache-names.ts';
+import { keepCachesApart } from '../ask/account/cache-names.ts';
+import { leaveOutPricedApart, withoutPaidTools } from '../ask/account/priced-apart.ts';
 import {
   type Edits,
   editBody,
   leaveOutLookalikes,
   leaveOutOf,
   ourWords,
-} from '../ask/edit-body.ts';
+} from '../ask/body/edit-body.ts';
 import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { leaveOutPricedApart, withoutPaidTools } from '../ask/priced-apart.ts';
 import { filledStops } from '../ask/stops.ts';
-import { isForced } from '../ask/tool-choice.ts';
+import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest, Worded } from './chat-request.ts';
 import { type ChatMessage, chatSchema } from './chat-schema.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 
 const identity = {
@@ -149,6 +149,15 @@ test('a call is first heard of with its name', () => {
   });
 });
 
+test('what a moderation found is told under our names, whenever it comes', () => {
+  const relay = newRelay();
+  const found = '"moderation":{"input":{"type":"moderation_results","results":[]}}';
+  push(relay, head + text('Hi', '"finish_reason":"stop"'));
+  const out = push(relay, `${head}[],${found},"usage":null,"request_id":"theirs"}`);
+  expect(out).toBe(`data: ${ownHead}[],${found}}\n\n`);
+  expect(relay.finished).toBe(true);
+});
+
 describe('usage', () => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
 
@@ -194,14 +203,21 @@ describe('usage', () => {
 
   test('in the closing chunk is the settled one, and only for those who asked', () => {
     const closing = { usage: { ...noUsage, inputTokens: 2, outputTokens: 3 }, costCredits: 11 };
-    const [chunk = '', done, rest] = newRelay().close(closing).split('\n\n');
+    const relay = newRelay();
+    const predicted = { accepted_prediction_tokens: 2, rejected_prediction_tokens: 0 };
+    const details = `"completion_tokens_details":${JSON.stringify(predicted)}`;
+    push(relay, `${head}[],${usage.replace('}', `,${details}}`)}}`);
+    const [chunk = '', done, rest] = relay.close(closing).split('\n\n');
     expect(parse(chunk)).toMatchObject({
       id: 'chatcmpl-ours',
       object: 'chat.completion.chunk',
       created: 1_800_000_000,
       model: 'acme/large',
       choices: [],
-      usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5, cost: 11 },
+      usage: {
+        ...{ prompt_tokens: 2, completion_tokens: 3, total_tokens: 5, cost: 11 },
+        completion_tokens_details: { ...predicted, reasoning_tokens: 0 },
+      },
     });
     expect([done, rest]).toEqual(['data: [DONE]', '']);
     expect(newRelay(false).close(closing)).toBe('data: [DONE]\n\n');
@@ -518,7 +534,8 @@ describe('of a client with a free-form tool,', () => {
     expect(say(relay, more('{"input":"ab'), null)).not.toContain('ab');
     expect(relay.facts.outputCharacters).toBe(5 + 12);
     say(relay, more('c"}'), 'tool_calls');
-    expect(push(relay, '[DONE]')).toContain('"custom":{"input":"abc"}');
+    const end = push(relay, '[DONE]');
+    expect(end).toMatch(/"custom":\{"input":"abc"\}.*"finish_reason":"tool_calls"/s);
     expect(relay.facts.outputCharacters).toBe(5 + 12 + 3);
   });
 
@@ -555,7 +572,7 @@ describe('of a client with a free-form tool,', () => {
       say(relay, megabyte, null, choice);
     };
     for (const choice of [0, 1, 2, 3]) sayIn(choice);
-    expect(() => sayIn(4)).toThrow(EventTooLarge);
+    expect(() => sayIn(4)).toThrow(UnusableAnswer);
   });
 
   test('words pass as the text they came in', () => {

@@ -23,7 +23,7 @@ import { CustomCalls } from './custom-calls.ts';
 import { type Apart, finishApart } from './finish-apart.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
-import { mergeUsage, usageIn } from './usage.ts';
+import { mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
 /** True if there was any. */
 function hideReasoningIn(choices: readonly Fields[]): boolean {
@@ -62,6 +62,7 @@ export class OpenAiPassThrough implements StreamRelay {
   };
   /** The terminator came. */
   #isOver = false;
+  #outputDetails: Fields | undefined;
   /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
   #upstreamHead = '';
   #ownHead = '';
@@ -100,8 +101,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure !== undefined) return this.#break(failure);
     const choices = objectsIn(chunk.choices);
-    // Azure's leading chunk and those with nothing but usage.
-    if (choices.length === 0) return '';
+    if (choices.length === 0) return this.#passAside(chunk);
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
@@ -121,7 +121,8 @@ export class OpenAiPassThrough implements StreamRelay {
 
   close(closing: ReplyClosing): string {
     this.ended = true;
-    return this.#tellEnds() + lastWords(this.#identity, this.#includeUsage ? closing : null);
+    const told = this.#includeUsage ? closing : null;
+    return this.#tellEnds() + lastWords(this.#identity, told, this.#outputDetails);
   }
 
   fail(error: GatewayError): string {
@@ -146,6 +147,13 @@ export class OpenAiPassThrough implements StreamRelay {
     return this.finished ? '' : this.#break(unreadableEvent(data));
   }
 
+  /** Azure's leading chunk and the usage are not for clients; what a moderation found is. */
+  #passAside(chunk: Fields): string {
+    if (!isObject(chunk.moderation)) return '';
+    this.#mender.mend(chunk, []);
+    return this.#rewrite(chunk);
+  }
+
   /** Some servers send the usage after their terminator; nothing else is read there. */
   #takeLateUsage(data: string): string {
     const { usage, failure } = this.facts;
@@ -156,7 +164,10 @@ export class OpenAiPassThrough implements StreamRelay {
 
   #takeUsage(chunk: Fields): boolean {
     const usage = usageIn(chunk, this.facts.usage);
-    if (usage !== undefined) this.facts.usage = mergeUsage(this.facts.usage, usage);
+    if (usage !== undefined) {
+      this.facts.usage = mergeUsage(this.facts.usage, usage);
+      this.#outputDetails = { ...this.#outputDetails, ...outputDetailsIn(chunk) };
+    }
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }
 

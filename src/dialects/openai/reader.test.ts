@@ -232,3 +232,26 @@ test('a finish reason beside each piece of a free text leaves it whole for chat 
   expect(heard.match(/"input":"[^"]*"/g)).toEqual(['"input":""', '"input":"a b"']);
   expect(heard).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
 });
+
+test('the free text of every choice is told at the end, each before its finish', () => {
+  const customTools = new Set(['patch']);
+  const options = { includeUsage: false, customTools, choices: 2 };
+  const first = new OpenAiStreamWriter(identity, options);
+  for (const [text, writer] of Object.entries({ a: first, b: first.choice(1) })) {
+    writer?.toolCall(0, `call_${text}`, 'patch');
+    writer?.toolArguments(0, `{"input":"${text}"}`);
+    writer?.finish('tool_calls');
+  }
+  const heard = first.take() + first.close({ usage: noUsage, costCredits: 0 });
+  const ends = heard.matchAll(/"index":(\d),"delta":(?:\{\}|.*"input":"(.)").*"finish_reason":/g);
+  expect([...ends].map(([, index, text]) => [index, text])).toEqual([
+    ...[
+      ['0', 'a'],
+      ['1', 'b'],
+    ],
+    ...[
+      ['0', undefined],
+      ['1', undefined],
+    ],
+  ]);
+});

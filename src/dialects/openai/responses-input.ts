@@ -1,11 +1,11 @@
 /** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ImageInput } from '../../core/chat.ts';
+import type { AddressInput } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { imageAddress } from '../ask/address-schema.ts';
+import { imageAddress } from '../ask/content/address-schema.ts';
 import { ownWishes } from '../responses/dialogue.ts';
 import {
   type AnyItem,
@@ -180,7 +180,7 @@ function toPart(part: AnyPart) {
 }
 
 /** The images among items that `inputToMessages` has found sound, where the client wrote them. */
-export function imagesOfInput(input: string | readonly AnyItem[]): readonly ImageInput[] {
+export function imagesOfInput(input: string | readonly AnyItem[]): readonly AddressInput[] {
   if (typeof input === 'string') return [];
   return input.flatMap((item, at) =>
     isMessage(item) && item.role !== 'user'

@@ -3,7 +3,7 @@ import { callNamesLengthMax, callsPerAnswerMax, waitingArgumentsMax } from '../.
 import { type Fields, fieldsOf, isObject, isText, lengthOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 
 /** Some servers give several calls one id, and then nobody could tell their results apart. */
 function ownId(id: unknown, isTaken: boolean): string {
@@ -257,7 +257,7 @@ export class ToolCallAssembly {
     const { waiting, name } = open;
     this.#waitingLength += lengthOf(body.arguments);
     if (this.#waitingLength > waitingArgumentsMax) {
-      throw new EventTooLarge('arguments of tool calls that have no names');
+      throw new UnusableAnswer('arguments of tool calls that have no names');
     }
     const before = fieldsOf(waiting.function);
     const json = [before.arguments, body.arguments].filter(isText).join('');
@@ -272,7 +272,7 @@ export class ToolCallAssembly {
     this.#namesLength += words.length;
     const isTooMuch = this.#namesLength > callNamesLengthMax;
     if (isTooMuch || this.#calls.length >= callsPerAnswerMax) {
-      throw new EventTooLarge('more tool calls than anybody could run');
+      throw new UnusableAnswer('more tool calls than anybody could run');
     }
   }
 

@@ -9,8 +9,9 @@ import type {
 } from '../../core/dialogue.ts';
 import { isText, objectsIn } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
-import { readDataUrl } from '../ask/data-url.ts';
-import { addressOfBytes } from '../ask/inline-content.ts';
+import { readDataUrl } from '../ask/content/data-url.ts';
+import { addressOfBytes } from '../ask/content/inline-content.ts';
+import { markEncrypted } from '../signature.ts';
 import type { ToolCall } from './chat-schema.ts';
 import type { ToolMessage } from './functions.ts';
 import { googleSignature } from './google-signature.ts';
@@ -90,15 +91,18 @@ function readUserPart(part: UserContent): UserPart {
   }
 }
 
+/** A mark on a part of it is one on the result: of more than four, each has to be counted. */
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
-  const { content } = message;
-  const parts = typeof content === 'string' ? readTexts(content) : content.map(readShown);
-  const mark = cacheMark(message);
-  return { kind: 'tool_result', callId: message.tool_call_id, parts, isError: false, ...mark };
+  const { content, tool_call_id: callId } = message;
+  const isOne = typeof content === 'string';
+  const parts = isOne ? readTexts(content) : content.map(readShown);
+  const holders = isOne ? [message] : [message, ...content];
+  const mark = holders.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
 }
 
 function readShown(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
-  if (part.type === 'text') return readText(part);
+  if (part.type === 'text') return { kind: 'text' as const, text: part.text };
   return { kind: 'image' as const, url: part.image_url.url };
 }
 
@@ -163,7 +167,7 @@ function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[
       text: before.text + more,
       ...(isText(signature) ? { signature } : {}),
       ...(piece.type === 'reasoning.encrypted' && typeof data === 'string'
-        ? { redacted: data }
+        ? { redacted: markEncrypted(piece.format, data) }
         : {}),
     });
   }

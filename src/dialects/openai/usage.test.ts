@@ -172,6 +172,26 @@ test('usage under the names of newer endpoints is found, as mlx-vlm sends it', (
   expect(usageIn({ usage: { ...own, cache_read_input_tokens: -6 } })).toBeUndefined();
 });
 
+describe('what is written for hours is told apart,', () => {
+  const written = { ...usage(10, 60, 20, 5), cacheWrite1hTokens: 10 };
+  const hour = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 10 };
+
+  test.each<[string, object, object]>([
+    ['LiteLLM', { cache_creation_tokens: 30, cache_creation_token_details: hour }, {}],
+    ['Anthropic', { cache_write_tokens: 30 }, { cache_creation: hour }],
+    ['OpenAI', { cache_write_tokens: 30, cache_write_tokens_details: { ttl_12h_tokens: 10 } }, {}],
+  ])('as %s does', (_, details, more) => {
+    const prompt_tokens_details = { cached_tokens: 60, ...details };
+    expect(readUsage(report(100, 5, { prompt_tokens_details, ...more }))).toEqual(written);
+  });
+
+  test.each([31, -1, '10', null, {}])('unless that were %p of thirty', (tokens) => {
+    const parts = { cache_creation: { ephemeral_1h_input_tokens: tokens } };
+    const raw = report(100, 5, { cache_creation_input_tokens: 30, ...parts });
+    expect(readUsage(raw)).toEqual(usage(70, 0, 30, 5));
+  });
+});
+
 describe('of several reports', () => {
   test('the last one counts', () => {
     expect(mergeUsage(usage(10, 0, 0, 1), usage(10, 0, 0, 9))).toEqual(usage(10, 0, 0, 9));

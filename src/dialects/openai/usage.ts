@@ -60,14 +60,29 @@ export function readUsage(raw: unknown): Usage | undefined {
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
   const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
   const audio = audioIn(promptDetails, { prompt, cacheRead, uncached });
+  const forHours = writtenForHours(raw, promptDetails, cacheWrite);
   return {
     inputTokens: uncached - audio,
     inputAudioTokens: audio || undefined,
     cacheReadTokens: cacheRead,
-    cacheWriteTokens: cacheWrite,
+    cacheWriteTokens: cacheWrite - forHours,
+    cacheWrite1hTokens: forHours || undefined,
     outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
     reasoningTokens: reasoning,
   };
+}
+
+/**
+ * How much of the cache writes is kept for an hour, as LiteLLM tells of Anthropic, or Anthropic's
+ * own names, or for OpenAI's twelve. More than all of it is not believed.
+ */
+function writtenForHours(raw: Fields, details: Fields, written: number): number {
+  const forHours = Math.max(
+    readCount(fieldsOf(details.cache_creation_token_details).ephemeral_1h_input_tokens),
+    readCount(fieldsOf(raw.cache_creation).ephemeral_1h_input_tokens),
+    readCount(fieldsOf(details.cache_write_tokens_details).ttl_12h_tokens),
+  );
+  return forHours <= written ? forHours : 0;
 }
 
 /** Which of the sounds were cached is told by some only. */
@@ -145,14 +160,20 @@ function writePromptDetails(usage: Usage) {
   };
 }
 
+/** What else an upstream counts in its output, as how much of a prediction came true. */
+export function outputDetailsIn({ usage }: Fields): Fields {
+  const details = Object.entries(fieldsOf(fieldsOf(usage).completion_tokens_details));
+  return Object.fromEntries(details.filter(([, count]) => count !== null && readCount(count) >= 0));
+}
+
 /** The `usage` object our clients see; `cost` is in credits. */
-export function writeUsage(usage: Usage, costCredits: number) {
+export function writeUsage(usage: Usage, costCredits: number, outputDetails: Fields = {}) {
   return {
     prompt_tokens: promptTokens(usage),
     completion_tokens: usage.outputTokens,
     total_tokens: totalTokens(usage),
     prompt_tokens_details: writePromptDetails(usage),
-    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    completion_tokens_details: { ...outputDetails, reasoning_tokens: usage.reasoningTokens },
     cost: costCredits,
   };
 }

@@ -10,10 +10,11 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { hasCacheMarks } from '../ask/cache-marks.ts';
-import { documentText } from '../ask/document-text.ts';
+import { cacheMarkNames } from '../ask/cache-marks.ts';
+import { documentText } from '../ask/content/document-text.ts';
 import { effortOf } from '../ask/effort.ts';
-import { functionSchema } from '../ask/function-schema.ts';
+import { functionSchema } from '../ask/tools/function-schema.ts';
+import { splitEncrypted } from '../signature.ts';
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 
@@ -28,9 +29,8 @@ export function writeBody(
   reasons = true,
 ): { body: ChatRequest['body']; dropped: readonly string[] } {
   const effort = effortOf(dialogue.reasoning);
-  const dropped = new Set<string>();
+  const dropped = new Set<string>(cacheMarkNames(dialogue));
   if (dialogue.sampling.topK !== undefined) dropped.add('top_k');
-  if (hasCacheMarks(dialogue)) dropped.add('cache_control');
   if (!reasons && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = dialogue.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
@@ -142,7 +142,8 @@ function writeAssistant(parts: readonly AssistantPart[]): ChatMessage {
   const content = texts.join('');
   const reasoning = thoughts.map(({ text }) => text).join('');
   const details = thoughts.flatMap(({ text, signature, redacted }, index): object[] => {
-    if (redacted !== undefined) return [{ type: 'reasoning.encrypted', data: redacted, index }];
+    const type = 'reasoning.encrypted';
+    if (redacted !== undefined) return [{ type, ...splitEncrypted(redacted), index }];
     return signature === undefined ? [] : [{ type: 'reasoning.text', text, signature, index }];
   });
   return {

@@ -5,7 +5,7 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { outputItemsMax, streamedResponseLengthMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { responsesClient } from './client.ts';
 import { responsesWords } from './client-stream.ts';
 import type { ResponsesBody } from './request-schema.ts';
@@ -128,10 +128,11 @@ describe('an answer to a Responses client', () => {
     ['', '{"path":"abc"}', 'look'],
     ['{"input":"a', 'bc"}', 'patch'],
     ['*** Begin', ' Patch', 'patch'],
+    ['[a] = f()', ' + 1', 'patch'],
   ])(
     'is none where %j is followed by words and %j: no tool is run with half',
     (json, more, name) => {
-      for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(EventTooLarge);
+      for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(UnusableAnswer);
     },
   );
 
@@ -157,6 +158,8 @@ describe('an answer to a Responses client', () => {
     ['*** Begin', '*** Begin'],
     ['+ f({ a: [1] })\n- g("}")', '+ f({ a: [1] })\n- g("}")'],
     ['} else {', '} else {'],
+    ['[a] = f()\n[b] = g()', '[a] = f()\n[b] = g()'],
+    ['{ f() }\n{ g() }', '{ f() }\n{ g() }'],
     ['{"patch":"x"}', '{"patch":"x"}'],
     ['', ''],
   ])('has the free text of a tool that takes it: %s', (json, input) => {

@@ -1,11 +1,11 @@
 /** A Responses client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
+import { exactWords } from '../ask/body/exact-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { otherWishes } from '../ask/effort.ts';
-import { exactWords } from '../ask/exact-body.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { readJsonWish } from '../ask/json-wish.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedThoughts, type ResponsesBody, responsesSchema } from './request-schema.ts';
 import { ToolForms } from './tool-forms.ts';

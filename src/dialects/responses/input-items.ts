@@ -1,10 +1,10 @@
 /** The items of `input`: each is known by its type, and checked by the schema of that type. */
 import { type Static, Type } from 'typebox';
-import type { ImageInput } from '../../core/chat.ts';
+import type { AddressInput } from '../../core/ask.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
-import { imageAddress, webAddress } from '../ask/address-schema.ts';
-import { checkBytes, checkDataUrl } from '../ask/inline-content.ts';
+import { imageAddress, webAddress } from '../ask/content/address-schema.ts';
+import { checkBytes, checkDataUrl } from '../ask/content/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { checkSearch } from './tool-search.ts';
 
@@ -179,7 +179,7 @@ export function* partsOf(item: AnyItem, path: string): Generator<PlacedPart> {
 }
 
 /** Its picture, or none. */
-export function imageIn({ part, path }: PlacedPart): readonly ImageInput[] {
+export function imageIn({ part, path }: PlacedPart): readonly AddressInput[] {
   if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
   return [{ param: `${path}.image_url`, url: part.image_url }];
 }

@@ -11,8 +11,8 @@ import {
 } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
-import { freeFormArguments } from '../ask/free-form.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { freeFormArguments } from '../ask/tools/free-form.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
 
@@ -166,7 +166,7 @@ export class ItemTeller {
     this.#announced += 1;
     this.#namesLength += lengthOf(name) + lengthOf(call_id);
     if (this.#announced <= callsPerAnswerMax && this.#namesLength <= callNamesLengthMax) return;
-    throw new EventTooLarge('more tool calls than anybody could run');
+    throw new UnusableAnswer('more tool calls than anybody could run');
   }
 
   /** The number of the call that an item is, which is told here first; undefined if it is none. */

@@ -2,7 +2,7 @@
  * A conversation may have begun with another provider. What that one left in it and OpenAI would
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
-import { sameIfUnchanged } from '../ask/same-list.ts';
+import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import type { Images } from '../dialect.ts';
 import {
   type AnyItem,

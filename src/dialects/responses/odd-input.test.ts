@@ -7,7 +7,7 @@ import { checkResponsesStream } from '../../../tests/support/stream-checks.ts';
 import type { AnswerListener } from '../../core/answer.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { noUsage } from '../../core/usage.ts';
-import { EventTooLarge } from '../event-stream.ts';
+import { UnusableAnswer } from '../unusable-answer.ts';
 import { responsesClient } from './client.ts';
 import { responsesConversation } from './conversation.ts';
 import { ResponsesPassThrough } from './pass-through.ts';
@@ -191,7 +191,7 @@ function canTell(to: AnswerListener, words: readonly Word[]): boolean {
     tell(to, words);
     return true;
   } catch (thrown) {
-    expect(thrown).toBeInstanceOf(EventTooLarge);
+    expect(thrown).toBeInstanceOf(UnusableAnswer);
     return false;
   }
 }

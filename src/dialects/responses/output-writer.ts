@@ -1,9 +1,11 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
+import { isObject } from '../../core/json.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { EndedCalls } from '../answer/ended-calls.ts';
+import { parseArguments } from '../answer/exact-json.ts';
 import { JsonEnd } from '../answer/json-end.ts';
-import { freeFormInput } from '../ask/free-form.ts';
+import { freeFormInput } from '../ask/tools/free-form.ts';
 import type { ReplyIdentity } from '../dialect.ts';
 import { writeRedacted, writeSignature } from './reasoning-signature.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
@@ -134,12 +136,13 @@ export abstract class OutputWriter implements AnswerListener {
     }
     this.grow(json.length);
     open.json += json;
+    const wasOver = open.end.isOver;
     open.end.push(json);
     // The text of a free-form tool is known once its wrapping is read; a search is told whole.
     if (open.form.type === 'function') {
       this.say('response.function_call_arguments.delta', { ...placeOf(open), delta: json });
     }
-    if (open.end.isOver) this.#endCall(call, open, 'completed');
+    if (open.end.isOver && !wasOver && isRead(open)) this.#endCall(call, open, 'completed');
   }
 
   citation({ url, title, range }: Citation): void {
@@ -261,7 +264,6 @@ export abstract class OutputWriter implements AnswerListener {
 
   #endCall(call: number, open: OpenCall, status: Status): void {
     this.#calls.delete(call);
-    if (!open.end.isOver) this.#ended.add(call, open.json.trim() === '');
     const at = placeOf(open);
     if (open.form.type === 'custom') {
       const input = freeFormInput(open.json);
@@ -280,7 +282,10 @@ export abstract class OutputWriter implements AnswerListener {
   }
 
   #endCalls(status: Status): void {
-    for (const [call, open] of this.#calls) this.#endCall(call, open, status);
+    for (const [call, open] of this.#calls) {
+      this.#ended.add(call, open.json.trim() === '');
+      this.#endCall(call, open, status);
+    }
   }
 
   #endAll(status: Status): void {
@@ -288,6 +293,11 @@ export abstract class OutputWriter implements AnswerListener {
     this.#endThought();
     this.#endCalls(status);
   }
+}
+
+/** Free text without its wrapping may close a bracket and go on. */
+function isRead({ form, json }: OpenCall): boolean {
+  return form.type !== 'custom' || isObject(parseArguments(json));
 }
 
 function placeOf({ id, place }: OpenItem) {

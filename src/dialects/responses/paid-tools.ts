@@ -1,7 +1,7 @@
 /** Tools that cost more than the endpoint says are left out of a response, wherever they stand. */
 import { objectsIn } from '../../core/json.ts';
-import type { Edits } from '../ask/edit-body.ts';
-import { withoutPaidTools } from '../ask/priced-apart.ts';
+import { withoutPaidTools } from '../ask/account/priced-apart.ts';
+import type { Edits } from '../ask/body/edit-body.ts';
 import type { Target } from '../dialect.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import { toolLists } from './tool-schema.ts';

@@ -1,15 +1,15 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
-import { keepCachesApart } from '../ask/cache-names.ts';
+import { keepCachesApart } from '../ask/account/cache-names.ts';
+import { leaveOutPricedApart } from '../ask/account/priced-apart.ts';
 import {
   type Edits,
   editBody,
   leaveOutLookalikes,
   leaveOutOf,
   ourWords,
-} from '../ask/edit-body.ts';
+} from '../ask/body/edit-body.ts';
 import { effortWord, reasonsWith } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
-import { leaveOutPricedApart } from '../ask/priced-apart.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendInput } from './mend-input.ts';
 import { leaveOutPaidTools } from './paid-tools.ts';

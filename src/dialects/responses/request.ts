@@ -1,15 +1,20 @@
 import { Compile } from 'typebox/compile';
-import type { AddressInput, OwnAccountNeed } from '../../core/ask.ts';
-import type { ChatAsk, ModelNeeds, SearchWish } from '../../core/chat.ts';
+import type {
+  AddressInput,
+  ChatAsk,
+  ModelNeeds,
+  OwnAccountNeed,
+  SearchWish,
+} from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';
-import { addressesIn } from '../ask/addresses.ts';
+import { firstNeed, keptAt, keptBytes, keptIn, programNeed } from '../ask/account/own-account.ts';
+import type { Source } from '../ask/body/edit-body.ts';
+import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
-import type { Source } from '../ask/edit-body.ts';
-import { firstNeed, keptAt, keptBytes, keptIn, programNeed } from '../ask/own-account.ts';
+import { addressesIn } from '../ask/content/addresses.ts';
 import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
-import { unknownFields } from '../ask/unknown-fields.ts';
 import { namesGiven } from '../parameters.ts';
 import {
   type AnyItem,

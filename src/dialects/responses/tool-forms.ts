@@ -5,7 +5,7 @@
 import type { Tool } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import type { ForeignNames } from '../ask/foreign-names.ts';
-import { freeFormFunction } from '../ask/free-form.ts';
+import { freeFormFunction } from '../ask/tools/free-form.ts';
 import type { ResponsesBody } from './request-schema.ts';
 import {
   type AnyTool,

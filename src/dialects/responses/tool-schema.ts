@@ -5,7 +5,7 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tool-names.ts';
+import { toolNamePattern } from '../ask/tools/tool-names.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 import { isSearchOutput, isToolSearch } from './tool-search.ts';
 

@@ -8,9 +8,9 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { addressOfBytes } from '../ask/content/inline-content.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
-import { freeFormArguments } from '../ask/free-form.ts';
-import { addressOfBytes } from '../ask/inline-content.ts';
+import { freeFormArguments } from '../ask/tools/free-form.ts';
 import {
   type AnyItem,
   type AnyPart,

@@ -1,7 +1,6 @@
 /** Token counts as the Responses endpoint reports them, in and out. */
-import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
+import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
 import { readUsage as readChatUsage } from '../openai/usage.ts';
 
 /** It counts as chats do, under other names. */
@@ -16,21 +15,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     total_tokens: raw.total_tokens,
   });
   if (usage === undefined) return undefined;
-  const { cacheWriteTokens: written, outputTokens, reasoningTokens } = usage;
-  const writtenForHours = readHoursPart(raw, written);
-  return {
-    ...usage,
-    cacheWriteTokens: written - writtenForHours,
-    cacheWrite1hTokens: writtenForHours || undefined,
-    reasoningTokens: Math.min(reasoningTokens, outputTokens),
-  };
-}
-
-/** How much of the cache writes is kept for twelve hours. More than all of it is not believed. */
-function readHoursPart({ input_tokens_details: details }: Fields, written: number): number {
-  const parts = fieldsOf(fieldsOf(details).cache_write_tokens_details);
-  const forHours = readCount(parts.ttl_12h_tokens);
-  return forHours <= written ? forHours : 0;
+  return { ...usage, reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens) };
 }
 
 /** The `usage` object our clients see; `cost` is in credits. */

@@ -9,8 +9,9 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { shortCallId } from '../ask/call-ids.ts';
-import { documentText } from '../ask/document-text.ts';
+import { breakpointField } from '../ask/cache-marks.ts';
+import { documentText } from '../ask/content/document-text.ts';
+import { shortCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 
@@ -34,8 +35,9 @@ function writeSystem(parts: readonly TextPart[]): object[] {
   return content.length > 0 ? [{ role: 'system', content }] : [];
 }
 
-function writeText({ text }: TextPart): object[] {
-  return text === '' ? [] : [{ type: 'input_text', text }];
+function writeText(part: TextPart): object[] {
+  const { text } = part;
+  return text === '' ? [] : [{ type: 'input_text', text, ...breakpointField(part) }];
 }
 
 function writeUser(parts: readonly UserPart[], images: Images): object[] {
@@ -64,18 +66,29 @@ function writeUserPart(part: Exclude<UserPart, ToolResultPart>, images: Images):
   }
 }
 
-function writeImage({ url, detail = 'auto' }: ImagePart, images: Images): object {
-  return { type: 'input_image', image_url: images.get(url) ?? url, detail };
+function writeImage(part: ImagePart, images: Images): object {
+  const { url, detail = 'auto' } = part;
+  const shown = { type: 'input_image', image_url: images.get(url) ?? url, detail };
+  return { ...shown, ...breakpointField(part) };
 }
 
-function writeDocument({ source, name }: DocumentPart): object[] {
-  if ('text' in source) return writeText({ kind: 'text', text: documentText(source.text, name) });
-  if ('fileId' in source) return [{ type: 'input_file', file_id: source.fileId }];
+function writeDocument(part: DocumentPart): object[] {
+  const { source, name } = part;
+  if ('text' in source) {
+    return writeText({ ...part, kind: 'text', text: documentText(source.text, name) });
+  }
+  return [{ type: 'input_file', ...writeFile(source, name), ...breakpointField(part) }];
+}
+
+type File = Exclude<DocumentPart['source'], { readonly text: string }>;
+
+function writeFile(source: File, name: string | undefined): object {
+  if ('fileId' in source) return { file_id: source.fileId };
   // Bytes are refused without a name; an address is refused with one.
   const isInline = source.url.startsWith('data:');
   return isInline
-    ? [{ type: 'input_file', filename: name ?? 'document.pdf', file_data: source.url }]
-    : [{ type: 'input_file', file_url: source.url }];
+    ? { filename: name ?? 'document.pdf', file_data: source.url }
+    : { file_url: source.url };
 }
 
 const callIdLengthMax = 64;
@@ -86,11 +99,15 @@ export function ownCallId(id: string): string {
 }
 
 /** There is no mark for a tool that failed: its words have to say so. */
-function writeResult({ callId, parts, isError }: ToolResultPart, images: Images): object {
+function writeResult(result: ToolResultPart, images: Images): object {
+  const { callId, parts, isError } = result;
   const mark = isError ? 'Error: ' : '';
   const head = { type: 'function_call_output', call_id: ownCallId(callId) };
+  const point = breakpointField(result);
   if (parts.every((part) => part.kind === 'text')) {
-    return { ...head, output: mark + parts.map(({ text }) => text).join('\n\n') };
+    const text = mark + parts.map((part) => part.text).join('\n\n');
+    const isPlain = text === '' || !('prompt_cache_breakpoint' in point);
+    return { ...head, output: isPlain ? text : [{ type: 'input_text', text, ...point }] };
   }
   const content = parts.flatMap((part) => writeUserPart(part, images));
   return { ...head, output: isError ? [{ type: 'input_text', text: mark }, ...content] : content };

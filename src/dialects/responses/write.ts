@@ -1,10 +1,10 @@
 /** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
-import { hasCacheMarks } from '../ask/cache-marks.ts';
+import { cacheMarkNames } from '../ask/cache-marks.ts';
 import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
-import { functionSchema } from '../ask/function-schema.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { functionSchema } from '../ask/tools/function-schema.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { encryptedThoughts } from './request-schema.ts';
 import { writeItems } from './write-items.ts';
@@ -52,7 +52,9 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
   return {
     path: '/responses',
     body: JSON.stringify(body),
-    dropped: hasCacheMarks(dialogue) ? [...dropped, 'cache_control'] : dropped,
+    dropped: cacheMarkNames(dialogue).has('cache_control')
+      ? [...dropped, 'cache_control']
+      : dropped,
   };
 }
 

@@ -6,8 +6,8 @@ import { embeddingsInputsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { explain } from '../../../core/explain.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
+import { otherFields } from '../../ask/body/unknown-fields.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
-import { otherFields } from '../../ask/unknown-fields.ts';
 import type { EmbeddingsWish } from '../../media/embeddings.ts';
 import { isList, misfitOf, tokenMax } from './embeddings-input.ts';
 

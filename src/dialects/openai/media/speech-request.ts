@@ -6,8 +6,8 @@ import { refuseUnspeakable, speechFields } from '../../../core/audio-formats.ts'
 import { invalidRequest } from '../../../core/errors.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
+import { otherFields } from '../../ask/body/unknown-fields.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
-import { otherFields } from '../../ask/unknown-fields.ts';
 import type { SpeechWish } from '../../media/speech.ts';
 
 export const speechSchema = Type.Object({

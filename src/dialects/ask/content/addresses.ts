@@ -1,8 +1,8 @@
 /** Addresses that upstreams fetch, in the parts of a request that only they know. */
-import type { AddressInput } from '../../core/ask.ts';
-import { addressesMax } from '../../core/bounds.ts';
-import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
+import type { AddressInput } from '../../../core/ask.ts';
+import { addressesMax } from '../../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
+import { isObject } from '../../../core/json.ts';
 
 /**
  * Under such a name a text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`. Of

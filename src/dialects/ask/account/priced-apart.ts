@@ -2,9 +2,9 @@
  * What a vendor charges for beside its usual price of a token. An endpoint has one price, so nobody
  * asks for these with the operator's account; those who call with their own pay for them.
  */
-import { isObject, isText } from '../../core/json.ts';
-import type { Target } from '../dialect.ts';
-import type { Edits } from './edit-body.ts';
+import { isObject, isText } from '../../../core/json.ts';
+import type { Target } from '../../dialect.ts';
+import type { Edits } from '../body/edit-body.ts';
 import { leaveOutServerWords } from './server-words.ts';
 
 type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test';
-import { targetOf } from '../../../tests/support/question.ts';
-import type { DialectName } from '../../config/provider-schema.ts';
-import { anthropicConversation } from '../anthropic/conversation.ts';
-import { readMessagesRequest } from '../anthropic/messages-request.ts';
-import type { Conversation } from '../dialect.ts';
-import { readChatRequest } from '../openai/chat-request.ts';
-import { openAiConversation } from '../openai/conversation.ts';
-import { responsesConversation } from '../responses/conversation.ts';
-import { readResponsesRequest } from '../responses/request.ts';
+import { targetOf } from '../../../../tests/support/question.ts';
+import type { DialectName } from '../../../config/provider-schema.ts';
+import { anthropicConversation } from '../../anthropic/conversation.ts';
+import { readMessagesRequest } from '../../anthropic/messages-request.ts';
+import type { Conversation } from '../../dialect.ts';
+import { readChatRequest } from '../../openai/chat-request.ts';
+import { openAiConversation } from '../../openai/conversation.ts';
+import { responsesConversation } from '../../responses/conversation.ts';
+import { readResponsesRequest } from '../../responses/request.ts';
 
 /** The largest of 64 bits, and an id: neither is a float. */
 const [most, id] = ['9223372036854775807', '12345678901234567890'];

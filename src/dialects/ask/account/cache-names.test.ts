@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
+import type { Edits } from '../body/edit-body.ts';
 import { cacheNameWithin, keepCachesApart } from './cache-names.ts';
-import type { Edits } from './edit-body.ts';
 
 function editsOf(body: Readonly<Record<string, unknown>>, tenantId: string | null): Edits {
   const edits: Edits = {};

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { question } from '../../../tests/support/question.ts';
+import { question } from '../../../../tests/support/question.ts';
 import { inNewerSchemas } from './newer-schema.ts';
 
 const number = { type: 'number' };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { Compile } from 'typebox/compile';
-import { readMessagesRequest } from '../anthropic/messages-request.ts';
-import { readChatRequest } from '../openai/chat-request.ts';
-import { readResponsesRequest } from '../responses/request.ts';
+import { readMessagesRequest } from '../../anthropic/messages-request.ts';
+import { readChatRequest } from '../../openai/chat-request.ts';
+import { readResponsesRequest } from '../../responses/request.ts';
 import { imageAddress, webAddress } from './address-schema.ts';
 
 const isImage = Compile(imageAddress);

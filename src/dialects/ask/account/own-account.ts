@@ -3,9 +3,9 @@
  * by their ids, and tunnels into the network of its owner. Tenants share the operator's accounts,
  * so an id may well be another tenant's.
  */
-import type { OwnAccountNeed } from '../../core/ask.ts';
-import { type Fields, isObject, isText } from '../../core/json.ts';
-import { labelsName } from './addresses.ts';
+import type { OwnAccountNeed } from '../../../core/ask.ts';
+import { type Fields, isObject, isText } from '../../../core/json.ts';
+import { labelsName } from '../content/addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
 /** What Azure searches in the name of the account. */

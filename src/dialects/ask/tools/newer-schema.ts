@@ -2,8 +2,8 @@
  * Schemas in the words of JSON Schema 2020-12. Servers of tools write older ones, and Anthropic,
  * OpenAI and others refuse a whole request for one of them.
  */
-import type { Dialogue } from '../../core/dialogue.ts';
-import { type Fields, isObject } from '../../core/json.ts';
+import type { Dialogue } from '../../../core/dialogue.ts';
+import { type Fields, isObject } from '../../../core/json.ts';
 
 type Schema = Readonly<Fields>;
 

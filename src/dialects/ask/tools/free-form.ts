@@ -2,8 +2,8 @@
  * Tools that take any text, as functions with one text, which every upstream knows, and the way
  * back.
  */
-import { isObject } from '../../core/json.ts';
-import { parseArguments } from '../answer/exact-json.ts';
+import { isObject } from '../../../core/json.ts';
+import { parseArguments } from '../../answer/exact-json.ts';
 
 const wholeText = 'The whole text for this tool goes into `input`, as it is.';
 

@@ -1,4 +1,4 @@
-import type { ToolCallPart, Turn } from '../../core/dialogue.ts';
+import type { ToolCallPart, Turn } from '../../../core/dialogue.ts';
 
 /** The calls of tools that are in a conversation already. */
 export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {

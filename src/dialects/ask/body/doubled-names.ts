@@ -1,6 +1,6 @@
 /** Names that stand twice in a body: we read the last one, a server may read the first. */
-import { cacheNames } from './cache-names.ts';
-import { dearer } from './priced-apart.ts';
+import { cacheNames } from '../account/cache-names.ts';
+import { dearer } from '../account/priced-apart.ts';
 
 /** Names that decide what is called, what it may cost and whose it is; and what was checked. */
 const decisive = [

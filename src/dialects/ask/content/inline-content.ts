@@ -2,7 +2,7 @@
  * Pictures, sounds and documents that stand in a request as base64. What is none is refused here:
  * an upstream would say so later, in other words, or hear nothing and answer all the same.
  */
-import { invalidRequest } from '../../core/errors.ts';
+import { invalidRequest } from '../../../core/errors.ts';
 import { readDataUrl } from './data-url.ts';
 
 export function checkBase64(text: string, param: string): void {

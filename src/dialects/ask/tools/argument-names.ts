@@ -1,7 +1,7 @@
-import { jsonNamesMax } from '../../core/bounds.ts';
-import type { Dialogue } from '../../core/dialogue.ts';
-import { invalidRequest } from '../../core/errors.ts';
-import { excessIn } from '../../core/json-depth.ts';
+import { jsonNamesMax } from '../../../core/bounds.ts';
+import type { Dialogue } from '../../../core/dialogue.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { excessIn } from '../../../core/json-depth.ts';
 import { callsIn } from './called-tools.ts';
 
 /** A name, its quotes, its colon, a value and a comma. */

@@ -1,6 +1,6 @@
 /** The parameters of a function as OpenAI takes them, which is less than others do. */
-import type { Tool } from '../../core/dialogue.ts';
-import { type Fields, isObject } from '../../core/json.ts';
+import type { Tool } from '../../../core/dialogue.ts';
+import { type Fields, isObject } from '../../../core/json.ts';
 
 /**
  * Of a pattern, what JavaScript knows and OpenAI refuses, who reads it as Python would: Claude Code

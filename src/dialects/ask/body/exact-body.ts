@@ -1,6 +1,6 @@
-import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
-import { type Fields, isObject } from '../../core/json.ts';
-import { longNumber, parseExact } from '../answer/exact-json.ts';
+import { jsonDepthMax, jsonNamesMax } from '../../../core/bounds.ts';
+import { type Fields, isObject } from '../../../core/json.ts';
+import { longNumber, parseExact } from '../../answer/exact-json.ts';
 import type { Source } from './edit-body.ts';
 
 /**

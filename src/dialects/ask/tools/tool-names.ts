@@ -1,5 +1,5 @@
 /** Tools whose names an upstream does not take, under names that all of them do. */
-import type { Dialogue, Tool, Turn } from '../../core/dialogue.ts';
+import type { Dialogue, Tool, Turn } from '../../../core/dialogue.ts';
 import { callsIn } from './called-tools.ts';
 
 /** What clients may call a tool, in all of their dialects. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import type { Edits } from './edit-body.ts';
+import type { Edits } from '../body/edit-body.ts';
 import { leaveOutServerWords } from './server-words.ts';
 
 test.each([

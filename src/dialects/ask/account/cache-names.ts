@@ -1,4 +1,4 @@
-import type { Edits } from './edit-body.ts';
+import type { Edits } from '../body/edit-body.ts';
 
 /** By what clients name a prompt to be kept warm: OpenAI's word, vLLM's, Fireworks', SGLang's. */
 export const cacheNames = [

@@ -3,7 +3,7 @@
  * Such a server believes whoever calls it, and behind the operator's credential that is every
  * tenant. Those who call a server of their own may say them.
  */
-import type { Edits } from './edit-body.ts';
+import type { Edits } from '../body/edit-body.ts';
 
 export const serverWords: ReadonlySet<string> = new Set([
   // Which neighbour to call, whose memory to read, and where to write.

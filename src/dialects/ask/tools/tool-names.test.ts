@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { question, says } from '../../../tests/support/question.ts';
+import { question, says } from '../../../../tests/support/question.ts';
 import { ToolNames } from './tool-names.ts';
 
 const long = `mcp__${'x'.repeat(80)}`;

@@ -1,8 +1,8 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
-import type { Spliced } from '../dialect.ts';
+import type { Spliced } from '../../dialect.ts';
+import { dearer } from '../account/priced-apart.ts';
 import { hasDoubles } from './doubled-names.ts';
 import { exactIn } from './exact-body.ts';
-import { dearer } from './priced-apart.ts';
 
 /** A body as it came over the wire. */
 export interface Source {
