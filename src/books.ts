@@ -69,7 +69,6 @@ export class Books {
     this.#drain = new Drain({
       store,
       processId,
-      now,
       onCommit,
       onFailure: (waiting, thrown) => this.#notBooked({ waiting, reason: reason(thrown) }),
     });

@@ -96,9 +96,8 @@ test('a changed variable replaces the key it brought before, under the same id',
   const second = await store.directory.findKey(hashKey(after));
   expect(second?.key.id).toBe(first?.key.id ?? '');
   expect(second?.secretExpiresAt).toBeNull();
-  const old = await store.directory.findKey(hashKey(before));
-  // The old secret ended with the start that brought the new one.
-  expect(old?.secretExpiresAt ?? 0).toBe(second?.key.updatedAt ?? 1);
+  // The old secret ended with the start that brought the new one, whatever clock others go by.
+  expect(await store.directory.findKey(hashKey(before))).toBeUndefined();
   expect(await countKeys()).toBe(1);
 });
 
@@ -107,7 +106,7 @@ test('a variable that is changed back brings its key back', async () => {
   for (const key of [one, two, one]) await start({ apiKey: new Secret(key) });
   const back = await store.directory.findKey(hashKey(one));
   expect(back?.secretExpiresAt).toBeNull();
-  expect((await store.directory.findKey(hashKey(two)))?.secretExpiresAt).toBe(1_800_000_000_000);
+  expect(await store.directory.findKey(hashKey(two))).toBeUndefined();
   expect(await countKeys()).toBe(1);
 });
 
@@ -131,7 +130,7 @@ test('what took the place of a deleted key is replaced by a changed variable, to
   for (const key of [two, three]) await start({ apiKey: new Secret(key ?? '') });
   const ends = [two, three].map(async (key) => store.directory.findKey(hashKey(key ?? '')));
   expect((await Promise.all(ends)).map((found) => found?.secretExpiresAt)).toEqual([
-    1_800_000_000_000,
+    undefined,
     null,
   ]);
   expect(await countKeys()).toBe(1);

@@ -134,6 +134,9 @@ export const redisCommandMs = 100;
 export const redisRetryMs = 500;
 export const redisRetryMsMax = 5_000;
 
+/** Minutes; a clock that is set further back was wrong before, and will not catch up soon. */
+export const rateWindowsBackMax = 5;
+
 /** A running request's place in Redis, unless its process renews it: what a killed one leaves. */
 export const placeTtlMs = 30_000;
 export const placeRenewMs = 10_000;

@@ -1,11 +1,9 @@
+import { rateWindowsBackMax } from '../core/bounds.ts';
 import type { RateLimits, WindowCount } from './shared-counts.ts';
 
 /** Requests and tokens per minute, in fixed windows that start with the minute. */
 
 const windowMs = 60_000;
-
-/** A clock that is further back than this was wrong before, and will not catch up soon. */
-const windowsBackMax = 5;
 
 export interface RateVerdict {
   readonly allowed: boolean;
@@ -59,7 +57,7 @@ export class RateLimiter {
   }
 
   #moveTo(window: number): void {
-    if (window < this.#window - windowsBackMax) this.#setBackTo(window);
+    if (window < this.#window - rateWindowsBackMax) this.#setBackTo(window);
     // A clock that steps back must not open a fresh window: the later one stays in force.
     if (window <= this.#window) return;
     this.#counts.clear();

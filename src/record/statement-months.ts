@@ -1,4 +1,4 @@
-import { isoTime, monthAround, type Period } from './period.ts';
+import { allTime, isoTime, monthAround, type Period } from './period.ts';
 import type { StatementFrame, StatementReads } from './statement.ts';
 
 /** A wallet month by month: the first and last lines of its statements, without those between. */
@@ -31,8 +31,9 @@ export async function statementMonths(
   for (let at = 1; at < count; at++) months.unshift(monthAround((months[0] ?? current).from - 1));
   const openings: StatementFrame[] = [];
   for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
-  const { until } = current;
-  openings.push(await reads.statements.frame(tenantId, { from: until, until: until + 1 }));
+  // The running month has all that is not in those before, whatever a clock has said.
+  const { until } = allTime;
+  openings.push(await reads.statements.frame(tenantId, { from: until, until }));
   const objects: MonthObject[] = [];
   for (const [at, month] of months.entries()) {
     const [begin, end] = [openings[at], openings[at + 1]];

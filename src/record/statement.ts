@@ -1,6 +1,6 @@
 import { promptTokens } from '../core/usage.ts';
 import { type Cell, csvLine } from './csv.ts';
-import { isoTime, type Period } from './period.ts';
+import { allTime, isoTime, type Period } from './period.ts';
 import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
 
 /**
@@ -67,7 +67,9 @@ export async function* statementCsv(
   month: Period,
   now: number,
 ): AsyncGenerator<string> {
-  const frame = await reads.frame(tenantId, month);
+  // Nothing is later than now: what a clock that was ahead has booked belongs to the running month.
+  const until = month.until > now ? allTime.until : month.until;
+  const frame = await reads.frame(tenantId, { from: month.from, until });
   const bill = new RunningBill(frame.opening, month);
   yield csvLine(columns) +
     written({

@@ -3,7 +3,7 @@ import type { Claimed, ClaimStore } from '../cache/claim.ts';
 import { idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
-import { type Database, inTransaction, type StoreTransaction } from './database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import type { Schema } from './schema.ts';
 
 /** A row costs something by itself, so that short answers without number are counted too. */
@@ -13,17 +13,11 @@ const bytesPerRow = 500;
 const batchRows = 500;
 
 /** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
-export class SqlClaims implements ClaimStore {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlClaims extends OnDatabase implements ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...nameOf(claim), ...running };
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const added = await change
         .insertInto('idempotency_claims')
         .values(row)
@@ -57,7 +51,7 @@ export class SqlClaims implements ClaimStore {
 
   async extend(claims: readonly Claim[], until: number): Promise<void> {
     for (const claim of claims) {
-      await this.#database.write
+      await this.database.write
         .updateTable('idempotency_claims')
         .set({ expires_at: until })
         .where(isRunning(claim))
@@ -66,7 +60,7 @@ export class SqlClaims implements ClaimStore {
   }
 
   finish(answer: NamedAnswer): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const known = await this.#lock(change, answer.claim);
       // With its job or its charge, by a change whose end was not heard of.
       const isOwn = known?.request_id === answer.claim.requestId;
@@ -76,18 +70,18 @@ export class SqlClaims implements ClaimStore {
   }
 
   async release(claim: Claim): Promise<void> {
-    const { write } = this.#database;
+    const { write } = this.database;
     await write.deleteFrom('idempotency_claims').where(isRunning(claim)).execute();
   }
 
   async removeExpired(now: number): Promise<void> {
     for (let removed = batchRows; removed === batchRows; ) removed = await this.#removeBatch(now);
-    const { write } = this.#database;
+    const { write } = this.database;
     await write.deleteFrom('idempotency_bytes').where('hour', '<', hourOf(now)).execute();
   }
 
   async #removeBatch(now: number): Promise<number> {
-    const removed = await this.#database.write
+    const removed = await this.database.write
       .deleteFrom('idempotency_claims')
       .where(({ eb, refTuple, selectFrom }) => {
         const expired = selectFrom('idempotency_claims')
@@ -105,7 +99,7 @@ export class SqlClaims implements ClaimStore {
   }
 
   async keptBytes(): Promise<ReadonlyMap<string, number>> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('idempotency_bytes')
       .select(['tenant_id', sql<number>`cast(sum(bytes) as bigint)`.as('bytes')])
       .groupBy('tenant_id')

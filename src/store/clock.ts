@@ -8,6 +8,12 @@ const setEveryMs = 5_000;
 /** An answer that took longer is too old to set a clock by. */
 const tripMsMax = 2_000;
 
+/**
+ * So much further than the monotonic clock may the wall clock have moved since the store was asked.
+ * That ends every lease of a machine that slept; what is kept for a day is not removed for it.
+ */
+const leapMsMax = 600_000;
+
 /** What time it was in the store, and on our own clocks at that moment. */
 interface Reading {
   readonly storeMs: number;
@@ -16,8 +22,9 @@ interface Reading {
 }
 
 /**
- * The time by which processes agree when a lease is over. On Postgres it is the server's: a machine
- * whose clock is minutes ahead would take the leases of all others for ended, and spend them again.
+ * The time by which processes agree when a lease or a key is over, and what is old. On Postgres it
+ * is the server's: a machine whose clock is minutes ahead would take the leases of all others for
+ * ended, and spend them again.
  */
 export class StoreClock {
   readonly #database: Database;
@@ -40,8 +47,9 @@ export class StoreClock {
   readonly now = (): number => {
     if (!this.#reading) return Date.now();
     const { storeMs, wallMs, monotonicMs } = this.#reading;
-    const sinceMs = Math.max(Date.now() - wallMs, performance.now() - monotonicMs);
-    return storeMs + Math.round(sinceMs);
+    const sinceMs = performance.now() - monotonicMs;
+    const leapMs = Math.min(Math.max(0, Date.now() - wallMs - sinceMs), leapMsMax);
+    return storeMs + Math.round(sinceMs + leapMs);
   };
 
   /** How far the store is ahead of this machine; undefined when it took too long to say. */
@@ -70,7 +78,10 @@ export class StoreClock {
   }
 }
 
-/** A ledger that asks the store for the time before it takes leases away. */
+/**
+ * A ledger that books by the store's time, whatever clock its caller goes by, so that a month ends
+ * for all at once; and that asks for it before it takes leases away.
+ */
 export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore {
   return {
     lease: (order) => ledger.lease(order),
@@ -82,7 +93,7 @@ export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore
     },
     recall: (owner, processId) => ledger.recall(owner, processId),
     recalled: (processId) => ledger.recalled(processId),
-    commit: (batch) => ledger.commit(batch),
-    commitWith: (batch, answers) => ledger.commitWith(batch, answers),
+    commit: (batch) => ledger.commit({ ...batch, now: clock.now() }),
+    commitWith: (batch, answers) => ledger.commitWith({ ...batch, now: clock.now() }, answers),
   };
 }

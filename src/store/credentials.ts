@@ -1,7 +1,7 @@
 import { type Selectable, sql } from 'kysely';
 import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
-import { type Database, inTransaction, type StoreTransaction } from './database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
@@ -11,15 +11,9 @@ const fingerprintSetting = 'secret_key_fingerprint';
 const formerSetting = 'former_secret_key_fingerprint';
 const none = '';
 
-export class SqlCredentials implements VaultStore, RotationStore {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlCredentials extends OnDatabase implements VaultStore, RotationStore {
   async list(tenantId: string): Promise<readonly StoredCredential[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('byok_credentials')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -29,7 +23,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
       const [first = none] = byKey.keys();
       const credential = byKey.get(await claimSetting(change, fingerprintSetting, first));
@@ -47,7 +41,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   remove(tenantId: string, provider: string): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const row = await change
         .deleteFrom('byok_credentials')
         .where('tenant_id', '=', tenantId)
@@ -61,7 +55,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   claimKeys(held: readonly string[], isStart: boolean): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       if (await holdsAll(change, held)) return true;
       const kept = await change
         .selectFrom('byok_credentials')
@@ -76,7 +70,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
 
   async page(after: StoredCredential | undefined, count: number) {
     const { tenantId = '', provider = '' } = after ?? {};
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('byok_credentials')
       .selectAll()
       .where(sql<boolean>`(tenant_id, provider) > (${tenantId}, ${provider})`)
@@ -88,7 +82,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   turnTo(wanted: string, held: readonly string[]): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       if (!(await holdsAll(change, held))) return false;
       const inUse = await claimSetting(change, fingerprintSetting, wanted);
       if (inUse === wanted) return true;
@@ -99,7 +93,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   reseal(rows: readonly Resealed[], inUse: string): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       if (!(await isInUse(change, inUse))) return false;
       for (const { before, ciphertext } of rows) {
         await change
@@ -115,7 +109,7 @@ export class SqlCredentials implements VaultStore, RotationStore {
   }
 
   finish(inUse: string): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       if (!(await isInUse(change, inUse))) return false;
       await replaceSetting(change, formerSetting, none);
       return true;

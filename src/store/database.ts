@@ -20,6 +20,15 @@ export interface Database {
 
 export type StoreTransaction = Transaction<Schema>;
 
+/** What every set of queries stands on. */
+export abstract class OnDatabase {
+  protected readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+}
+
 /** All of the work is kept, or none of it. */
 export function inTransaction<T>(
   { write }: Database,

@@ -1,4 +1,9 @@
+import { Database } from 'bun:sqlite';
 import { expect, spyOn, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
 import { openWhenReachable } from './open-late.ts';
 
 /** Nothing listens there: port 1 is nobody's. */
@@ -33,3 +38,23 @@ test('a stop that came before the first turn ends it', async () => {
   const stopped = Promise.resolve();
   expect(await openWhenReachable(nowhere, { patienceMs, stopped, onAway })).toBeUndefined();
 });
+
+test('whoever cannot answer meanwhile does not wait for the tables either', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-late-'));
+  const path = join(folder, 'tollgate.db');
+  // As another process that has just begun with the migrations.
+  const other = new Database(path);
+  other.run('pragma journal_mode = wal');
+  other.run('begin immediate');
+  const taken = new Error('The port is in use.');
+  const opening = openWhenReachable(`sqlite:${path}`, {
+    patienceMs,
+    stopped: new Promise(() => {}),
+    onAway() {
+      throw taken;
+    },
+  });
+  expect(await failureOf(opening)).toBe(taken);
+  other.close();
+  rmSync(folder, { recursive: true });
+}, 60_000);

@@ -42,11 +42,21 @@ export async function openWhenReachable(
   }
 }
 
-/** A new index over a large log takes minutes, here or in the process that has the lock. */
+/**
+ * A new index over a large log takes minutes, here or in the process that has the lock. Whoever
+ * cannot be told of it, as somebody else has its port, does not wait for the end.
+ */
 async function openAloud(url: string, tell: (why: string) => void): Promise<Store> {
-  const timer = setInterval(() => tell(renewing), silenceMs);
+  const untold = Promise.withResolvers<never>();
+  const timer = setInterval(() => {
+    try {
+      tell(renewing);
+    } catch (thrown) {
+      untold.reject(thrown);
+    }
+  }, silenceMs);
   try {
-    return await openStore(url);
+    return await Promise.race([openStore(url), untold.promise]);
   } finally {
     clearInterval(timer);
   }

@@ -66,11 +66,12 @@ export class LogRetention {
 
   async #removeOld(): Promise<void> {
     const { database, keepDays, now, onDone, onFailure } = this.#parts;
-    const day = dayOf(now()) - keepDays;
+    const today = dayOf(now());
+    const day = today - keepDays;
     let rows = 0;
     try {
       // Said before it is done: readers must not count on a day that is being emptied.
-      await setLogsSince(database, day);
+      await setLogsSince(database, day, today + 1);
       for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
         for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
           removed = await removeBatch(database, tenantId, day * dayMs);
@@ -85,8 +86,12 @@ export class LogRetention {
   }
 }
 
-/** Never backwards: a longer retention does not bring rows back. */
-async function setLogsSince({ write }: Database, day: number): Promise<void> {
+/**
+ * Never backwards: a longer retention does not bring rows back. But a clock that was far ahead may
+ * have named a day to come, until which nobody would see a row: from tomorrow on all will be there.
+ */
+async function setLogsSince({ write }: Database, day: number, tomorrow: number): Promise<void> {
+  const since = sql<number>`cast(settings.value as integer)`;
   await write
     .insertInto('settings')
     .values({ name: sinceName, value: String(day) })
@@ -94,8 +99,14 @@ async function setLogsSince({ write }: Database, day: number): Promise<void> {
       conflict
         .column('name')
         .doUpdateSet({ value: String(day) })
-        .where(sql<boolean>`cast(settings.value as integer) < ${sql.lit(day)}`),
+        .where(since, '<', sql.lit(day)),
     )
+    .execute();
+  await write
+    .updateTable('settings')
+    .set({ value: String(tomorrow) })
+    .where('name', '=', sinceName)
+    .where(since, '>', sql.lit(tomorrow))
     .execute();
 }
 

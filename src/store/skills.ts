@@ -1,18 +1,12 @@
 import type { Selectable } from 'kysely';
 import type { SkillBook, StoredSkill } from '../tools/skills/skill.ts';
-import { type Database, inTransaction, type StoreTransaction } from './database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
 import type { SkillsTable } from './schema.ts';
 
-export class SqlSkills implements SkillBook {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlSkills extends OnDatabase implements SkillBook {
   async list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('skills')
       .select(['tenant_id', 'name', 'description', 'created_at', 'updated_at'])
       .where('tenant_id', '=', tenantId)
@@ -22,7 +16,7 @@ export class SqlSkills implements SkillBook {
   }
 
   async get(tenantId: string, name: string): Promise<StoredSkill | undefined> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('skills')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -32,7 +26,7 @@ export class SqlSkills implements SkillBook {
   }
 
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       if (!(await hasRoom(change, skill, countMax))) return undefined;
       const { tenantId, name, description, instructions, createdAt, updatedAt } = skill;
       const text = { description, instructions, updated_at: updatedAt };
@@ -48,7 +42,7 @@ export class SqlSkills implements SkillBook {
   }
 
   remove(tenantId: string, name: string): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const row = await change
         .deleteFrom('skills')
         .where('tenant_id', '=', tenantId)

@@ -39,6 +39,36 @@ test('an upload is read as often as wanted, and its folder stays empty', async (
   expect(await failureOf(all(upload.chunks()))).toBeInstanceOf(Error);
 });
 
+test('what a killed process left is removed, and never what others keep', async () => {
+  const all = new UploadFolder(folder);
+  const tray = all.tray('acme');
+  const upload = await tray.keep(inPieces(bytes, 65_537));
+  writeFileSync(join(folder, 'left'), '');
+  writeFileSync(join(folder, '.nfs0001'), 'in use');
+  await all.sweep();
+  expect(readdirSync(folder)).toEqual(['.nfs0001']);
+  rmSync(join(folder, '.nfs0001'));
+  expect(await upload.start(1_000_000)).toHaveLength(700_000);
+  await tray.clear();
+  // A folder that was never needed is nothing to complain of.
+  await new UploadFolder(join(home, 'none')).sweep();
+});
+
+test('an upload is kept though another process removes its file first', async () => {
+  const all = new UploadFolder(folder);
+  const tray = all.tray('acme');
+  let isOver = false;
+  const sweeping = (async () => {
+    while (!isOver) await all.sweep();
+  })();
+  for (let at = 0; at < 50; at += 1) {
+    expect(await tray.keep(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
+  }
+  isOver = true;
+  await sweeping;
+  await tray.clear();
+});
+
 test('a source that fails passes its failure on', async () => {
   const tray = new UploadFolder(folder).tray('acme');
   async function* broken(): AsyncGenerator<Uint8Array> {

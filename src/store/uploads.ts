@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { uploadBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -11,7 +11,7 @@ const chunkBytes = 256 * 1024;
 
 /**
  * Uploads of running requests. Their files are unlinked as soon as they are open, before a byte is
- * written: not even a process that is killed leaves anything of them behind.
+ * written: not even a process that is killed leaves a byte of them behind.
  */
 export class UploadFolder {
   readonly path: string;
@@ -22,6 +22,14 @@ export class UploadFolder {
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
     this.#bytesMax = bytesMax;
+  }
+
+  /** A process that is killed before it can unlink a file leaves it behind, empty. */
+  async sweep(): Promise<void> {
+    const names = await readdir(this.path).catch(() => []);
+    // Network disks keep what is unlinked and still open, under a name with a dot.
+    const left = names.filter((name) => !name.startsWith('.'));
+    await Promise.allSettled(left.map((name) => unlink(join(this.path, name))));
   }
 
   tray(tenantId: string): UploadTray {
@@ -94,7 +102,8 @@ class Tray implements UploadTray {
       const path = join(this.#folder.path, randomText(26));
       const file = await open(path, 'wx+', 0o600);
       this.#files.add(file);
-      await unlink(path);
+      // A process that starts may have swept it away.
+      await rm(path, { force: true });
       return file;
     } catch (cause) {
       throw cannotKeep(cause);

@@ -20,6 +20,8 @@ export interface RunnerParts {
   readonly books: Pick<Books, 'flush'>;
   /** Those of the settings at hand. */
   steps(): Steps;
+  /** By which processes agree when a key is over. */
+  now(): number;
 }
 
 /** What the settlement says; filled in when the story has come to its end. */
@@ -38,11 +40,11 @@ export class StoryRunner implements JobRunner {
   }
 
   async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
-    const { store, steps } = this.#parts;
+    const { store, steps, now } = this.#parts;
     const { tenantId, keyId } = piece;
     const call: Call = {
       requestId: piece.requestId,
-      caller: await callerOfKey(store.directory, tenantId, keyId, Date.now()),
+      caller: await callerOfKey(store.directory, tenantId, keyId, now()),
       client: piece.signal,
       receivedAt: Date.now(),
       startedAt: performance.now(),

@@ -88,7 +88,7 @@ export class Jobs {
     this.#worker = new JobWorker({
       ...shared,
       queue: store.jobs.queue,
-      runner: new StoryRunner({ store, books, steps }),
+      runner: new StoryRunner({ store, books, steps, now: parts.now }),
       onFailure: (job, thrown) => log.error('job_failed', { job, reason: reason(thrown) }),
     });
     this.#webhooks = new WebhookSender({
@@ -268,10 +268,9 @@ function isFree({ pricing, own }: Offer): boolean {
 
 function speechModelOf({ model, speech }: Offer): SpeechModel {
   const { style, voices } = model.speech ?? {};
-  const isStrict = style === 'first_party';
   return {
     limit: textLimitOf(speech),
-    isStrict,
-    voices: isStrict && voices ? Object.keys(voices) : null,
+    isStrict: style === 'first_party',
+    voices: voices ? Object.keys(voices) : null,
   };
 }

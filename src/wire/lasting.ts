@@ -49,6 +49,8 @@ export interface Lasting {
   readonly door: Door;
   /** Of every call to a provider that is under way. */
   readonly watch: Watch;
+  /** By which processes agree when something is over. */
+  now(): number;
   chores(): Chore[];
 }
 
@@ -80,12 +82,12 @@ export async function openLasting(
     log,
     ended: (request) => telemetry.ended(request),
   });
-  const authenticator = new Authenticator(store.directory);
+  const authenticator = new Authenticator(store.directory, clock.now);
   const skills = makeSkills(store);
   const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(config.cache.maxBytes);
   const cache = new ResponseCache(shelf, config.cache.ttlSeconds, clock.now);
   const idempotency = new Idempotency(store.claims, clock.now);
-  const retention = makeRetention(config, store, log);
+  const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
     vault.forget();
@@ -101,6 +103,7 @@ export async function openLasting(
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
     ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, door, watch: new Watch() },
+    now: clock.now,
     chores: () => [
       ...authenticator.chores(),
       ...changes.chores(),
@@ -140,13 +143,18 @@ async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): 
   throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
 }
 
-function makeRetention(config: Config, store: Store, log: Log): LogRetention | undefined {
+function makeRetention(
+  config: Config,
+  store: Store,
+  log: Log,
+  { now }: StoreClock,
+): LogRetention | undefined {
   const { keepDays } = config.logs;
   if (keepDays === null) return undefined;
   return new LogRetention({
     database: store.database,
     keepDays,
-    now: Date.now,
+    now,
     onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays }),
     onFailure: (thrown) => log.error('log_retention_failed', { reason: reason(thrown) }),
   });

@@ -222,6 +222,15 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       });
     });
 
+    test('without an overlap nobody finds the old secret, whatever the time is there', async () => {
+      const tenant = await addedTenant();
+      const { key, hash } = await addedKey(tenant.id);
+      const secret = { hash: randomHash(), label: 'new', oldUntil: 42 };
+      await directory.rotateKey(tenant.id, key.id, secret, 42);
+      expect(await elsewhere.findKey(hash)).toBeUndefined();
+      expect((await elsewhere.findKey(secret.hash))?.key.id).toBe(key.id);
+    });
+
     test('a second rotation ends the first secret for good', async () => {
       const tenant = await addedTenant();
       const { key, hash } = await addedKey(tenant.id);

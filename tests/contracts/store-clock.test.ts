@@ -36,6 +36,16 @@ test('a clock that is set back tells the store’s time, also before we ask agai
   expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
 });
 
+test('a clock that is set forward by weeks ends leases, but nothing that lasts a day', async () => {
+  const { one } = await openOnPostgres();
+  const rightly = Date.now();
+  const clock = await StoreClock.open(one.database);
+  setSystemTime(rightly + 30 * 24 * hourMs);
+  expect(clock.now() - rightly).toBeWithin(leaseMs, hourMs);
+  await clock.set();
+  expect(Math.abs(clock.now() - rightly)).toBeLessThan(60_000);
+});
+
 test('a clock that is set back while we ask tells the store’s time within one trip', async () => {
   const { one } = await openOnPostgres();
   const rightly = Date.now();

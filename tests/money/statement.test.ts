@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readMonth } from '../../src/record/period.ts';
 import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 import { statementCsv } from '../../src/record/statement.ts';
+import { statementMonths } from '../../src/record/statement-months.ts';
 import type { Store } from '../../src/store/open.ts';
 import { LogRetention } from '../../src/store/retention.ts';
 import {
@@ -143,6 +144,26 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
       await book(store, [charged(own, 1, midnight)], midnight + offset);
     }
     expect(await statement(own.tenantId, '2028-02')).toEqual(february);
+  });
+
+  test('of the running month ends with the balance, though a clock was weeks ahead', async () => {
+    const own = await addCustomer(store, 0);
+    const { tenantId } = own;
+    await grant(store, tenantId, 1_000, now - dayMs);
+    const bookedAt = [now - 60_000, now + 40 * dayMs, now + 40 * dayMs, now - 30_000, now - 1];
+    for (const [at, time] of bookedAt.entries()) {
+      await book(store, [charged(own, at + 1, time)], time);
+    }
+    const rows = await statement(tenantId, '2028-04');
+    expect(addedUp(rows)).toEqual({ opening: 0, closing: 985 });
+    expect(rows.filter(({ type }) => type === 'charge')).toHaveLength(5);
+    const reads = { statements: store.statements, months: store.statementMonths };
+    expect(await statementMonths(reads, tenantId, 1, now)).toEqual([
+      {
+        ...{ month: '2028-04', opening_balance: 0, granted: 1_000, corrected: 0 },
+        ...{ charged: 15, closing_balance: 985 },
+      },
+    ]);
   });
 
   test('adds up while requests are being booked and over many pages', async () => {

@@ -2,10 +2,11 @@
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
 import { join } from 'node:path';
 import { Books } from '../../src/books.ts';
+import { isObject } from '../../src/core/json.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { callerOf } from '../support/caller.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
-import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { chatModel, type GatewaySettings, InProcessGateway } from '../support/in-process.ts';
 import { startPostgres } from '../support/postgres.ts';
 
 const minuteMs = 60_000;
@@ -13,13 +14,14 @@ const hourMs = 60 * minuteMs;
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 let rightly: number;
+let settings: GatewaySettings;
 
 beforeAll(async () => {
   const address = await (await startPostgres()).createDatabase();
   rightly = Date.now();
   setSystemTime(rightly + hourMs);
   const voice = { provider: 'vendor', model: 'voice', pricing: { bytes: '1' } };
-  gateway = await InProcessGateway.start({
+  settings = {
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
     models: [
       chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }]),
@@ -32,7 +34,8 @@ beforeAll(async () => {
       DATABASE_URL: address,
       TOLLGATE_SECRET_KEY: 'the same secret on all of the machines',
     },
-  });
+  };
+  gateway = await InProcessGateway.start(settings);
 }, 120_000);
 afterAll(async () => {
   await gateway.stop();
@@ -50,6 +53,41 @@ test('claims the use of an idempotency key by the time that all of them share', 
     .select('expires_at')
     .executeTakeFirstOrThrow();
   expect(Math.abs(expires_at - (rightly + 24 * hourMs))).toBeLessThan(minuteMs);
+});
+
+test('books what that answer cost by it, too', async () => {
+  const entries = await gateway.store.database.read
+    .selectFrom('ledger_entries')
+    .select('created_at')
+    .where('kind', '=', 'charge')
+    .execute();
+  expect(entries).toHaveLength(1);
+  expect(Math.abs(Number(entries[0]?.created_at) - rightly)).toBeLessThan(minuteMs);
+});
+
+test('serves a key until it is over by that time', async () => {
+  setSystemTime(rightly);
+  const expiresAt = rightly + 30 * minuteMs;
+  const key = await gateway.makeKey({ expires_at: new Date(expiresAt).toISOString() });
+  setSystemTime(rightly + hourMs);
+  expect((await gateway.get('/v1/models', { key })).status).toBe(200);
+});
+
+test('lets a secret that was replaced work as long as was asked for, or not at all', async () => {
+  const rotate = async (overlap_seconds: number) => {
+    const key = await gateway.makeKey({});
+    const { data } = (await gateway.get('/v1/key', { key })).json;
+    const path = `/api/v1/keys/${isObject(data) ? data.id : ''}/rotate`;
+    await gateway.post({ overlap_seconds }, { path, key: gateway.keys.management });
+    return (await gateway.get('/v1/models', { key })).status;
+  };
+  expect([await rotate(0), await rotate(600)]).toEqual([401, 200]);
+  const { previous_until } = await gateway.store.database.read
+    .selectFrom('api_keys')
+    .select('previous_until')
+    .where('previous_until', 'is not', null)
+    .executeTakeFirstOrThrow();
+  expect(Math.abs(Number(previous_until) - (rightly + 10 * minuteMs))).toBeLessThan(minuteMs);
 });
 
 test('tells the age of a kept answer by it too', async () => {
@@ -89,4 +127,17 @@ test('counts a request in the day of its arrival, in the key’s limit as in the
   expect(hold.keyAccount).toEndWith(new Date(receivedAt).toISOString().slice(0, 10));
   await hold.settle(0);
   await books.close();
+});
+
+test('removes no row of the log before it is old by that time', async () => {
+  upstream.script('chat', say('Still here.'));
+  const chat = { model: 'test/chat', messages: [{ role: 'user', content: 'Remember this.' }] };
+  const { requestId } = await gateway.post(chat);
+  setSystemTime(rightly + 30 * 24 * hourMs);
+  const ahead = await InProcessGateway.start({ ...settings, logs: { keep_days: 7 } });
+  // It looks for old rows when it starts, and a stop waits for that.
+  await ahead.stop();
+  setSystemTime(rightly + hourMs);
+  const { logs } = (await gateway.get('/v1/customer/logs')).json;
+  expect(logs).toContainEqual(expect.objectContaining({ request_id: requestId }));
 });

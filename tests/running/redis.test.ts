@@ -351,6 +351,29 @@ describe('shared counts', () => {
     },
     testMs,
   );
+
+  test(
+    'of a clock that was an hour ahead are those of the minute it is',
+    async () => {
+      const together = await counters(1);
+      const [counts] = together?.counts ?? [];
+      if (!server || !together || !counts) return;
+      await earlyInTheMinute();
+      const minute = Math.floor(Date.now() / 60_000);
+      const name = 'tollgate:here:{acme}:rate:key_1';
+      await server.command(
+        ...(['HSET', name, 'window', String(minute + 60), 'requests', '7', 'tokens', '0'] as const),
+      );
+      expect(await counts.take('acme', 'key_1', limits(10), fresh)).toMatchObject({
+        window: minute,
+        requests: 8,
+      });
+      // Forgotten after the minute, as any other.
+      expect(Number(await server.command('PTTL', name))).toBeWithin(1, 120_001);
+      together.close();
+    },
+    testMs,
+  );
 });
 
 describe('shared places', () => {

@@ -48,7 +48,6 @@ export async function startJobStory(
   const log = createLog(() => undefined);
   const lasting = await openLasting(config, store, log, null);
   const jobs = new Jobs({
-    now: Date.now,
     ...lasting,
     ...{ config, secrets: secretKeysOf(config), log },
   });

@@ -10,22 +10,16 @@ import type {
 } from '../../auth/manage/credit-book.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { walletName } from '../../ledger/owner.ts';
-import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import type { LedgerEntriesTable } from '../schema.ts';
 import { lockAccount } from './accounts.ts';
 
 const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
 
-export class SqlCreditBook implements CreditBook {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlCreditBook extends OnDatabase implements CreditBook {
   async change(change: CreditChange): Promise<CreditOutcome> {
     assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
-    return inTransaction(this.#database, async (transaction) => {
+    return inTransaction(this.database, async (transaction) => {
       const account = await lockAccount(transaction, walletName(change.tenantId));
       if (!account) return { kind: 'unknown-tenant' };
       const first = await findEntry(transaction, account.id, change.idempotencyKey);
@@ -47,7 +41,7 @@ export class SqlCreditBook implements CreditBook {
   }
 
   async balance(tenantId: string): Promise<Balance | undefined> {
-    return this.#database.read
+    return this.database.read
       .selectFrom('accounts')
       .select(['balance', 'leased'])
       .where('owner', '=', walletName(tenantId))
@@ -58,7 +52,7 @@ export class SqlCreditBook implements CreditBook {
     tenantId: string,
     page: { readonly limit: number; readonly offset: number },
   ): Promise<readonly CreditEntry[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('ledger_entries')
       .innerJoin('accounts', 'accounts.id', 'ledger_entries.account_id')
       .selectAll('ledger_entries')

@@ -10,7 +10,7 @@ import type {
 } from '../../ledger/ledger-store.ts';
 import { readBatch } from '../../ledger/slip.ts';
 import { finishClaims } from '../claims.ts';
-import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import { type Account, bookAllowance, lockAccount, lockAccounts } from './accounts.ts';
 import { commitBatch } from './commit.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
@@ -21,15 +21,9 @@ const shareOfRest = 8;
 /** Accounts that one transaction of `expire` keeps locked. */
 const accountsAtOnce = 200;
 
-export class SqlLedger implements LedgerStore {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlLedger extends OnDatabase implements LedgerStore {
   lease(order: LeaseOrder): Promise<LeaseAnswer> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const account = await this.#openAccount(change, order);
       if (!account) return { granted: 0, lease: order.number, outsideLease: 0, ...none };
       const returned = order.anew ? await dropLease(change, account.id, order.processId) : 0;
@@ -62,7 +56,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async giveBack({ processId, owner, lease, credits }: Return): Promise<void> {
-    await inTransaction(this.#database, async (change) => {
+    await inTransaction(this.database, async (change) => {
       const account = await lockAccount(change, owner);
       if (!account) return;
       const returned = await change
@@ -82,7 +76,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   renew(processId: string, until: number): Promise<ReadonlySet<string>> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       await lockLeases(change, (of) => of('process_id', '=', processId));
       // Without this a long-lived process would keep an empty lease on every account.
       await change
@@ -107,7 +101,7 @@ export class SqlLedger implements LedgerStore {
 
   async expire(now: number, deadProcessId?: string): Promise<void> {
     const dead = deadProcessId ?? '';
-    const ended = await this.#database.read
+    const ended = await this.database.read
       .selectFrom('leases')
       .select('account_id')
       .where((of) => of.or([of('until', '<', now), of('process_id', '=', dead)]))
@@ -120,7 +114,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async #expireOn(ids: readonly number[], now: number, dead: string): Promise<void> {
-    await inTransaction(this.#database, async (change) => {
+    await inTransaction(this.database, async (change) => {
       const accounts = await lockAccounts(change, 'id', ids);
       // Looked at again under the lock: a process that woke up may just have renewed.
       const isOver: LeaseCondition = (of) =>
@@ -140,7 +134,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async recall(owner: string, processId: string): Promise<void> {
-    await inTransaction(this.#database, async (change) => {
+    await inTransaction(this.database, async (change) => {
       const account = await lockAccount(change, owner);
       if (!account) return;
       const recalls = account.recalls + 1;
@@ -156,7 +150,7 @@ export class SqlLedger implements LedgerStore {
   }
 
   async recalled(processId: string): Promise<readonly string[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('leases')
       .innerJoin('accounts', 'accounts.id', 'leases.account_id')
       .select('accounts.owner')
@@ -168,16 +162,16 @@ export class SqlLedger implements LedgerStore {
   }
 
   commit(batch: Batch): Promise<readonly Booked[]> {
-    return this.#database.book(batch);
+    return this.database.book(batch);
   }
 
   commitWith(batch: Batch, answers: readonly NamedAnswer[]): Promise<BookedAnswers> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const requestIds = await finishClaims(change, answers);
       const slips = batch.slips.filter(({ requestId }) => requestIds.has(requestId));
       if (slips.length === 0) return { booked: [], requestIds };
       const paid = readBatch({ ...batch, slips });
-      return { booked: await commitBatch(change, this.#database.engine, paid), requestIds };
+      return { booked: await commitBatch(change, this.database.engine, paid), requestIds };
     });
   }
 

@@ -10,7 +10,7 @@ import type {
   TenantPage,
 } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
-import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
@@ -21,15 +21,9 @@ const adminTokenSetting = 'admin_token_sha256';
 /** Two parameters each; SQLite takes 32,766 in one statement. */
 const marksPerStatement = 1_000;
 
-export class SqlDirectory implements Directory {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlDirectory extends OnDatabase implements Directory {
   async findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('api_keys')
       .selectAll()
       .where('deleted_at', 'is', null)
@@ -48,7 +42,7 @@ export class SqlDirectory implements Directory {
   }
 
   addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const added = await change
         .insertInto('tenants')
         .values(tenantRow(tenant))
@@ -66,7 +60,7 @@ export class SqlDirectory implements Directory {
   }
 
   async getTenant(id: string): Promise<Tenant | undefined> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('tenants')
       .selectAll()
       .where('id', '=', id)
@@ -75,7 +69,7 @@ export class SqlDirectory implements Directory {
   }
 
   async listTenants({ search = '', order, limit, offset }: TenantPage): Promise<readonly Tenant[]> {
-    const { read, engine } = this.#database;
+    const { read, engine } = this.database;
     const rows = await read
       .selectFrom('tenants')
       .selectAll()
@@ -89,7 +83,7 @@ export class SqlDirectory implements Directory {
   }
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
-    return inTransaction(this.#database, async (transaction) => {
+    return inTransaction(this.database, async (transaction) => {
       const row = await transaction
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
@@ -103,7 +97,7 @@ export class SqlDirectory implements Directory {
   }
 
   addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const added = await change
         .insertInto('api_keys')
         .values(keyRow(key, hash))
@@ -117,7 +111,7 @@ export class SqlDirectory implements Directory {
   }
 
   async getKey(tenantId: string, id: string): Promise<ApiKey | undefined> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('api_keys')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -128,7 +122,7 @@ export class SqlDirectory implements Directory {
   }
 
   async countKeys(tenantId: string): Promise<number> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('api_keys')
       .select((of) => of.fn.countAll<number>().as('count'))
       .where('tenant_id', '=', tenantId)
@@ -141,7 +135,7 @@ export class SqlDirectory implements Directory {
     tenantId: string,
     page: Page & { readonly includeDisabled: boolean },
   ): Promise<readonly ApiKey[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('api_keys')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -176,9 +170,11 @@ export class SqlDirectory implements Directory {
     secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
     now: number,
   ): Promise<ApiKey | undefined> {
+    // Nothing is kept of one that is over: where a clock is behind, it would go on working.
+    const isKept = secret.oldUntil > now;
     return this.#updateKey(tenantId, id, {
-      previous_hash: sql.ref('secret_hash'),
-      previous_until: secret.oldUntil,
+      previous_hash: isKept ? sql.ref('secret_hash') : null,
+      previous_until: isKept ? secret.oldUntil : null,
       secret_hash: secret.hash,
       label: secret.label,
       updated_at: now,
@@ -191,7 +187,7 @@ export class SqlDirectory implements Directory {
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const row = await change
         .updateTable('api_keys')
         .set(update)
@@ -210,12 +206,12 @@ export class SqlDirectory implements Directory {
     const marks = [...lastUsed];
     for (let start = 0; start < marks.length; start += marksPerStatement) {
       const some = marks.slice(start, start + marksPerStatement);
-      await inTransaction(this.#database, (change) => this.#mark(change, some));
+      await inTransaction(this.database, (change) => this.#mark(change, some));
     }
   }
 
   async #mark(change: StoreTransaction, marks: readonly [string, number][]): Promise<void> {
-    if (this.#database.engine === 'postgres') {
+    if (this.database.engine === 'postgres') {
       // Two processes that mark the same keys in different orders would wait for each other.
       const ids = marks.map(([id]) => id);
       await change
@@ -236,12 +232,12 @@ export class SqlDirectory implements Directory {
   }
 
   async adminTokenHash(): Promise<Uint8Array | undefined> {
-    const hex = await readSetting(this.#database, adminTokenSetting);
+    const hex = await readSetting(this.database, adminTokenSetting);
     return hex === undefined ? undefined : Uint8Array.fromHex(hex);
   }
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const isOurs = (await claimSetting(change, adminTokenSetting, hash.toHex())) === hash.toHex();
       if (isOurs) await bumpVersion(change);
       return isOurs;
@@ -249,14 +245,14 @@ export class SqlDirectory implements Directory {
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
-    await inTransaction(this.#database, async (change) => {
+    await inTransaction(this.database, async (change) => {
       await replaceSetting(change, adminTokenSetting, hash.toHex());
       await bumpVersion(change);
     });
   }
 
   async version(): Promise<number> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('changes')
       .select('version')
       .executeTakeFirstOrThrow();

@@ -11,20 +11,14 @@ import type {
   QueueBounds,
 } from '../../jobs/queue.ts';
 import { finishClaim } from '../claims.ts';
-import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
 
 /** The jobs of tenants, as tenants see them. */
-export class SqlJobBook implements JobBook {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlJobBook extends OnDatabase implements JobBook {
   enqueue(job: NewJob, bounds: QueueBounds, claim: JobClaim | null): Promise<Enqueued> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       await takeTurn(change, job);
       const waiting = await waitingOf(change, job.tenantId);
       if (waiting.jobs >= bounds.waitingMax) return 'too_many';
@@ -42,12 +36,12 @@ export class SqlJobBook implements JobBook {
   }
 
   find(tenantId: string, id: string): Promise<Job | undefined> {
-    return jobIn(this.#database.read, tenantId, id);
+    return jobIn(this.database.read, tenantId, id);
   }
 
   async list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]> {
     const { limit, offset, status } = page;
-    let query = this.#database.read
+    let query = this.database.read
       .selectFrom('jobs')
       .selectAll()
       .where('tenant_id', '=', tenantId)
@@ -60,7 +54,7 @@ export class SqlJobBook implements JobBook {
   }
 
   cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const isOpen = await change
         .selectFrom('jobs')
         .select('id')

@@ -1,25 +1,19 @@
 import type { JobObjects } from '../../jobs/queue.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 
 /** Rows that one round removes; the rest waits for the next. */
 const batchRows = 500;
 
-export class SqlJobObjects implements JobObjects {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlJobObjects extends OnDatabase implements JobObjects {
   async note(key: string, jobId: string, deleteAt: number): Promise<void> {
-    await this.#database.write
+    await this.database.write
       .insertInto('job_objects')
       .values({ key, job_id: jobId, delete_at: deleteAt })
       .execute();
   }
 
   async due(now: number, limit: number): Promise<readonly string[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('job_objects')
       .select('key')
       .where('delete_at', '<=', now)
@@ -30,11 +24,11 @@ export class SqlJobObjects implements JobObjects {
   }
 
   async forget(key: string): Promise<void> {
-    await this.#database.write.deleteFrom('job_objects').where('key', '=', key).execute();
+    await this.database.write.deleteFrom('job_objects').where('key', '=', key).execute();
   }
 
   async letGo(key: string): Promise<boolean> {
-    const row = await this.#database.write
+    const row = await this.database.write
       .updateTable('job_objects')
       .set({ delete_at: 0 })
       .where('key', '=', key)
@@ -45,7 +39,7 @@ export class SqlJobObjects implements JobObjects {
   }
 
   async postpone(key: string, until: number): Promise<void> {
-    await this.#database.write
+    await this.database.write
       .updateTable('job_objects')
       .set({ delete_at: until })
       .where('key', '=', key)
@@ -53,7 +47,7 @@ export class SqlJobObjects implements JobObjects {
   }
 
   async expire(now: number, rowsBefore: number): Promise<void> {
-    const { write } = this.#database;
+    const { write } = this.database;
     await write
       .updateTable('jobs')
       .set({ status: 'expired' })

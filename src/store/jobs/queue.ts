@@ -2,23 +2,17 @@ import { type Selectable, sql, type Updateable } from 'kysely';
 import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
 import type { Claim, ClaimedJob, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
-import { type Database, inTransaction, type StoreTransaction } from '../database.ts';
+import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
 import type { JobPiecesTable, JobsTable } from './schema.ts';
 
 /** The jobs of all tenants, as workers see them. */
-export class SqlJobQueue implements JobQueue {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlJobQueue extends OnDatabase implements JobQueue {
   async claim(claim: Claim): Promise<ClaimedJob | undefined> {
     // An idle worker asks every second: only when there is something does it take the write lock.
     if (!(await this.#hasWork(claim))) return undefined;
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const turn = await this.#nextTurn(change, claim);
       if (!turn) return undefined;
       await change
@@ -54,7 +48,7 @@ export class SqlJobQueue implements JobQueue {
   }
 
   async #hasWork({ now }: Claim): Promise<boolean> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('job_turns')
       .select('tenant_id')
       .where(hasClaimable(now))
@@ -80,7 +74,7 @@ export class SqlJobQueue implements JobQueue {
   }
 
   async isCancelled(jobId: string): Promise<boolean> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('jobs')
       .select('id')
       .where('id', '=', jobId)
@@ -103,7 +97,7 @@ export class SqlJobQueue implements JobQueue {
   }
 
   addPiece(lease: Lease, piece: Piece): Promise<boolean> {
-    return inTransaction(this.#database, async (change) => {
+    return inTransaction(this.database, async (change) => {
       const counted = await change
         .updateTable('jobs')
         .set((of) => ({
@@ -126,7 +120,7 @@ export class SqlJobQueue implements JobQueue {
     jobId: string,
     { costCredits, units }: Pick<Piece, 'costCredits' | 'units'>,
   ): Promise<void> {
-    await this.#database.write
+    await this.database.write
       .updateTable('jobs')
       .set((of) => ({ cost: of('cost', '+', costCredits), units: of('units', '+', units) }))
       .where('id', '=', jobId)
@@ -135,7 +129,7 @@ export class SqlJobQueue implements JobQueue {
   }
 
   async pieces(jobId: string): Promise<readonly Piece[]> {
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('job_pieces')
       .selectAll()
       .where('job_id', '=', jobId)
@@ -154,13 +148,13 @@ export class SqlJobQueue implements JobQueue {
           }
         : { failure: JSON.stringify(end.failure) };
     const { status, now } = end;
-    return inTransaction(this.#database, (change) =>
+    return inTransaction(this.database, (change) =>
       endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),
     );
   }
 
   async #update(lease: Lease, columns: Updateable<JobsTable>): Promise<boolean> {
-    const row = await this.#database.write
+    const row = await this.database.write
       .updateTable('jobs')
       .set(columns)
       .where('id', '=', lease.jobId)

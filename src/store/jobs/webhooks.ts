@@ -1,17 +1,11 @@
 import type { Selectable } from 'kysely';
 import type { Webhook, WebhookClaim, WebhookQueue } from '../../jobs/queue.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 import type { WebhooksTable } from './schema.ts';
 
-export class SqlWebhooks implements WebhookQueue {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlWebhooks extends OnDatabase implements WebhookQueue {
   async claim({ now, again, except }: WebhookClaim): Promise<Webhook | undefined> {
-    const { read, write } = this.#database;
+    const { read, write } = this.database;
     const isDue = await read
       .selectFrom('webhooks')
       .select('id')
@@ -41,7 +35,7 @@ export class SqlWebhooks implements WebhookQueue {
   }
 
   async retry(id: string, dueAt: number): Promise<void> {
-    await this.#database.write
+    await this.database.write
       .updateTable('webhooks')
       .set({ due_at: dueAt })
       .where('id', '=', id)
@@ -49,7 +43,7 @@ export class SqlWebhooks implements WebhookQueue {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#database.write.deleteFrom('webhooks').where('id', '=', id).execute();
+    await this.database.write.deleteFrom('webhooks').where('id', '=', id).execute();
   }
 }
 

@@ -6,7 +6,7 @@ import {
   type Split,
   type SplitReads,
 } from '../../record/analytics-split.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 import { byBytes, charged } from '../expressions.ts';
 import type { UsageDailyTable } from '../schema.ts';
 import { dailyRows, sumsOfGroup } from './analytics.ts';
@@ -19,26 +19,20 @@ const columns = {
 } as const satisfies Record<Split, keyof UsageDailyTable>;
 
 /** The daily sums by one of their properties; no more parts leave the database than are shown. */
-export class SqlAnalyticsSplit implements SplitReads {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlAnalyticsSplit extends OnDatabase implements SplitReads {
   async parts(filter: AnalyticsFilter, split: Split): Promise<PartSums[]> {
     const column = columns[split];
-    const largest = await dailyRows(this.#database, filter)
+    const largest = await dailyRows(this.database, filter)
       .select(column)
       .groupBy(column)
       .orderBy(sql`sum(${charged})`, 'desc')
       .orderBy(sql`sum(requests)`, 'desc')
-      .orderBy(byBytes(column, this.#database.engine))
+      .orderBy(byBytes(column, this.database.engine))
       .limit(partsMax)
       .execute();
     const values = largest.map((row) => String(Object.values(row)[0]));
     if (values.length === 0) return [];
-    const days = await dailyRows(this.#database, filter)
+    const days = await dailyRows(this.database, filter)
       .where(sql.ref<string>(column), 'in', values)
       .select(['day', sql.ref<string>(column).as('value')])
       .select(sumsOfGroup)

@@ -8,7 +8,7 @@ import type {
   UsageSums,
 } from '../../record/analytics.ts';
 import type { WalletReads, WalletTotals } from '../../record/wallet-totals.ts';
-import type { Database, Engine } from '../database.ts';
+import { type Database, type Engine, OnDatabase } from '../database.ts';
 import { byBytes } from '../expressions.ts';
 import type { UsageDailyTable } from '../schema.ts';
 
@@ -36,15 +36,9 @@ export const sumsOfGroup = sumNames.map((name) =>
 );
 
 /** Everything that is answered from the daily sums and the accounts, without touching the log. */
-export class SqlAnalytics implements AnalyticsReads, WalletReads {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlAnalytics extends OnDatabase implements AnalyticsReads, WalletReads {
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
-    return dailyRows(this.#database, filter)
+    return dailyRows(this.database, filter)
       .select('day')
       .select(sumsOfGroup)
       .groupBy('day')
@@ -54,10 +48,10 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
 
   /** In an order of its own for each group, so that a page starts where the last one ended. */
   async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
-    const places = placesOf(this.#database.engine);
+    const places = placesOf(this.database.engine);
     let last: GroupSums | undefined;
     do {
-      const page: GroupSums[] = await dailyRows(this.#database, filter)
+      const page: GroupSums[] = await dailyRows(this.database, filter)
         .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
         .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
         .$if(last !== undefined, (query) => query.where(behind(last, places)))
@@ -78,7 +72,7 @@ export class SqlAnalytics implements AnalyticsReads, WalletReads {
     const requests = sql<number>`(
       select coalesce(sum(requests), 0) from usage_daily where tenant_id = ${tenantId}
     )`;
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('accounts')
       .select(['balance', 'leased', 'spent'])
       .select([

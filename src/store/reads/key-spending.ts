@@ -3,17 +3,11 @@ import type { KeySpending, Spending } from '../../auth/manage/key-spending.ts';
 import { type LimitReset, limitResets } from '../../core/caller.ts';
 import { limitPeriod } from '../../core/limit-period.ts';
 import { dayOf } from '../../record/period.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 import { charged } from '../expressions.ts';
 
 /** What keys have spent, from the daily sums: by the day on which a request arrived. */
-export class SqlKeySpending implements KeySpending {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlKeySpending extends OnDatabase implements KeySpending {
   async spent(
     tenantId: string,
     keyIds: readonly string[],
@@ -24,7 +18,7 @@ export class SqlKeySpending implements KeySpending {
       const day = sql.lit(dayOf(limitPeriod(reset, now).from));
       return sql<number>`sum(case when day >= ${day} then ${charged} else 0 end)`.as(reset);
     };
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('usage_daily')
       .select(['key_id', sql<number>`sum(${charged})`.as('total')])
       .select(limitResets.map(spent))

@@ -1,7 +1,7 @@
 import { type SelectQueryBuilder, sql } from 'kysely';
 import type { LogFilter, LogPage, LogReads, LogRow } from '../../record/log-reads.ts';
 import { dayMs, dayOf } from '../../record/period.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 import { logsSince } from '../retention.ts';
 import type { Schema } from '../schema.ts';
 import { logRowOf, shownColumns } from './log-rows.ts';
@@ -20,15 +20,9 @@ interface DayCount {
  * The request log by pages. The daily sums know how many rows match on which day, so a page far
  * down costs a walk over days and a short walk within one of them, never over millions of rows.
  */
-export class SqlLogReads implements LogReads {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlLogReads extends OnDatabase implements LogReads {
   async ownsKey(tenantId: string, keyId: string): Promise<boolean> {
-    const key = await this.#database.read
+    const key = await this.database.read
       .selectFrom('api_keys')
       .select('id')
       .where('tenant_id', '=', tenantId)
@@ -74,7 +68,7 @@ export class SqlLogReads implements LogReads {
 
   /** Matching rows by day, newest first; days without any are left out. */
   async #countDays(filter: LogFilter): Promise<DayCount[]> {
-    const from = Math.max(filter.from, await logsSince(this.#database));
+    const from = Math.max(filter.from, await logsSince(this.database));
     if (from >= filter.until) return [];
     const sums = await this.#sumsByDay({ ...filter, from });
     const counts: DayCount[] = [];
@@ -97,7 +91,7 @@ export class SqlLogReads implements LogReads {
       error: sql<number>`sum(failed_requests)`,
       any: sql<number>`sum(requests)`,
     }[status ?? 'any'];
-    return this.#database.read
+    return this.database.read
       .selectFrom('usage_daily')
       .select(['day', rows.as('rows')])
       .where('tenant_id', '=', tenantId)
@@ -127,7 +121,7 @@ export class SqlLogReads implements LogReads {
       .orderBy('id', direction)
       .limit(take)
       .offset(fromNewest ? skip : day.rows - skip - take);
-    const rows = await this.#database.read
+    const rows = await this.database.read
       .selectFrom('request_log')
       .select(shownColumns)
       .where('id', 'in', ids)
@@ -140,7 +134,7 @@ export class SqlLogReads implements LogReads {
     { from, until }: Omit<DayCount, 'rows'>,
   ): SelectQueryBuilder<Schema, 'request_log', object> {
     return (
-      this.#database.read
+      this.database.read
         .selectFrom('request_log')
         .where('tenant_id', '=', tenantId)
         .where('created_at', '>=', from)
@@ -154,7 +148,7 @@ export class SqlLogReads implements LogReads {
 
   /** A tenant's rows are committed in the order of their numbers, so this fixes what there is. */
   async #newestId(): Promise<number> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('request_log')
       .select((of) => of.fn.max('id').as('newest'))
       .executeTakeFirst();

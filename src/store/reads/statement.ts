@@ -7,7 +7,7 @@ import type {
   StatementRequest,
 } from '../../record/statement.ts';
 import { amountColumns, amountsOf, idText } from '../books/request-log-rows.ts';
-import type { Database } from '../database.ts';
+import { type Database, OnDatabase } from '../database.ts';
 import { charged } from '../expressions.ts';
 import type { RequestLogTable } from '../schema.ts';
 
@@ -29,18 +29,12 @@ const beforeTheFirst = { id: 0, balance_after: 0 };
  * The history of a wallet between two of its entries. Entries are only ever added behind the last
  * one, so naming the last one at the start is all the snapshot that a long export needs.
  */
-export class SqlStatement implements StatementReads {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlStatement extends OnDatabase implements StatementReads {
   async frame(
     tenantId: string,
     period: { readonly from: number; readonly until: number },
   ): Promise<StatementFrame> {
-    const account = await this.#database.read
+    const account = await this.database.read
       .selectFrom('accounts')
       .select('id')
       .where('owner', '=', walletName(tenantId))
@@ -59,7 +53,7 @@ export class SqlStatement implements StatementReads {
   async *lines(frame: StatementFrame): AsyncGenerator<readonly StatementLine[]> {
     let last = { entry: frame.afterEntry + 1, row: 0 };
     for (;;) {
-      const page = await pageBehind(this.#database, frame, last);
+      const page = await pageBehind(this.database, frame, last);
       if (page.length > 0) yield page.map(lineOf);
       const end = page.at(-1);
       if (!end || page.length < linesPerPage) return;
@@ -86,8 +80,8 @@ export class SqlStatement implements StatementReads {
         from halving where step > 0
       )
       select max(found) as found from halving`;
-    const { rows } = await halving.execute(this.#database.read);
-    const entry = await this.#database.read
+    const { rows } = await halving.execute(this.database.read);
+    const entry = await this.database.read
       .selectFrom('ledger_entries')
       .select(['id', 'balance_after'])
       .where('account_id', '=', accountId)
@@ -98,7 +92,7 @@ export class SqlStatement implements StatementReads {
 
   /** The largest power of two that is not beyond the newest entry. */
   async #firstStep(accountId: number): Promise<number> {
-    const row = await this.#database.read
+    const row = await this.database.read
       .selectFrom('ledger_entries')
       .select((of) => of.fn.max('id').as('newest'))
       .where('account_id', '=', accountId)

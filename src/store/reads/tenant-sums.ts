@@ -1,20 +1,14 @@
 import { sql } from 'kysely';
 import type { DayRange } from '../../record/period.ts';
 import type { TenantSumReads, TenantSums } from '../../record/tenant-sums.ts';
-import type { Database } from '../database.ts';
+import { OnDatabase } from '../database.ts';
 import { charged } from '../expressions.ts';
 
 /** The daily sums of several tenants at once. */
-export class SqlTenantSums implements TenantSumReads {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
+export class SqlTenantSums extends OnDatabase implements TenantSumReads {
   async of(tenantIds: readonly string[], days: DayRange): Promise<TenantSums[]> {
     if (tenantIds.length === 0) return [];
-    return this.#database.read
+    return this.database.read
       .selectFrom('usage_daily')
       .select([
         'tenant_id as tenantId',

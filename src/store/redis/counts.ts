@@ -1,4 +1,4 @@
-import { placeTtlMs } from '../../core/bounds.ts';
+import { placeTtlMs, rateWindowsBackMax } from '../../core/bounds.ts';
 import type {
   Entering,
   RateLimits,
@@ -93,14 +93,18 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
-/** A clock that steps back opens no new window. */
+/**
+ * A clock that steps back opens no new window. After one that was wrong before, what was counted is
+ * of the minute it is: nobody waits until the clock catches up.
+ */
 const readWindow = `${readTime}
 local window = math.floor(time[1] / 60)
 local kept = redis.call('HMGET', KEYS[1], 'window', 'requests', 'tokens')
+local last = tonumber(kept[1]) or -1
 local requests, tokens, isFresh = 0, 0, true
-if (tonumber(kept[1]) or -1) >= window then
-  window, requests, tokens = tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])
-  isFresh = false
+if last >= window then
+  requests, tokens = tonumber(kept[2]), tonumber(kept[3])
+  if last <= window + ${rateWindowsBackMax} then window, isFresh = last, false end
 end
 local function keep()
   redis.call('HSET', KEYS[1], 'window', window, 'requests', requests, 'tokens', tokens)
