@@ -10,8 +10,7 @@ import type { Chore } from '../core/chore.ts';
 import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
-import { unlessAborted } from '../core/unless-aborted.ts';
-import { within } from '../core/within.ts';
+import { unlessAborted, within } from '../core/within.ts';
 import type { Claimed, ClaimStore } from './claim.ts';
 import type { Duty } from './duty.ts';
 

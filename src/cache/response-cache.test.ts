@@ -86,6 +86,20 @@ describe('identical requests at the same time', () => {
     expect(await third).toEqual({ found: 'at last' });
   });
 
+  test('wait for two that bring nothing, and then go on their own', async () => {
+    const { ask } = make();
+    const first = dutyOf(await ask('q'));
+    const [second, third, fourth] = [ask('q'), ask('q'), ask('q')];
+    expect(await soFar(fourth)).toBe('waits');
+    await first.release();
+    const next = dutyOf(await second);
+    expect(await soFar(third)).toBe('waits');
+    await next.release();
+    dutyOf(await third);
+    await dutyOf(await fourth).finish(recording('at last'));
+    expect(await ask('q')).toEqual({ found: 'at last' });
+  });
+
   test('go on without those whose client has left', async () => {
     const { ask } = make();
     const lead = dutyOf(await ask('q'));

@@ -1,6 +1,6 @@
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
-import { unlessAborted } from '../core/unless-aborted.ts';
+import { unlessAborted } from '../core/within.ts';
 import type { Directives } from './directives.ts';
 import type { Duty } from './duty.ts';
 import type { Kept, Shelf } from './shelf.ts';
@@ -10,9 +10,13 @@ interface Flight {
   followers: number;
 }
 
+/** So many requests that brought nothing are waited for: each may last as long as a timeout. */
+const lostFlightsMax = 2;
+
 /**
  * Answers that may be given again. Of identical requests at the same time one is sent; the others
- * wait for what it brings. If it brings nothing, the next of them is sent.
+ * wait for what it brings. If it brings nothing, the next of them is sent; if that one does not
+ * either, all that have waited for both.
  */
 export class ResponseCache {
   readonly #shelf: Shelf;
@@ -37,7 +41,8 @@ export class ResponseCache {
     client: AbortSignal,
     use: (recording: Recording) => T | undefined,
   ): Promise<{ found: T } | { duty: Duty | undefined }> {
-    while (wish.mayRead) {
+    let lostFlights = 0;
+    while (wish.mayRead && lostFlights < lostFlightsMax) {
       const recording = await this.#shelf.find(key);
       const isFit = recording && this.#isYoungEnough(recording, wish);
       const kept = isFit ? use(recording) : undefined;
@@ -50,7 +55,10 @@ export class ResponseCache {
         flight.followers -= 1;
         break;
       }
-      if (!landed) continue;
+      if (!landed) {
+        lostFlights += 1;
+        continue;
+      }
       // It was made after we asked, so it is young enough for anybody.
       const brought = use(landed);
       if (brought !== undefined) return { found: brought };

@@ -1,6 +1,6 @@
 import type { Errand, Sameness } from '../call.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import { nameLengthMax } from '../core/bounds.ts';
-import type { ChatAsk } from '../core/chat.ts';
 import { invalidRequest } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import type { Measured } from '../core/usage.ts';

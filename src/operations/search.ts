@@ -1,13 +1,13 @@
 import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { AnswerListener } from '../core/answer.ts';
+import type { ChatAsk, SearchWish } from '../core/ask.ts';
 import { searchTextMax } from '../core/bounds.ts';
-import type { ChatAsk, SearchWish } from '../core/chat.ts';
 import type { Dialogue } from '../core/dialogue.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { type NanoUsd, perUnit, toCredits } from '../core/money.ts';
 import type { Recording } from '../core/recording.ts';
-import { type Measured, noUsage, type Units } from '../core/usage.ts';
+import { type Measured, noUsage, type Units, type Usage } from '../core/usage.ts';
 import { Tally } from '../dialects/answer/tally.ts';
 import type {
   ClientDialect,
@@ -22,7 +22,7 @@ import { upstreamDialect } from '../dialects/upstreams.ts';
 import { ChatBounds, inputBound, outputBound, textBytes, tokensWithin } from '../meter/bound.ts';
 import { estimateNote } from '../meter/estimate.ts';
 import { holdPrices } from '../meter/hold-prices.ts';
-import { chargeAt, costAt, mostCost } from '../meter/price.ts';
+import { chargeAt, costAt, costOf, mostCost } from '../meter/price.ts';
 import type { Offer } from '../route/catalogue.ts';
 import { readDomain } from '../tools/domains.ts';
 import type { SearchEngine } from '../tools/search.ts';
@@ -190,42 +190,53 @@ export class SearchingErrand implements Errand {
     return this.#session;
   }
 
-  /** Sets aside what the next round or search may cost at this offer. */
+  /** Sets aside what the next round or search may cost at this offer, beside what is spent. */
   #payingAt(offer: Offer, link: Link): Pick<SearchSurroundings, 'affordRound' | 'affordSearch'> {
-    const { creditsPerUsd } = this.#parts;
     const firstPromptBytes = textBytes(this.ask);
     const held = holdPrices(offer.prices, this.ask);
+    const outputTokens = outputBound(this.ask, offer);
     /** Of the round that was paid for last, with the results of its searches. */
-    let promptTokensMax = 0;
-    /** Of what was set aside at offers that failed. */
-    let leftOver = this.#moreCredits;
-    const extend = async (inputTokens: number, outputTokens: number, feeCredits: number) => {
+    let promptTokensMax = inputBound(this.ask);
+    const most = (tokens: Pick<Usage, 'inputTokens' | 'outputTokens'>) => {
       // The request's own price is held already.
       const cost = mostCost(held, promptTokensMax, (prices) =>
-        costAt({ ...noUsage, inputTokens, outputTokens }, { ...prices, request: 0n }),
+        costAt({ ...noUsage, ...tokens }, { ...prices, request: 0n }),
       );
-      const credits = chargeAt(offer, cost, creditsPerUsd) + feeCredits;
-      const more = Math.max(0, credits - leftOver);
-      leftOver -= credits - more;
-      if (more > 0 && !(await link.extendHold(more))) {
-        leftOver += credits - more;
-        return false;
-      }
+      return chargeAt(offer, cost, this.#parts.creditsPerUsd);
+    };
+    const firstTokens = Math.min(outputTokens, link.outputTokensMax ?? outputTokens);
+    const first = most({ inputTokens: promptTokensMax, outputTokens: firstTokens });
+    /** Spent, or set aside for the next round: what earlier ones left over is in neither. */
+    let needed = 0;
+    const extend = async (credits: number) => {
+      needed += credits;
+      const more = Math.max(0, needed - first - this.#moreCredits);
+      // Before anybody is asked: the searches of a round are made at the same time.
       this.#moreCredits += more;
-      return true;
+      if (more === 0 || (await link.extendHold(more))) return true;
+      needed -= credits;
+      this.#moreCredits -= more;
+      return false;
     };
     return {
       affordRound: (promptBytes, searches) => {
+        needed = this.#spentAt(offer);
         const inputTokens = inputBound(this.ask) + tokensWithin(promptBytes - firstPromptBytes);
         promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
-        const outputTokens = outputBound(this.ask, offer);
-        // What the last round used beyond its hold is as good as spent.
-        const used = this.#session?.usageOfRounds.at(-1)?.outputTokens ?? 0;
-        const beyond = Math.max(0, used - outputTokens);
-        return extend(inputTokens, outputTokens + beyond, 0);
+        return extend(most({ inputTokens, outputTokens }));
       },
-      affordSearch: () => extend(tokensWithin(searchTextMax), 0, this.#feeOf(1)),
+      affordSearch: () => {
+        const results = { inputTokens: tokensWithin(searchTextMax), outputTokens: 0 };
+        return extend(most(results) + this.#feeOf(1));
+      },
     };
+  }
+
+  /** What rounds and searches cost until now, without the request's own price. */
+  #spentAt(offer: Offer): number {
+    const { usage = noUsage, usageOfRounds: calls = [], searches = 0 } = this.#session ?? {};
+    const cost = costOf(usage, { ...offer.prices, request: 0n }, { calls });
+    return chargeAt(offer, cost, this.#parts.creditsPerUsd) + this.#feeOf(searches);
   }
 
   /** A provider sees each round as a request, so each has a prompt of its own length. */

@@ -4,7 +4,14 @@
  */
 import { afterEach, expect, test } from 'bun:test';
 import { callTools } from '../support/fake-upstream.ts';
-import { answerIt, chat, type SearchRig, startSearchRig, tokens } from '../support/search-rig.ts';
+import {
+  answerIt,
+  chat,
+  type SearchRig,
+  searchFor,
+  startSearchRig,
+  tokens,
+} from '../support/search-rig.ts';
 
 let rig: SearchRig;
 afterEach(() => rig.stop());
@@ -36,3 +43,22 @@ test.each([
 ])('a round of %d tokens counts against the next one', async (completion, times) => {
   expect(await searchesOf(90_000, completion, {})).toBe(times);
 });
+
+/**
+ * Before the last search 360 credits are spent on rounds and 10,000 on searches; it may cost
+ * 13,000, and the round behind it some 9,000. Each of four rounds might have cost as much.
+ */
+test.each(['post', 'stream'] as const)(
+  'what a round left over pays for others: %s',
+  async (how) => {
+    rig = await startSearchRig();
+    rig.reset();
+    const rounds = [searchFor('a'), searchFor('b'), searchFor('c'), answerIt('Rain.')];
+    rig.upstream.script('chat', rounds);
+    const key = await rig.gateway.makeKey({ limit: 40_000 });
+    const reply = await rig.gateway[how](chat({ max_tokens: 50_000 }), { key });
+    expect(reply.text).toContain('Rain.');
+    expect(rig.engine.asked).toHaveLength(3);
+    expect(await rig.bill(reply)).toMatchObject({ model: 3 * 120 + 340, tool: 15_000 });
+  },
+);

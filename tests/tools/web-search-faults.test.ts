@@ -219,16 +219,17 @@ describe('a client that leaves', () => {
 
 describe('credits that run out', () => {
   test.each([false, true])('before the next round end the answer (stream: %p)', async (stream) => {
-    // Room for one round: some 300 of prompt and 4,096 × 2 of output.
+    // Room for one round: some 300 of prompt and 4,096 × 2 of output, nearly all of it used.
     const poor = await makeByokTenant(rig.gateway, `poor-${stream}`, 9_000);
-    rig.upstream.script('chat', searchFor('q'));
+    const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_0' };
+    rig.upstream.script('chat', callTools([search], tokens(100, 4_000)));
     const reply = await poor.chat(chat({ stream }));
     expect(reply.status).toBe(200);
     expect(reply.text).toContain('The credits ran out before there was an answer.');
     expect(reply.text).toContain('"finish_reason":"length"');
     expect([rig.upstream.book.length, rig.engine.asked.length]).toEqual([1, 0]);
     const credits = await poor.manage('GET', '/api/v1/credits');
-    expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 120 });
+    expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 8_100 });
   });
 
   test('before a search are told to the model, which answers without it', async () => {

@@ -1,5 +1,5 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
-import { fastestSpeech, slowestSpeech } from '../../core/audio-formats.ts';
+import { refusalOfManner } from '../../core/audio-formats.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { type SpeechDialect, speechDialect } from '../../dialects/media/speech.ts';
 import type { SpeechRequest } from '../../dialects/openai/media/speech-request.ts';
@@ -10,18 +10,14 @@ import { textLimitOf } from '../../route/speech-limit.ts';
 
 /** Why an offer cannot speak this; null when it can. */
 export function refusalOf(
-  { voice, speed, format }: SpeechRequest,
+  wish: SpeechRequest,
   size: { readonly characters: number; readonly bytes: number },
   { model, speech, dialect }: Offer,
 ): GatewayError | null {
   const { style, voices } = model.speech ?? {};
-  const isStrict = style === 'first_party';
-  if (isStrict && voices && !Object.hasOwn(voices, voice)) {
-    const known = Object.keys(voices).join(', ');
-    return invalidRequest(`voice must be one of ${known} with ${model.id}.`, 'voice');
-  }
-  if (isStrict && speed !== null && !(speed >= slowestSpeech && speed <= fastestSpeech)) {
-    return invalidRequest(`speed must be between ${slowestSpeech} and ${fastestSpeech}.`, 'speed');
+  if (style === 'first_party') {
+    const refusal = refusalOfManner(wish, voices ? Object.keys(voices) : null, model.id);
+    if (refusal) return refusal;
   }
   const { unit, max } = textLimitOf(speech);
   if (size[unit] > max) {
@@ -30,7 +26,7 @@ export function refusalOf(
     return invalidRequest(`${found}, and ${most}; POST /v1/jobs takes longer texts.`, 'input');
   }
   const formats = speechDialect(dialect)?.formats ?? [];
-  if (!formats.includes(format)) {
+  if (!formats.includes(wish.format)) {
     const message = `response_format must be one of ${formats.join(', ')} with ${model.id}.`;
     return invalidRequest(message, 'response_format');
   }
