@@ -40,8 +40,10 @@ const audio: OpenBytes = {
   facts: { ...noFacts },
 };
 
-test('an answer whose end cannot be reckoned is settled as a refusal', async () => {
+test('an answer whose end cannot be reckoned is settled as a refusal, and told of', async () => {
   const endings: Ending['how'][] = [];
+  const late: unknown[] = [];
+  const mistake = new Error('No such number.');
   const steps: Steps = {
     countRequest() {},
     enter: () => () => undefined,
@@ -51,9 +53,10 @@ test('an answer whose end cannot be reckoned is settled as a refusal', async () 
     openFirst: async () => ({ answer: audio }) as unknown as Opened,
     async settle(_, { how }) {
       endings.push(how);
-      if (how !== 'refused') throw new Error('No such number.');
+      if (how !== 'refused') throw mistake;
       return { usage: noUsage, costCredits: 0 };
     },
+    tellLate: ({ requestId }, { cause }) => late.push(requestId, cause),
   };
   const errand = { ask: { stream: false } } as unknown as Errand;
   const spoken = await answer(call, async () => errand, steps);
@@ -61,6 +64,7 @@ test('an answer whose end cannot be reckoned is settled as a refusal', async () 
   const heard = await spoken.next().catch(({ symbol }) => symbol);
   expect(heard).toBe('internal_error');
   expect(endings).toEqual(['complete', 'refused']);
+  expect(late).toEqual([call.requestId, mistake]);
 });
 
 test('one request too many is refused before its body is read, however late', async () => {
@@ -82,6 +86,7 @@ test('one request too many is refused before its body is read, however late', as
       told.push(`${how}: ${error?.symbol}`);
       return { usage: noUsage, costCredits: 0 };
     },
+    tellLate: () => told.push('late'),
   };
   const read = async () => {
     told.push('read');
@@ -108,6 +113,7 @@ test('a refusal gives the place back first, and is told when it is written down'
       told.push('written down');
       return { usage: noUsage, costCredits: 0 };
     },
+    tellLate: () => told.push('late'),
   };
   const read = async () => {
     throw new GatewayError('invalid_request_error', 'It is no JSON.');

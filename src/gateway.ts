@@ -7,7 +7,7 @@ import {
   identityOf,
   type Recalled,
 } from './call.ts';
-import { asGatewayError } from './core/errors.ts';
+import { asGatewayError, type GatewayError } from './core/errors.ts';
 import type { ClientWords, ReplyClosing } from './dialects/dialect.ts';
 import type { Reservation } from './reserve.ts';
 import type { Offer } from './route/catalogue.ts';
@@ -32,6 +32,8 @@ export interface Steps {
   openFirst(call: Call, errand: Errand, reservation: Reservation): Promise<Opened>;
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
+  /** Why an answer failed that had begun: where that is a fault of ours, no status tells of it. */
+  tellLate(call: Call, error: GatewayError): void;
 }
 
 /** Answers one call. Read this first: every other file serves one of its lines. */
@@ -101,9 +103,13 @@ function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
   return (end, facts) => {
     call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
+    if (error) steps.tellLate(call, error);
     const settled = steps.settle(call, { how: end.how, opened, facts, error });
     // An end that cannot be settled still ends the call: no hold may outlive its request.
-    return settled.catch((thrown) => refuse(call, thrown, steps));
+    return settled.catch((thrown) => {
+      steps.tellLate(call, asGatewayError(thrown));
+      return refuse(call, thrown, steps);
+    });
   };
 }
 
@@ -116,7 +122,8 @@ function beginStream(
 ): Promise<Stream> {
   const stream = obtain(call, errand, steps).then(asStream);
   const settled = stream.catch((thrown) => refuse(call, thrown, steps));
-  return patiently(settled, words, identityOf(call, errand.ask.models[0] ?? ''));
+  const identity = identityOf(call, errand.ask.models[0] ?? '');
+  return patiently(settled, words, identity, (error) => steps.tellLate(call, error));
 }
 
 function asStream(answered: Answer): Stream {

@@ -119,7 +119,6 @@ function settling(story: Story) {
     observeSpeed: (_offer: Offer, perSecond: number) =>
       heard.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),
     observeBreak: () => heard.push('break'),
-    tellFault: (requestId: string) => heard.push(`fault of ${requestId}`),
   };
   return { kept, heard, settle: (ending = answered) => settle(call, ending, parts) };
 }
@@ -257,7 +256,7 @@ describe('an answer', () => {
     ['left', undefined, ['110 tokens']],
     ['cut', 'upstream_error', ['break', '110 tokens']],
     ['cut', 'insufficient_credits', ['110 tokens']],
-    ['cut', 'internal_error', ['fault of r', '110 tokens']],
+    ['cut', 'internal_error', ['110 tokens']],
   ] as const)('that is %s (%p) says as much about its offer', async (how, symbol, expected) => {
     const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
     const { heard, settle } = settling({ hold: holdOf(1_000), how, ...error });

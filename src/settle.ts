@@ -1,7 +1,6 @@
 import type { Call, Ending, Memory } from './call.ts';
 import type { Caller } from './core/caller.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
-import type { GatewayError } from './core/errors.ts';
 import { logText } from './core/log-text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
 import type { ReplyClosing, ReplyFacts } from './dialects/dialect.ts';
@@ -28,8 +27,6 @@ interface SettleParts {
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
   /** An offer that broke off in mid-answer counts as failed for the requests to come. */
   observeBreak(offer: Offer): void;
-  /** A fault of this program in mid-answer: no status can tell of it any more. */
-  tellFault(requestId: string, error: GatewayError): void;
 }
 
 export async function settle(
@@ -82,7 +79,6 @@ function remember({ tape, duty }: Memory, settlement: Settlement, parts: SettleP
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {
   const { how, opened, error } = ending;
   if (how === 'cut' && error?.symbol === 'upstream_error') parts.observeBreak(opened.offer);
-  if (how === 'cut' && error?.symbol === 'internal_error') parts.tellFault(call.requestId, error);
   if (how !== 'complete') return;
   const seconds = (performance.now() - call.startedAt) / 1000;
   if (usage.outputTokens > 0) parts.observeSpeed(opened.offer, usage.outputTokens / seconds);

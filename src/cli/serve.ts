@@ -129,11 +129,13 @@ async function serveOne(serving: Serving): Promise<void> {
   let { drainSeconds } = config.server;
   // Loaded only here: the other commands start in half the time without it.
   const { buildLate } = await import('../wire.ts');
-  const tollgate = await buildLate(config, log, place).catch((thrown) => {
+  const building = buildLate(config, log, place).catch((thrown) => {
     throw failureCode(thrown) === 'EADDRINUSE'
       ? new Error(cannotListen(config, flags, thrown))
       : thrown;
   });
+  // Tables that are not up to date by then are left as they were.
+  const tollgate = await Promise.race([building, stop.again]);
   if (!tollgate) return;
   if (serving.reloaded) drainSeconds = tollgate.reload(serving.reloaded).config.server.drainSeconds;
   let port: number;

@@ -213,3 +213,15 @@ test('a price of too many digits is told how many there may be', () => {
   const models = [{ id: 'acme/chat', name: 'Acme', endpoints: [model] }];
   expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });
+
+test('a section with nothing in it is as good as left out; a field needs a value', () => {
+  const sections = ['server', 'limits', 'cache', 'billing', 'logs', 'tools', 'providers'];
+  const empty = Object.fromEntries([...sections, 'models', 'private_addresses'].map(nothingIn));
+  const config = load(empty);
+  expect([config.server.port, config.limits.requestsPerMinute]).toEqual([8080, 600]);
+  expect(load({ server: null }, { PORT: '9000' }).server).toMatchObject({ port: 9000 });
+  expect(() => load({ database: null })).toThrow('database must be sqlite:<file> or postgres://…');
+  expect(() => load({ server: { port: null } })).toThrow('server.port must be a whole number');
+});
+
+const nothingIn = (section: string) => [section, null];

@@ -150,11 +150,27 @@ test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
 
 test('aliases that repeat each other are a problem of the file', () => {
   const many = (name: string) => Array(10).fill(name).join(', ');
-  const lines = ['a: &a [x]', 'b: &b [*a]', 'c: &c [*b]', 'd: &d [*c]'];
+  const lines = ['a: &a [x]', 'b: &b [*a]', 'c: &c [*b]', 'd: &d [*c]', 'e: [*d]'];
   const bomb = lines.map((line) => line.replace(/\[(.+)\]/, (_, one) => `[${many(one)}]`));
   const config = join(folder, 'bomb.yaml');
   writeFileSync(config, bomb.join('\n'));
   expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) repeat too much');
+});
+
+test('many models may share one list of prices', () => {
+  const config = join(folder, 'shared.yaml');
+  const prices = '&usual { prompt: "0.000001", completion: "0.000002" }';
+  const model = (_: unknown, at: number) => `
+  - id: acme/chat-${at}
+    name: Chat
+    input_modalities: [text]
+    output_modalities: [text]
+    endpoints: [{ provider: mine, model: chat, pricing: ${at === 0 ? prices : '*usual'} }]`;
+  const models = Array.from({ length: 500 }, model).join('');
+  const provider = 'mine: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }';
+  writeFileSync(config, `providers: { ${provider} }\nmodels:${models}\n`);
+  const last = loadConfig({ config }, {}).models.find(({ id }) => id === 'acme/chat-499');
+  expect(last?.endpoints[0]?.pricing).toMatchObject({ completion: '0.000002' });
 });
 
 test('an alias that stands for nothing is told where it is, and not what it says', () => {
@@ -166,4 +182,12 @@ test('an alias that stands for nothing is told where it is, and not what it says
   expect(() => loadConfig({ config }, {})).toThrow(
     new Error(lines.map((line) => `${config}: ${line}: ${sentence}`).join('\n')),
   );
+});
+
+test('an alias inside of what it stands for is told where it is', () => {
+  const config = join(folder, 'circle.yaml');
+  writeFileSync(config, 'limits: &all\n  cache: *all\nredis: &url redis://cache\nobjects: *url\n');
+  const sentence =
+    'line 2, column 10: this alias (*name) stands for something that it is a part of';
+  expect(() => loadConfig({ config }, {})).toThrow(new Error(`${config}: ${sentence}`));
 });

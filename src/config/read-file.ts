@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { type Document, type ErrorCode, LineCounter, parseDocument, visit } from 'yaml';
+import { type Document, type ErrorCode, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import type { Problem, Schema } from '../core/explain.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { isObject } from '../core/json.ts';
@@ -25,6 +25,9 @@ const unreadable: Readonly<Record<string, string>> = {
 
 const unanchored =
   'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
+/** Thousands of models may share one list of prices. */
+const aliasUsesMax = 10_000;
+const circular = 'this alias (*name) stands for something that it is a part of';
 
 const unnamed = 'has "${" without the name of a variable in braces behind it';
 
@@ -56,24 +59,31 @@ export function readConfigFile(path: string | undefined): ConfigText {
     });
     throw new ConfigProblems(file, problems);
   }
+  const wrong = wrongAliases(document, lines);
+  if (wrong.length > 0) throw new ConfigProblems(file, wrong);
   try {
-    return { source: file, data: document.toJS() ?? {} };
+    return { source: file, data: document.toJS({ maxAliasCount: aliasUsesMax }) ?? {} };
   } catch {
-    const unknown = unknownAliases(document, lines);
     // Anchors that repeat each other: a few lines would become millions.
-    const tooMany = 'its aliases (*name) repeat too much; write what they stand for';
-    throw new ConfigProblems(file, unknown.length > 0 ? unknown : [{ path: '', message: tooMany }]);
+    const message = 'its aliases (*name) repeat too much; write what they stand for';
+    throw new ConfigProblems(file, [{ path: '', message }]);
   }
 }
 
 /** To YAML a text such as `*.example.com` is an alias. It may be a secret and is not repeated. */
-function unknownAliases(document: Document, lines: LineCounter): Problem[] {
+function wrongAliases(document: Document, lines: LineCounter): Problem[] {
   const problems: Problem[] = [];
+  const anchored = new Map<string, Node>();
   visit(document, {
-    Alias(_, alias) {
-      if (alias.resolve(document)) return;
+    Value(_, node) {
+      if (node.anchor) anchored.set(node.anchor, node);
+    },
+    Alias(_, alias, around) {
+      const meant = anchored.get(alias.source);
+      if (meant && !around.includes(meant)) return;
       const { line, col } = lines.linePos(alias.range?.[0] ?? 0);
-      problems.push({ path: '', message: `line ${line}, column ${col}: ${unanchored}` });
+      const message = `line ${line}, column ${col}: ${meant ? circular : unanchored}`;
+      problems.push({ path: '', message });
     },
   });
   return problems;
@@ -117,7 +127,15 @@ export function substitute(
     });
     return Object.fromEntries(fields);
   };
-  return walk(data, schema, '');
+  return walk(withoutEmpty(data, schema), schema, '');
+}
+
+/** A section whose lines are all comments is null to YAML. Single settings need a value. */
+function withoutEmpty(data: unknown, { properties }: Schema): unknown {
+  if (!isObject(data)) return data;
+  const isSection = (name: string) => /object|array/.test(properties?.[name]?.type ?? '');
+  const told = Object.entries(data).filter(([name, value]) => value !== null || !isSection(name));
+  return Object.fromEntries(told);
 }
 
 /** Text from the environment as the type its field wants; left alone where it does not fit. */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { invalidRequest } from './errors.ts';
+import { type GatewayError, invalidRequest } from './errors.ts';
 import { oneOf, optional } from './schema-builders.ts';
 
 /** The formats that a text may be spoken in. */
@@ -32,9 +32,6 @@ export const transcriptExtensions = {
   vtt: 'vtt',
 } as const satisfies Record<TranscriptFormat, string>;
 
-/** How fast a text may be spoken where that is checked; 1 is as people speak. */
-export const [slowestSpeech, fastestSpeech] = [0.25, 4];
-
 /** What may be asked of speech, at once or as a job. */
 export const speechFields = {
   voice: Type.String({ minLength: 1, maxLength: 200 }),
@@ -43,6 +40,29 @@ export const speechFields = {
   speed: optional(Type.Number()),
   instructions: optional(Type.String({ maxLength: 4_096 })),
 };
+
+/** The longest text that one call takes. */
+export interface TextLimit {
+  readonly unit: 'characters' | 'bytes';
+  readonly max: number;
+}
+
+/** How fast a text may be spoken where that is checked; 1 is as people speak. */
+const [slowest, fastest] = [0.25, 4];
+
+/** Why a model that checks voice and speed does not take these; null when it does. */
+export function refusalOfManner(
+  { voice, speed }: { readonly voice: string; readonly speed: number | null },
+  voices: readonly string[] | null,
+  model: string,
+): GatewayError | null {
+  if (voices && !voices.includes(voice)) {
+    return invalidRequest(`voice must be one of ${voices.join(', ')} with ${model}.`, 'voice');
+  }
+  if (speed === null || (speed >= slowest && speed <= fastest)) return null;
+  const range = `from ${slowest} to ${fastest}`;
+  return invalidRequest(`speed must be a number ${range}, not ${speed}.`, 'speed');
+}
 
 export function refuseUnspeakable(input: string): void {
   if (input.trim() === '') throw invalidRequest('input is empty.', 'input');

@@ -1,12 +1,10 @@
 import {
   type AnalyticsFilter,
-  addSums,
   type DaySums,
   dayObject,
-  noSums,
   subtractSums,
   summaryOf,
-  type UsageSums,
+  sumOf,
 } from './analytics.ts';
 
 /** A period's sums divided by one property, the largest spenders one by one. */
@@ -40,7 +38,7 @@ export function groupObjects(whole: readonly DaySums[], parts: readonly PartSums
 function groupObject(value: string | null, days: readonly DaySums[]) {
   return {
     value,
-    summary: summaryOf(days.reduce<UsageSums>(addSums, noSums)),
+    summary: summaryOf(sumOf(days)),
     timeseries: days.map((sums) => dayObject(sums.day, sums)),
   };
 }
@@ -48,7 +46,7 @@ function groupObject(value: string | null, days: readonly DaySums[]) {
 function restOf(whole: readonly DaySums[], parts: readonly PartSums[]): DaySums[] {
   const byDay = Map.groupBy(parts, ({ day }) => day);
   return whole.flatMap((sums) => {
-    const listed = (byDay.get(sums.day) ?? []).reduce<UsageSums>(addSums, noSums);
+    const listed = sumOf(byDay.get(sums.day) ?? []);
     const rest = { ...subtractSums(sums, listed), day: sums.day };
     // A request that was booked between the two reads may be in the parts only.
     return rest.requests > 0 ? [rest] : [];

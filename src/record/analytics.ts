@@ -47,27 +47,20 @@ export const noSums: UsageSums = {
   durationMs: 0,
 };
 
-export function addSums(one: UsageSums, other: UsageSums): UsageSums {
-  return combine(one, other, 1);
+export function sumOf(all: readonly UsageSums[]): UsageSums {
+  return all.reduce((sum, one) => combine(sum, one, 1), noSums);
 }
 
 export function subtractSums(one: UsageSums, other: UsageSums): UsageSums {
   return combine(one, other, -1);
 }
 
+const sumNames = Object.keys(noSums) as (keyof UsageSums)[];
+
 function combine(one: UsageSums, other: UsageSums, sign: 1 | -1): UsageSums {
-  return {
-    requests: one.requests + sign * other.requests,
-    failed: one.failed + sign * other.failed,
-    promptTokens: one.promptTokens + sign * other.promptTokens,
-    completionTokens: one.completionTokens + sign * other.completionTokens,
-    modelCharge: one.modelCharge + sign * other.modelCharge,
-    byokPlatformFee: one.byokPlatformFee + sign * other.byokPlatformFee,
-    managedToolFee: one.managedToolFee + sign * other.managedToolFee,
-    agentRuntimeFee: one.agentRuntimeFee + sign * other.agentRuntimeFee,
-    searches: one.searches + sign * other.searches,
-    durationMs: one.durationMs + sign * other.durationMs,
-  };
+  const sums: Record<keyof UsageSums, number> = { ...noSums };
+  for (const name of sumNames) sums[name] = one[name] + sign * other[name];
+  return sums;
 }
 
 /** The fee lines under the names that every report gives them. */
@@ -88,7 +81,7 @@ export function analyticsObject({ first, last }: DayRange, busy: readonly DaySum
       start_date: isoTime(first * dayMs),
       end_date: isoTime((last + 1) * dayMs - 1),
     },
-    summary: summaryOf(busy.reduce<UsageSums>(addSums, noSums)),
+    summary: summaryOf(sumOf(busy)),
     timeseries: days.map((day) => dayObject(day, byDay.get(day) ?? noSums)),
   };
 }

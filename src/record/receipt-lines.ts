@@ -1,11 +1,13 @@
-import { type FemtoUsd, perMillion, perMinute, perUnit } from '../core/money.ts';
 import {
-  type FlatTexts,
-  type Prices,
-  type PriceTexts,
-  readPrices,
-  textsFor,
-} from '../core/prices.ts';
+  decimal,
+  type FemtoUsd,
+  type NanoUsd,
+  parseUsd,
+  perMillion,
+  perMinute,
+  perUnit,
+} from '../core/money.ts';
+import { type FlatTexts, type PriceTexts, textsFor } from '../core/prices.ts';
 import { addUsage, noUnits, promptTokens, type Units, type Usage } from '../core/usage.ts';
 import type { RequestRecord } from './request-record.ts';
 
@@ -31,92 +33,39 @@ interface Rate {
   readonly instead?: readonly (keyof FlatTexts)[];
   readonly per: number;
   amount(usage: Usage, units: Units): number;
-  cost(prices: Prices, amount: number): FemtoUsd;
+  cost(price: NanoUsd, amount: number): FemtoUsd;
 }
 
-const million = 1_000_000;
+const perOne = { per: 1, cost: perUnit };
+const ofMillion = { per: 1_000_000, cost: perMillion };
+const ofMinute = {
+  per: 60,
+  cost: (price: NanoUsd, seconds: number) => perMinute(price, seconds * 1_000),
+};
+const asInput = { instead: ['prompt'], ...ofMillion } as const;
 
 const tokenRates: readonly Rate[] = [
-  {
-    price: 'prompt',
-    per: million,
-    amount: (usage) => usage.inputTokens,
-    cost: (prices, tokens) => perMillion(prices.prompt, tokens),
-  },
-  {
-    price: 'audio',
-    instead: ['prompt'],
-    per: million,
-    amount: (usage) => usage.inputAudioTokens ?? 0,
-    cost: (prices, tokens) => perMillion(prices.audio, tokens),
-  },
-  {
-    price: 'cache_read',
-    instead: ['prompt'],
-    per: million,
-    amount: (usage) => usage.cacheReadTokens,
-    cost: (prices, tokens) => perMillion(prices.cacheRead, tokens),
-  },
-  {
-    price: 'cache_write',
-    instead: ['prompt'],
-    per: million,
-    amount: (usage) => usage.cacheWriteTokens,
-    cost: (prices, tokens) => perMillion(prices.cacheWrite, tokens),
-  },
+  { price: 'prompt', ...ofMillion, amount: (usage) => usage.inputTokens },
+  { price: 'audio', ...asInput, amount: (usage) => usage.inputAudioTokens ?? 0 },
+  { price: 'cache_read', ...asInput, amount: (usage) => usage.cacheReadTokens },
+  { price: 'cache_write', ...asInput, amount: (usage) => usage.cacheWriteTokens },
   {
     price: 'cache_write_1h',
     instead: ['cache_write', 'prompt'],
-    per: million,
+    ...ofMillion,
     amount: (usage) => usage.cacheWrite1hTokens ?? 0,
-    cost: (prices, tokens) => perMillion(prices.cacheWrite1h, tokens),
   },
-  {
-    price: 'completion',
-    per: million,
-    amount: (usage) => usage.outputTokens,
-    cost: (prices, tokens) => perMillion(prices.completion, tokens),
-  },
+  { price: 'completion', ...ofMillion, amount: (usage) => usage.outputTokens },
 ];
 
 /** The same whatever the length of a prompt. */
 const unitRates: readonly Rate[] = [
-  {
-    price: 'image',
-    per: 1,
-    amount: (_, { inputImages = 0 }) => inputImages,
-    cost: (prices, images) => perUnit(prices.image, images),
-  },
-  {
-    price: 'output_image',
-    per: 1,
-    amount: (_, { outputImages = 0 }) => outputImages,
-    cost: (prices, images) => perUnit(prices.outputImage, images),
-  },
-  {
-    price: 'characters',
-    per: million,
-    amount: (_, { characters = 0 }) => characters,
-    cost: (prices, characters) => perMillion(prices.characters, characters),
-  },
-  {
-    price: 'bytes',
-    per: million,
-    amount: (_, { bytes = 0 }) => bytes,
-    cost: (prices, bytes) => perMillion(prices.bytes, bytes),
-  },
-  {
-    price: 'minute',
-    per: 60,
-    amount: (_, { audioMs = 0 }) => audioMs / 1_000,
-    cost: (prices, seconds) => perMinute(prices.minute, seconds * 1_000),
-  },
-  {
-    price: 'request',
-    per: 1,
-    amount: () => 1,
-    cost: (prices, requests) => perUnit(prices.request, requests),
-  },
+  { price: 'image', ...perOne, amount: (_, { inputImages = 0 }) => inputImages },
+  { price: 'output_image', ...perOne, amount: (_, { outputImages = 0 }) => outputImages },
+  { price: 'characters', ...ofMillion, amount: (_, { characters = 0 }) => characters },
+  { price: 'bytes', ...ofMillion, amount: (_, { bytes = 0 }) => bytes },
+  { price: 'minute', ...ofMinute, amount: (_, { audioMs = 0 }) => audioMs / 1_000 },
+  { price: 'request', ...perOne, amount: () => 1 },
 ];
 
 /** The prices of a bill; of the longest call, where several were charged by different ones. */
@@ -133,16 +82,14 @@ export function pricesUsed({ prices: list, usage, units = noUnits }: RequestReco
 export function linesOf(record: RequestRecord, creditsPerUsd: number): Line[] {
   const { prices: list, usage, units = noUnits } = record;
   if (list === null) return [];
-  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): Line[] => {
-    const prices = readPrices(texts);
-    return rates.flatMap(({ price, instead = [], per, amount, cost }) => {
+  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): Line[] =>
+    rates.flatMap(({ price, instead = [], per, amount, cost }) => {
       const usd = [price, ...instead].map((name) => texts[name]).find((text) => text !== undefined);
       const quantity = amount(used, units);
       if (usd === undefined || quantity === 0) return [];
-      const credits = decimalOf(cost(prices, quantity) * BigInt(creditsPerUsd));
+      const credits = decimalOf(cost(parseUsd(usd) ?? 0n, quantity) * BigInt(creditsPerUsd));
       return [{ price, quantity, per, usd, credits }];
     });
-  };
   const tokenLines = shares(list, usage, units).flatMap(({ texts, used }) =>
     lines(tokenRates, texts, used),
   );
@@ -194,8 +141,7 @@ function roundedUp(amount: bigint, unit: bigint): bigint {
 
 /** `14.2` from its femto-parts, and back. */
 function decimalOf(femto: bigint): string {
-  const decimals = (femto % femtoPerUnit).toString().padStart(15, '0').replace(/0+$/, '');
-  return `${femto / femtoPerUnit}${decimals === '' ? '' : `.${decimals}`}`;
+  return decimal(femto, 15);
 }
 
 function femtoOf(decimal: string): bigint {

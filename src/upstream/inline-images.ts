@@ -1,9 +1,8 @@
 import type { AddressInput } from '../core/ask.ts';
 import { addressesMax } from '../core/bounds.ts';
-import type { ImageInput } from '../core/chat.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { fileTypeOf } from '../core/file-type.ts';
-import { tooManyAddresses } from '../dialects/ask/addresses.ts';
+import { tooManyAddresses } from '../dialects/ask/content/addresses.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
 
@@ -20,7 +19,7 @@ const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
  * An address goes on to upstreams that fetch for themselves, and one of those may stand inside our
  * network: no client may send it to its neighbours. Names are theirs to resolve, and to check.
  */
-export function refuseInnerImages(images: readonly ImageInput[], policy: AddressPolicy): void {
+export function refuseInnerImages(images: readonly AddressInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
     const refusal = isRemote(url) ? checkUserUrl(url, policy) : null;
     if (typeof refusal === 'string') throw unfetchable(refusal, param);
@@ -46,7 +45,7 @@ export function refuseInnerAddresses(
  * URL that stands for it; the addresses come from clients, so every one passes the guard.
  */
 export async function inlineImages(
-  images: readonly ImageInput[],
+  images: readonly AddressInput[],
   fetchGuarded: GuardedFetch,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, string>> {

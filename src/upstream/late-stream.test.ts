@@ -7,6 +7,9 @@ const words: ClientWords = {
   fail: (error, { id }) => `failed ${id}: ${error.message}`,
 };
 const identity = { id: 'a', model: 'b', created: 1 };
+const unheard = (): never => {
+  throw new Error('Nothing failed late.');
+};
 
 async function* speak(...pieces: string[]): AsyncGenerator<string> {
   yield* pieces;
@@ -21,18 +24,18 @@ async function collect(stream: Stream): Promise<string[]> {
 describe('a stream that takes its time to begin', () => {
   test('is handed over as it is when it begins soon', async () => {
     const stream = speak('hello');
-    expect(await patiently(Promise.resolve(stream), words, identity, 1000)).toBe(stream);
+    expect(await patiently(Promise.resolve(stream), words, identity, unheard, 1000)).toBe(stream);
   });
 
   test('keeps the refusal that comes soon', async () => {
     const refusal = new GatewayError('upstream_error', 'no');
     const opening = Promise.reject(refusal);
-    await expect(patiently(opening, words, identity, 1000)).rejects.toBe(refusal);
+    await expect(patiently(opening, words, identity, unheard, 1000)).rejects.toBe(refusal);
   });
 
   test('says that we are there until it begins, then goes on', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
-    const late = await patiently(promise, words, identity, 20);
+    const late = await patiently(promise, words, identity, unheard, 20);
     expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
     expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
     resolve(speak('hello', 'there'));
@@ -41,14 +44,28 @@ describe('a stream that takes its time to begin', () => {
 
   test('tells a late failure inside the stream and ends', async () => {
     const { promise, reject } = Promise.withResolvers<Stream>();
-    const late = await patiently(promise, words, identity, 20);
-    reject(new GatewayError('upstream_error', 'no'));
+    const told: GatewayError[] = [];
+    const late = await patiently(promise, words, identity, (error) => told.push(error), 20);
+    const failure = new GatewayError('upstream_error', 'no');
+    reject(failure);
     expect(await collect(late)).toEqual([': keep-alive\n\n', 'failed a: no']);
+    expect(told).toEqual([failure]);
+  });
+
+  test('tells of a late failure though the client has left', async () => {
+    const { promise, reject } = Promise.withResolvers<Stream>();
+    const told: unknown[] = [];
+    const late = await patiently(promise, words, identity, ({ cause }) => told.push(cause), 20);
+    const leaving = late.return?.();
+    const mistake = new TypeError('words is not iterable');
+    reject(mistake);
+    await leaving;
+    expect(told).toEqual([mistake]);
   });
 
   test('is closed after a client that left before it began', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
-    const late = await patiently(promise, words, identity, 20);
+    const late = await patiently(promise, words, identity, unheard, 20);
     const leaving = late.return?.();
     let closed = false;
     const stream = speak('hello');

@@ -1,5 +1,5 @@
 import { keepAliveMs } from '../core/bounds.ts';
-import { asGatewayError } from '../core/errors.ts';
+import { asGatewayError, type GatewayError } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import type { ClientWords, StreamIdentity } from '../dialects/dialect.ts';
 import { keepAlive } from '../dialects/event-stream.ts';
@@ -10,15 +10,19 @@ export type Stream = AsyncIterableIterator<string>;
  * A stream that may take long to begin. A refusal within the first seconds keeps its status; after
  * that the client gets a stream at once, hears that we are still there, and learns of a failure
  * inside it. Other providers are still tried meanwhile: nothing of an answer was said yet.
+ * `tellLate` hears of such a failure too, once, whether or not the client is still there.
  */
 export async function patiently(
   opening: Promise<Stream>,
   words: ClientWords,
   identity: StreamIdentity,
+  tellLate: (error: GatewayError) => void,
   silenceMs = keepAliveMs,
 ): Promise<Stream> {
   const opened = await within(opening, silenceMs);
-  return opened ?? new LateStream(opening, words, identity, silenceMs);
+  if (opened) return opened;
+  opening.catch((thrown) => tellLate(asGatewayError(thrown)));
+  return new LateStream(opening, words, identity, silenceMs);
 }
 
 class LateStream implements Stream {
@@ -40,8 +44,6 @@ class LateStream implements Stream {
     this.#words = words;
     this.#identity = identity;
     this.#silenceMs = silenceMs;
-    // Whoever asks for the next piece sees the failure; until then it is nobody's rejection.
-    opening.catch(() => undefined);
   }
 
   [Symbol.asyncIterator](): this {

@@ -159,9 +159,14 @@ describe('after the end of a stream', () => {
   });
 
   test('a mistake of ours breaks it too', async () => {
-    const mistaken = async () => Promise.reject(new Error('never told'));
+    const mistake = new Error('never told');
+    const mistaken = async () => Promise.reject(mistake);
     const { text, settled } = await hear(opened(chunk('a', 'stop'), mistaken));
-    expect(settled).toMatchObject([{ how: 'cut' }]);
+    // Not the provider's: nobody holds it against that one.
+    expect(settled).toMatchObject([
+      { how: 'cut', error: { symbol: 'internal_error', cause: mistake } },
+    ]);
+    expect(text).toContain('Tollgate failed');
     expect(text).not.toMatch(/\[DONE\]|never told/);
   });
 

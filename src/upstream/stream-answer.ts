@@ -2,7 +2,7 @@ import { keepAliveMs } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import type { ReplyClosing, ReplyFacts, SseMessage, UpstreamFailure } from '../dialects/dialect.ts';
-import { EventTooLarge } from '../dialects/event-stream.ts';
+import { UnusableAnswer } from '../dialects/unusable-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
 import { publicReason, scrub } from './disclosure.ts';
@@ -222,7 +222,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     try {
       return this.#stream.relay.push(message);
     } catch (thrown) {
-      this.#torn = thrown instanceof EventTooLarge ? unusable() : asGatewayError(thrown);
+      this.#torn = thrown instanceof UnusableAnswer ? unusable() : asGatewayError(thrown);
       this.#finish();
       return '';
     }
@@ -231,8 +231,10 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #startSequel(): void {
     if (this.#stage === 'closed') return;
     this.#sequel = this.#stream.openSequel?.();
-    // Whoever waits for it sees its failure; a client that has left waits for nothing.
-    this.#sequel?.catch(() => undefined);
+    // Where a provider fails it says so; what is thrown is ours.
+    this.#sequel?.catch((thrown) => {
+      this.#torn = asGatewayError(thrown);
+    });
   }
 
   /**

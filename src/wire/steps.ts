@@ -48,7 +48,6 @@ export function makeSteps(parts: StepParts): Steps {
     keepWith: books.keepWith.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
     observeBreak: health.failed.bind(health),
-    tellFault: telemetry.failed.bind(telemetry),
     countTokens: admission.countTokens.bind(admission),
   };
   const recalling = { cache, idempotency, cacheMode: config.cache.mode };
@@ -77,6 +76,7 @@ export function makeSteps(parts: StepParts): Steps {
       return openFirst(reservation.offers, tryAt, health, call);
     },
     settle: (call, ending) => settle(call, ending, money),
+    tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),
   };
 }
 

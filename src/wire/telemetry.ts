@@ -93,9 +93,12 @@ export class Telemetry {
     }
   }
 
-  /** In the middle of an answer: one that has no status yet is told of where it is answered. */
-  failed(requestId: string, { symbol, cause }: GatewayError): void {
-    this.#log.error('request_failed', { request_id: requestId, symbol, reason: reason(cause) });
+  /** When an answer had begun: one that has no status yet is told of where it is answered. */
+  failedLate(requestId: string, error: GatewayError): void {
+    const { symbol, cause } = error;
+    if (symbol !== 'internal_error') return;
+    const why = reason(cause ?? error);
+    this.#log.error('request_failed', { request_id: requestId, symbol, reason: why });
   }
 
   async stop(): Promise<void> {

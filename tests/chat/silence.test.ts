@@ -1,10 +1,13 @@
 /** How long silence lasts, on both sides. It takes its time, so all of it is waited for at once. */
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
 import { connect } from 'node:net';
-import { isObject } from '../../src/core/json.ts';
+import { isObject, parseJson } from '../../src/core/json.ts';
+import { OpenAiPassThrough } from '../../src/dialects/openai/pass-through.ts';
 import { Awake } from '../support/awake.ts';
 import {
   type Behaviour,
+  delayed,
+  gated,
   hangBeforeHeaders,
   hangMidStream,
   say,
@@ -12,7 +15,7 @@ import {
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
-import { SlowReader } from '../support/sse-client.ts';
+import { readSse, SlowReader } from '../support/sse-client.ts';
 
 const testMs = 120_000;
 const messages = [{ role: 'user', content: 'how are you' }];
@@ -30,6 +33,8 @@ beforeAll(async () => {
     models: [
       chatModel('acme/spoken', [{ provider: 'open', model: 'spoken' }]),
       chatModel('acme/opened', [{ provider: 'open', model: 'opened' }]),
+      chatModel('acme/late', [{ provider: 'open', model: 'late' }]),
+      chatModel('acme/torn', [{ provider: 'open', model: 'torn' }]),
       chatModel('acme/begins', [{ provider: 'claude', model: 'begins' }]),
       chatModel('acme/ends', [{ provider: 'claude', model: 'ends' }]),
     ],
@@ -76,6 +81,34 @@ function untilLeft(model: string): Promise<unknown> {
     return calls.length === 1 && calls[0]?.outcome === 'client-left';
   });
 }
+
+const { push } = OpenAiPassThrough.prototype;
+/** A mistake of ours, made at one word. */
+function stumble(this: OpenAiPassThrough, ...args: Parameters<typeof push>): string {
+  if (args[0].data.includes('stumble')) throw new TypeError('words is not iterable');
+  return push.apply(this, args);
+}
+
+test.concurrent.each<[string, Behaviour]>([
+  ['late', delayed(15_500, say('stumble'))],
+  ['torn', gated('rest', 2, say('one stumble'))],
+])(
+  'a mistake of ours in an answer that had begun is in the log: %s',
+  async (model, behaviour) => {
+    spyOn(OpenAiPassThrough.prototype, 'push').mockImplementation(stumble);
+    upstream.script(model, behaviour);
+    const response = await near.fetch({ model: `acme/${model}`, messages, stream: true });
+    upstream.open('rest');
+    const reading = await readSse(response);
+    expect([reading.status, reading.error?.type]).toEqual([200, 'internal_error']);
+    const told = near.logged.map(parseJson).filter(isObject);
+    const failed = told.filter(({ event }) => event === 'request_failed');
+    expect(failed.filter(({ request_id }) => request_id === reading.requestId)).toMatchObject([
+      { symbol: 'internal_error', reason: 'words is not iterable' },
+    ]);
+  },
+  testMs,
+);
 
 test.concurrent.each<[string, Behaviour]>([
   ['begins', hangBeforeHeaders()],

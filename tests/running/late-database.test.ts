@@ -156,6 +156,25 @@ test(
   testMs,
 );
 
+test(
+  'the second signal ends it at once, though its tables are not up to date yet',
+  async () => {
+    const url = await postgres.createDatabase();
+    const other = new pg.Client({ connectionString: url });
+    await other.connect();
+    await other.query('select pg_advisory_lock(7316205114)');
+    const { process: child, finished } = await startWaiting(url);
+    // Of two kinds: two of the same may arrive as one.
+    child.kill('SIGTERM');
+    child.kill('SIGINT');
+    expect((await finished).exitCode).toBe(0);
+    const { rows } = await other.query("select to_regclass('migrations') as found");
+    expect(rows).toEqual([{ found: null }]);
+    await other.end();
+  },
+  testMs,
+);
+
 /** A server that has this to say to whoever comes. */
 function strangeServer(greet: Uint8Array | null, onVisit = () => {}) {
   const server = Bun.listen({

@@ -4,7 +4,7 @@
  */
 import { boundedCall } from '../../core/bounded-call.ts';
 import { failureCode } from '../../core/failure-code.ts';
-import { unlessAborted } from '../../core/unless-aborted.ts';
+import { unlessAborted } from '../../core/within.ts';
 import { type AddressPolicy, publicOnly } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
 import { callPinned, connectFailures, isUntrusted } from './pinned-call.ts';

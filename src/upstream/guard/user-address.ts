@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { unlessAborted } from '../../core/unless-aborted.ts';
+import { unlessAborted } from '../../core/within.ts';
 import type { Offer } from '../../route/catalogue.ts';
 import type { AddressPolicy } from './address-guard.ts';
 import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';

@@ -6,7 +6,7 @@ import {
   regionIn,
   type ServiceAccount,
 } from '../../core/provider-key.ts';
-import { unlessAborted } from '../../core/unless-aborted.ts';
+import { unlessAborted } from '../../core/within.ts';
 import type { Spliced, UpstreamRequest } from '../../dialects/dialect.ts';
 import { AccountToken } from './account-token.ts';
 import { sign } from './sigv4.ts';
