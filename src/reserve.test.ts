@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/money/settlements.ts';
 import type { Call, Errand } from './call.ts';
-import type { ChatAsk } from './core/chat.ts';
+import type { ChatAsk } from './core/ask.ts';
 import { GatewayError } from './core/errors.ts';
 import { readPrices } from './core/prices.ts';
 import { noUsage } from './core/usage.ts';

@@ -1,11 +1,11 @@
-import { fastestSpeech, type SpeechFormat, slowestSpeech } from '../core/audio-formats.ts';
+import { refusalOfManner, type SpeechFormat, type TextLimit } from '../core/audio-formats.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, type FormPart } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { crowded } from './crowded.ts';
-import type { Job, JobRequest, TextLimit } from './job.ts';
+import type { Job, JobRequest } from './job.ts';
 import {
   readSpeechInput,
   readTranscriptionInput,
@@ -38,7 +38,7 @@ export interface SpeechModel {
   readonly limit: TextLimit;
   /** Checks voices and speed; the others map the one and ignore the other. */
   readonly isStrict: boolean;
-  /** Null where an unknown voice is replaced by the default one. */
+  /** Of a strict one; null where nobody wrote them down. */
   readonly voices: readonly string[] | null;
 }
 
@@ -209,16 +209,9 @@ function newJob({ id, caller, input, request, upload }: Order, now: number): New
 
 function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
   const { limit, voices, isStrict } = model;
-  const { voice } = input;
-  if (voices && !voices.includes(voice)) {
-    throw invalidRequest(`voice must be one of ${voices.join(', ')}.`, 'voice');
-  }
-  const { speed = null, instructions = null } = input;
-  if (isStrict && speed !== null && (speed < slowestSpeech || speed > fastestSpeech)) {
-    const range = `from ${slowestSpeech} to ${fastestSpeech}`;
-    const message = `speed must be a number ${range}, not ${speed}.`;
-    throw invalidRequest(message, 'speed');
-  }
+  const { voice, speed = null, instructions = null } = input;
+  const refusal = isStrict ? refusalOfManner({ voice, speed }, voices, input.model) : null;
+  if (refusal) throw refusal;
   const format: SpeechFormat = input.response_format ?? 'mp3';
   if (!canJoin(format) && splitText(input.input, limit).length > 1) {
     const longest = `${limit.max} ${limit.unit}`;

@@ -1,4 +1,4 @@
-import type { SpeechFormat, TranscriptFormat } from '../core/audio-formats.ts';
+import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/audio-formats.ts';
 
 /** A piece of audio work that outlives the request that asked for it. */
 export interface Job {
@@ -50,12 +50,6 @@ export interface JobFailure {
   /** Symbol and status of the error table. */
   readonly type: string;
   readonly code: number;
-}
-
-/** The longest text that one call takes. */
-export interface TextLimit {
-  readonly unit: 'characters' | 'bytes';
-  readonly max: number;
 }
 
 export interface SpeechRequest {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { chatAsk } from '../../tests/support/question.ts';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import { readPriceList, readPrices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
 import {

@@ -1,4 +1,4 @@
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { PriceList } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
 import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';

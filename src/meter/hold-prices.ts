@@ -1,4 +1,4 @@
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import type { NanoUsd } from '../core/money.ts';
 import type { PriceList, Prices } from '../core/prices.ts';
 

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { ChatAsk } from '../core/chat.ts';
+import type { ChatAsk } from '../core/ask.ts';
 import { readPriceList } from '../core/prices.ts';
 import { noUsage, type Usage } from '../core/usage.ts';
 import { boundOf, ChatBounds, FixedBounds, inputBound, outputBound } from './bound.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { chatAsk, noNeeds } from '../../tests/support/question.ts';
 import type { Model } from '../config/config.ts';
-import type { ChatAsk, ModelNeeds } from '../core/chat.ts';
+import type { ChatAsk, ModelNeeds } from '../core/ask.ts';
 import { chatMisfit, imageMisfit, keepEntitled, keepFitting } from './capability.ts';
 
 const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };

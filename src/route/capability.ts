@@ -1,6 +1,5 @@
 import type { Model, Provider } from '../config/config.ts';
-import type { AddressInput, Ask } from '../core/ask.ts';
-import type { ChatAsk } from '../core/chat.ts';
+import type { AddressInput, Ask, ChatAsk } from '../core/ask.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
 import { readDataUrlImageSize } from '../core/image-size.ts';
 

@@ -1,7 +1,6 @@
 import type { Model } from '../config/config.ts';
-import { noPreferences, type RoutePreferences, type SortKey } from '../core/ask.ts';
+import { type ChatAsk, noPreferences, type RoutePreferences, type SortKey } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
-import type { ChatAsk } from '../core/chat.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
 import { parseUsd } from '../core/money.ts';
 import { isLike } from './capability.ts';

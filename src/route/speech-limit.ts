@@ -1,10 +1,5 @@
 import type { SpeechTerms } from '../config/model-schema.ts';
-
-/** The longest text that one call takes. */
-interface TextLimit {
-  readonly unit: 'characters' | 'bytes';
-  readonly max: number;
-}
+import type { TextLimit } from '../core/audio-formats.ts';
 
 /** Where the catalogue is silent: characters at first-party-style models, bytes at the others. */
 const charactersUsual = 4_096;

@@ -29,10 +29,6 @@ export class SearchNotes {
     this.#lengthMax = lengthMax;
   }
 
-  get length(): number {
-    return this.#length;
-  }
-
   keep(tenantId: string, clientCalls: readonly { readonly id: string }[], note: SearchNote): void {
     const [first] = clientCalls;
     if (!first) return;

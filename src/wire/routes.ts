@@ -59,7 +59,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
         return store.keySpending.spent(tenantId, keyIds, now);
       },
     },
-    now: Date.now,
+    now: parts.now,
     markUsed: () => authenticator.markUsed(),
     // The change is made; a store that cannot be asked now is looked at again soon.
     noticeChange: () => parts.changes.check().catch(() => undefined),
@@ -67,6 +67,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const errandOf = makeErrandOf(config, parts.skills);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
+  void uploads.sweep();
   const countUpstream = makeCountUpstream(catalogueOf, health, parts.addressPolicy);
   const media = { ...chat, tray: (tenantId: string) => uploads.tray(tenantId) };
   const routes: Route[] = [

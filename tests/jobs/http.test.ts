@@ -377,7 +377,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     };
     const reply = await server.post(speech());
     expect(reply.error).toMatchObject({
-      message: 'voice must be one of echo, nova.',
+      message: 'voice must be one of echo, nova with played/speak.',
       param: 'voice',
     });
     server.bench.speechModel = {

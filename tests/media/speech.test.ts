@@ -510,6 +510,14 @@ describe('bad input', () => {
     }
   });
 
+  test('is told in the words in which a job is refused', async () => {
+    const slow = await speak({ speed: 0.24 });
+    expect(slow.error.message).toBe('speed must be a number from 0.25 to 4, not 0.24.');
+    const { error } = await speak({ model: 'test/unlisted', voice: 'gandalf' });
+    const six = 'alloy, echo, fable, onyx, nova, shimmer';
+    expect(error.message).toBe(`voice must be one of ${six} with test/unlisted.`);
+  });
+
   test('points to jobs when a text is too long', async () => {
     const { error } = await speak({ input: `${long}y` });
     expect(error.message).toContain('/v1/jobs');

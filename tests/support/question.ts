@@ -1,5 +1,4 @@
-import { noPreferences } from '../../src/core/ask.ts';
-import type { ChatAsk, ModelNeeds } from '../../src/core/chat.ts';
+import { type ChatAsk, type ModelNeeds, noPreferences } from '../../src/core/ask.ts';
 import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
 import type { Target } from '../../src/dialects/dialect.ts';
 
