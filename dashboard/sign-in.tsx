@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useAction } from './load.ts';
 import { Form, TextField } from './parts/field.tsx';
 import { Mark } from './parts/icon.tsx';
@@ -22,11 +22,13 @@ const kinds = [
 export function SignIn({ message, again, onProven }: SignInProps) {
   const [key, setKey] = useState('');
   const action = useAction();
+  const card = useRef<HTMLDivElement>(null);
   useTitle('page', 'Sign in');
+  useEffect(() => card.current?.querySelector('input')?.focus(), []);
   const submit = () => action.run(async () => onProven(await prove(key.trim())));
   return (
     <main class="sign-in">
-      <div class="sign-in-card">
+      <div class="sign-in-card" ref={card}>
         <div class="brand large">
           <Mark />
           <h1>Tollgate</h1>
@@ -63,7 +65,8 @@ export function SignIn({ message, again, onProven }: SignInProps) {
           ))}
         </dl>
         <p class="hint">
-          The first start printed one of each. <code>tollgate keys create</code> makes more.
+          No key yet? Whoever runs this Tollgate can give you one: the first start printed one of
+          each, and <code>tollgate keys create</code> makes more.
         </p>
       </div>
     </main>

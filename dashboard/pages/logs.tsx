@@ -154,7 +154,7 @@ const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
         <button type="button" class="link one-line" onClick={() => open(row)}>
           {briefTime(row.created_at)}
         </button>
-        <small class="key-name" title={name}>
+        <small class="key-name" title={name} dir="auto">
           {name}
         </small>
       </span>

@@ -34,7 +34,11 @@ export function Turns({ turns, running, onResults }: TurnsProps) {
   return (
     <div class="turns" role="log" aria-label="Messages">
       {turns.map((turn, at) => (
-        <TurnView key={`${at}-${turn.message.role}`} turn={turn} />
+        <TurnView
+          key={`${at}-${turn.message.role}`}
+          turn={turn}
+          isGrowing={running && turn === last}
+        />
       ))}
       {running && !last?.answer && <Busy what="Waiting for the first word…" />}
       {open.length > 0 && <ToolResults calls={open} onResults={onResults} />}
@@ -49,7 +53,13 @@ const speakers = {
   tool: 'Tool result',
 } as const;
 
-function TurnView({ turn }: { readonly turn: Turn }) {
+interface TurnProps {
+  readonly turn: Turn;
+  /** While more of it may come. */
+  readonly isGrowing: boolean;
+}
+
+function TurnView({ turn, isGrowing }: TurnProps) {
   const { message, answer, model } = turn;
   return (
     <article class={`turn ${message.role}`}>
@@ -68,7 +78,7 @@ function TurnView({ turn }: { readonly turn: Turn }) {
             <code class="arguments">{call.function.arguments}</code>
           </p>
         ))}
-      {answer && <Costs answer={answer} />}
+      {answer && <Costs answer={answer} isGrowing={isGrowing} />}
     </article>
   );
 }
@@ -92,7 +102,13 @@ function Content({ message }: { readonly message: Message }) {
   );
 }
 
-function Costs({ answer }: { readonly answer: Answer }) {
+interface CostsProps {
+  readonly answer: Answer;
+  readonly isGrowing: boolean;
+}
+
+/** An answer that was stopped or broke off has a cost, too; only its receipt knows it. */
+function Costs({ answer, isGrowing }: CostsProps) {
   const session = useSession();
   const { text, usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
   const facts = [
@@ -100,6 +116,7 @@ function Costs({ answer }: { readonly answer: Answer }) {
     firstWordMs !== null && `first word ${milliseconds(Math.round(firstWordMs))}`,
     `${milliseconds(Math.round(wholeMs))} in all`,
     finishReason && finishReason !== 'stop' && finishReason.replaceAll('_', ' '),
+    finishReason === null && !isGrowing && 'cut short',
   ].filter((fact) => typeof fact === 'string');
   return (
     <p class="costs">
@@ -107,7 +124,7 @@ function Costs({ answer }: { readonly answer: Answer }) {
       {facts.map((fact) => (
         <span key={fact}>{fact}</span>
       ))}
-      {mayDo(session, 'customer') && usage && (
+      {mayDo(session, 'customer') && !isGrowing && (
         <a href={addressOf('logs', { request: requestId })}>receipt</a>
       )}
       {text !== '' && <CopyButton text={text} label="the answer" />}

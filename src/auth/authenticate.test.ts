@@ -216,9 +216,9 @@ describe('an unknown key', () => {
     expect(store.asked).toBe(2);
   });
 
-  test('that does not even look like one never reaches the store', async () => {
+  test('that does not even look like one is told how ours do, without the store', async () => {
     for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
-      expect(await outcome(text)).toBe(unknown);
+      expect(await outcome(text)).toMatch(/^401 This is no key of this gateway: .* sk-tg-/);
     }
     expect(store.asked).toBe(0);
   });

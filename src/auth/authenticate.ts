@@ -48,7 +48,7 @@ export class Authenticator {
     if (known) return this.#admit(known);
     const refusedUntil = this.#unknown.get(name);
     if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
-    if (claimedKind(key) === undefined) throw unknownKey();
+    if (claimedKind(key) === undefined) throw foreignKey();
     return this.#asked.get(name) ?? this.#ask(name, hash);
   }
 
@@ -159,6 +159,14 @@ function storeAway(cause: unknown): never {
     retryAfterSeconds: 2,
     cause,
   });
+}
+
+/** Most often a provider's own key, which a client had from before. */
+function foreignKey(): GatewayError {
+  return new GatewayError(
+    'invalid_api_key',
+    'This is no key of this gateway: those begin with sk-tg-, sk-mgmt- or sk-admin-.',
+  );
 }
 
 function unknownKey(): GatewayError {

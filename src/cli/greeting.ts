@@ -4,6 +4,7 @@ import type { Flags } from '../config/overrides.ts';
 import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/host-in-url.ts';
 import type { Tollgate } from '../wire.ts';
+import { ownAddress } from './own-address.ts';
 import { typed } from './own-program.ts';
 import { counted } from './table.ts';
 
@@ -33,7 +34,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
   const own = `http://${hostInUrl(host)}:${ready.port}`;
-  const url = publicUrl ?? own;
+  const url = publicUrl ?? ownAddress({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const models = counted(ready.models, 'model');
   const demo = config.demo ? ', the demo among them' : '';
@@ -41,7 +42,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
     `Tollgate ${version} is ready at ${own}`,
     `${models}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
-    ...(url === own ? [] : [`Clients reach it at ${url}`]),
+    ...(publicUrl === null || url === own ? [] : [`Clients reach it at ${url}`]),
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {

@@ -228,6 +228,23 @@ describe('tenants', () => {
     });
     expect((await tollgate('tenants', 'show', 'acme')).out).toMatch(/^name +Acme$/m);
   });
+
+  test('are given limits, and freed of them in the word that shows them free', async () => {
+    const words = ['--id', 'busy', '--name', 'Busy', '--concurrent-requests', '7'];
+    expect((await tollgate('tenants', 'create', ...words)).out).toEndWith(
+      'credits grant --tenant busy --amount 1000000',
+    );
+    const change = (...options: string[]) => tollgate('tenants', 'change', 'busy', ...options);
+    expect((await change('--requests-per-minute', '1200')).out).toBe('Tenant busy was changed.');
+    const { data: limited } = await json('tenants', 'show', 'busy');
+    expect(limited).toMatchObject({ requests_per_minute: 1_200, concurrent_requests: 7 });
+    await change('--concurrent-requests', 'default');
+    const { out } = await tollgate('tenants', 'show', 'busy');
+    expect(out).toMatch(/^requests per minute +1,200$/m);
+    expect(out).toMatch(/^concurrent requests +default$/m);
+    expect((await change('--requests-per-minute', '0')).code).toBe(1);
+    expect((await change()).err).toStartWith('Name what to change: --requests-per-minute, ');
+  });
 });
 
 describe('keys', () => {

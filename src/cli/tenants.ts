@@ -1,11 +1,20 @@
 import { showWallet } from '../auth/manage/credits.ts';
 import * as manage from '../auth/manage/tenants.ts';
 import { given } from '../core/given.ts';
-import type { Command, Context, Topic } from './command.ts';
+import type { Args, Command, Context, Topic } from './command.ts';
 import { nextPage, offsetOf, offsetOption, printJson, printTable } from './output.ts';
+import { typed } from './own-program.ts';
 import { fields, minute } from './table.ts';
 
 const name = { value: '<text>', summary: 'What people call the tenant' } as const;
+
+/** What `show` says where a tenant has no limit of its own, and `change` takes to lift one. */
+const free = 'default';
+
+const limits = {
+  'requests-per-minute': { value: '<n>', summary: 'Default for its keys' },
+  'concurrent-requests': { value: '<n>', summary: 'Requests running at once' },
+} as const;
 
 const list: Command = {
   name: 'list',
@@ -40,19 +49,14 @@ const create: Command = {
   options: {
     name: { ...name, required: true },
     id: { value: '<id>', summary: 'Its id, such as "acme" (default: made up)' },
-    'requests-per-minute': { value: '<n>', summary: 'Default for its keys' },
-    'concurrent-requests': { value: '<n>', summary: 'Requests running at once' },
+    ...limits,
   },
   async run(context) {
     const { args } = context;
-    const body = given({
-      id: args.text('id'),
-      name: args.text('name'),
-      requests_per_minute: args.number('requests-per-minute'),
-      concurrent_requests: args.number('concurrent-requests'),
-    });
+    const body = given({ id: args.text('id'), name: args.text('name'), ...limitsIn(args) });
     const tenant = await manage.createTenant(await context.desk(), body);
-    await print(context, tenant, `Tenant ${tenant.id} was created.`);
+    const grant = typed('credits grant', `--tenant ${tenant.id} --amount 1000000`, context.flags);
+    await print(context, tenant, `Tenant ${tenant.id} was created. Credits for it: ${grant}`);
   },
 };
 
@@ -71,7 +75,16 @@ const rename: Command = {
   summary: 'Give a tenant another name',
   operand: '<tenant id>',
   options: { name: { ...name, required: true } },
-  run: (context) => change(context, { name: context.args.text('name') }, 'was renamed'),
+  run: (context) => changeTo(context, { name: context.args.text('name') }, 'was renamed'),
+};
+
+const change: Command = {
+  name: 'change',
+  summary: `Change the limits of a tenant; "${free}" lifts one`,
+  operand: '<tenant id>',
+  options: limits,
+  changes: Object.keys(limits),
+  run: (context) => changeTo(context, limitsIn(context.args), 'was changed'),
 };
 
 const disable: Command = {
@@ -79,7 +92,7 @@ const disable: Command = {
   summary: 'Refuse all keys of a tenant',
   operand: '<tenant id>',
   options: {},
-  run: (context) => change(context, { disabled: true }, 'is disabled'),
+  run: (context) => changeTo(context, { disabled: true }, 'is disabled'),
 };
 
 const enable: Command = {
@@ -87,20 +100,31 @@ const enable: Command = {
   summary: 'Accept the keys of a tenant again',
   operand: '<tenant id>',
   options: {},
-  run: (context) => change(context, { disabled: false }, 'is enabled'),
+  run: (context) => changeTo(context, { disabled: false }, 'is enabled'),
 };
 
 export const tenants: Topic = {
   name: 'tenants',
   summary: 'Manage tenants: the owners of keys, credits and logs',
-  commands: [list, create, show, rename, disable, enable],
+  commands: [list, create, show, rename, change, disable, enable],
   examples: [
     'tollgate tenants create --name "Acme Ltd" --id acme',
+    'tollgate tenants change acme --requests-per-minute 1200',
     'tollgate tenants disable acme',
   ],
 };
 
-async function change(context: Context, body: object, done: string): Promise<void> {
+/** The fields of a request body that were named. */
+function limitsIn(args: Args): Record<string, unknown> {
+  const orNull = (name: keyof typeof limits) =>
+    args.text(name) === free ? null : args.number(name);
+  return given({
+    requests_per_minute: orNull('requests-per-minute'),
+    concurrent_requests: orNull('concurrent-requests'),
+  });
+}
+
+async function changeTo(context: Context, body: object, done: string): Promise<void> {
   const { operand } = context.args;
   const tenant = await manage.changeTenant(await context.desk(), operand, body);
   await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
@@ -122,8 +146,8 @@ async function print(
       state: stateOf(tenant),
       credits: credits.total,
       'credits held': credits.held,
-      'requests per minute': tenant.requests_per_minute ?? 'default',
-      'concurrent requests': tenant.concurrent_requests ?? 'default',
+      'requests per minute': tenant.requests_per_minute ?? free,
+      'concurrent requests': tenant.concurrent_requests ?? free,
       created: tenant.created_at,
       updated: tenant.updated_at,
     }),

@@ -73,6 +73,12 @@ const sentences: readonly (readonly [RegExp, string])[] = [
     /^\/(?:livez?|liveness|ping|status|heartbeat|health\/read\w+)$/,
     'GET /healthz tells whether the process is alive, GET /readyz whether it can take requests.',
   ],
+  [/^\/(?:ui|admin|login)$/, 'The dashboard is at GET /dashboard.'],
+  [
+    /^\/key\/generate$/,
+    'LiteLLM’s own routes for keys are not served; POST /api/v1/keys makes keys, with a ' +
+      'management key.',
+  ],
 ];
 
 export function insteadOf(path: string): string | undefined {

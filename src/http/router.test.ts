@@ -73,6 +73,8 @@ describe('a path of another API is told what to call instead', () => {
     ['GET', '/ping', 'GET /healthz'],
     ['GET', '/api/status', 'GET /healthz'],
     ['GET', '/health/readiness', 'GET /readyz'],
+    ['GET', '/ui', 'GET /dashboard'],
+    ['POST', '/key/generate', 'POST /api/v1/keys'],
   ])('%s %s: %s', (method, path, words) => {
     expect(router.hint(method, path)).toContain(words);
     expect(router.hint(method, path)).not.toMatch(/Did you mean|nearest/);

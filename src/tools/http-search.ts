@@ -36,24 +36,49 @@ export function freeCallTo({ engine, url, apiKey }: WebSearch) {
 /** Sends one call to an address of the operator's choice, and follows no redirect. */
 type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
 
+/** Told what is wrong when searches begin to fail, and null when they succeed again. */
+type OnChange = (fault: string | null) => void;
+
 /** An engine behind HTTP: asks in its format, believes nothing of what it answers. */
 export class HttpSearch implements SearchEngine {
   readonly #settings: WebSearch;
   readonly #send: SendToEngine;
+  readonly #onChange: OnChange;
   readonly #patienceMs: number;
+  #isFailing = false;
 
-  constructor(settings: WebSearch, send: SendToEngine, patienceMs = searchMsMax) {
+  constructor(
+    settings: WebSearch,
+    send: SendToEngine,
+    onChange: OnChange,
+    patienceMs = searchMsMax,
+  ) {
     this.#settings = settings;
     this.#send = send;
+    this.#onChange = onChange;
     this.#patienceMs = patienceMs;
   }
 
   async search(search: SearchQuery): Promise<SearchOutcome> {
-    const { allowedDomains = [], excludedDomains = [], signal } = search;
-    const { engine, url, apiKey } = this.#settings;
     const words = cleanText(search.query, searchQueryMax).split(' ');
     const query = words.slice(0, searchWordsMax).join(' ');
     if (query === '') return failed('The query is empty.');
+    const outcome = await this.#find(query, search);
+    if (!search.signal.aborted) this.#note(outcome);
+    return outcome;
+  }
+
+  /** A client hears of no failure but by the model, so whoever runs the engine is told. */
+  #note(outcome: SearchOutcome): void {
+    const isFailing = outcome.kind === 'failed';
+    if (isFailing === this.#isFailing) return;
+    this.#isFailing = isFailing;
+    this.#onChange(isFailing ? outcome.message : null);
+  }
+
+  async #find(query: string, search: SearchQuery): Promise<SearchOutcome> {
+    const { allowedDomains = [], excludedDomains = [], signal } = search;
+    const { engine, url, apiKey } = this.#settings;
     const resultsMax = Math.min(search.resultsMax, searchResultsMax);
     // What a filter takes away afterwards should leave enough.
     const isFiltered = allowedDomains.length + excludedDomains.length > 0;

@@ -12,10 +12,15 @@ import { SearchNotes } from '../tools/search-notes.ts';
 import { instructionsOf } from '../tools/skills/skill.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Skills } from './skills.ts';
+import type { Telemetry } from './telemetry.ts';
 
 /** What a conversation becomes: with the skills it names, and with searches if it wants them. */
-export function makeErrandOf(config: Config, skills: Skills): ChatParts['errandOf'] {
-  const search = webSearchOf(config);
+export function makeErrandOf(
+  config: Config,
+  skills: Skills,
+  telemetry: Telemetry,
+): ChatParts['errandOf'] {
+  const search = webSearchOf(config, telemetry);
   const errandFor = (conversation: Conversation, caller: Caller): Errand => {
     const wish = conversation.ask.search;
     if (wish === null || (!search && wish.isVendors)) return new ChatErrand(conversation);
@@ -39,10 +44,14 @@ async function instructed(
 }
 
 /** Undefined when no engine is configured. */
-function webSearchOf({ webSearch, creditsPerUsd }: Config): WebSearchParts | undefined {
+function webSearchOf(
+  { webSearch, creditsPerUsd }: Config,
+  telemetry: Telemetry,
+): WebSearchParts | undefined {
   if (webSearch === null) return undefined;
+  const tell = (fault: string | null) => telemetry.searchChanged(fault);
   return {
-    engine: new HttpSearch(webSearch, callOperatorServer),
+    engine: new HttpSearch(webSearch, callOperatorServer, tell),
     callsMax: webSearch.callsMax,
     resultsMax: webSearch.resultsMax,
     usdPerSearch: parseUsd(webSearch.usdPerSearch) ?? 0n,

@@ -64,7 +64,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     // The change is made; a store that cannot be asked now is looked at again soon.
     noticeChange: () => parts.changes.check().catch(() => undefined),
   };
-  const errandOf = makeErrandOf(config, parts.skills);
+  const errandOf = makeErrandOf(config, parts.skills, telemetry);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();

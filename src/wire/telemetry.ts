@@ -73,6 +73,12 @@ export class Telemetry {
     this.#catalogue = catalogue;
   }
 
+  /** Web searches begin to fail, for this reason, or succeed again. */
+  searchChanged(fault: string | null): void {
+    if (fault === null) this.#log.info('search_works_again');
+    else this.#log.warn('search_failed', { reason: fault });
+  }
+
   begun(call: TracedCall): void {
     this.#tracer?.begun(call);
   }

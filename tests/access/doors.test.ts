@@ -191,6 +191,15 @@ describe('the front of the house:', () => {
     expect(answer.text === '').toBe(method === 'HEAD');
   });
 
+  test('GET / leads on to the pages for people', async () => {
+    const { dashboard, docs } = (await gateway.call('GET', '/')).body as Record<string, string>;
+    for (const path of [dashboard, docs]) {
+      const { status, headers } = await gateway.call('GET', String(path));
+      expect([path, status]).toEqual([path, 200]);
+      expect(headers.get('content-type')).toStartWith('text/html');
+    }
+  });
+
   test('a browser may send any header from anywhere', async () => {
     const headers = {
       origin: 'https://app.example',

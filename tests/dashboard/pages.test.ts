@@ -154,6 +154,19 @@ describe('desk and phone, dark and light:', () => {
   );
 });
 
+test(
+  'whoever comes to the door types the key at once',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desk });
+    await tab.page.goto(`${gateway.url}/dashboard`);
+    await tab.page.locator('input:focus').waitFor();
+    await tab.page.keyboard.type(gateway.keys.api);
+    await tab.page.keyboard.press('Enter');
+    await tab.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  },
+  patienceMs,
+);
+
 async function talk({ page }: Tab): Promise<void> {
   await page.getByLabel('Your message').fill('What does a toll gate do?');
   await page.getByRole('button', { name: 'Send' }).click();

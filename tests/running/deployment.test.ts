@@ -78,6 +78,15 @@ describe('the executable', () => {
     expect(ask('ledger', 'verify').exitCode).toBe(0);
   });
 
+  test('takes from the .env of its folder what the environment does not say', async () => {
+    const cwd = join(folder, 'started-here');
+    await Bun.write(join(cwd, '.env'), 'MISTRAL_API_KEY=x\nGROQ_API_KEY=x\n');
+    const env = { PATH: '', GROQ_API_KEY: '' };
+    const listed = Bun.spawnSync([program, 'models'], { cwd, env, timeout: 100_000 });
+    expect(String(listed.stdout)).toContain('mistral');
+    expect(String(listed.stdout)).not.toContain('groq');
+  });
+
   test('says without npm how to make more keys', async () => {
     const second = Bun.spawn([program, 'serve', '--port', '0'], {
       cwd: folder,
@@ -136,6 +145,14 @@ describe('the files for containers', () => {
     }
     for (const [, name] of read('Dockerfile').matchAll(/(?:^ENV| )([A-Z_]+)=/gm))
       expect(known).toContain(name);
+  });
+
+  test('open no port without TLS to other machines', () => {
+    const { services } = parse(read('compose.yaml')) as {
+      services: Record<string, { ports?: string[] }>;
+    };
+    const ports = Object.values(services).flatMap((service) => service.ports ?? []);
+    expect(ports.map((port) => port.split(':')[0])).toEqual(['127.0.0.1', '127.0.0.1']);
   });
 
   test('are whole documents that name each other', () => {

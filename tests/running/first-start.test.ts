@@ -103,6 +103,18 @@ test(
 );
 
 test(
+  'at every address it says one that every browser can open',
+  async () => {
+    await using gateway = await startGateway({ config: { server: { host: '0.0.0.0' } } });
+    const [, port] = / is ready at http:\/\/0\.0\.0\.0:(\d+)\n/.exec(gateway.output()) ?? [];
+    expect(gateway.output()).toContain(`\nDashboard: http://127.0.0.1:${port}/dashboard\n`);
+    expect(gateway.output()).not.toContain('Clients reach it');
+    expect(printedCurl(gateway)).toStartWith(`curl http://127.0.0.1:${port}/v1/`);
+  },
+  startMs,
+);
+
+test(
   'a second start prints no secret and keeps keys and credits',
   async () => {
     const first = await startGateway();

@@ -32,7 +32,7 @@ function engine(name: Engine, apiKey: string | null = null, patienceMs?: number)
     callsMax: 5,
     resultsMax: 5,
   };
-  return new HttpSearch(settings, callOperatorServer, patienceMs);
+  return new HttpSearch(settings, callOperatorServer, () => undefined, patienceMs);
 }
 
 const staying = new AbortController().signal;
@@ -288,7 +288,7 @@ test('an engine that is not there cannot be reached, and its address stays with 
     callsMax: 1,
     resultsMax: 1,
   };
-  const outcome = await new HttpSearch(settings, callOperatorServer).search(ask());
+  const outcome = await new HttpSearch(settings, callOperatorServer, () => undefined).search(ask());
   expect(failure(outcome)).toBe('The search engine could not be reached.');
 });
 

@@ -244,6 +244,28 @@ describe('credits that run out', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });
   });
 
+  test.each([false, true])(
+    'before a search beside a client’s call leave it undone (stream: %p)',
+    async (stream) => {
+      // Some 30,300 of prompt and 4,096 × 2 of output are set aside, and nearly all of it is used.
+      const poor = await makeByokTenant(rig.gateway, `beside-${stream}`, 41_000);
+      const calls = ['web_search', 'lookup'].map((name) => ({
+        name,
+        arguments: { query: 'q' },
+        id: `call_${name}_${stream}`,
+      }));
+      rig.upstream.script('chat', callTools(calls, tokens(30_000, 4_000)));
+      const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
+      const messages = [{ role: 'user', content: 'x'.repeat(90_000) }];
+      const tools = [{ type: 'web_search' }, lookup];
+      const reply = await poor.chat(chat({ stream, messages, tools }));
+      expect(reply.text).toContain(`call_lookup_${stream}`);
+      expect(rig.engine.asked).toHaveLength(0);
+      const credits = await poor.manage('GET', '/api/v1/credits');
+      expect(dataOf(credits)).toEqual({ total_credits: 41_000, total_usage: 38_000 });
+    },
+  );
+
   test('never go below zero, however much a provider reports', async () => {
     const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);
     rig.upstream.script('chat', [searchFor('q'), say('Dear.', tokens(90_000, 90_000))]);

@@ -93,6 +93,7 @@ describe('a new key is refused for its', () => {
   test.each([
     ['models[1]', { models: ['demo/*', '*/chat'] }],
     ['models[0]', { models: ['a b'] }],
+    ['models[1]', { models: ['demo/*', 'gpt-5-mini'] }],
     ['models[0]', { models: [''] }],
     ['models[0]', { models: ['a'.repeat(201)] }],
     ['models[0]', { models: [null] }],
@@ -179,10 +180,10 @@ describe('a new key', () => {
   });
 
   test('names each scope and model once', () => {
-    const body = { name: 'a', scopes: ['chat', 'audio', 'chat'], models: ['*', '*'] };
+    const body = { name: 'a', scopes: ['chat', 'audio', 'chat'], models: ['*', 'demo*', '*'] };
     expect(readNewKey(body, tenant, now)).toMatchObject({
       scopes: ['chat', 'audio'],
-      models: ['*'],
+      models: ['*', 'demo*'],
     });
   });
 

@@ -14,8 +14,9 @@ import { count, name } from './schema-parts.ts';
 /** A week: long enough to roll a new secret out, short enough that the old one is not forgotten. */
 const overlapSecondsMax = 604_800;
 
+/** A name without a brand is refused: no model has one, and the key could call nothing with it. */
 const modelPattern = Type.String({
-  pattern: '^(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
+  pattern: '^(?=[^/]*\\*$|.+/)(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
   expected: 'a model alias such as "openai/gpt-4o", with "*" at the end only',
 });
 

@@ -2,13 +2,7 @@ import { walletObject } from '../../auth/manage/credits.ts';
 import { type KeySpending, nothingSpent, spentInPeriod } from '../../auth/manage/key-spending.ts';
 import type { Caller } from '../../core/caller.ts';
 import { limitPeriod } from '../../core/limit-period.ts';
-import {
-  type AnalyticsReads,
-  addSums,
-  noSums,
-  spendOf,
-  type UsageSums,
-} from '../../record/analytics.ts';
+import { type AnalyticsReads, spendOf, sumOf } from '../../record/analytics.ts';
 import { daysOf, isoTime, monthAround } from '../../record/period.ts';
 import { totalCharge } from '../../record/request-record.ts';
 import type { WalletReads } from '../../record/wallet-totals.ts';
@@ -45,7 +39,7 @@ export async function creditsObject(parts: CreditsParts, caller: Caller) {
 async function currentPeriod({ analytics, now }: CreditsParts, tenantId: string) {
   const month = monthAround(now());
   const busy = await analytics.days({ tenantId, days: daysOf(month), keyId: null });
-  const sums = busy.reduce<UsageSums>(addSums, noSums);
+  const sums = sumOf(busy);
   return {
     start_date: isoTime(month.from),
     end_date: isoTime(month.until - 1),

@@ -21,6 +21,8 @@ export function healthRoutes(parts: HealthParts): Route[] {
       version,
       chat: '/v1/chat/completions',
       models: '/v1/models',
+      dashboard: '/dashboard',
+      docs: '/docs',
     });
   return [
     open.get('/', serviceDocs.hello, hello),

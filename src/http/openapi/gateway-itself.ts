@@ -8,6 +8,8 @@ const hello = record('Hello', {
   version: text(),
   chat: text(),
   models: text(),
+  dashboard: text(),
+  docs: text(),
 });
 const alive = record('Alive', { status: Type.Literal('ok'), version: text() });
 const notReady = record('NotReady', { status: Type.Literal('unavailable'), reason: text() });

@@ -66,9 +66,13 @@ const reasons: Record<string, string> = {
   '57P03': 'it is starting up or shutting down',
 };
 
+/** The driver has no code for it, and words that do not say what to do. */
+const passwordless = 'it asks for a password, and neither the address nor PGPASSWORD has one';
+
 /** A failure as one sentence, such as "Postgres at … cannot be reached: connection refused." */
 export function refusal(target: string, what: string, thrown: unknown): GatewayError {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  const reason = reasons[failureCode(thrown) ?? ''] ?? message;
+  const isPasswordless = message.includes('client password must be a');
+  const reason = isPasswordless ? passwordless : (reasons[failureCode(thrown) ?? ''] ?? message);
   return unusable(`Postgres at ${target} ${what}: ${reason}.`, thrown);
 }

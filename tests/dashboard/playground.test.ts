@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import type { Browser, Locator } from 'playwright-core';
+import { desk, openBrowser, Tab } from '../support/browser.ts';
+import {
+  cutMidStream,
+  type FakeUpstream,
+  hangMidStream,
+  say,
+  startFakeUpstream,
+} from '../support/fake-upstream.ts';
+import { type Gateway, startGateway } from '../support/gateway.ts';
+
+/** Answers that end too soon, and words that are read from the right. */
+
+const patienceMs = 120_000;
+const arabic = 'مرحبا بالعالم.';
+
+let upstream: FakeUpstream;
+let gateway: Gateway;
+let browser: Browser;
+
+beforeAll(async () => {
+  upstream = startFakeUpstream();
+  upstream.script('cut', cutMidStream(5));
+  upstream.script('silent', hangMidStream(5));
+  upstream.script('arabic', say(arabic));
+  const models = { 'test/cut': {}, 'test/silent': {}, 'test/arabic': {} };
+  gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
+  browser = await openBrowser();
+}, patienceMs);
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.stop();
+  upstream?.stop();
+});
+
+const open = () => Tab.open(browser, { theme: 'light', size: desk });
+
+async function ask({ page }: Tab, text: string): Promise<Locator> {
+  await page.getByLabel('Your message').fill(text);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  const costs = page.locator('.costs');
+  await costs.getByText('first word').waitFor();
+  return costs;
+}
+
+test(
+  'an answer that broke off says so, and leads to what it cost',
+  async () => {
+    await using tab = await open();
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/cut');
+    const costs = await ask(tab, 'Hi');
+    await costs.getByText('cut short').waitFor();
+    await costs.getByRole('link', { name: 'receipt' }).click();
+    const receipt = tab.page.getByRole('dialog', { name: 'Receipt' });
+    await receipt.getByText('The answer broke off. What had come by then is charged.').waitFor();
+  },
+  patienceMs,
+);
+
+test(
+  'an answer that one stops does the same, but not while more may come',
+  async () => {
+    await using tab = await open();
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/silent');
+    const costs = await ask(tab, 'Hi');
+    const receipt = costs.getByRole('link', { name: 'receipt' });
+    expect([await receipt.count(), await costs.getByText('cut short').count()]).toEqual([0, 0]);
+    await tab.page.getByRole('button', { name: 'Stop' }).click();
+    await costs.getByText('cut short').waitFor();
+    expect(await receipt.getAttribute('href')).toMatch(/\?request=[0-9a-f-]{36}$/);
+    expect(await tab.barriers()).toEqual([]);
+  },
+  patienceMs,
+);
+
+interface Places {
+  readonly first: number;
+  readonly last: number;
+  readonly left: number;
+  readonly right: number;
+}
+
+/** The middle of the first and of the last character, and the sides of the box around them. */
+const placesIn = ({ page }: Tab, selector: string) =>
+  page.evaluate(`(() => {
+    const element = document.querySelector('${selector}');
+    const [node] = element.childNodes;
+    const middle = (at) => {
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + 1);
+      const { left, right } = range.getBoundingClientRect();
+      return (left + right) / 2;
+    };
+    const { left, right } = element.getBoundingClientRect();
+    return { first: middle(0), last: middle(node.length - 1), left, right };
+  })()`) as Promise<Places>;
+
+test(
+  'Arabic is read from the right to the full stop on the left',
+  async () => {
+    await using tab = await open();
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/arabic');
+    await ask(tab, 'Hi');
+    const { first, last } = await placesIn(tab, '.assistant .said');
+    expect(last).toBeLessThan(first);
+  },
+  patienceMs,
+);
+
+test(
+  'of a long Arabic name the log shows the beginning',
+  async () => {
+    const body = { name: 'مفتاح التطبيق العربي الطويل جدا للاختبار والمراقبة والفوترة' };
+    const made = await gateway.manage('POST', '/api/v1/keys', body);
+    const asked = { model: 'test/arabic', messages: [{ role: 'user', content: 'Hi' }] };
+    const key = String(made.body.key);
+    expect((await gateway.chat(asked, { key })).status).toBe(200);
+    await using tab = await open();
+    await tab.signIn(gateway.url, key, '/logs');
+    await tab.page.locator('.key-name', { hasText: 'مفتاح' }).waitFor();
+    const { first, last, left, right } = await placesIn(tab, '.key-name');
+    expect(first).toBeWithin(left, right);
+    // So long that its end has no place there.
+    expect(last).toBeLessThan(left);
+  },
+  patienceMs,
+);
