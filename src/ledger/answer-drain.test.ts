@@ -10,7 +10,7 @@ const caller = callerOf('ten_1');
 const settled = () => new Promise(setImmediate);
 
 /** A drain over a store whose changes end when the test says how. */
-function drainWith(writeMs = 600_000) {
+function drainWith(writeMs = 600_000, stillMs?: number) {
   const changes: { requestIds: string[]; end: PromiseWithResolvers<BookedAnswers> }[] = [];
   const committed: string[] = [];
   const store = {
@@ -21,7 +21,7 @@ function drainWith(writeMs = 600_000) {
     },
   };
   const onCommit = (_booked: unknown, ids: readonly string[]) => void committed.push(...ids);
-  const drain = new AnswerDrain({ store, processId: 'p', onCommit }, writeMs);
+  const drain = new AnswerDrain({ store, processId: 'p', onCommit }, writeMs, stillMs);
   const book = (length = 0): Promise<Remembered> => {
     const requestId = crypto.randomUUID();
     const claim = { tenantId: 'ten_1', key: requestId, fingerprint: 'f', requestId };
@@ -92,4 +92,19 @@ test('nobody waits for a store behind a change that takes too long', async () =>
   const next = book();
   await end(1);
   expect(await next).toBe('written');
+});
+
+test('a process that stood still asks again and hears that another has the claim', async () => {
+  const { book, end, committed, changes, sizes } = drainWith(20, 50);
+  let how: Remembered | undefined;
+  void book().then((answer) => {
+    how = answer;
+  });
+  // As when a machine is paused: both its patience and the transaction are over when it goes on.
+  setTimeout(() => changes[0]?.end.reject(new Error('idle in transaction')), 1);
+  Bun.sleepSync(100);
+  while (how === undefined && sizes().length < 2) await settled();
+  await end(1, 1);
+  expect(how).toBe('taken_over');
+  expect(committed).toEqual([]);
 });
