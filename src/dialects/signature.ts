@@ -24,11 +24,13 @@ export function ownSignature(
 
 /** OpenRouter's words for whose a thought is. */
 const anthropicFormat = /^anthropic-/;
+const plainFormat = /^[\w-]{1,40}$/;
 const makerOf = /^([\w-]{1,40}):(.*)$/s;
 
 /** An encrypted thought carries such a mark where OpenRouter says that it is not Anthropic's. */
 export function markEncrypted(format: unknown, data: string): string {
-  return !isText(format) || anthropicFormat.test(format) ? data : `${format}:${data}`;
+  if (!isText(format) || anthropicFormat.test(format)) return data;
+  return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 
 /** One as its maker wrote it, and OpenRouter's word for who that is: none for Anthropic. */

@@ -165,9 +165,55 @@ test('as OpenAI writes them, its newer endpoint gets them as they are', async ()
   expect(JSON.stringify(upstream.book.at(-1)?.json).match(/breakpoint/g)).toHaveLength(4);
 });
 
+test('one on a picture that a tool brought stands behind all that it brought', async () => {
+  const picture = { type: 'image_url', image_url: { url }, prompt_cache_breakpoint };
+  const content = [picture, { type: 'text', text: 'Rain.' }];
+  const result = { role: 'tool', tool_call_id: 'call_1', content };
+  const output = [
+    { type: 'input_image', image_url: url, detail: 'auto' },
+    { type: 'input_text', text: 'Rain.', prompt_cache_breakpoint },
+  ];
+  const asked = await askedOf('responses', [...pointed.slice(0, -1), result]);
+  expect((asked as { input: readonly object[] }).input.at(-1)).toMatchObject({ output });
+  expect(JSON.stringify(asked).match(/breakpoint/g)).toHaveLength(4);
+});
+
 test('where there is no place for them, the client is told by its own name', async () => {
   const told = await gateway.post({ model: 'acme/gemini', messages: pointed });
   expect(told.headers.get('x-tollgate-dropped-params')).toBe('prompt_cache_breakpoint');
   const newer = await gateway.post({ model: 'acme/responses', messages: pointed });
   expect(newer.headers.get('x-tollgate-dropped-params')).toBeNull();
+});
+
+test('those of a Responses client are found as well, four at most', async () => {
+  const say = (words: string) => ({ type: 'input_text', text: words, prompt_cache_breakpoint });
+  const shown = { type: 'input_image', image_url: url, prompt_cache_breakpoint };
+  const body = {
+    input: [
+      { role: 'developer', content: [say('Be brief.')] },
+      { role: 'user', content: [say('Hello!'), say('Weather?'), shown] },
+      { type: 'function_call', call_id: 'call_1', name: 'weather', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'call_1', output: [say('Rain.'), say('Wind.')] },
+    ],
+  };
+  const ask = (provider: string) =>
+    gateway.post({ model: `acme/${provider}`, ...body }, { path: '/v1/responses' });
+  expect((await ask('anthropic')).status).toBe(200);
+  const sent = upstream.book.at(-1)?.json;
+  expect(sent).toMatchObject({
+    messages: [
+      {
+        content: [
+          { type: 'text', text: 'Hello!', cache_control },
+          { type: 'text', text: 'Weather?', cache_control },
+          { type: 'image', cache_control },
+        ],
+      },
+      {},
+      { content: [{ type: 'tool_result', tool_use_id: 'call_1', cache_control }] },
+    ],
+  });
+  expect(JSON.stringify(sent).match(/cache_control|breakpoint/g)).toHaveLength(4);
+  const { headers } = await ask('gemini');
+  expect(headers.get('x-tollgate-dropped-params')).toBe('prompt_cache_breakpoint');
 });

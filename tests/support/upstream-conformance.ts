@@ -63,7 +63,7 @@ interface ExpectedError {
   readonly class: string;
 }
 
-const fixtures = new URL('../../fixtures', import.meta.url);
+const fixtures = new URL('../../fixtures/', import.meta.url);
 export const readBytes = (path: string) => readFileSync(new URL(path, fixtures));
 const isFramed = (path: string) => path.endsWith('.bin');
 

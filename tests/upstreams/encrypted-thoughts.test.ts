@@ -43,6 +43,7 @@ function answerSent() {
 test('those that a chat sends back reach Anthropic if they are its own', async () => {
   for (const [detail, sent] of [
     [google, [{ type: 'text', text: 'Hi' }]],
+    [encrypted('next-k2.5 v1'), [{ type: 'text', text: 'Hi' }]],
     [
       anthropic,
       [

@@ -51,7 +51,7 @@ interface ExpectedFailure {
   readonly body: string;
 }
 
-const folder = new URL('../../fixtures/written', import.meta.url);
+const folder = new URL('../../fixtures/written/', import.meta.url);
 const readText = (name: string) => readFileSync(new URL(name, folder), 'utf8');
 const answers = Object.entries(JSON.parse(readText('expect.json')) as Record<string, Expected>);
 const failures = Object.entries(

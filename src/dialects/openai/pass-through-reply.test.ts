@@ -44,16 +44,18 @@ test('an answer is shown under our names with the settled usage, the rest as it 
 });
 
 test('what else it counts in its output is told beside the settled usage', () => {
-  const details = { reasoning_tokens: 7, accepted_prediction_tokens: 2, note: 'x', audio: null };
-  const usage = (prompt_tokens: number) => ({
-    usage: { prompt_tokens, completion_tokens: 9, completion_tokens_details: details },
-  });
-  expect(written(answer({ content: 'Hi' }, 'stop', usage(90))).usage).toMatchObject({
-    completion_tokens_details: { accepted_prediction_tokens: 2, reasoning_tokens: 0 },
-  });
+  const counts = { accepted_prediction_tokens: 2, audio_tokens: 3 };
+  const none = { note: 'x', audio: null, deep: { tokens: 1 }, less: -1, half: 0.5 };
+  // Of three tokens that were settled, no more than three can be anything.
+  const details = { ...counts, ...none, reasoning_tokens: 7, rejected_prediction_tokens: 4 };
+  const toldOf = (prompt_tokens: number) => {
+    const usage = { prompt_tokens, completion_tokens: 9, completion_tokens_details: details };
+    return written(answer({ content: 'Hi' }, 'stop', { usage })).usage;
+  };
+  const name = 'completion_tokens_details';
+  expect(toldOf(90)).toHaveProperty(name, { ...counts, reasoning_tokens: 0 });
   // Of a report that is not believed, nothing is.
-  const { usage: guessed } = written(answer({ content: 'Hi' }, 'stop', usage(-1)));
-  expect(guessed).toHaveProperty('completion_tokens_details', { reasoning_tokens: 0 });
+  expect(toldOf(-1)).toHaveProperty(name, { reasoning_tokens: 0 });
 });
 
 test('the one function of older servers stays what it is, for those who asked for it', () => {

@@ -206,6 +206,7 @@ describe('usage', () => {
     const relay = newRelay();
     const predicted = { accepted_prediction_tokens: 2, rejected_prediction_tokens: 0 };
     const details = `"completion_tokens_details":${JSON.stringify(predicted)}`;
+    push(relay, `${head}[],${usage.replace('}', ',"completion_tokens_details":{"old":1}}')}}`);
     push(relay, `${head}[],${usage.replace('}', `,${details}}`)}}`);
     const [chunk = '', done, rest] = relay.close(closing).split('\n\n');
     expect(parse(chunk)).toMatchObject({
@@ -219,7 +220,7 @@ describe('usage', () => {
         completion_tokens_details: { ...predicted, reasoning_tokens: 0 },
       },
     });
-    expect([done, rest]).toEqual(['data: [DONE]', '']);
+    expect([done, rest, chunk.includes('old')]).toEqual(['data: [DONE]', '', false]);
     expect(newRelay(false).close(closing)).toBe('data: [DONE]\n\n');
   });
 });

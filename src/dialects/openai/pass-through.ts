@@ -166,7 +166,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const usage = usageIn(chunk, this.facts.usage);
     if (usage !== undefined) {
       this.facts.usage = mergeUsage(this.facts.usage, usage);
-      this.#outputDetails = { ...this.#outputDetails, ...outputDetailsIn(chunk) };
+      this.#outputDetails = outputDetailsIn(chunk) ?? this.#outputDetails;
     }
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
   }

@@ -23,6 +23,7 @@ describe('a call that says nothing', () => {
     ['only its number', { index: 0 }],
     ['empty texts', { index: 0, id: '', type: 'function', function: { name: '', arguments: '' } }],
     ['nulls', { index: 0, id: null, type: null, function: { name: null, arguments: null } }],
+    ['its id', { index: 0, id: 'a', type: 'function', function: { name: '', arguments: '' } }],
   ])('begins none beside words: %s', (_, stub) => {
     const assembly = new ToolCallAssembly();
     const told = [stub, stub].map((one) => assembly.mend([{ ...structuredClone(one) }]));
@@ -30,6 +31,12 @@ describe('a call that says nothing', () => {
     expect([assembly.hasCalls, assembly.complete(false)]).toEqual([false, []]);
     // What comes after it is whole.
     expect(assembly.mend([structuredClone(opening)])).toEqual([opening]);
+  });
+
+  test.each(['', '{', '{ }', '{"a":'])('is left out of an answer that was cut at %j', (json) => {
+    const assembly = new ToolCallAssembly();
+    assembly.mend([{ index: 0, id: 'a', function: { name: '', arguments: json } }]);
+    expect(assembly.complete(true)).toEqual([]);
   });
 
   test('leaves others of its delta as they are', () => {
@@ -43,7 +50,9 @@ describe('a call that says nothing', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     const custom = { id: 'c', type: 'custom', custom: { name: 'p', input: 'x' } };
     const stub = { id: '', type: 'function', function: { name: '', arguments: '' } };
-    const silent = [{ id: 'b', type: 'function' }, { id: 'd', function: 0 }, {}, null, stub];
+    const announced = { ...stub, id: 'e' };
+    const nothing = [{ id: 'b', type: 'function' }, { id: 'd', function: 0 }, {}, null];
+    const silent = [...nothing, stub, announced];
     expect(mendToolCalls([...silent, call, custom])).toEqual([call, custom]);
   });
 });

@@ -37,13 +37,13 @@ function saysSomething({ function: body, custom }: Fields): boolean {
   return isObject(body) || custom !== undefined;
 }
 
-/** Some servers write an empty call where there is none, beside every word. */
-function isStub({ id, custom }: Fields, { name, arguments: json }: Fields): boolean {
-  return !isText(id) && !isText(name) && !json && !custom;
+/** Some servers write an empty call where there is none; in a stream, its name may yet follow. */
+function isEmpty({ custom }: Fields, { name, arguments: json }: Fields): boolean {
+  return !isText(name) && !json && !custom;
 }
 
 function isCall(call: unknown): call is Fields {
-  return isObject(call) && saysSomething(call) && !isStub(call, fieldsOf(call.function));
+  return isObject(call) && saysSomething(call) && !isEmpty(call, fieldsOf(call.function));
 }
 
 /** The calls of a whole message, complete as they are. */
@@ -91,6 +91,11 @@ interface OpenCall {
   readonly end: JsonEnd;
 }
 
+/** A server may announce a call as soon as it expects one, and then find none to tell. */
+function isBegun({ index, held, hasArguments }: OpenCall): boolean {
+  return index !== undefined || held !== '' || hasArguments;
+}
+
 /** An empty object, or the beginning of one. */
 const emptyObject = /^\s*(\{\s*(\}\s*)?)?$/;
 /** Nobody writes an empty object at length; more would only be looked at again and again. */
@@ -136,7 +141,7 @@ export class ToolCallAssembly {
   #waitingLength = 0;
 
   get hasCalls(): boolean {
-    return this.#last !== undefined;
+    return this.#calls.some(isBegun);
   }
 
   /**
@@ -150,7 +155,7 @@ export class ToolCallAssembly {
     for (const [place, call] of calls.entries()) {
       const body = fieldsOf(call.function);
       const known = this.#find(call, body, calls.length > 1 ? place : undefined);
-      if (known === undefined && isStub(call, body)) {
+      if (known === undefined && !isText(call.id) && isEmpty(call, body)) {
         changed = true;
         continue;
       }
@@ -184,7 +189,8 @@ export class ToolCallAssembly {
   complete(isCut: boolean): Fields[] {
     const calls: Fields[] = [];
     for (const call of this.#calls) {
-      const isNameless = !isCut && call.index === undefined;
+      const isNameless = call.index === undefined;
+      if (isNameless && (isCut || !isBegun(call))) continue;
       const opening = isNameless ? { ...call.waiting, index: this.#show(call) } : undefined;
       const json = call.isBare ? call.held || (isCut ? '' : noArguments) : '';
       if (opening === undefined && json === '') continue;

@@ -161,9 +161,17 @@ function writePromptDetails(usage: Usage) {
 }
 
 /** What else an upstream counts in its output, as how much of a prediction came true. */
-export function outputDetailsIn({ usage }: Fields): Fields {
-  const details = Object.entries(fieldsOf(fieldsOf(usage).completion_tokens_details));
-  return Object.fromEntries(details.filter(([, count]) => count !== null && readCount(count) >= 0));
+export function outputDetailsIn({ usage }: Fields): Fields | undefined {
+  const { completion_tokens_details: details } = fieldsOf(usage);
+  return isObject(details) ? details : undefined;
+}
+
+/** Beside what was settled: of its output, nothing can be more than all of it. */
+function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, told: Fields) {
+  const counts = Object.entries(told).filter(
+    ([, count]) => count !== null && readCount(count) <= outputTokens,
+  );
+  return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
 }
 
 /** The `usage` object our clients see; `cost` is in credits. */
@@ -173,7 +181,7 @@ export function writeUsage(usage: Usage, costCredits: number, outputDetails: Fie
     completion_tokens: usage.outputTokens,
     total_tokens: totalTokens(usage),
     prompt_tokens_details: writePromptDetails(usage),
-    completion_tokens_details: { ...outputDetails, reasoning_tokens: usage.reasoningTokens },
+    completion_tokens_details: writeOutputDetails(usage, outputDetails),
     cost: costCredits,
   };
 }

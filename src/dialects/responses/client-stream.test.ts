@@ -161,6 +161,8 @@ describe('an answer to a Responses client', () => {
     ['[a] = f()\n[b] = g()', '[a] = f()\n[b] = g()'],
     ['{ f() }\n{ g() }', '{ f() }\n{ g() }'],
     ['{"patch":"x"}', '{"patch":"x"}'],
+    ['{"a":1}\n{"b":2}', '{"a":1}\n{"b":2}'],
+    ['{} + 1', '{} + 1'],
     ['', ''],
   ])('has the free text of a tool that takes it: %s', (json, input) => {
     const { tools: called } = hear((to) => {

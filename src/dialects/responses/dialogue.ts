@@ -2,7 +2,7 @@
 import type { Dialogue, ReasoningWish, Tool, ToolChoice } from '../../core/dialogue.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
 import { unknownFields } from '../ask/body/unknown-fields.ts';
-import { cacheMark } from '../ask/cache-marks.ts';
+import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
 import { otherWishes } from '../ask/effort.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { readJsonWish } from '../ask/json-wish.ts';
@@ -20,7 +20,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   const format = body.text?.format;
   const turns = readTurns(body, foreign);
   const { tools } = new ToolForms(body, foreign);
-  return {
+  return withLastMarks({
     turns,
     ...readChoice(body.tool_choice, tools, foreign),
     parallelTools: body.parallel_tool_calls ?? null,
@@ -35,7 +35,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     choices: 1,
     foreign: foreign.list,
     unheard: foreign.unheard,
-  };
+  });
 }
 
 /** `cache_control` is Anthropic's. */

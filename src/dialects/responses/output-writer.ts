@@ -1,6 +1,6 @@
 /** An answer told in our words, as the items of an output and the events that tell of them. */
 import type { AnswerListener, Citation, FinishReason } from '../../core/answer.ts';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { EndedCalls } from '../answer/ended-calls.ts';
 import { parseArguments } from '../answer/exact-json.ts';
@@ -297,7 +297,7 @@ export abstract class OutputWriter implements AnswerListener {
 
 /** Free text without its wrapping may close a bracket and go on. */
 function isRead({ form, json }: OpenCall): boolean {
-  return form.type !== 'custom' || isObject(parseArguments(json));
+  return form.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
 }
 
 function placeOf({ id, place }: OpenItem) {

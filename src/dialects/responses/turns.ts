@@ -1,6 +1,7 @@
 /** The input of a Responses client as turns. */
 import type {
   AssistantPart,
+  Cacheable,
   DocumentPart,
   ImagePart,
   TextPart,
@@ -8,6 +9,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
+import { cacheMark } from '../ask/cache-marks.ts';
 import { addressOfBytes } from '../ask/content/inline-content.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
 import { freeFormArguments } from '../ask/tools/free-form.ts';
@@ -154,7 +156,12 @@ function readMessage(
     turns.say(said);
   } else if (role === 'assistant')
     turns.answerAgain(parts.flatMap((part) => readAnswer(part, foreign)));
-  else turns.instruct(parts.flatMap((part) => readTextOnly(part, foreign)));
+  else turns.instruct(parts.flatMap((part) => marked(readTextOnly(part, foreign), part)));
+}
+
+/** With the client's mark for a cache, if there is one. */
+function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
+  return read.map((one) => ({ ...one, ...cacheMark(part) }));
 }
 
 type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
@@ -187,7 +194,9 @@ function readResult(item: ResultItem, foreign: ForeignNames): ToolResultPart {
     typeof output === 'string'
       ? [{ kind: 'text', text: output }]
       : output.flatMap((part) => readShown(part, foreign));
-  return { kind: 'tool_result', callId, parts, isError: false };
+  const holders = typeof output === 'string' ? [] : output;
+  const mark = holders.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
 }
 
 function readSaid(part: AnyPart, foreign: ForeignNames): readonly UserPart[] {
@@ -195,7 +204,7 @@ function readSaid(part: AnyPart, foreign: ForeignNames): readonly UserPart[] {
     const { data, format } = part.input_audio;
     return [{ kind: 'audio', data, format }];
   }
-  return readShown(part, foreign);
+  return marked(readShown(part, foreign), part);
 }
 
 function readShown(

@@ -109,8 +109,11 @@ function writeResult(result: ToolResultPart, images: Images): object {
     const isPlain = text === '' || !('prompt_cache_breakpoint' in point);
     return { ...head, output: isPlain ? text : [{ type: 'input_text', text, ...point }] };
   }
-  const content = parts.flatMap((part) => writeUserPart(part, images));
-  return { ...head, output: isError ? [{ type: 'input_text', text: mark }, ...content] : content };
+  const said = isError ? [{ type: 'input_text', text: mark }] : [];
+  const content = [...said, ...parts.flatMap((part) => writeUserPart(part, images))];
+  const last = content.length - 1;
+  const output = content.map((part, at) => (at === last ? { ...part, ...point } : part));
+  return { ...head, output };
 }
 
 /** A reasoning item must be followed by what the model said or did after it. */
