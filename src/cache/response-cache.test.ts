@@ -93,11 +93,16 @@ describe('identical requests at the same time', () => {
     expect(await soFar(fourth)).toBe('waits');
     await first.release();
     const next = dutyOf(await second);
+    const later = ask('q');
     expect(await soFar(third)).toBe('waits');
     await next.release();
-    dutyOf(await third);
+    const alone = dutyOf(await third);
     await dutyOf(await fourth).finish(recording('at last'));
     expect(await ask('q')).toEqual({ found: 'at last' });
+    // The second that this one waits for brings nothing, but another has brought something.
+    expect(await soFar(later)).toBe('waits');
+    await alone.release();
+    expect(await later).toEqual({ found: 'at last' });
   });
 
   test('go on without those whose client has left', async () => {

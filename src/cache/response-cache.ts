@@ -42,12 +42,12 @@ export class ResponseCache {
     use: (recording: Recording) => T | undefined,
   ): Promise<{ found: T } | { duty: Duty | undefined }> {
     let lostFlights = 0;
-    while (wish.mayRead && lostFlights < lostFlightsMax) {
+    while (wish.mayRead) {
       const recording = await this.#shelf.find(key);
       const isFit = recording && this.#isYoungEnough(recording, wish);
       const kept = isFit ? use(recording) : undefined;
       if (kept !== undefined) return { found: kept };
-      const flight = this.#flights.get(key);
+      const flight = lostFlights < lostFlightsMax ? this.#flights.get(key) : undefined;
       if (!flight || flight.followers >= cacheFollowersMax) break;
       flight.followers += 1;
       const landed = await unlessAborted(flight.landed, client);

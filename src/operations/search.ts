@@ -226,6 +226,8 @@ export class SearchingErrand implements Errand {
         return extend(most({ inputTokens, outputTokens }));
       },
       affordSearch: () => {
+        // Beside a client's call, no other round follows and nothing counted this one before.
+        needed = Math.max(needed, this.#spentAt(offer));
         const results = { inputTokens: tokensWithin(searchTextMax), outputTokens: 0 };
         return extend(most(results) + this.#feeOf(1));
       },

@@ -80,13 +80,20 @@ export class StoreClock {
 
 /**
  * A ledger that books by the store's time, whatever clock its caller goes by, so that a month ends
- * for all at once; and that asks for it before it takes leases away.
+ * for all at once; and that asks for it before it prolongs leases or takes them away.
  */
-export function byStoreTime(ledger: LedgerStore, clock: StoreClock): LedgerStore {
+export function byStoreTime(
+  ledger: LedgerStore,
+  clock: Pick<StoreClock, 'now' | 'set'>,
+): LedgerStore {
   return {
     lease: (order) => ledger.lease(order),
     giveBack: (back) => ledger.giveBack(back),
-    renew: (processId, until) => ledger.renew(processId, until),
+    async renew(processId, until) {
+      // After a long sleep `until` is over by now; whoever named it has to see that.
+      await clock.set();
+      return ledger.renew(processId, until);
+    },
     async expire(_, deadProcessId) {
       await clock.set();
       await ledger.expire(clock.now(), deadProcessId);

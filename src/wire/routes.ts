@@ -132,7 +132,8 @@ async function overviewOf({ books, store: { database } }: RouteParts) {
 }
 
 /** What tenants may know of their own. */
-function customerReads({ config, store, catalogueOf, books, health }: RouteParts): Route[] {
+function customerReads(parts: RouteParts): Route[] {
+  const { config, store, catalogueOf, books, health, now } = parts;
   return [
     ...customerRoutes({
       logs: store.logs,
@@ -159,7 +160,8 @@ function customerReads({ config, store, catalogueOf, books, health }: RouteParts
       health,
       creditsPerUsd: config.creditsPerUsd,
       flush: () => books.flush(),
-      now: Date.now,
+      // Months end by the time that entries are booked by.
+      now,
     }),
   ];
 }

@@ -1,6 +1,8 @@
 /** A process whose own clock is wrong, on a store that others use too. */
 import { afterEach, expect, setSystemTime, test } from 'bun:test';
+import { Wallets } from '../../src/ledger/wallets.ts';
 import { byStoreTime, StoreClock } from '../../src/store/clock.ts';
+import { callerOf } from '../support/caller.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const hourMs = 3_600_000;
@@ -73,4 +75,25 @@ test('a clock that is set forward ends nobody else’s lease, only what is over'
   await ledger.expire(Date.now());
   expect([...(await one.ledger.renew('alive', now + leaseMs))]).toEqual([owner.name]);
   expect([...(await one.ledger.renew('gone', now + leaseMs))]).toEqual([]);
+});
+
+test('a machine that slept for an hour holds nothing on leases that are over', async () => {
+  const { one, other } = await openOnPostgres();
+  const tenantId = await addTenant(one);
+  const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
+  await one.creditBook.change(grant);
+  // Its clocks stood still for the hour, and tell of ten minutes until it asks.
+  let behindMs = hourMs;
+  const now = () => Date.now() - behindMs;
+  const set = async () => {
+    behindMs = 0;
+  };
+  const wallets = new Wallets(byStoreTime(one.ledger, { now, set }), 'slept', now);
+  behindMs = hourMs - 600_000;
+  const hold = async () => wallets.hold(callerOf(tenantId), { wanted: 100, least: 100 });
+  expect((await hold().catch(hold)).credits).toBe(100);
+
+  await other.ledger.expire(Date.now());
+  const alive = await other.ledger.renew('slept', Date.now() + leaseMs);
+  expect([...alive]).toEqual([`tenant:${tenantId}`]);
 });

@@ -16,6 +16,7 @@ import {
   answerIt,
   chat,
   choiceOf,
+  news,
   type SearchRig,
   searchFor,
   startSearchRig,
@@ -265,6 +266,22 @@ describe('credits that run out', () => {
       expect(dataOf(credits)).toEqual({ total_credits: 41_000, total_usage: 38_000 });
     },
   );
+
+  test('before a round whose results are longer than most end the answer', async () => {
+    const poor = await makeByokTenant(rig.gateway, 'far-away', 20_000);
+    // 24,000 letters of three bytes, where 8,000 tokens are set aside for them.
+    const snippet = '\u96e8'.repeat(2_000);
+    rig.engine.answer(
+      Array.from({ length: 12 }, (_, at) => ({ ...news, url: `${news.url}/${at}`, snippet })),
+    );
+    rig.upstream.script('chat', [searchFor('q'), say('Rain.', tokens(22_000, 20))]);
+    const tools = [{ type: 'web_search', max_results: 12 }];
+    const reply = await poor.chat(chat({ tools, max_tokens: 100 }));
+    expect(contentOf(reply)).toBe('The credits ran out before there was an answer.');
+    expect([rig.upstream.book.length, rig.engine.asked.length]).toEqual([1, 1]);
+    const credits = await poor.manage('GET', '/api/v1/credits');
+    expect(dataOf(credits)).toEqual({ total_credits: 20_000, total_usage: 5_120 });
+  });
 
   test('never go below zero, however much a provider reports', async () => {
     const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);

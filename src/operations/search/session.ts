@@ -132,13 +132,12 @@ export class SearchSession {
   async next(): Promise<boolean> {
     const { searches, parts } = this.#round;
     const promptBytes = this.#promptBytes + bytesOf(parts);
-    if (!(await this.#around.affordRound(promptBytes, searches.length))) {
-      this.#isBroke = true;
-      return false;
-    }
+    if (!(await this.#affords(promptBytes, searches.length))) return false;
     const results = await this.#answer(searches);
-    this.#closeRound();
     this.#promptBytes = promptBytes + bytesOf(results);
+    // Only now its length is known, which may be more than was set aside for it.
+    if (!(await this.#affords(this.#promptBytes, 0))) return false;
+    this.#closeRound();
     const turns: Turn[] = [
       ...this.#dialogue.turns,
       { role: 'assistant', parts },
@@ -152,6 +151,11 @@ export class SearchSession {
     const gap = this.#said === '' || /\s$/.test(this.#said) ? '' : '\n\n';
     this.#round = new SearchRound(this.#toolName, this.#to, gap);
     return true;
+  }
+
+  async #affords(promptBytes: number, searches: number): Promise<boolean> {
+    this.#isBroke = !(await this.#around.affordRound(promptBytes, searches));
+    return !this.#isBroke;
   }
 
   /** A call that the client never sees is no reason for it to wait for one. */
