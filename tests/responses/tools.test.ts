@@ -1,20 +1,10 @@
 /** What the gateway adds to a response: web search, and skills. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { say } from '../support/fake-upstream.ts';
-import {
-  answerIt,
-  news,
-  type SearchRig,
-  searchFor,
-  startSearchRig,
-} from '../support/search-rig.ts';
+import { answerIt, news, searchFor, startSearchRig } from '../support/search-rig.ts';
 import { checkResponsesStream } from '../support/stream-checks.ts';
 
-let rig: SearchRig;
-
-beforeAll(async () => {
-  rig = await startSearchRig();
-});
+const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 

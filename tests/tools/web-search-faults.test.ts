@@ -17,7 +17,6 @@ import {
   chat,
   choiceOf,
   news,
-  type SearchRig,
   searchFor,
   startSearchRig,
   tokens,
@@ -26,11 +25,7 @@ import {
 import { injection, type Misbehaviour } from '../support/search-server.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
-let rig: SearchRig;
-
-beforeAll(async () => {
-  rig = await startSearchRig();
-});
+const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
@@ -66,6 +61,30 @@ describe('an engine that', () => {
     const reply = await rig.gateway.post(chat());
     expect(rig.told()).toContain('The search failed. The engines that were asked gave no answer.');
     expect(await rig.bill(reply)).toEqual(noSearch);
+  });
+
+  test('begins to fail is in the log once, and once more when it works again', async () => {
+    const searchOnce = async () => {
+      rig.upstream.script('chat', [searchFor('q'), answerIt('Done.')]);
+      expect((await rig.gateway.post(chat())).status).toBe(200);
+    };
+    await searchOnce();
+    const before = rig.gateway.logged.length;
+    const told = () =>
+      rig.gateway.logged
+        .slice(before)
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+        .filter(({ event }) => String(event).startsWith('search_'))
+        .map(({ event, reason }) => [event, reason]);
+    rig.engine.misbehave(403);
+    await searchOnce();
+    await searchOnce();
+    const reason = 'The search engine refused the gateway.';
+    const failed = ['search_failed', reason];
+    expect(told()).toEqual([failed]);
+    rig.engine.reset();
+    await searchOnce();
+    expect(told()).toEqual([failed, ['search_works_again', undefined]]);
   });
 
   test('finds nothing has searched all the same', async () => {

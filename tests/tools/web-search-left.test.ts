@@ -1,21 +1,11 @@
 /** Clients that leave a whole answer behind: the searches that were made for it are paid for. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { hangBeforeHeaders } from '../support/fake-upstream.ts';
 import { contentOf, type SendOptions } from '../support/in-process.ts';
-import {
-  answerIt,
-  chat,
-  type SearchRig,
-  searchFor,
-  startSearchRig,
-} from '../support/search-rig.ts';
+import { answerIt, chat, searchFor, startSearchRig } from '../support/search-rig.ts';
 
-let rig: SearchRig;
-
-beforeAll(async () => {
-  rig = await startSearchRig();
-});
+const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 

@@ -1,5 +1,5 @@
 /** Streams that search before their first words: nobody has heard anything of those rounds. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
   callTools,
@@ -9,21 +9,10 @@ import {
   say,
   status500,
 } from '../support/fake-upstream.ts';
-import {
-  answerIt,
-  chat,
-  type SearchRig,
-  searchFor,
-  startSearchRig,
-  tokens,
-} from '../support/search-rig.ts';
+import { answerIt, chat, searchFor, startSearchRig, tokens } from '../support/search-rig.ts';
 import { SlowReader } from '../support/sse-client.ts';
 
-let rig: SearchRig;
-
-beforeAll(async () => {
-  rig = await startSearchRig();
-});
+const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 

@@ -1,5 +1,5 @@
 /** Managed web search: the model asks, the gateway searches, the answer streams. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { makeByokTenant } from '../support/byok.ts';
 import {
@@ -16,7 +16,6 @@ import {
   chat,
   choiceOf,
   news,
-  type SearchRig,
   searchFor,
   startSearchRig,
   tokens,
@@ -24,11 +23,7 @@ import {
 } from '../support/search-rig.ts';
 import { checkAnthropicStream } from '../support/stream-checks.ts';
 
-let rig: SearchRig;
-
-beforeAll(async () => {
-  rig = await startSearchRig();
-});
+const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
