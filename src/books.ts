@@ -116,7 +116,7 @@ export class Books {
     if (this.#drain.isFull) return;
     const slip = slipOf(settlement);
     // An answer was given, and its row is promised. A storm of refusals must not reach the disk:
-    // the last of them, a fifth of a second, go with a process that is killed.
+    // those that wait for the next commit, or for the one under way, go with a killed process.
     if (settlement.record.cacheHit) return this.#keepFree(slip);
     this.#drain.add(slip);
   }

@@ -118,7 +118,7 @@ function settling(story: Story) {
     // Ten tokens in a thousand seconds and a little.
     observeSpeed: (_offer: Offer, perSecond: number) =>
       heard.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),
-    observeBreak: () => heard.push('break'),
+    observeEnd: (_offer: Offer, isWhole: boolean) => heard.push(isWhole ? 'whole' : 'break'),
   };
   return { kept, heard, settle: (ending = answered) => settle(call, ending, parts) };
 }
@@ -137,7 +137,7 @@ describe('an answer', () => {
   test('costs its tokens, and is told and counted so', async () => {
     const { kept, heard, settle } = settling({ hold: holdOf(1_000) });
     expect(await settle()).toEqual({ usage: tokens(100, 10), costCredits: 120 });
-    expect(heard).toEqual(['speed', '110 tokens']);
+    expect(heard).toEqual(['whole', 'speed', '110 tokens']);
     expect(kept).toMatchObject([{ wasDispatched: true, settlement: { writtenOff: 0 } }]);
     expect(kept[0]?.settlement).toMatchObject({ keyAccount: 'key:k', keyCharge: 120 });
     expect(kept[0]?.settlement.record).toMatchObject({
@@ -252,7 +252,7 @@ describe('an answer', () => {
   });
 
   test.each([
-    ['complete', undefined, ['speed', '110 tokens']],
+    ['complete', undefined, ['whole', 'speed', '110 tokens']],
     ['left', undefined, ['110 tokens']],
     ['cut', 'upstream_error', ['break', '110 tokens']],
     ['cut', 'insufficient_credits', ['110 tokens']],
@@ -271,7 +271,7 @@ test.each([0, 1])('an answer of %d tokens tells how fast they came, if any did',
     measured: { usage: tokens(100, count) },
   });
   await settle();
-  expect([heard.length, heard.at(-1)]).toEqual([count + 1, `${100 + count} tokens`]);
+  expect([heard.length, heard.at(-1)]).toEqual([count + 2, `${100 + count} tokens`]);
 });
 
 describe('an estimate', () => {

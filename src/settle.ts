@@ -26,7 +26,7 @@ interface SettleParts {
   /** How fast an offer answered, for `provider.sort: throughput`. */
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
   /** An offer that broke off in mid-answer counts as failed for the requests to come. */
-  observeBreak(offer: Offer): void;
+  observeEnd(offer: Offer, isWhole: boolean): void;
 }
 
 export async function settle(
@@ -77,9 +77,12 @@ function remember({ tape, duty }: Memory, settlement: Settlement, parts: SettleP
 }
 
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {
-  const { how, opened, error } = ending;
-  if (how === 'cut' && error?.symbol === 'upstream_error') parts.observeBreak(opened.offer);
+  const { how, opened, error, facts } = ending;
+  // As before the first word: a request that is at fault says nothing about the offer's health.
+  const isOffers = error?.symbol === 'upstream_error' && facts.failure?.kind !== 'request';
+  if (how === 'cut' && isOffers) parts.observeEnd(opened.offer, false);
   if (how !== 'complete') return;
+  parts.observeEnd(opened.offer, true);
   const seconds = (performance.now() - call.startedAt) / 1000;
   if (usage.outputTokens > 0) parts.observeSpeed(opened.offer, usage.outputTokens / seconds);
 }

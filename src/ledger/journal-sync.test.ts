@@ -59,6 +59,25 @@ test('with fsync a line is written when the disk has it, and not when it refuses
   journal.close();
 });
 
+test('with fsync a late line is written when the disk has it, too, or is tried again', async () => {
+  const { journal, next } = open('fsync');
+  let isSaid = false;
+  const written = journal.settledLate(end(), 60_000).finally(() => {
+    isSaid = true;
+  });
+  (await next()).done(new Error('EIO'));
+  const again = await next();
+  await Bun.sleep(0);
+  expect(isSaid).toBe(false);
+  again.done(null);
+  expect(await written).toBe(true);
+  // The disk may refuse for longer than anybody waits.
+  const lost = journal.settledLate(end(), 0);
+  (await next()).done(new Error('EIO'));
+  expect(await lost).toBe(false);
+  journal.close();
+});
+
 test('with journal nobody waits for the disk, which is asked for one file at a time', async () => {
   const { journal, next, asked } = open('journal');
   // So long that the next line begins another file.

@@ -249,18 +249,37 @@ export class Journal {
     this.#retry = undefined;
     try {
       for (let late = this.#late[0]; late; late = this.#late[0]) {
-        this.#write([late.slip.requestId], settledLine(late.slip));
+        const { file } = this.#write([late.slip.requestId], settledLine(late.slip));
         this.#late.shift();
-        late.answer(true);
+        this.#keepLate(late, file);
       }
     } catch {
-      const now = performance.now();
-      const isOver = ({ giveUpAt }: LateSlip) => giveUpAt <= now;
-      const over = this.#late.filter(isOver);
-      this.#late = this.#late.filter((late) => !isOver(late));
-      for (const { answer } of over) answer(false);
-      if (this.#late.length > 0) this.#retry = setTimeout(() => this.#tryAgain(), retryMs);
+      this.#tryLater();
     }
+  }
+
+  #keepLate(late: LateSlip, file: number): void {
+    const end = (error: Error | null) => {
+      if (!error) {
+        late.answer(true);
+        return;
+      }
+      this.#late.push(late);
+      this.#tryLater();
+    };
+    if (this.#waitForDisk) this.#sync(file, end);
+    else end(null);
+  }
+
+  /** Those who have waited long enough hear that it cannot be. */
+  #tryLater(): void {
+    const now = performance.now();
+    const isOver = ({ giveUpAt }: LateSlip) => giveUpAt <= now;
+    const over = this.#late.filter(isOver);
+    this.#late = this.#late.filter((late) => !isOver(late));
+    for (const { answer } of over) answer(false);
+    if (this.#late.length === 0 || this.#closed) return;
+    this.#retry ??= setTimeout(() => this.#tryAgain(), retryMs);
   }
 }
 

@@ -8,7 +8,7 @@ const leaseMarginMs = 10_000;
  */
 const renewalsBeforeExpiry = 4;
 
-/** Until when this process may spend what it has on lease: all its leases end together. */
+/** Until when this process may spend what it has on lease: none of its leases ends sooner. */
 export class LeaseTerm {
   readonly #renewUntil: (until: number) => Promise<void>;
   readonly #now: () => number;
@@ -25,8 +25,12 @@ export class LeaseTerm {
     this.#until = now() + leaseMs;
   }
 
-  get until(): number {
-    return this.#until;
+  /**
+   * When a lease ends that begins now. No renewal under way may know of it, and it must not end
+   * before those that are renewed.
+   */
+  get untilFromNow(): number {
+    return this.#now() + leaseMs;
   }
 
   /** The store did not answer the last renewal. */

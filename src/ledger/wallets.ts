@@ -331,7 +331,7 @@ export class Wallets {
         anew,
         credits,
         oneHold,
-        until: this.#term.until,
+        until: this.#term.untilFromNow,
         now: this.#now(),
       });
       purse.granted(answer, credits);

@@ -76,6 +76,41 @@ describe('a circuit', () => {
     }
   });
 
+  test('of answers that break off opens with the fifth, and closes on trial with a first word', () => {
+    const { clock, health } = sick();
+    const begin = (isWhole: boolean) => {
+      health.succeeded(offer, 10);
+      health.ended(offer, isWhole);
+      return health.state(offer);
+    };
+    expect([false, false, false, false, true].map(begin)).toEqual(Array(5).fill('closed'));
+    expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
+    // Of one that was on its way.
+    health.succeeded(offer, 10);
+    expect(health.state(offer)).toBe('open');
+    clock.now += 5_000;
+    expect(health.admit(offer)).toBe(true);
+    health.succeeded(offer, 10);
+    expect([health.state(offer), health.admit(offer)]).toEqual(['closed', true]);
+    health.ended(offer, false);
+    // The probe broke off as well: twice as long.
+    clock.now += 9_999;
+    expect(health.state(offer)).toBe('open');
+    clock.now += 1;
+    expect(health.admit(offer)).toBe(true);
+    expect(begin(true)).toBe('closed');
+    expect(Array(4).fill(false).map(begin)).toEqual(Array(4).fill('closed'));
+  });
+
+  test('of failures before the first word is not closed by an older answer that is whole', () => {
+    const { health, fail } = sick();
+    // A server goes: one answer breaks off, nothing begins any more, another answer is let end.
+    health.ended(offer, false);
+    fail(5);
+    health.ended(offer, true);
+    expect([health.admit(offer), health.state(offer)]).toEqual([false, 'open']);
+  });
+
   test('stays open twice as long after each failed probe, up to a minute', () => {
     const { clock, health, fail } = sick();
     fail(5);

@@ -17,6 +17,8 @@ const newest = 0.2;
 
 interface Condition {
   failures: number;
+  /** Answers in a row that had begun and broke off; they are among the failures. */
+  breaks: number;
   /** Moved on by every probe. */
   openUntil: number;
   /** When the open circuit may first be probed; failures before that are of older requests. */
@@ -64,12 +66,31 @@ export class Health {
     return condition.openUntil > this.#now() ? 'open' : 'half_open';
   }
 
+  /**
+   * An answer has begun. That makes up for whatever failed before it could. It does not for breaks;
+   * but answers may take minutes, so a probe closes the circuit, and one break more opens it again.
+   */
   succeeded(offer: Offered, firstByteMs: number): void {
     const condition = this.#condition(offer);
-    condition.failures = 0;
-    condition.probedFrom = 0;
-    condition.openMs = openMsFirst;
     condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
+    if (condition.breaks >= failuresToOpen && this.#now() >= condition.probedFrom) {
+      condition.breaks = failuresToOpen - 1;
+    }
+    condition.failures = condition.breaks;
+    closeIfWell(condition);
+  }
+
+  /** An answer that had begun is whole, which makes up for breaks alone, or was broken off. */
+  ended(offer: Offered, isWhole: boolean): void {
+    const condition = this.#condition(offer);
+    if (!isWhole) {
+      condition.breaks++;
+      this.failed(offer);
+    } else if (condition.breaks > 0) {
+      condition.failures -= condition.breaks;
+      condition.breaks = 0;
+      closeIfWell(condition);
+    }
   }
 
   failed(offer: Offered): void {
@@ -113,6 +134,7 @@ export class Health {
     if (known && name === this.#lastUsed) return known;
     const condition = known ?? {
       failures: 0,
+      breaks: 0,
       openUntil: 0,
       probedFrom: 0,
       openMs: openMsFirst,
@@ -144,6 +166,12 @@ function nameOf(offer: Offered): string {
 
 function nameIn(scope: string, { provider, upstreamModel }: Offered): string {
   return `${provider.name}\n${upstreamModel}\n${scope}`;
+}
+
+function closeIfWell(condition: Condition): void {
+  if (condition.failures >= failuresToOpen) return;
+  condition.probedFrom = 0;
+  if (condition.breaks === 0) condition.openMs = openMsFirst;
 }
 
 /** An average has more decimals than anybody measured. */

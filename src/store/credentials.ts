@@ -3,6 +3,7 @@ import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import { bumpVersion } from './directory/directory.ts';
+import { Gathered, padded } from './gathered.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
 
@@ -12,14 +13,23 @@ const formerSetting = 'former_secret_key_fingerprint';
 const none = '';
 
 export class SqlCredentials extends OnDatabase implements VaultStore, RotationStore {
-  async list(tenantId: string): Promise<readonly StoredCredential[]> {
+  readonly #lists = new Gathered((tenantIds: readonly string[]) => this.#listAll(tenantIds));
+
+  list(tenantId: string): Promise<readonly StoredCredential[]> {
+    return this.#lists.ask(tenantId);
+  }
+
+  async #listAll(
+    tenantIds: readonly string[],
+  ): Promise<(tenantId: string) => readonly StoredCredential[]> {
     const rows = await this.database.read
       .selectFrom('byok_credentials')
       .selectAll()
-      .where('tenant_id', '=', tenantId)
+      .where('tenant_id', 'in', padded(tenantIds))
       .orderBy('provider')
       .execute();
-    return rows.map(credentialOf);
+    const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
+    return (tenantId) => (byTenant.get(tenantId) ?? []).map(credentialOf);
   }
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {

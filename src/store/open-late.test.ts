@@ -58,3 +58,26 @@ test('whoever cannot answer meanwhile does not wait for the tables either', asyn
   other.close();
   rmSync(folder, { recursive: true });
 }, 60_000);
+
+test('a file that another process locks for long is waited for, and that is told', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-late-'));
+  const path = join(folder, 'tollgate.db');
+  // As one that has been at the migrations for longer than SQLite waits for a lock.
+  const other = new Database(path);
+  other.run('pragma journal_mode = wal');
+  other.run('begin immediate');
+  const locked = `The database file ${path} cannot be used: another process keeps it locked.`;
+  const reasons: string[] = [];
+  const store = await openWhenReachable(`sqlite:${path}`, {
+    patienceMs,
+    stopped: new Promise(() => {}),
+    onAway(why) {
+      reasons.push(why);
+      if (why === locked) other.close();
+    },
+  });
+  expect(reasons).toContain(locked);
+  expect(await store?.directory.version()).toBe(0);
+  await store?.database.close();
+  rmSync(folder, { recursive: true });
+}, 60_000);

@@ -7,6 +7,8 @@ import { openStore, type Store } from './open.ts';
 const retryMs = 500;
 /** Whoever watches processes takes one for dead that has been silent for a few times this long. */
 const silenceMs = 5_000;
+/** Whoever locks a file for long is at its tables: one step of theirs may take this long. */
+const lockedMs = 600_000;
 const renewing = 'Its tables are being brought up to date.';
 
 interface Waiting {
@@ -19,23 +21,24 @@ interface Waiting {
 }
 
 /**
- * The store, as soon as its server answers; undefined when the wait was stopped. Rejects when the
- * server did not come up in time, and at once when it answers and cannot be used.
+ * The store, as soon as its server answers or its file is free; undefined when the wait was
+ * stopped. Rejects when that did not come in time, and at once when it is there and cannot be used.
  */
 export async function openWhenReachable(
   url: string,
   { patienceMs, onAway, stopped }: Waiting,
 ): Promise<Store | undefined> {
-  if (url.startsWith('sqlite:')) return openAloud(url, onAway);
+  const isFile = url.startsWith('sqlite:');
+  const mayHelp = isFile ? isLocked : mayCome;
   const orStopped = stoppable(stopped);
-  const until = performance.now() + patienceMs;
+  const until = performance.now() + (isFile ? lockedMs : patienceMs);
   for (;;) {
     try {
       // Only the wait for the server can be stopped; migrations always run to their end.
-      if (await orStopped(reach(url))) return undefined;
+      if (!isFile && (await orStopped(reach(url)))) return undefined;
       return await openAloud(url, onAway);
     } catch (thrown) {
-      if (!mayCome(thrown) || performance.now() >= until) throw thrown;
+      if (!mayHelp(thrown) || performance.now() >= until) throw thrown;
       onAway(thrown.message);
     }
     if (await orStopped(Bun.sleep(retryMs))) return undefined;
@@ -93,4 +96,10 @@ function mayCome(thrown: unknown): thrown is GatewayError {
   if (!(thrown instanceof GatewayError)) return false;
   const isSocketMissing = failureCode(thrown.cause) === 'ENOENT';
   return isSocketMissing || storeAway(thrown.cause) !== undefined;
+}
+
+/** By a change, or by whoever mends the file after a crash; SQLite itself waits seconds for it. */
+function isLocked(thrown: unknown): thrown is GatewayError {
+  const code = thrown instanceof GatewayError ? failureCode(thrown.cause) : undefined;
+  return code?.startsWith('SQLITE_BUSY') ?? false;
 }

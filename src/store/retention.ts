@@ -6,6 +6,9 @@ import type { Database } from './database.ts';
 /** The setting that says from which day on the request log is whole. */
 const sinceName = 'request_log_since_day';
 
+/** No log is older. Without a battery, a clock begins in 1970 until it is told the time. */
+const firstDay = dayOf(Date.UTC(2024, 0, 1));
+
 /** Rows that one transaction removes: a drain that waits behind it hardly notices. */
 const batchRows = 500;
 /** Lets other writers in between two batches. */
@@ -67,6 +70,8 @@ export class LogRetention {
   async #removeOld(): Promise<void> {
     const { database, keepDays, now, onDone, onFailure } = this.#parts;
     const today = dayOf(now());
+    // By such a clock every day that was named would be one to come.
+    if (today < firstDay) return;
     const day = today - keepDays;
     let rows = 0;
     try {

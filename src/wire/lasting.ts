@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { Authenticator } from '../auth/authenticate.ts';
 import { ChangeWatch } from '../auth/change-watch.ts';
 import { Vault } from '../auth/vault.ts';
@@ -23,6 +24,7 @@ import type { Redis } from '../store/redis/redis.ts';
 import { RedisShelf } from '../store/redis/shelf.ts';
 import { LogRetention } from '../store/retention.ts';
 import { secretKeysOf } from '../store/secret-key.ts';
+import { UploadFolder } from '../store/uploads.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type Counters, makeCounters, openRedis } from './counters.ts';
 import { type Door, Jobs } from './jobs.ts';
@@ -43,6 +45,7 @@ export interface Lasting {
   readonly health: Health;
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
+  readonly uploads: UploadFolder;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -87,6 +90,8 @@ export async function openLasting(
   const shelf = redis ? new RedisShelf(redis) : new MemoryShelf(config.cache.maxBytes);
   const cache = new ResponseCache(shelf, config.cache.ttlSeconds, clock.now);
   const idempotency = new Idempotency(store.claims, clock.now);
+  const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
+  void uploads.sweep();
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -102,7 +107,8 @@ export async function openLasting(
   await lookForObjects(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
-    ...{ health, cache, idempotency, retention, demo: new Demo(), jobs, door, watch: new Watch() },
+    ...{ health, cache, idempotency, uploads, retention, jobs, door },
+    ...{ demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [
       ...authenticator.chores(),

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { CreditBook } from '../auth/manage/credit-book.ts';
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import type { Books } from '../books.ts';
@@ -35,7 +34,6 @@ import type { Catalogue } from '../route/catalogue.ts';
 import { unknownModel } from '../route/plan.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
-import { UploadFolder } from '../store/uploads.ts';
 import { refusalBy } from '../upstream/guard/user-address.ts';
 import { makeCountUpstream } from './count-tokens.ts';
 import { makeErrandOf } from './errands.ts';
@@ -66,10 +64,8 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   };
   const errandOf = makeErrandOf(config, parts.skills, telemetry);
   const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
-  const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
-  void uploads.sweep();
   const countUpstream = makeCountUpstream(catalogueOf, health, parts.addressPolicy);
-  const media = { ...chat, tray: (tenantId: string) => uploads.tray(tenantId) };
+  const media = { ...chat, tray: (tenantId: string) => parts.uploads.tray(tenantId) };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
     ...metricsRoutes({ metrics }),

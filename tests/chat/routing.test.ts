@@ -7,6 +7,7 @@ import {
   hangBeforeHeaders,
   hangMidStream,
   refusingUrl,
+  replay,
   resetBeforeHeaders,
   resetMidStream,
   say,
@@ -471,12 +472,29 @@ describe('the circuit breaker', () => {
     expect(asked()).toEqual([second, first]);
   });
 
+  test('five answers in a row that break off do so too, though each had begun', async () => {
+    const { model, first, second } = freshCase();
+    upstream.script(first, resetMidStream(2, say('one two three')));
+    for (let i = 0; i < 6; i++) await gateway.stream(ask(model));
+    expect(asked()).toEqual([first, first, first, first, first, second]);
+  });
+
   test('refusals of the request itself say nothing about the offer', async () => {
     const { model, first } = freshCase();
     upstream.script(first, status(400));
     for (let i = 0; i < 6; i++) await gateway.post(ask(model));
     upstream.reset();
     expect(await firstTried(model)).toBe(first);
+  });
+
+  test('nor does one that is refused in the middle of its answer', async () => {
+    const { model, first } = freshCase();
+    const words = { choices: [{ index: 0, delta: { content: 'Well' }, finish_reason: null }] };
+    const error = { message: 'It was flagged.', code: 'content_policy_violation' };
+    const told = [words, { error }].map((one) => `data: ${JSON.stringify(one)}\n\n`);
+    upstream.script(first, replay(told.join('')));
+    for (let i = 0; i < 6; i++) await gateway.stream(ask(model));
+    expect(asked()).toEqual(Array(6).fill(first));
   });
 
   test('one broken model does not condemn the other models of its provider', async () => {

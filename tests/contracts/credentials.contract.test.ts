@@ -56,6 +56,23 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     expect(await elsewhere.list(await newTenant())).toEqual([]);
   });
 
+  test('of thousands of tenants that are asked for at once are each tenant’s own', async () => {
+    const [one, two] = [tenantId, await newTenant()];
+    await save(credentials, credential(), first);
+    await save(credentials, credential({ tenantId: two }), first);
+    await save(credentials, credential({ tenantId: two, provider: 'anthropic' }), first);
+    const strangers = Array.from({ length: 2_000 }, (_, i) => `ten_stranger${i}`);
+    const asked = [one, ...strangers, two];
+    const lists = await Promise.all(asked.map((id) => elsewhere.list(id)));
+    const told = lists.map((list) => list.map((row) => [row.tenantId, row.provider]));
+    expect(told.shift()).toEqual([[one, 'openai']]);
+    expect(told.pop()).toEqual([
+      [two, 'anthropic'],
+      [two, 'openai'],
+    ]);
+    expect(told.flat()).toEqual([]);
+  });
+
   test('are replaced whole, but for the time of the first one', async () => {
     await save(credentials, credential({ baseUrl: 'https://old.example' }), first);
     const change = { ciphertext: new Uint8Array([1, 0, 2]), mode: 'byok_only' } as const;

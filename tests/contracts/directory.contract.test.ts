@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { Directory } from '../../src/auth/directory.ts';
+import type { Scope } from '../../src/core/caller.ts';
 import { engines, makeKey, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -114,6 +115,45 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       const match = await elsewhere.findKey(hash);
       expect(match).toEqual({ key, tenant, hash, secretExpiresAt: null });
       expect(Object.getPrototypeOf(match?.hash)).toBe(Uint8Array.prototype);
+    });
+
+    test('thousands of secrets that are asked for at once find each its own', async () => {
+      const [one, two] = [await addedTenant(), await addedTenant()];
+      const [plain, turned] = [await addedKey(one.id), await addedKey(two.id)];
+      const secret = { hash: randomHash(), label: 'sk-tg-cd34…0a', oldUntil: 5_000 };
+      await directory.rotateKey(two.id, turned.key.id, secret, 42);
+      const asked = Array.from({ length: 2_000 }, randomHash);
+      asked.splice(0, 1, plain.hash);
+      asked.splice(700, 1, turned.hash);
+      asked.splice(1_999, 1, secret.hash);
+      const found = await Promise.all(asked.map((hash) => elsewhere.findKey(hash)));
+      const told = found.map((match, at) => match && [at, match.key.id, match.tenant.id]);
+      expect(told.filter((one) => one !== undefined)).toEqual([
+        [0, plain.key.id, one.id],
+        [700, turned.key.id, two.id],
+        [1_999, turned.key.id, two.id],
+      ]);
+      expect([found[700]?.secretExpiresAt, found[1_999]?.secretExpiresAt]).toEqual([5_000, null]);
+    });
+
+    test('ten thousand secrets may wait behind one, and no more', async () => {
+      const asked = Array.from({ length: 10_100 }, () => elsewhere.findKey(randomHash()));
+      const ends = (await Promise.allSettled(asked)).map(({ status }) => status);
+      expect(ends.filter((end) => end === 'fulfilled')).toHaveLength(10_001);
+      expect(ends.at(-1)).toBe('rejected');
+      expect(await elsewhere.findKey(randomHash())).toBeUndefined();
+    });
+
+    test('a key of a newer version keeps none of those from being found beside it', async () => {
+      const tenant = await addedTenant();
+      const newer = await addedKey(tenant.id, { scopes: ['video' as Scope] });
+      const known = await addedKey(tenant.id);
+      // The first is asked for alone; these share the next query.
+      const asked = [randomHash(), newer.hash, known.hash].map((hash) => elsewhere.findKey(hash));
+      const [stranger, refused, found] = await Promise.allSettled(asked);
+      expect(stranger).toEqual({ status: 'fulfilled', value: undefined });
+      expect(refused).toMatchObject({ status: 'rejected' });
+      expect(found).toMatchObject({ status: 'fulfilled', value: { key: known.key } });
     });
 
     test('every byte value survives in a hash, and a near miss finds nothing', async () => {

@@ -1,6 +1,6 @@
 /** How long the request log is kept and shown, whatever a clock has said before. */
 import { afterEach, describe, expect, test } from 'bun:test';
-import { LogRetention } from '../../src/store/retention.ts';
+import { LogRetention, logsSince } from '../../src/store/retention.ts';
 import { addCustomer, book, dayMs, discrepancies, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -45,5 +45,20 @@ describe.each([...engines])('the request log on $name', ({ empty }) => {
     expect(await shown()).toEqual([now + dayMs]);
     await removeOld(now + 40 * dayMs, 30);
     expect(await shown()).toEqual([]);
+  });
+
+  test('stays whole from the same day on while a machine has not heard the time', async () => {
+    stores = await openTwice(empty);
+    const { one: store } = stores;
+    const own = await addCustomer(store);
+    await book(store, [makeRecord({ ...own, createdAt: now - 90 * dayMs })], now - 90 * dayMs);
+    await removeOld(now, 30);
+    const day = await logsSince(store.database);
+    expect(new Date(day).toISOString()).toBe('2028-04-10T00:00:00.000Z');
+
+    // Without a battery, a clock begins in 1970 until the network tells it better.
+    await removeOld(3 * 60_000, 30);
+    expect(await logsSince(store.database)).toBe(day);
+    expect(await discrepancies(store)).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { isObject, parseJson } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/record/request-record.ts';
@@ -57,6 +58,7 @@ export class InProcessGateway {
   /** What the operator reads. */
   readonly logged: readonly string[];
   readonly #tollgate: Tollgate;
+  readonly #config: Config;
 
   static async start({
     environment = {},
@@ -80,11 +82,18 @@ export class InProcessGateway {
     const log = createLog((lines) => logged.push(...lines.split(/(?<=\n)/)));
     const tollgate = await build(config, log);
     const store = await openStore(config.database.reveal());
-    return new InProcessGateway(tollgate, store, folder, logged);
+    return new InProcessGateway(tollgate, config, store, folder, logged);
   }
 
-  private constructor(tollgate: Tollgate, store: Store, folder: string, logged: readonly string[]) {
+  private constructor(
+    tollgate: Tollgate,
+    config: Config,
+    store: Store,
+    folder: string,
+    logged: readonly string[],
+  ) {
     this.#tollgate = tollgate;
+    this.#config = config;
     this.store = store;
     this.folder = folder;
     this.logged = logged;
@@ -93,6 +102,11 @@ export class InProcessGateway {
 
   get port(): number {
     return Number(new URL(this.url).port);
+  }
+
+  /** As SIGHUP does, with the same settings. */
+  reload(): void {
+    this.#tollgate.reload(this.#config);
   }
 
   async stop(): Promise<void> {

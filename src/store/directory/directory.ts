@@ -11,8 +11,10 @@ import type {
 } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
+import { Gathered } from '../gathered.ts';
 import type { Schema } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
+import { findKeys } from './find-keys.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
 import { holds, rankOf } from './tenant-order.ts';
 
@@ -22,23 +24,12 @@ const adminTokenSetting = 'admin_token_sha256';
 const marksPerStatement = 1_000;
 
 export class SqlDirectory extends OnDatabase implements Directory {
-  async findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
-    const rows = await this.database.read
-      .selectFrom('api_keys')
-      .selectAll()
-      .where('deleted_at', 'is', null)
-      .where((of) => of.or([of('secret_hash', '=', hash), of('previous_hash', '=', hash)]))
-      .execute();
-    const current = rows.find(
-      ({ secret_hash }) => secret_hash && Buffer.compare(secret_hash, hash) === 0,
-    );
-    const row = current ?? rows[0];
-    const stored = current ? row?.secret_hash : row?.previous_hash;
-    if (!row || !stored) return undefined;
-    const tenant = await this.getTenant(row.tenant_id);
-    if (!tenant) return undefined;
-    const secretExpiresAt = current ? null : row.previous_until;
-    return { key: keyOf(row), tenant, hash: stored, secretExpiresAt };
+  readonly #lookUps = new Gathered((hashes: readonly Uint8Array[]) =>
+    findKeys(this.database, hashes),
+  );
+
+  findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
+    return this.#lookUps.ask(hash);
   }
 
   addTenant(tenant: Tenant): Promise<'added' | 'exists'> {

@@ -8,7 +8,12 @@ import type { Schema } from '../schema.ts';
 import { openPostgres } from './postgres.ts';
 
 /** As long as a slow machine takes for what must come; shorter only for what never does. */
-const bounds = { connectionsMax: 2, statementTimeoutMs: 50_000, answerTimeoutMs: 60_000 };
+const bounds = {
+  connectionsMax: 2,
+  statementTimeoutMs: 50_000,
+  answerTimeoutMs: 60_000,
+  idleTransactionMs: 50_000,
+};
 
 describe('Postgres', () => {
   let server: OwnPostgres;

@@ -14,7 +14,15 @@ interface PostgresBounds {
   readonly statementTimeoutMs: number;
   /** A frozen server cannot time out by itself: the client gives up, a little later. */
   readonly answerTimeoutMs: number;
+  /** Between two statements of a transaction. */
+  readonly idleTransactionMs: number;
 }
+
+/**
+ * A frozen gateway must not keep the row locks of a wallet: others wait five seconds for credits.
+ * Where a living one hesitates for so long, what it began is undone, and it begins again.
+ */
+const idleTransactionMs = 3_000;
 
 /**
  * Enough connections for the drain, the management API and look-ups, and few enough that ten
@@ -24,17 +32,19 @@ const usualBounds: PostgresBounds = {
   connectionsMax: 9,
   statementTimeoutMs: 10_000,
   answerTimeoutMs: 12_000,
+  idleTransactionMs,
 };
 
-/** A schema step over a large table takes as long as it takes, within reason. */
+/**
+ * A schema step over a large table takes as long as it takes, within reason. A move reads from
+ * another database in between.
+ */
 const migrationBounds: PostgresBounds = {
   connectionsMax: 1,
   statementTimeoutMs: 600_000,
   answerTimeoutMs: 602_000,
+  idleTransactionMs: 15_000,
 };
-
-/** A frozen gateway must not keep the row locks of a wallet. */
-const idleTransactionMs = 15_000;
 
 /** A server takes a moment to end a session that we have left, and ours may be the only one. */
 const leavingMs = 1_000;
@@ -122,7 +132,7 @@ export async function withMigrationConnection<T>(
  * how long they may take. Said by each of them, which holds behind a pooler too. Servers before 17
  * have no limit for a whole transaction, and refuse its name.
  */
-function beginning({ statementTimeoutMs }: PostgresBounds): string {
+function beginning({ statementTimeoutMs, idleTransactionMs }: PostgresBounds): string {
   return `begin isolation level read committed; set local lock_timeout = 0;
     set local statement_timeout = ${statementTimeoutMs};
     set local idle_in_transaction_session_timeout = ${idleTransactionMs};

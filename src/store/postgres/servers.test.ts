@@ -5,10 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import pg from 'pg';
+import { addCustomer } from '../../../tests/contracts/bookings.ts';
 import { makeTenant } from '../../../tests/contracts/engines.ts';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { callerOf } from '../../../tests/support/caller.ts';
 import { startPooler } from '../../../tests/support/pooler.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../../tests/support/postgres.ts';
+import { Wallets } from '../../ledger/wallets.ts';
+import { lockAccount } from '../books/accounts.ts';
 import { openStore } from '../open.ts';
 import { openWhenReachable } from '../open-late.ts';
 import { openPostgres } from './postgres.ts';
@@ -60,7 +64,7 @@ async function settingsOf(url: string): Promise<unknown> {
   }
 }
 
-const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '15s', whole: '0' };
+const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '3s', whole: '0' };
 
 describe('a transaction has its own bounds and isolation', () => {
   test('on a server that sets others', async () => {
@@ -83,6 +87,30 @@ describe('a transaction has its own bounds and isolation', () => {
     pooler.stop();
   });
 });
+
+test('credits are lent although a process stands still that has their account locked', async () => {
+  const url = await server.createDatabase();
+  const [still, lively] = [await openStore(url), await openStore(url)];
+  const { tenantId } = await addCustomer(lively);
+  const moves = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const stuck = still.database.write.transaction().execute(async (change) => {
+    await lockAccount(change, `tenant:${tenantId}`);
+    locked.resolve();
+    await moves.promise;
+    await lockAccount(change, `tenant:${tenantId}`);
+  });
+  await locked.promise;
+  const wallets = new Wallets(lively.ledger, 'lively');
+  const hold = await wallets.hold(callerOf(tenantId), { wanted: 10, least: 10 });
+  expect(hold.credits).toBe(10);
+
+  // What it had begun is undone: it has to begin again.
+  moves.resolve();
+  expect((await failureOf(stuck)).message).toMatch(/terminat|connection/i);
+  await hold.settle(0);
+  await Promise.all([still.database.close(), lively.database.close()]);
+}, 60_000);
 
 test('tenants are found on a server that takes backslashes in its old way', async () => {
   const store = await openStore(await tuned('standard_conforming_strings = off'));

@@ -1,0 +1,54 @@
+/** How long a process may spend what it has on lease, and others may not. */
+import { expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addCustomer } from '../../tests/contracts/bookings.ts';
+import { callerOf } from '../../tests/support/caller.ts';
+import { openStore } from '../store/open.ts';
+import type { LedgerStore } from './ledger-store.ts';
+import { Wallets } from './wallets.ts';
+
+test('a lease that begins during a renewal lasts as long as those that it renews', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-lease-term-'));
+  const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+  const caller = callerOf((await addCustomer(store, 1_000)).tenantId);
+  let now = Date.UTC(2030, 0, 15, 12);
+  const { ledger } = store;
+  const answered = Promise.withResolvers<void>();
+  const slow: LedgerStore = {
+    lease: (order) => ledger.lease(order),
+    async renew(id, until) {
+      const alive = await ledger.renew(id, until);
+      await answered.promise;
+      return alive;
+    },
+    giveBack: (back) => ledger.giveBack(back),
+    expire: (at, dead) => ledger.expire(at, dead),
+    recall: (owner, id) => ledger.recall(owner, id),
+    recalled: (id) => ledger.recalled(id),
+    commit: (batch) => ledger.commit(batch),
+    commitWith: (...words) => ledger.commitWith(...words),
+  };
+  const one = new Wallets(slow, 'one', () => now);
+  // A store that was away for a while, and does not answer after this either.
+  now += 100_000;
+  const renewal = one.renew();
+  const hold = await one.hold(caller, { wanted: 600, least: 600 });
+  answered.resolve();
+  await renewal;
+
+  now += 30_000;
+  const other = new Wallets(
+    ledger,
+    'other',
+    () => now,
+    () => Bun.sleep(1),
+  );
+  await other.renew();
+  const refusal = Promise.resolve(other.hold(caller, { wanted: 600, least: 600 })).catch(String);
+  expect(String(await refusal)).toContain('needs at least 600');
+  await hold.settle(0);
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});
