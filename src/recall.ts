@@ -62,7 +62,7 @@ async function recallCached(
   const recalled = await cache.recall(name, directives, call.client, replayFor(call, errand));
   if ('found' in recalled) return markHit(call, recalled.found);
   const { duty } = recalled;
-  if (duty) call.memory = { tape: new Tape(cachedLengthMax), duty };
+  if (duty) call.memory = { tape: new Tape(cachedLengthMax, true), duty };
   return undefined;
 }
 

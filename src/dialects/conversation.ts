@@ -60,8 +60,7 @@ export abstract class ClientConversation<Given extends Request> implements Conve
   abstract relayStream(identity: ReplyIdentity): StreamRelay;
   abstract relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
 
-  /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
-  protected get isFormBound(): boolean {
+  get isFormBound(): boolean {
     return false;
   }
 
@@ -81,7 +80,7 @@ export abstract class ClientConversation<Given extends Request> implements Conve
    * Everything that decides the answer to a request in this dialect: what is asked, `more` that
    * stands elsewhere, and the numbers that JavaScript would round.
    */
-  protected wordingOf(dialect: string, asked: object, more: unknown): unknown {
+  protected wordingOf(dialect: string, asked: object, more?: unknown): unknown {
     const { source } = this.request;
     return [dialect, { ...asked, ...wayUntold }, more, source ? longNumbersIn(source.text) : []];
   }

@@ -238,6 +238,8 @@ export interface Conversation {
   readonly client: ClientDialect;
   /** Everything that decides the answer, but for whether it is streamed. */
   wording(): unknown;
+  /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
+  readonly isFormBound: boolean;
   /** At temperature 0 the same request is meant to get the same answer. */
   readonly temperature: number | null;
 }

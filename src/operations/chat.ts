@@ -76,7 +76,7 @@ export class ChatErrand implements Errand {
     const estimate = estimateUsage(wordBytes(this.#conversation.dialogue()), outputCharacters);
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
     // Where the prompt is counted first, the output is counted last: after a break, never.
-    const { outputTokens } = isEstimate ? usage : estimate;
+    const outputTokens = usage.outputTokens || estimate.outputTokens;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const guessed = { isEstimate: true, reported, note: unfinishedNote };
     return { usage: { ...usage, outputTokens }, units, ...guessed };
@@ -85,7 +85,8 @@ export class ChatErrand implements Errand {
   sameness(): Sameness {
     const conversation = this.#conversation;
     const isRepeatable = conversation.temperature === 0;
-    return { wording: () => conversation.wording(), isRepeatable };
+    const form = conversation.isFormBound ? conversation.ask.stream : null;
+    return { wording: () => [conversation.wording(), form], isRepeatable };
   }
 
   replay(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined {

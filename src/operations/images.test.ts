@@ -45,6 +45,7 @@ function linkWith(fetched: GuardedResult, asked: string[] = []): Link {
     },
     tellDropped() {},
     extendHold: async () => true,
+    reach: async (enough) => enough,
     checkAddress: async () => ({ isAllowed: true }) as never,
     addressPolicy: publicOnly,
   };

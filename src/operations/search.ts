@@ -24,6 +24,7 @@ import { estimateNote } from '../meter/estimate.ts';
 import { holdPrices } from '../meter/hold-prices.ts';
 import { chargeAt, costAt, costOf, mostCost } from '../meter/price.ts';
 import type { Offer } from '../route/catalogue.ts';
+import type { FoundPage } from '../tools/citations.ts';
 import { readDomain } from '../tools/domains.ts';
 import type { SearchEngine } from '../tools/search.ts';
 import type { SearchNotes } from '../tools/search-notes.ts';
@@ -60,9 +61,12 @@ export class SearchingErrand implements Errand {
   readonly #limits: SearchLimits;
   readonly #tenantId: string;
   readonly #dialogue: Dialogue;
+  readonly #pages: readonly FoundPage[];
   #session: SearchSession | undefined;
   /** Whether the offer in use charges long prompts by other prices. */
   #pricesLongPrompts = false;
+  /** The output cap of the next round. */
+  #cap: number | null = null;
   /** Set aside for rounds and searches, at the offers that failed too. */
   #moreCredits = 0;
 
@@ -77,7 +81,8 @@ export class SearchingErrand implements Errand {
     this.#parts = parts;
     this.#tenantId = tenantId;
     this.#limits = limitsOf(wish, parts);
-    const dialogue = parts.notes.restore(tenantId, conversation.dialogue());
+    const { dialogue, pages } = parts.notes.restore(tenantId, conversation.dialogue());
+    this.#pages = pages;
     // The tool that stands for the search is not dropped: it is done here.
     const foreign = dialogue.foreign.filter((name) => name !== wish.param && name !== 'plugins');
     // The rounds of several answers would part ways.
@@ -112,10 +117,13 @@ export class SearchingErrand implements Errand {
     return { ...measured, ...guessed, units, searches, toolCredits: this.#feeOf(searches) };
   }
 
-  /** The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. */
+  /**
+   * The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. What
+   * is told in our words fits either form.
+   */
   sameness(): Sameness {
-    const chat = this.#chat.sameness();
-    return { wording: () => ['searched', chat.wording()], isRepeatable: false };
+    const conversation = this.#conversation;
+    return { wording: () => ['searched', conversation.wording()], isRepeatable: false };
   }
 
   replay({ text }: Recording, identity: ReplyIdentity): ReplyRelay | undefined {
@@ -178,11 +186,13 @@ export class SearchingErrand implements Errand {
   #open(writer: AnswerListener, offer: Offer, link: Link): SearchSession {
     const { tape, client } = link;
     this.#pricesLongPrompts = offer.prices.longPrompts !== undefined;
+    this.#cap = link.outputTokensMax;
     tape?.begin(offer, 'whole');
     const to = tape ? writingDown(writer, (line) => tape.add(line)) : writer;
     this.#session = new SearchSession(this.#dialogue, to, {
       engine: this.#parts.engine,
       limits: this.#limits,
+      pages: this.#pages,
       promptBytes: textBytes(this.ask),
       ...this.#payingAt(offer, link),
       client,
@@ -216,14 +226,18 @@ export class SearchingErrand implements Errand {
       if (more === 0 || (await link.extendHold(more))) return true;
       needed -= credits;
       this.#moreCredits -= more;
+      link.tape?.fallsShort();
       return false;
     };
     return {
-      affordRound: (promptBytes, searches) => {
+      affordRound: async (promptBytes, searches) => {
         needed = this.#spentAt(offer);
-        const inputTokens = inputBound(this.ask) + tokensWithin(promptBytes - firstPromptBytes);
+        const moreBytes = promptBytes - firstPromptBytes;
+        const inputTokens = inputBound(this.ask) + tokensWithin(moreBytes);
         promptTokensMax = inputTokens + searches * tokensWithin(searchTextMax);
-        return extend(most({ inputTokens, outputTokens }));
+        if (!(await extend(most({ inputTokens, outputTokens })))) return false;
+        this.#cap = await this.#capAt(offer, link, moreBytes);
+        return true;
       },
       affordSearch: () => {
         // Beside a client's call, no other round follows and nothing counted this one before.
@@ -232,6 +246,19 @@ export class SearchingErrand implements Errand {
         return extend(most(results) + this.#feeOf(1));
       },
     };
+  }
+
+  /** What earlier rounds and searches have left is all that the next can cost. */
+  async #capAt(offer: Offer, link: Link, moreBytes: number): Promise<number | null> {
+    const { creditsPerUsd } = this.#parts;
+    const bounds = new ChatBounds({ ...this.ask, inputBytes: this.ask.inputBytes + moreBytes });
+    const spent = this.#spentAt(offer);
+    const most = spent + bounds.over([offer], creditsPerUsd).most;
+    const reach = await link.reach(most);
+    if (reach >= most) return link.outputTokensMax;
+    link.tape?.fallsShort();
+    const affordable = bounds.capWithin(reach - spent, offer, creditsPerUsd);
+    return Math.min(affordable, link.outputTokensMax ?? affordable);
   }
 
   /** What rounds and searches cost until now, without the request's own price. */
@@ -263,7 +290,7 @@ export class SearchingErrand implements Errand {
     assert(upstream, `No crossing to ${offer.dialect} was planned.`);
     const crossing = new Translation(session.dialogue, client as ClientDialect, upstream);
     // What is remembered is the answer of all rounds, which the session writes down.
-    return tryCrossing({ crossing, ask: this.ask, offer, link });
+    return tryCrossing({ crossing, ask: this.ask, offer, link, outputTokensMax: this.#cap });
   }
 
   #note({ note: found }: SearchSession): void {

@@ -1,6 +1,11 @@
 import type { Citation } from '../core/answer.ts';
 import { citationsMax } from '../core/bounds.ts';
-import type { SearchResult } from './search.ts';
+
+/** What an answer needs to know of a page to cite it. */
+export interface FoundPage {
+  readonly url: string;
+  readonly title: string;
+}
 
 /** Code is shown, not said: `list[1]` cites nobody. */
 const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
@@ -19,17 +24,17 @@ const sentenceMarks = '.,;:!?\'"*_]';
 const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
 
 /**
- * Where an answer cites the results of its searches. `results` are those that the model was shown,
- * in the order of their numbers. Numbers and addresses that were not among them are ignored: a
- * model may not give its inventions our seal. Ranges count characters (code points).
+ * Where an answer cites the results of searches. `pages` are those that the model was shown, in the
+ * order of their numbers. Numbers and addresses that were not among them are ignored: a model may
+ * not give its inventions our seal. Ranges count characters (code points).
  */
-export function citationsIn(text: string, results: readonly SearchResult[]): Citation[] {
-  if (results.length === 0) return [];
+export function citationsIn(text: string, pages: readonly FoundPage[]): Citation[] {
+  if (pages.length === 0) return [];
   const said = text.replace(code, (span) => ' '.repeat(span.length));
-  const byAddress = new Map(results.map((result) => [addressKey(result.url), result]));
-  const found: { at: number; end: number; result: SearchResult }[] = [];
-  const add = (at: number, words: string, result: SearchResult | undefined) => {
-    if (result) found.push({ at, end: at + words.length, result });
+  const byAddress = new Map(pages.map((page) => [addressKey(page.url), page]));
+  const found: { at: number; end: number; page: FoundPage }[] = [];
+  const add = (at: number, words: string, page: FoundPage | undefined) => {
+    if (page) found.push({ at, end: at + words.length, page });
   };
   for (const { index, 0: words, 2: url = '' } of said.matchAll(link)) {
     add(index, words, byAddress.get(addressKey(url)));
@@ -41,11 +46,11 @@ export function citationsIn(text: string, results: readonly SearchResult[]): Cit
   }
   for (const { index, 0: words, 1: several, 2: one = '' } of said.matchAll(marker)) {
     const numbers = (several ?? one).split(/[,;]/).map(Number);
-    for (const number of new Set(numbers)) add(index, words, results[number - 1]);
+    for (const number of new Set(numbers)) add(index, words, pages[number - 1]);
   }
   const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
   const positionOf = countingPoints(text);
-  return inOrder.map(({ at, end, result: { url, title } }) => ({
+  return inOrder.map(({ at, end, page: { url, title } }) => ({
     url,
     title,
     quote: '',

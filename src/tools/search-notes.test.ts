@@ -8,6 +8,7 @@ function noteOf(text: string): SearchNote {
     toolName: 'web_search',
     calls: [{ id: 'ours', arguments: '{"query":"q"}' }],
     results: [{ kind: 'tool_result', callId: 'ours', parts, isError: false }],
+    pages: [],
   };
 }
 
@@ -28,7 +29,7 @@ describe('notes of searches', () => {
   test('are put back beside the client’s own call and in front of its result', () => {
     const notes = new SearchNotes();
     notes.keep('t', [{ id: 'theirs' }], noteOf('found'));
-    const [assistant, user] = notes.restore('t', returning('theirs')).turns;
+    const [assistant, user] = notes.restore('t', returning('theirs')).dialogue.turns;
     expect(assistant?.parts.map((part) => 'id' in part && part.id)).toEqual(['theirs', 'ours']);
     expect(user?.parts.map((part) => 'callId' in part && part.callId)).toEqual(['ours', 'theirs']);
   });
@@ -37,7 +38,7 @@ describe('notes of searches', () => {
     const notes = new SearchNotes();
     notes.keep('t', [{ id: 'theirs' }], noteOf('secret'));
     const stranger = returning('theirs');
-    expect(notes.restore('u', stranger)).toBe(stranger);
+    expect(notes.restore('u', stranger).dialogue).toBe(stranger);
   });
 
   test('take no more room than they are given; the oldest go first', () => {

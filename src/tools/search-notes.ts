@@ -1,5 +1,6 @@
 import { searchNotesLengthMax } from '../core/bounds.ts';
 import type { AssistantPart, Dialogue, ToolResultPart, Turn } from '../core/dialogue.ts';
+import type { FoundPage } from './citations.ts';
 
 /** Searches of a turn that also called tools of the client's, which sees its own calls only. */
 export interface SearchNote {
@@ -7,6 +8,14 @@ export interface SearchNote {
   readonly toolName: string;
   readonly calls: readonly { readonly id: string; readonly arguments: string }[];
   readonly results: readonly ToolResultPart[];
+  /** All that were found by then, by earlier turns too, in the order of their numbers. */
+  readonly pages: readonly FoundPage[];
+}
+
+interface Restored {
+  readonly dialogue: Dialogue;
+  /** What its numbers mean, from the first on. */
+  readonly pages: readonly FoundPage[];
 }
 
 interface Kept {
@@ -43,15 +52,15 @@ export class SearchNotes {
     }
   }
 
-  restore(tenantId: string, dialogue: Dialogue): Dialogue {
-    if (this.#notes.size === 0) return dialogue;
+  restore(tenantId: string, dialogue: Dialogue): Restored {
+    if (this.#notes.size === 0) return { dialogue, pages: [] };
     let waiting: readonly ToolResultPart[] = [];
-    let isKnown = false;
+    let last: SearchNote | undefined;
     const turns = dialogue.turns.map((turn): Turn => {
       if (turn.role === 'assistant') {
         const note = this.#find(tenantId, turn.parts);
         waiting = note?.results ?? [];
-        isKnown ||= note !== undefined;
+        last = note ?? last;
         return note ? { ...turn, parts: [...turn.parts, ...callsOf(note)] } : turn;
       }
       if (turn.role !== 'user' || waiting.length === 0) return turn;
@@ -59,7 +68,7 @@ export class SearchNotes {
       waiting = [];
       return { ...turn, parts };
     });
-    return isKnown ? { ...dialogue, turns } : dialogue;
+    return last ? { dialogue: { ...dialogue, turns }, pages: last.pages } : { dialogue, pages: [] };
   }
 
   #find(tenantId: string, parts: readonly AssistantPart[]): SearchNote | undefined {

@@ -22,6 +22,8 @@ export interface Link {
   tellDropped(parameters: readonly string[]): void;
   /** Sets more credits aside for the request; false when there are no more. */
   extendHold(credits: number): Promise<boolean>;
+  /** What the request may cost in all; the store is asked where nobody knows of `enough`. */
+  reach(enough: number): Promise<number>;
   /** For addresses that tenants chose. */
   readonly checkAddress: CheckAddress;
   /** What it goes by, for addresses that a provider calls instead of us. */

@@ -4,13 +4,17 @@ import type { Offer } from '../route/catalogue.ts';
 /** Listens to an answer as it comes, for those who may want to hear it again. */
 export class Tape {
   readonly #lengthMax: number;
+  readonly #isForOthers: boolean;
+  #isShort = false;
   #offer: Offer | undefined;
   #form: Recording['form'] = 'whole';
   #pieces: string[] = [];
   #length = 0;
 
-  constructor(lengthMax: number) {
+  /** Others have credits of their own: what is short for want of them is not kept for those. */
+  constructor(lengthMax: number, isForOthers = false) {
     this.#lengthMax = lengthMax;
+    this.#isForOthers = isForOthers;
   }
 
   /** An attempt begins; what an earlier one said is forgotten. */
@@ -19,6 +23,12 @@ export class Tape {
     this.#form = form;
     this.#pieces = [];
     this.#length = 0;
+    this.#isShort = false;
+  }
+
+  /** The credits do not suffice for all that would be done for this answer. */
+  fallsShort(): void {
+    this.#isShort = true;
   }
 
   /** The upstream says everything at once, whatever it was asked for. */
@@ -37,6 +47,7 @@ export class Tape {
   recording(): Recording | undefined {
     const offer = this.#offer;
     if (!offer || this.#length === 0 || this.#length > this.#lengthMax) return undefined;
+    if (this.#isShort && this.#isForOthers) return undefined;
     return {
       dialect: offer.dialect,
       form: this.#form,

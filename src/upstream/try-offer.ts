@@ -12,6 +12,8 @@ interface Try {
   readonly ask: ChatAsk;
   readonly offer: Offer;
   readonly link: Link;
+  /** A lower cap than the link's, where the call has spent some of its credits already. */
+  readonly outputTokensMax?: number | null;
   /** Hears the answer: the link's own, or nobody's. */
   readonly tape?: Link['tape'];
 }
@@ -45,7 +47,7 @@ async function tryWithImages(order: Try): Promise<AttemptResult> {
 
 function tryWith(
   images: ReadonlyMap<string, string>,
-  { crossing, ask, offer, link, tape }: Try,
+  { crossing, ask, offer, link, outputTokensMax, tape }: Try,
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
   const reasons = model.features.includes('reasoning');
@@ -53,7 +55,7 @@ function tryWith(
   const request = crossing.write({
     upstreamModel,
     quirks,
-    outputTokensMax: link.outputTokensMax,
+    outputTokensMax: outputTokensMax ?? link.outputTokensMax,
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
     thinking: model.thinking ?? usualThinking ?? null,

@@ -47,7 +47,7 @@ export function makeSteps(parts: StepParts): Steps {
     keep: books.keep.bind(books),
     keepWith: books.keepWith.bind(books),
     observeSpeed: health.observeSpeed.bind(health),
-    observeBreak: health.failed.bind(health),
+    observeEnd: health.ended.bind(health),
     countTokens: admission.countTokens.bind(admission),
   };
   const recalling = { cache, idempotency, cacheMode: config.cache.mode };
@@ -140,5 +140,9 @@ class CallLink implements Link {
   async extendHold(credits: number): Promise<boolean> {
     const more = await this.#call.hold?.extend(credits);
     return more !== undefined && more !== null;
+  }
+
+  async reach(enough: number): Promise<number> {
+    return (await this.#call.hold?.reach(enough)) ?? 0;
   }
 }

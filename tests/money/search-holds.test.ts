@@ -3,10 +3,11 @@
  * what the round before it used is spent.
  */
 import { afterEach, expect, test } from 'bun:test';
-import { callTools } from '../support/fake-upstream.ts';
+import { callTools, say } from '../support/fake-upstream.ts';
 import {
   answerIt,
   chat,
+  choiceOf,
   type SearchRig,
   searchFor,
   startSearchRig,
@@ -62,3 +63,65 @@ test.each(['post', 'stream'] as const)(
     expect(await rig.bill(reply)).toMatchObject({ model: 3 * 120 + 340, tool: 15_000 });
   },
 );
+
+/**
+ * 100 + 2 × 5,000 and a search of 5,000 are spent before the last round: 24,900 are left for it. A
+ * prompt has more than 100 tokens, and fewer than 1,000 with its results.
+ */
+test.each(['post', 'stream'] as const)(
+  'a round is told to stop where what is left ends: %s',
+  async (how) => {
+    rig = await startSearchRig();
+    rig.reset();
+    const key = await rig.gateway.makeKey({ limit: 40_000, cache: 'always' });
+    const rounds = [callTools([search], tokens(100, 5_000)), say('Rain.', tokens(300, 11_900))];
+    const caps = () => [0, 1].map((round) => Number(rig.sentIn(round).max_tokens));
+    rig.upstream.script('chat', rounds);
+    const reply = await rig.gateway[how](chat({ max_tokens: 19_000 }), { key });
+    const [first, last] = caps();
+    expect(first).toBe(19_000);
+    expect(last).toBeWithin(11_950, 12_400);
+    expect(await rig.bill(reply)).toMatchObject({ model: 10_100 + 24_100, tool: 5_000 });
+    // Others have credits of their own.
+    rig.reset();
+    rig.upstream.script('chat', rounds);
+    const rich = await rig.gateway.makeKey({ cache: 'always' });
+    await rig.gateway[how](chat({ max_tokens: 19_000 }), { key: rich });
+    expect(caps()).toEqual([19_000, 19_000]);
+  },
+);
+
+/** The first round needs some 1,200 credits, the next beside it 1,100, and a search 13,000. */
+test.each([
+  ['post', 1_400, 'The credits ran out'],
+  ['stream', 1_400, 'The credits ran out'],
+  ['post', 4_000, 'I could not look.'],
+] as const)(
+  'an answer that is short for want of credits is not given to others: %s, %d',
+  async (how, limit, short) => {
+    rig = await startSearchRig();
+    rig.reset();
+    rig.upstream.script('chat', [searchFor('a'), answerIt('I could not look.')]);
+    const poor = await rig.gateway.makeKey({ limit, cache: 'always' });
+    const first = await rig.gateway[how](chat({ max_tokens: 500 }), { key: poor });
+    expect(first.text).toContain(short);
+    expect(rig.engine.asked).toEqual([]);
+    rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+    const rich = await rig.gateway.makeKey({ cache: 'always' });
+    const again = await rig.gateway[how](chat({ max_tokens: 500 }), { key: rich });
+    expect(again.text).toContain('Rain.');
+  },
+);
+
+test('under an idempotency key, an answer that is short for want of credits is kept', async () => {
+  rig = await startSearchRig();
+  rig.reset();
+  rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+  const key = await rig.gateway.makeKey({ limit: 1_400, cache: 'always' });
+  const named = { key, headers: { 'idempotency-key': 'order-4711' } };
+  const once = await rig.gateway.post(chat({ max_tokens: 500 }), named);
+  const again = await rig.gateway.post(chat({ max_tokens: 500 }), named);
+  expect(again.headers.get('idempotent-replayed')).toBe('true');
+  expect(choiceOf(again)).toEqual(choiceOf(once));
+  expect(rig.upstream.book).toHaveLength(1);
+});

@@ -10,6 +10,7 @@ import {
   say,
   startFakeUpstream,
   status500,
+  weirdUsage,
 } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 import {
@@ -327,6 +328,19 @@ describe('a round', () => {
       expect(record.usage.inputTokens).toBeGreaterThan(200);
       expect(record.usage.inputTokens).toBeLessThan(2_000);
       expect(record.charges.managedToolFee).toBe(5_000);
+    },
+  );
+
+  test.each([false, true])(
+    'that counts its prompt alone is paid for what it says, too (stream: %p)',
+    async (stream) => {
+      const uncounted = weirdUsage({ prompt_tokens: 70 }, say('x'.repeat(400)));
+      rig.upstream.script('chat', [searchFor('q'), uncounted]);
+      const reply = await rig.gateway.post(chat({ stream }));
+      const { usage, usageEstimated } = await rig.gateway.record(reply.requestId);
+      expect(usageEstimated).toBe(true);
+      // The first round has 100 tokens in and 10 out; 400 characters are 100 tokens.
+      expect([usage.inputTokens, usage.outputTokens]).toEqual([170, 110]);
     },
   );
 

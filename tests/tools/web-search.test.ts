@@ -88,6 +88,37 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(rig.told()).not.toContain('Let me look.\\n');
   });
 
+  test.each([false, true])('gives JSON and nothing else; streamed: %p', async (stream) => {
+    const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
+      text: 'Let me look.',
+      ...tokens(100, 10),
+    });
+    rig.upstream.script('chat', [first, answerIt('{"rain": "yes [1]"}')]);
+    const body = chat({ model, response_format: { type: 'json_object' } });
+    const reply = stream ? await rig.gateway.stream(body) : await rig.gateway.post(body);
+    const content = 'chunks' in reply ? reply.content : contentOf(reply);
+    expect(content).toBe('{"rain": "yes [1]"}');
+    expect(rig.told()).toContain('Let me look.');
+    expect(await rig.bill(reply)).toEqual(oneSearch);
+  });
+
+  test.each([false, true])('is given again with its thoughts; streamed: %p', async (stream) => {
+    const thought = say('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
+    const ask = async () => {
+      rig.upstream.script('chat', [searchFor('weather'), thought]);
+      const headers = { 'idempotency-key': `thought-${model}-${stream}` };
+      const reply = await rig.gateway.post(chat({ model, stream }), { headers });
+      expect(reply.text).toContain('Outside.');
+      return [reply.headers.get('idempotent-replayed'), await rig.bill(reply)];
+    };
+    const nothing = { model: 0, byok: 0, tool: 0, searches: 0 };
+    expect([await ask(), await ask()]).toEqual([
+      [null, oneSearch],
+      ['true', nothing],
+    ]);
+    expect(queries()).toEqual(['weather']);
+  });
+
   test('answers Anthropic clients alike, whole and streamed', async () => {
     const path = '/v1/messages';
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 5 }];
@@ -271,6 +302,19 @@ describe('searches', () => {
     expect(rig.engine.asked).toHaveLength(3);
   });
 
+  test('of a response are kept for both of its forms', async () => {
+    const key = await rig.gateway.makeKey({ cache: 'always' });
+    const body = { model: 'test/chat', input: 'Weather?', tools: [{ type: 'web_search' }] };
+    rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
+    const where = { key, path: '/v1/responses' };
+    const whole = await rig.gateway.post(body, where);
+    const streamed = await rig.gateway.post({ ...body, stream: true }, where);
+    const heads = [whole, streamed].map(({ headers }) => headers.get('x-cache'));
+    expect(heads).toEqual(['MISS', 'HIT']);
+    expect(streamed.text).toContain('"text":"It rained [1]."');
+    expect(rig.engine.asked).toHaveLength(1);
+  });
+
   test('are in the log row and in the analytics', async () => {
     const tenant = await makeByokTenant(rig.gateway, 'analyst');
     rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain.')]);
@@ -322,6 +366,26 @@ describe("the client's own tools", () => {
     const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
     await rig.gateway.post(chat({ tools, messages }), { key: stranger });
     expect(rig.told()).not.toContain('It rained.');
+  });
+
+  const flat = { name: 'lookup', parameters: {} };
+  const claudes = { name: 'lookup', input_schema: { type: 'object' } };
+  // The events of a response tell it four times: by itself, with its part, its item and the whole.
+  test.each([
+    ['/v1/chat/completions', 1, { messages: weather }, { type: 'function', function: flat }],
+    ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, claudes],
+    ['/v1/responses', 4, { input: 'What is the weather?' }, { type: 'function', ...flat }],
+  ])('leave their citations to the words before them: %s', async (path, times, asked, own) => {
+    const tools = [{ type: 'web_search' }, own];
+    const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
+    for (const stream of [false, true]) {
+      rig.reset();
+      rig.upstream.script('chat', [searchFor('weather'), cited]);
+      const body = { model: 'test/chat', ...asked, tools, stream };
+      const { text } = await rig.gateway.post(body, { path });
+      expect(text).toContain('lookup');
+      expect(text.split(news.url)).toHaveLength(stream ? 1 + times : 2);
+    }
   });
 
   test('may have the name of ours and stay their own', async () => {

@@ -50,7 +50,6 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 
   override wording() {
-    // Whether the answer is streamed does not change it.
     const { stream: _, ...rest } = this.request.body;
     return this.wordingOf('messages', rest, this.#version);
   }

@@ -43,7 +43,7 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
     return openAiClient(this);
   }
 
-  protected override get isFormBound() {
+  override get isFormBound() {
     const { logprobs, n, modalities }: ChatRequest['body'] & { modalities?: unknown } =
       this.request.body;
     return logprobs === true || (n ?? 1) > 1 || itemsOf(modalities).includes('audio');
@@ -57,11 +57,9 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
     return new OpenAiConversation(this.instructed(text, withInstructions));
   }
 
-  /** Whether the answer is streamed does not change it, unless only one form can carry it. */
   override wording() {
-    const { stream, stream_options: _, usage: __, ...rest } = this.request.body;
-    const form = this.isFormBound ? stream === true : null;
-    return this.wordingOf('openai', rest, form);
+    const { stream: _, stream_options: __, usage: ___, ...rest } = this.request.body;
+    return this.wordingOf('openai', rest);
   }
 
   override write(target: Target) {

@@ -35,7 +35,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
     return responsesClient(this.request.body, this.#echo);
   }
 
-  protected override get isFormBound() {
+  override get isFormBound() {
     const lists = toolLists(this.request.body);
     return lists.some(({ tools }) => tools.some(({ type }) => type !== 'function'));
   }
@@ -50,11 +50,9 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
     return new ResponsesConversation(request, this.#echo);
   }
 
-  /** Whether the answer is streamed does not change it, unless only one form can carry it. */
   override wording() {
-    const { stream, stream_options: _, ...rest } = this.request.body;
-    const form = this.isFormBound ? stream === true : null;
-    return this.wordingOf('responses', rest, form);
+    const { stream: _, stream_options: __, ...rest } = this.request.body;
+    return this.wordingOf('responses', rest);
   }
 
   override write(target: Target) {

@@ -33,3 +33,25 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
   say(round);
   expect(round.hasSpoken).toBe(isTold);
 });
+
+test('JSON is told as it comes, words before it only if nothing is searched', () => {
+  const hear = (say: (round: SearchRound) => void) => {
+    const told = new ToldAnswer();
+    const round = new SearchRound('search', told, { isJson: true });
+    say(round);
+    return [told.said, round.said, round.hasSpoken];
+  };
+  expect(hear((round) => round.text(' {"a":'))).toEqual([' {"a":', ' {"a":', true]);
+  expect(hear((round) => round.text('Wait.'))).toEqual(['', '', false]);
+  const afterAll = (round: SearchRound) => {
+    round.text('```json');
+    round.text('{}');
+    round.tell();
+  };
+  expect(hear(afterAll)).toEqual(['```json{}', '```json{}', true]);
+  const beforeACall = (round: SearchRound) => {
+    round.text('Wait.');
+    round.toolCall(0, 'a', 'lookup');
+  };
+  expect(hear(beforeACall)).toEqual(['Wait.', 'Wait.', true]);
+});

@@ -16,6 +16,16 @@ interface ClientCall {
   arguments: string;
 }
 
+/** How a round speaks to the client. */
+interface Manner {
+  /** Stands between what was said in the rounds before and what is said now. */
+  readonly gap?: string;
+  /** Whether the client wants an answer in JSON. */
+  readonly isJson?: boolean;
+  /** Behind the words that come before the client's own calls: some clients' texts end there. */
+  readonly endWords?: () => void;
+}
+
 /**
  * One round of a conversation with searches: what the model says goes on to the client, its calls
  * of our tool do not, and everything is remembered for the next round.
@@ -30,29 +40,37 @@ export class SearchRound implements AnswerListener {
   readonly #toolName: string;
   readonly #to: AnswerListener;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
-  /** Stands between what was said in the rounds before and what is said now. */
   readonly #gap: string;
+  readonly #endWords: (() => void) | undefined;
   readonly #thoughts: ReasoningPart[] = [];
   #thought = '';
   #text = '';
+  /** The end of it, which the client has not heard. */
+  #untold = '';
+  /** Words before JSON are held back: “Let me look.” is no part of it if a search follows. */
+  #holdsBack: boolean;
+  #hasBegun = false;
   /** Whether something went on to the client that no later round has to know. */
   #hasShown = false;
 
-  constructor(toolName: string, to: AnswerListener, gap = '') {
+  constructor(toolName: string, to: AnswerListener, manner: Manner = {}) {
     this.#toolName = toolName;
     this.#to = to;
-    this.#gap = gap;
+    this.#gap = manner.gap ?? '';
+    this.#holdsBack = manner.isJson ?? false;
+    this.#endWords = manner.endWords;
   }
 
   /** As the client sees it. */
   get said(): string {
-    return this.#text === '' ? '' : this.#gap + this.#text;
+    const length = this.#toldLength;
+    return length === 0 ? '' : this.#gap + this.#text.slice(0, length);
   }
 
   /** Whether the client was told something of it. */
   get hasSpoken(): boolean {
     const hasThought = this.#thought !== '' || this.#thoughts.length > 0;
-    return this.#text !== '' || hasThought || this.clientCalls.length > 0 || this.#hasShown;
+    return this.#toldLength > 0 || hasThought || this.clientCalls.length > 0 || this.#hasShown;
   }
 
   /** Text, thoughts and calls: what an estimate goes by. */
@@ -81,10 +99,26 @@ export class SearchRound implements AnswerListener {
   }
 
   text(text: string): void {
-    if (text === '') return;
-    if (this.#text === '' && this.#gap !== '') this.#to.text(this.#gap);
+    if (!this.#hasBegun && text.trim() !== '') {
+      this.#hasBegun = true;
+      this.#holdsBack &&= !/^\s*[[{]/.test(text);
+    }
     this.#text += text;
-    this.#to.text(text);
+    this.#untold += text;
+    if (!this.#holdsBack) this.tell();
+  }
+
+  /** Tells the client what it has not heard yet. */
+  tell(): void {
+    const untold = this.#untold;
+    if (untold === '') return;
+    if (this.#toldLength === 0 && this.#gap !== '') this.#to.text(this.#gap);
+    this.#untold = '';
+    this.#to.text(untold);
+  }
+
+  get #toldLength(): number {
+    return this.#text.length - this.#untold.length;
   }
 
   reasoning(text: string, name?: ReasoningName): void {
@@ -111,7 +145,9 @@ export class SearchRound implements AnswerListener {
       return;
     }
     // A round with one of these is the last.
+    this.tell();
     const number = this.clientCalls.length;
+    if (number === 0) this.#endWords?.();
     const own: ClientCall = { number, id, name, arguments: '' };
     this.#byCall.set(call, own);
     this.clientCalls.push(own);

@@ -6,8 +6,8 @@ import { wordBytes } from '../../core/word-bytes.ts';
 import { parseArguments } from '../../dialects/answer/exact-json.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
 import { estimateUsage } from '../../meter/estimate.ts';
-import { citationsIn } from '../../tools/citations.ts';
-import type { SearchEngine, SearchResult } from '../../tools/search.ts';
+import { citationsIn, type FoundPage } from '../../tools/citations.ts';
+import type { SearchEngine } from '../../tools/search.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
 import { searchResultsText, searchTool } from '../../tools/search-tool.ts';
 import { type SearchCall, SearchRound } from './round.ts';
@@ -23,6 +23,8 @@ export interface SearchLimits {
 export interface SearchSurroundings {
   readonly engine: SearchEngine;
   readonly limits: SearchLimits;
+  /** Found for the turns before, by number: those of this request are numbered on from there. */
+  readonly pages: readonly FoundPage[];
   /** What the prompt of the first round has, in bytes. */
   readonly promptBytes: number;
   /**
@@ -48,7 +50,7 @@ export class SearchSession {
   readonly #around: SearchSurroundings;
   readonly #to: AnswerListener;
   readonly #toolName: string;
-  readonly #results: SearchResult[] = [];
+  readonly #pages: FoundPage[];
   #dialogue: Dialogue;
   #round: SearchRound;
   #promptBytes: number;
@@ -59,15 +61,18 @@ export class SearchSession {
   #isEstimate = false;
   #calls = 0;
   #said = '';
+  /** How many citations in it the client was told. */
+  #cited = 0;
   #isBroke = false;
 
   constructor(dialogue: Dialogue, to: AnswerListener, around: SearchSurroundings) {
     this.#around = around;
     this.#to = to;
+    this.#pages = [...around.pages];
     this.#promptBytes = around.promptBytes;
     this.#toolName = freeNameIn(dialogue);
     this.#dialogue = withTool(dialogue, this.#toolName);
-    this.#round = new SearchRound(this.#toolName, to);
+    this.#round = this.#newRound('');
   }
 
   /** What the upstream is asked in this round. */
@@ -108,18 +113,20 @@ export class SearchSession {
 
   /** Ends the answer: citations, the reason, and all that was used. */
   async end(): Promise<void> {
+    this.#round.tell();
+    // What is only found now has not been read yet, whatever number was said.
+    this.#cite();
     const { searches, clientCalls } = this.#round;
-    if (searches.length > 0 && clientCalls.length > 0) {
+    if (clientCalls.length > 0) {
       const results = await this.#answer(searches);
-      const note = { toolName: this.#toolName, calls: searches, results };
-      this.note = { clientCalls, note };
+      const note = { toolName: this.#toolName, calls: searches, results, pages: this.#pages };
+      if (searches.length + this.#pages.length > 0) this.note = { clientCalls, note };
     }
     const finished = this.#closeRound();
     if (searches.length > 0 && clientCalls.length === 0 && this.#said === '') {
       this.#said = this.#isBroke ? noCreditsLeft : noSearchLeft;
       this.#to.text(this.#said);
     }
-    for (const cited of citationsIn(this.#said, this.#results)) this.#to.citation(cited);
     const { usage } = this;
     if (usage) this.#to.usage?.(usage);
     if (!finished) return;
@@ -149,8 +156,21 @@ export class SearchSession {
     this.#wordBytes = undefined;
     if (toolChoice === 'none') this.#calls += 1;
     const gap = this.#said === '' || /\s$/.test(this.#said) ? '' : '\n\n';
-    this.#round = new SearchRound(this.#toolName, this.#to, gap);
+    this.#round = this.#newRound(gap);
     return true;
+  }
+
+  #newRound(gap: string): SearchRound {
+    const isJson = this.#dialogue.json !== null;
+    const endWords = () => this.#cite();
+    return new SearchRound(this.#toolName, this.#to, { gap, isJson, endWords });
+  }
+
+  /** Tells what is cited until here, each once. */
+  #cite(): void {
+    const cited = citationsIn(this.#said + this.#round.said, this.#pages);
+    for (const citation of cited.slice(this.#cited)) this.#to.citation(citation);
+    this.#cited = cited.length;
   }
 
   async #affords(promptBytes: number, searches: number): Promise<boolean> {
@@ -166,20 +186,25 @@ export class SearchSession {
 
   /** What counts of a round goes over into the sums, once. */
   #closeRound(): SearchRound['finished'] {
-    const { usageSoFar, isEstimate, characters, said, finished } = this.#round;
-    const used = usageSoFar ?? estimateUsage(this.#words, characters);
+    const { usageSoFar, isEstimate, said, finished } = this.#round;
     if (!usageSoFar || isEstimate) this.#isEstimate = true;
-    this.#used.push(used);
+    this.#used.push(this.#usedBy(this.#round));
     this.#said += said;
-    this.#round = new SearchRound(this.#toolName, this.#to);
+    this.#round = this.#newRound('');
     return finished;
   }
 
   /** A round that has not said anything may never have been asked. */
   #roundUsage(): Usage | undefined {
     const { usageSoFar, characters } = this.#round;
-    if (usageSoFar || characters === 0) return usageSoFar;
-    return estimateUsage(this.#words, characters);
+    return usageSoFar || characters > 0 ? this.#usedBy(this.#round) : undefined;
+  }
+
+  #usedBy({ usageSoFar: counted, isEstimate, characters }: SearchRound): Usage {
+    if (counted && (!isEstimate || counted.outputTokens > 0)) return counted;
+    const estimate = estimateUsage(counted ? 0 : this.#words, characters);
+    // Where only the prompt was counted, the output is a guess.
+    return counted ? { ...counted, outputTokens: estimate.outputTokens } : estimate;
   }
 
   get #words(): number {
@@ -207,10 +232,11 @@ export class SearchSession {
     const { resultsMax, allowedDomains, excludedDomains } = limits;
     const filters = { allowedDomains, excludedDomains };
     const outcome = await engine.search({ query, resultsMax, ...filters, signal: client });
-    const { text, shown } = searchResultsText(outcome, this.#results.length + 1);
+    const { text, shown } = searchResultsText(outcome, this.#pages.length + 1);
     if (outcome.kind === 'found') {
       this.searches += 1;
-      this.#results.push(...outcome.results.slice(0, shown));
+      const pages = outcome.results.slice(0, shown);
+      this.#pages.push(...pages.map(({ url, title }) => ({ url, title })));
     }
     return text;
   }

@@ -12,7 +12,8 @@ export function passOn(to: AnswerListener, note?: (line: Line) => void): AnswerL
   const pass = (name: Word): readonly [Word, Say] => [
     name,
     (...words) => {
-      note?.([name, ...words]);
+      // What may be left out has no word in JSON; it stands at the end.
+      note?.([name, ...words.filter((word) => word !== undefined)]);
       (to[name] as Say | undefined)?.apply(to, words);
     },
   ];
@@ -51,7 +52,7 @@ const isCitation: Check = (word) => {
 
 const shapes: Readonly<Record<Word, readonly Check[]>> = {
   text: [isText],
-  reasoning: [isText],
+  reasoning: [isText, (name) => name === undefined || name === 'reasoning_content'],
   reasoningSignature: [isText],
   redactedReasoning: [isText],
   toolCall: [isNumber, isText, isText],
@@ -70,5 +71,5 @@ function isLine(line: unknown): line is Line {
   if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(shapes, line[0])) return false;
   const [name, ...words] = line as unknown as Line;
   const checks = shapes[name];
-  return words.length === checks.length && checks.every((check, at) => check(words[at]));
+  return words.length <= checks.length && checks.every((check, at) => check(words[at]));
 }

@@ -1,0 +1,121 @@
+/** Searches beside a client's own calls: what they found counts when the client comes back. */
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
+import { callTools } from '../support/fake-upstream.ts';
+import { answerIt, news, searchFor, startSearchRig, weather } from '../support/search-rig.ts';
+
+const rig = await startSearchRig();
+afterAll(() => rig.stop());
+beforeEach(() => rig.reset());
+
+const later = { title: 'Later', url: 'https://later.example/', snippet: 'It snows.' };
+const last = { title: 'Last', url: 'https://last.example/', snippet: 'It thaws.' };
+
+const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_search' };
+const lookup = (id: string) => ({ name: 'lookup', arguments: {}, id });
+
+/** The pages that an answer cites, in its order; the events of a stream may tell each again. */
+const citedIn = (text: string) => [
+  ...new Set([...text.matchAll(/"url":"(https:[^"]+)"/g)].map(([, url]) => url)),
+];
+
+/** How each kind of client offers its tool, and comes back with what its calls have given. */
+const clients = [
+  {
+    path: '/v1/chat/completions',
+    own: { type: 'function', function: { name: 'lookup', parameters: {} } },
+    asking: (calls: readonly string[]) => ({
+      messages: [
+        ...weather,
+        ...calls.flatMap((id) => [
+          {
+            role: 'assistant',
+            content: null,
+            tool_calls: [{ id, type: 'function', function: { name: 'lookup', arguments: '{}' } }],
+          },
+          { role: 'tool', tool_call_id: id, content: 'Found.' },
+        ]),
+      ],
+    }),
+  },
+  {
+    path: '/v1/messages',
+    own: { name: 'lookup', input_schema: { type: 'object' } },
+    asking: (calls: readonly string[]) => ({
+      max_tokens: 200,
+      messages: [
+        ...weather,
+        ...calls.flatMap((id) => [
+          { role: 'assistant', content: [{ type: 'tool_use', id, name: 'lookup', input: {} }] },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'Found.' }] },
+        ]),
+      ],
+    }),
+  },
+  {
+    path: '/v1/responses',
+    own: { type: 'function', name: 'lookup', parameters: {} },
+    asking: (calls: readonly string[]) => ({
+      input: [
+        ...weather,
+        ...calls.flatMap((id) => [
+          { type: 'function_call', call_id: id, name: 'lookup', arguments: '{}' },
+          { type: 'function_call_output', call_id: id, output: 'Found.' },
+        ]),
+      ],
+    }),
+  },
+];
+
+const forms = clients.flatMap((client) => [false, true].map((stream) => ({ ...client, stream })));
+
+describe.each(forms)(
+  'pages found beside a call of the client’s: $path, streamed: $stream',
+  (form) => {
+    const { path, own, asking, stream } = form;
+    const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
+    const send = async (calls: readonly string[]) => {
+      const tools = [{ type: 'web_search' }, own];
+      const body = { model: 'test/chat', ...asking(calls), tools, stream };
+      const { status, text } = await rig.gateway.post(body, { path });
+      expect(status).toBe(200);
+      return text;
+    };
+
+    test('are cited by the answer to its result', async () => {
+      const id = callId('cited');
+      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+      expect(await send([])).toContain(id);
+      expect(citedIn(await send([id]))).toEqual([news.url]);
+    });
+
+    test('are cited by it, too, where the search came before the call', async () => {
+      const id = callId('before');
+      const calling = callTools([lookup(id)], { text: 'It rained [1].' });
+      rig.upstream.script('chat', [
+        ...[searchFor('q'), calling, searchFor('more')],
+        answerIt('It snows [2]. As I said, it rained [1].'),
+      ]);
+      expect(citedIn(await send([]))).toEqual([news.url]);
+      rig.engine.answer([later]);
+      expect(citedIn(await send([id]))).toEqual([later.url, news.url]);
+    });
+
+    test('keep their numbers, and those of later searches follow', async () => {
+      const [one, two] = [callId('one'), callId('two')];
+      rig.upstream.script('chat', [
+        callTools([search, lookup(one)]),
+        callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
+        searchFor('more'),
+        answerIt('It thaws [3], it snows [2], it rained [1].'),
+      ]);
+      await send([]);
+      rig.engine.answer([later]);
+      expect(citedIn(await send([one]))).toEqual([news.url]);
+      rig.engine.answer([last]);
+      expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
+      for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
+        expect(rig.told().split(page)).toHaveLength(2);
+      }
+    });
+  },
+);
