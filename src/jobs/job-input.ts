@@ -7,6 +7,7 @@ import {
   transcriptFields,
 } from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
+import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { listIn, listName, numberIn } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
@@ -56,9 +57,7 @@ export function readSpeechInput(body: unknown): SpeechInput {
   refuseRouting(body);
   refuseMetadata(body);
   const input = validate(speechCheck, speechSchema, body);
-  const { length } = input.input;
-  // Characters that take two places in memory count once.
-  if (length > jobTextLengthMax && Array.from(input.input).length > jobTextLengthMax) {
+  if (countCharacters(input.input) > jobTextLengthMax) {
     const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
     throw invalidRequest(message, 'input');
   }

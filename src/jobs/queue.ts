@@ -101,7 +101,7 @@ export interface JobObjects {
   note(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
   forget(key: string): Promise<void>;
-  /** Makes an input due at once. False: a job has it. */
+  /** Makes one due at once that nobody needs. False: it is the input of a job. */
   letGo(key: string): Promise<boolean>;
   /** It is not due before. */
   postpone(key: string, until: number): Promise<void>;

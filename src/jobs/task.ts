@@ -1,4 +1,5 @@
 import { transcriptExtensions } from '../core/audio-formats.ts';
+import { countCharacters } from '../core/characters.ts';
 import { missingObject } from '../core/missing-object.ts';
 import type { Job, SpeechRequest, TranscriptionRequest } from './job.ts';
 import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
@@ -51,7 +52,7 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
       const input = texts[number] ?? '';
       const spoken = { jobId, tenantId, keyId, model, ...wishes, input };
       const made = await runner.run({ ...spoken, ...around });
-      return { ...made, units: Array.from(input).length };
+      return { ...made, units: countCharacters(input) };
     },
     tryJoin: (piece) => tryJoinSpeech(format, piece),
     join: (read) => joinSpeech(format, texts.length, read),

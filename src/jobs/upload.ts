@@ -37,7 +37,7 @@ export async function storeAudio(
   await objects.note(key, jobId, now + orphanMs);
   const hash = new Bun.CryptoHasher('sha256');
   try {
-    const bytes = await store.put(key, hashed(rest(start, source), hash));
+    const bytes = await store.put(key, hashed(start, source, hash));
     return { key, bytes, sha256: hash.digest('hex') };
   } catch (thrown) {
     // What a storage that failed has of it is not known; the sweep asks it again in a day.
@@ -90,20 +90,14 @@ async function firstBytes(source: AsyncIterator<Uint8Array>): Promise<Uint8Array
   return start;
 }
 
-async function* rest(
+async function* hashed(
   start: Uint8Array,
   source: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  yield start;
-  for (let next = await source.next(); !next.done; next = await source.next()) yield next.value;
-}
-
-async function* hashed(
-  chunks: AsyncIterable<Uint8Array>,
   hash: Bun.CryptoHasher,
 ): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) {
-    hash.update(chunk);
-    yield chunk;
+  let next: IteratorResult<Uint8Array> = { value: start };
+  for (; !next.done; next = await source.next()) {
+    hash.update(next.value);
+    yield next.value;
   }
 }

@@ -11,7 +11,7 @@ import { type Task, taskOf } from './task.ts';
 
 export interface WorkParts {
   readonly queue: JobQueue;
-  readonly objects: JobObjects;
+  readonly objects: Pick<JobObjects, 'note' | 'letGo'>;
   readonly store: ObjectStore;
   readonly runner: JobRunner;
   now(): number;
@@ -75,7 +75,9 @@ export async function work(
   await parts.objects.note(outputKey, job.id, now() + workingMs);
   const outputBytes = await store.put(outputKey, task.join(read)).catch(hopelessIfTold);
   const end = { outputKey, outputBytes, expiresAt: now() + jobOutputMs, now: now() };
-  held(await queue.finish(lease, { status: 'succeeded', ...end }));
+  const isHeld = await queue.finish(lease, { status: 'succeeded', ...end });
+  if (!isHeld) await parts.objects.letGo(outputKey);
+  held(isHeld);
 }
 
 interface PieceWork {
@@ -108,7 +110,10 @@ async function runPiece(
   await store.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
   const isHeld = await queue.addPiece(lease, piece);
-  if (!isHeld) await queue.addLateCost(job.id, piece);
+  if (!isHeld) {
+    await queue.addLateCost(job.id, piece);
+    await objects.letGo(objectKey);
+  }
   held(isHeld);
   return piece;
 }

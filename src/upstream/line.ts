@@ -41,7 +41,7 @@ export class Line extends Waiting {
     this.#endsAt = performance.now() + attemptMs;
     this.#stallMs = stallMs;
     if (client.aborted || watch.isOver) this.#isHungUp = true;
-    // Never taken back: that costs as much again, and the signal ends with its request or job.
+    // Never taken back: that costs as much again, and the signal ends with its request.
     else client.addEventListener('abort', this, once);
     watch.add(this);
   }

@@ -31,3 +31,22 @@ export async function errandOf(piece: SpeechPiece | TranscriptionPiece): Promise
   const wish = { format, language, prompt, temperature, granularities, more: {} };
   return new TranscriptionErrand({ ask, wish }, { ...named, content, sha256, seconds });
 }
+
+/** The same, of a piece that is paid for: to ask again takes no credits and costs nothing. */
+export function paidBefore(errand: Errand): Errand {
+  const { ask, bounds } = errand;
+  return {
+    ask,
+    bounds: {
+      over: () => ({ wanted: 0, least: 0, most: 0 }),
+      capWithin: () => null,
+      usualCapAt: () => null,
+      growthAt: () => null,
+      contextTokensAt: (offer) => bounds.contextTokensAt(offer),
+    },
+    misfit: (offer) => errand.misfit(offer),
+    refine: (plan) => errand.refine(plan),
+    tryAt: (offer, link) => errand.tryAt(offer, link),
+    measure: (facts, how) => ({ ...errand.measure(facts, how), isFree: true }),
+  };
+}

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
-import type { Ending } from '../call.ts';
+import type { Call, Ending } from '../call.ts';
 import { Watch } from '../core/watch.ts';
 import type { Steps } from '../gateway.ts';
 import { IdUsedUp, type StopReason } from '../jobs/runner.ts';
@@ -9,13 +9,29 @@ import { Line } from '../upstream/line.ts';
 import { noFacts } from '../upstream/try-whole.ts';
 import { type RunnerParts, StoryRunner } from './job-runner.ts';
 
+/** Those who listen to a signal now. */
+function listenersOf(signal: AbortSignal): ReadonlySet<unknown> {
+  const listening = new Set<unknown>();
+  const add = signal.addEventListener.bind(signal) as EventTarget['addEventListener'];
+  const remove = signal.removeEventListener.bind(signal) as EventTarget['removeEventListener'];
+  signal.addEventListener = (...words: Parameters<typeof add>) => {
+    listening.add(words[1]);
+    add(...words);
+  };
+  signal.removeEventListener = (...words: Parameters<typeof remove>) => {
+    listening.delete(words[1]);
+    remove(...words);
+  };
+  return listening;
+}
+
 /** A piece of a hundred bytes for 70 credits, and what the books have under its id by its end. */
 function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredits = 70) {
   const stop = new AbortController();
+  const listening = listenersOf(stop.signal);
   const answer = {
     ...{ kind: 'bytes', contentType: 'audio/mpeg', contentLength: null },
     first: new Uint8Array(100),
-    line: new Line(new Watch(), stop.signal),
     facts: { ...noFacts },
     next: () => next(stop),
   };
@@ -24,7 +40,11 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
     recall: () => undefined,
     plan: () => [],
     reserve: async () => ({ hold: undefined }),
-    openFirst: async () => ({ offer: { provider: { name: 'voice' } }, answer, firstByteMs: 1 }),
+    async openFirst({ client }: Call) {
+      const line = new Line(new Watch(), client);
+      const offer = { provider: { name: 'voice' } };
+      return { offer, answer: { ...answer, line }, firstByteMs: 1 };
+    },
     async settle(_: unknown, ending: Ending) {
       endings.push(ending);
       return { usage: undefined, costCredits: 70 };
@@ -46,7 +66,7 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
   const voice = { type: 'speech', voice: 'v', format: 'mp3' } as const;
   const wish = { ...voice, speed: null, instructions: null };
   const said = { ...call, ...wish, input: 'Hello.', provider: null, signal: stop.signal };
-  return { spoken: runner.run(said), endings };
+  return { spoken: runner.run(said), endings, listening };
 }
 
 test.each([
@@ -71,4 +91,14 @@ test('a piece that two workers made costs what the books took from the first of 
 test('a piece whose id was used up for nothing has to be run again', async () => {
   const { spoken } = piece(async () => undefined, 0);
   expect(await failureOf(spoken)).toBeInstanceOf(IdUsedUp);
+});
+
+test.each([70, 0])('a piece leaves nobody who listens to its job (booked: %d)', async (booked) => {
+  const most: number[] = [];
+  const { spoken, listening } = piece(async () => {
+    most.push(listening.size);
+    return undefined;
+  }, booked);
+  await spoken.catch(() => undefined);
+  expect([most, listening.size]).toEqual([[1], 0]);
 });

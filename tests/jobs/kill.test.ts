@@ -73,10 +73,13 @@ async function killedAt(step: string): Promise<string> {
   return id;
 }
 
+type OnStart = (story: JobStory) => Promise<void>;
+
 /** The lease of the dead one is over; whoever starts next finds the job. */
-async function succeeded(id: string): Promise<JobStory> {
+async function succeeded(id: string, onStart: OnStart): Promise<JobStory> {
   answer = storyReply;
   const story = await startJobStory(folder, String(upstream.url));
+  await onStart(story);
   const lease = story.store.database.write.updateTable('jobs').set({ claimable_at: 1 });
   await lease.where('id', '=', id).where('status', '=', 'running').execute();
   for (;;) {
@@ -89,8 +92,8 @@ async function succeeded(id: string): Promise<JobStory> {
 }
 
 /** What the job cost once another gateway has ended it, and how often the provider was asked. */
-async function billAfterSuccess(id: string) {
-  const story = await succeeded(id);
+async function billAfterSuccess(id: string, onStart: OnStart = async () => {}) {
+  const story = await succeeded(id, onStart);
   const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
   await sendStory(story, 'GET', '/v1/customer/credits');
   const { read } = story.store.database;
@@ -135,6 +138,21 @@ describe('a gateway that is killed', () => {
   test('after the charge, before the result is written down, charges no second time', async () => {
     const id = await killedAt('addPiece');
     expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2 });
+  }, 120_000);
+
+  test('after the last credits were charged is followed by one that needs no more', async () => {
+    const id = await killedAt('addPiece');
+    // Of the ten million of a first start, 20 were charged.
+    const change = {
+      tenantId: 'default',
+      amount: -9_999_980,
+      note: '',
+      idempotencyKey: 'none left',
+    };
+    const bill = await billAfterSuccess(id, async ({ store }) => {
+      await store.creditBook.change({ ...change, now: Date.now() });
+    });
+    expect(bill).toEqual({ ...paidOnce, calls: 2 });
   }, 120_000);
 
   test('before the job is ended does nothing twice', async () => {

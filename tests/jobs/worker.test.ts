@@ -412,6 +412,28 @@ describe('a worker', () => {
     // Two credits for each of the 13 characters of the first piece.
     expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 26 });
     expect(bench.runner.charged).toBe(26);
+    await bench.sweep();
+    expect(bench.stored()).toEqual([]);
+  });
+
+  test('leaves no output of a job that was cancelled before its pieces were joined', async () => {
+    const id = await bench.speech(caller, 'Short.');
+    const { objects } = bench.store.jobs;
+    const worker = bench.worker({
+      objects: {
+        async note(key, jobId, deleteAt) {
+          const { piecesDone } = await bench.job(caller, jobId);
+          if (piecesDone > 0) await bench.desk.cancel(caller.tenantId, jobId, 'http://g.test');
+          await objects.note(key, jobId, deleteAt);
+        },
+        letGo: (key) => objects.letGo(key),
+      },
+    });
+    await workOff(worker);
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 12 });
+    expect(bench.stored()).not.toEqual([]);
+    await bench.sweep();
+    expect(bench.stored()).toEqual([]);
   });
 
   test('fails a job that does not end within six hours', async () => {
