@@ -6,7 +6,8 @@ import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
 import type { HoldOrder } from './ledger/wallets.ts';
 import type { Bound, CostBounds } from './meter/bound.ts';
-import type { Growth } from './meter/growth.ts';
+import { credibleTokens } from './meter/credible.ts';
+import { charactersPerOpenToken, type Growth } from './meter/growth.ts';
 import type { Offer } from './route/catalogue.ts';
 import type { OutputBudget } from './upstream/stream-answer.ts';
 
@@ -102,7 +103,8 @@ export class Reservation {
   budgetFor(offer: Offer): OutputBudget {
     const cap = this.capFor(offer);
     const growth = this.#bounds.growthAt(offer, cap, this.#firstCredits, this.#creditsPerUsd);
-    return budgetOf(growth, this.hold);
+    const most = credibleTokens(this.#bounds.contextTokensAt(offer));
+    return budgetOf(growth, this.hold, most * charactersPerOpenToken);
   }
 
   /** What is too little for the dearest offer may well do for another. */
@@ -126,10 +128,13 @@ function dispatchedOf(call: Call, ask: Ask): Dispatched {
 }
 
 /** How far an answer may go on its hold, and how it gets more. */
-function budgetOf(growth: Growth | null, hold: Hold): OutputBudget {
-  if (!growth) return { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
+function budgetOf(growth: Growth | null, hold: Hold, charactersEnd: number): OutputBudget {
+  if (!growth) {
+    return { charactersMax: Number.POSITIVE_INFINITY, charactersEnd, extend: async () => true };
+  }
   const budget: OutputBudget = {
     charactersMax: growth.charactersMax,
+    charactersEnd,
     async extend() {
       const isPaid = await growth.extend((wanted, least) => hold.extend(wanted, least));
       budget.charactersMax = growth.charactersMax;

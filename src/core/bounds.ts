@@ -9,6 +9,21 @@ export const jsonDepthMax = 128;
  */
 export const jsonNamesMax = 150_000;
 
+/**
+ * Values of one request, lists and objects among them: seven million empty lists are 20 MB of text
+ * and a gigabyte of memory. Texts to embed may come as tokens, of which OpenAI takes 300,000.
+ */
+export const jsonValuesMax = 1_000_000;
+
+/**
+ * Values of one answer in a chat, lists and objects among them: each takes memory and time, however
+ * short its text is. The twenty likeliest words for each of 32,768 tokens are 5.6 million.
+ */
+export const answerValuesMax = 6_000_000;
+
+/** Lists, and objects, of any other answer: a long recording has some 100,000 words. */
+export const answerBracketsMax = 1_000_000;
+
 /** Aliases in one fallback chain; more would only multiply waiting. */
 export const chainModelsMax = 16;
 

@@ -44,6 +44,18 @@ test.each<[string, number]>([
   if (names > 0) expect(excessIn(text, { levels: endless, names: names - 1 })).toBe('names');
 });
 
+test.each<[string, number]>([
+  ['"[,{"', 0],
+  ['[]', 1],
+  ['[1,2]', 2],
+  ['[[],[[]]]', 5],
+  ['{"a":1,"b":{"c":[2,3]}}', 5],
+])('%s has %d commas and opening brackets, by which values are counted', (text, values) => {
+  const most = { levels: endless, names: endless };
+  expect(excessIn(text, { ...most, values })).toBeUndefined();
+  if (values > 0) expect(excessIn(text, { ...most, values: values - 1 })).toBe('values');
+});
+
 test('what strings say is not counted, however long they are and however much is escaped', () => {
   const unit = fc.constantFrom('"', '\\', '[', '{', '}', ':', ',', '\n', 'é', 'a river '.repeat(9));
   const text = fc.string({ unit, maxLength: 60 });

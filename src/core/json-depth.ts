@@ -6,7 +6,7 @@ export const scanAboveLength = 256 * 1024;
 export interface JsonLimits {
   readonly levels: number;
   readonly names: number;
-  /** Counted by their commas; left out where there may be any number. */
+  /** Counted by commas and opening brackets; left out where there may be any number. */
   readonly values?: number;
 }
 
@@ -22,17 +22,18 @@ export function excessIn(
 ): keyof JsonLimits | undefined {
   let levels = 0;
   let { names } = counted;
-  let commas = 0;
-  const { values = Number.POSITIVE_INFINITY } = most;
+  let values = 0;
+  const { values: valuesMax = Number.POSITIVE_INFINITY } = most;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === 0x22) at = endOfString(text, at);
     else if (code === 0x3a) {
       if (++names > most.names) return 'names';
     } else if (code === 0x2c) {
-      if (++commas > values) return 'values';
+      if (++values > valuesMax) return 'values';
     } else if (code === 0x5b || code === 0x7b) {
       if (++levels > most.levels) return 'levels';
+      if (++values > valuesMax) return 'values';
     } else if (code === 0x5d || code === 0x7d) levels--;
   }
   counted.names = names;

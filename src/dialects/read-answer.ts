@@ -1,3 +1,4 @@
+import { answerBracketsMax } from '../core/bounds.ts';
 import { type Fields, isObject, parseJson } from '../core/json.ts';
 import type { UpstreamFailure } from './dialect.ts';
 import { unreadableAnswer } from './failure.ts';
@@ -7,8 +8,19 @@ export function readAnswer<Read>(
   text: string,
   read: (body: Fields) => Read | UpstreamFailure,
 ): Read | UpstreamFailure {
-  const body = parseJson(text);
+  const isBomb = isOften('[', text) || isOften('{', text);
+  const body = isBomb ? undefined : parseJson(text);
   // Google wraps some of its errors in a list.
   const only: unknown = Array.isArray(body) ? body[0] : body;
   return isObject(only) ? read(only) : unreadableAnswer(text);
+}
+
+/** The runtime finds the few brackets of a vector much faster than we would count its numbers. */
+function isOften(bracket: string, text: string): boolean {
+  let at = -1;
+  for (let times = 0; times <= answerBracketsMax; times += 1) {
+    at = text.indexOf(bracket, at + 1);
+    if (at === -1) return false;
+  }
+  return true;
 }

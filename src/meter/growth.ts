@@ -8,7 +8,7 @@ export const leastOutputTokens = 16;
 /** Text that surely is more than its tokens: an upstream that sends this ignores its cap. */
 const charactersPerCappedToken = 8;
 /** Text that may well be more than its tokens: time to set more aside. */
-const charactersPerOpenToken = 3;
+export const charactersPerOpenToken = 3;
 
 /** Sets more aside: so much, or less but not under the least. Null when there is no more. */
 type Take = (wanted: number, least: number) => Promise<number | null>;

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { noUsage } from '../core/usage.ts';
 import { type Waiting, Watch } from '../core/watch.ts';
+import type { ReplyFacts } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/event-stream.ts';
 import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
 import type { Offer } from '../route/catalogue.ts';
@@ -13,7 +14,8 @@ import { Source } from './source.ts';
 import { StreamAnswer, type StreamEnd } from './stream-answer.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
-const boundless = { charactersMax: Number.POSITIVE_INFINITY, extend: async () => true };
+const endless = Number.POSITIVE_INFINITY;
+const boundless = { charactersMax: endless, charactersEnd: endless, extend: async () => true };
 /** Knows how many wait. */
 class CountedWatch extends Watch {
   waiting = 0;
@@ -78,19 +80,21 @@ function openedOn(
 
 function answering(stream: OpenStream, own: Offer['own'] = null) {
   const settled: StreamEnd[] = [];
+  const failures: ReplyFacts['failure'][] = [];
   const offer = { ...offerCalled('hidden'), own };
-  const answer = new StreamAnswer(stream, offer, boundless, async (end) => {
+  const answer = new StreamAnswer(stream, offer, boundless, async (end, { failure }) => {
     settled.push(end);
+    failures.push(failure);
     return { usage: noUsage, costCredits: 0 };
   });
-  return { answer, settled };
+  return { answer, settled, failures };
 }
 
 async function hear(stream: OpenStream, own: Offer['own'] = null) {
-  const { answer, settled } = answering(stream, own);
+  const { answer, settled, failures } = answering(stream, own);
   let text = '';
   for await (const words of answer) text += words;
-  return { text, settled };
+  return { text, settled, failures };
 }
 
 describe('after the end of a stream', () => {
@@ -143,8 +147,10 @@ describe('after the end of a stream', () => {
   test('a failure breaks the answer, however whole its first stream was', async () => {
     const failure = { kind: 'server', status: 500, message: 'Oh.', retryAfterSeconds: null };
     const broken = async () => ({ kind: 'failed', failure }) as AttemptResult;
-    const { text, settled } = await hear(opened(chunk('a', 'stop'), broken));
+    const { text, settled, failures } = await hear(opened(chunk('a', 'stop'), broken));
     expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    // Its kind decides whether it says anything about the provider's health.
+    expect(failures).toMatchObject([failure]);
     expect(text).not.toContain('[DONE]');
   });
 

@@ -29,6 +29,7 @@ const told = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
 
 const boundless: OutputBudget = {
   charactersMax: Number.POSITIVE_INFINITY,
+  charactersEnd: Number.POSITIVE_INFINITY,
   extend: async () => true,
 };
 
@@ -359,6 +360,7 @@ describe('credits on the way', () => {
   test('are asked for as the answer grows, and end it when there are no more', async () => {
     let extensions = 0;
     const budget = {
+      ...boundless,
       charactersMax: 3,
       async extend() {
         extensions += 1;
@@ -381,7 +383,8 @@ describe('credits on the way', () => {
 
   test('are not asked for again when an answer that outgrew them by far has failed', async () => {
     const granted = [true];
-    const budget = { charactersMax: 3, extend: async () => granted.pop() ?? false };
+    const extend = async () => granted.pop() ?? false;
+    const budget = { ...boundless, charactersMax: 3, extend };
     const { answer, send, settled } = begun(budget);
     await answer.next();
     send(`${chunk('many more words')}data: {"error":{"message":"boom","code":500}}\n\n`);

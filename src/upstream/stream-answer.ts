@@ -30,6 +30,8 @@ const usageMs = 2_000;
 /** How much of an answer is paid for in advance. */
 export interface OutputBudget {
   charactersMax: number;
+  /** More than its model can say: an upstream that goes on from here does so without end. */
+  readonly charactersEnd: number;
   /** Sets more aside; false when there is no more, and the answer ends here. */
   extend(): Promise<boolean>;
 }
@@ -281,8 +283,12 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   /** Only an answer that outgrew its hold asks for more. */
   async #extend(): Promise<void> {
-    if (await this.#budget.extend()) return;
-    this.#outOfCredits = true;
+    if (this.#stream.relay.facts.outputCharacters > this.#budget.charactersEnd) {
+      this.#torn ??= endless();
+    } else {
+      if (await this.#budget.extend()) return;
+      this.#outOfCredits = true;
+    }
     this.#finish();
   }
 
@@ -327,7 +333,9 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   /** An end that could not be written down must not count as one, nor tear the connection. */
   #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
-    const facts = this.#factsAtLeaving ?? this.#stream.relay.facts;
+    const told = this.#factsAtLeaving ?? this.#stream.relay.facts;
+    const failure = this.#sequelFailure;
+    const facts = failure ? { ...snapshotOf(told), failure } : told;
     this.#settled ??= this.#settle(end, facts).catch(asGatewayError);
     return this.#settled;
   }
@@ -354,6 +362,10 @@ function hangUpOn(next: AttemptResult | string): void {
 function unusable(): GatewayError {
   const message = 'The provider sent something that cannot be used in the middle of its answer.';
   return new GatewayError('upstream_error', message);
+}
+
+function endless(): GatewayError {
+  return new GatewayError('upstream_error', 'The provider says more than its model can.');
 }
 
 function outOfCredits(): GatewayError {

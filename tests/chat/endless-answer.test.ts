@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { replyBytesMax } from '../../src/core/bounds.ts';
+import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
 const megabyte = 1024 * 1024;
@@ -42,5 +43,41 @@ test.each([
   } finally {
     await gateway.stop();
     server.close();
+  }
+});
+
+test('a stream that says more than its model can is cut: it would empty the wallet', async () => {
+  const upstream = startFakeUpstream();
+  // A model of 128,000 tokens is believed sixteen times that, and three characters are a token at
+  // most: 6,144,000 of them. What comes here is more than twice as much.
+  upstream.script('endless', say('x'.repeat(15_000_000), { chunks: 1_500 }));
+  const gateway = await InProcessGateway.start({
+    providers: {
+      vendor: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' },
+    },
+    models: [
+      chatModel('acme/chat', [
+        { provider: 'vendor', model: 'endless', pricing: { prompt: '1', completion: '2' } },
+      ]),
+    ],
+  });
+  try {
+    const messages = [{ role: 'user', content: 'hello' }];
+    const { content, error, dones, requestId } = await gateway.stream({
+      model: 'acme/chat',
+      messages,
+      max_tokens: 10,
+    });
+    expect(error?.message).toBe('The provider says more than its model can.');
+    expect(content.length).toBeGreaterThan(6_144_000);
+    expect(content.length).toBeLessThan(8_000_000);
+    expect(dones).toBe(0);
+    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+    const { charges, status } = await gateway.record(requestId);
+    expect(status).toBe('error');
+    expect(charges.modelCharge).toBeLessThan(2 * 2_048_000);
+  } finally {
+    await gateway.stop();
+    upstream.stop();
   }
 });

@@ -58,3 +58,21 @@ test('arguments of a call have as many names as a request may, answers any numbe
     '{"id":12345678901234567890}',
   );
 });
+
+test('an answer of too many values is not parsed: lists in lists count like those in a row', () => {
+  // By hand: each unit has its commas and its opening brackets.
+  const beside = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
+  const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
+  const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
+  expect(parseExact(beside(2_999_999))).toHaveProperty('a');
+  expect(parseExact(beside(3_000_000))).toBeUndefined();
+  expect(parseExact(inside(60_000))).toBeUndefined();
+  expect(parseExact(`{"a":"${'[],'.repeat(3_000_000)}"}`)).toHaveProperty('a');
+});
+
+test('an answer of 32,768 tokens is parsed with the twenty likeliest for each', () => {
+  const word = { token: ' the', logprob: -12.345678, bytes: [32, 116, 104, 101] };
+  const token = JSON.stringify({ ...word, top_logprobs: Array.from({ length: 20 }, () => word) });
+  const tokens = `${token},`.repeat(32_768).slice(0, -1);
+  expect(parseExact(`{"content":[${tokens}]}`)).toHaveProperty('content.length', 32_768);
+});

@@ -2,7 +2,7 @@
  * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
  * float would change: such numbers are carried as the text they came in.
  */
-import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
+import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { excessIn, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json-depth.ts';
 
 /** Also true for long digits inside a text, which then only costs time. */
@@ -43,8 +43,12 @@ function writtenAs(source: string, value: number): unknown {
 }
 
 /** Answers may have any number of fields: each token with its twenty likeliest has sixty. */
-const ofAnswers = { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY };
-const ofArguments = { levels: jsonDepthMax, names: jsonNamesMax };
+const ofAnswers = {
+  levels: jsonDepthMax,
+  names: Number.POSITIVE_INFINITY,
+  values: answerValuesMax,
+};
+const ofArguments = { ...ofAnswers, names: jsonNamesMax };
 
 /** The arguments of a tool call, exact like all of it; undefined also for too many fields. */
 export function parseArguments(json: string): unknown {

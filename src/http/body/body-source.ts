@@ -92,7 +92,7 @@ export class BodySource {
   async #grow(): Promise<boolean> {
     const chunk = await this.#read();
     if (chunk === undefined) return false;
-    this.#held = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk]);
+    this.#held = Buffer.concat([this.#held, chunk]);
     return true;
   }
 
@@ -128,8 +128,4 @@ export class BodySource {
     const silence = `Nothing of the body arrived for ${Math.round(patienceMs / 1000)} seconds.`;
     return invalidRequest(patienceMs < this.#stallMs / 2 ? pace : silence);
   }
-}
-
-function asBuffer(chunk: Uint8Array): Buffer {
-  return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }

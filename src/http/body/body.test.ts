@@ -253,6 +253,18 @@ test('a body has as many fields as allowed, in whatever objects, and no more', a
   expect(await outcome(post(wide(room + 1)), bytes)).toBe(refusal);
 });
 
+test('a body has a million values at most: lists in lists count like those in a row', async () => {
+  // By hand: each unit has a comma and its opening brackets, and the outer two are two more.
+  const beside = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
+  const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
+  const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
+  const bytes = 4 * bytesMax;
+  const refusal = '400 The request body has more than 1000000 values.';
+  expect(await outcome(post(beside(499_999)), bytes)).toHaveProperty('a');
+  expect(await outcome(post(beside(500_000)), bytes)).toBe(refusal);
+  expect(await outcome(post(inside(10_000)), bytes)).toBe(refusal);
+});
+
 test('a management call has room for a quarter of a mebibyte, and for nothing at all', async () => {
   const management = (text: string) => readManagementBody({ request: post(text), modelNamed: '' });
   const filled = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`;

@@ -3,6 +3,7 @@ import {
   bodyStallMs,
   jsonDepthMax,
   jsonNamesMax,
+  jsonValuesMax,
 } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { isObject } from '../../core/json.ts';
@@ -45,10 +46,14 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
 }
 
 function refuseExcess(text: string): void {
-  const excess = excessIn(text, { levels: jsonDepthMax, names: jsonNamesMax });
+  const most = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonValuesMax };
+  const excess = excessIn(text, most);
   if (excess === 'levels') throw tooDeep();
   if (excess === 'names') {
     throw invalidRequest(`The request body has more than ${jsonNamesMax} fields.`);
+  }
+  if (excess === 'values') {
+    throw invalidRequest(`The request body has more than ${jsonValuesMax} values.`);
   }
 }
 
@@ -80,7 +85,8 @@ export async function readBytes(
     return await arrival.bytes;
   } catch (thrown) {
     // All that can go wrong with reading is a client that is gone.
-    throw thrown instanceof GatewayError ? thrown : brokenOff();
+    if (thrown instanceof GatewayError) throw thrown;
+    throw invalidRequest('The request body broke off before its end.');
   } finally {
     watch.remove(arrival);
   }
@@ -125,7 +131,8 @@ class Arrival extends Waiting {
   }
 
   fire(): void {
-    this.reject(tooSlow(performance.now() - this.#startedAt));
+    const seconds = Math.round((performance.now() - this.#startedAt) / 1000);
+    this.reject(invalidRequest(`The request body did not arrive within ${seconds} seconds.`));
   }
 
   #dueAt(bytes: number): number {
@@ -194,15 +201,6 @@ export function refuseEncodings(request: Request): void {
 export function tooLarge(bytesMax: number): GatewayError {
   const message = `The request body is larger than the ${bytesMax} bytes allowed here.`;
   return invalidRequest(message, undefined, 413);
-}
-
-function tooSlow(patienceMs: number): GatewayError {
-  const seconds = Math.round(patienceMs / 1000);
-  return invalidRequest(`The request body did not arrive within ${seconds} seconds.`);
-}
-
-function brokenOff(): GatewayError {
-  return invalidRequest('The request body broke off before its end.');
 }
 
 function tooDeep(): GatewayError {
