@@ -56,15 +56,28 @@ describe('a call that never gets a name', () => {
   const message = { role: 'assistant', content: null, tool_calls: [called] };
   const whole = JSON.stringify({ choices: [{ ...choice, delta: undefined, message }] });
 
-  test('is no answer to clients of other dialects, streamed or whole', () => {
-    const upstream = upstreamDialect('openai');
-    if (!upstream) throw new Error('There is no upstream dialect openai.');
+  const item = { type: 'function_call', call_id: 'call_1', arguments: '{"a":1}' };
+  const response = { status: 'completed', output: [item] };
+  const begun = { ...item, arguments: '' };
+  const newer = [
+    { type: 'response.output_item.added', output_index: 0, item: begun },
+    { type: 'response.function_call_arguments.delta', output_index: 0, delta: '{"a":1}' },
+    { type: 'response.output_item.done', output_index: 0, item },
+    { type: 'response.completed', response },
+  ].map((event) => JSON.stringify(event));
+
+  test.each([
+    ['openai', events, whole],
+    ['openai-responses', newer, JSON.stringify(response)],
+  ] as const)('is no answer to clients of dialects other than %s', (dialect, stream, reply) => {
+    const upstream = upstreamDialect(dialect);
+    if (!upstream) throw new Error(`There is no upstream dialect ${dialect}.`);
     const listener = anthropicClient({ inputTokensEstimate: 9 });
     const translation = new Translation(question({}), listener, upstream);
     const relay = translation.relayStream(identity);
-    const hear = () => events.map((data) => relay.push({ event: null, data }));
+    const hear = () => stream.map((data) => relay.push({ event: null, data }));
     expect(hear).toThrow(UnusableAnswer);
-    expect(() => translation.relayReply(whole, identity)).toThrow(UnusableAnswer);
+    expect(() => translation.relayReply(reply, identity)).toThrow(UnusableAnswer);
   });
 
   test('that was passed on as it came is not told again in the other form', () => {

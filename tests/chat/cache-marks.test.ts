@@ -165,6 +165,25 @@ test('as OpenAI writes them, its newer endpoint gets them as they are', async ()
   expect(JSON.stringify(upstream.book.at(-1)?.json).match(/breakpoint/g)).toHaveLength(4);
 });
 
+test('marked in both ways, each finds its own', async () => {
+  const hour = { type: 'ephemeral', ttl: '1h' };
+  const content = [{ ...text('Weather?'), cache_control: hour }];
+  const both = [{ role: 'user', content }];
+  const block = { type: 'text', text: 'Weather?', cache_control: hour };
+  expect(await askedOf('anthropic', both)).toMatchObject({ messages: [{ content: [block] }] });
+  expect(JSON.stringify(upstream.book.at(-1)?.json)).not.toContain('breakpoint');
+  const cachePoint = { type: 'default', ttl: '1h' };
+  expect(await askedOf('aws', both)).toMatchObject({
+    messages: [{ content: [{}, { cachePoint }] }],
+  });
+  const part = { type: 'input_text', text: 'Weather?', prompt_cache_breakpoint };
+  expect(await askedOf('responses', both)).toMatchObject({ input: [{ content: [part] }] });
+  expect(JSON.stringify(upstream.book.at(-1)?.json)).not.toContain('cache_control');
+  const { headers } = await gateway.post({ model: 'acme/gemini', messages: both });
+  const dropped = headers.get('x-tollgate-dropped-params')?.split(', ').sort();
+  expect(dropped).toEqual(['cache_control', 'prompt_cache_breakpoint']);
+});
+
 test('one on a picture that a tool brought stands behind all that it brought', async () => {
   const picture = { type: 'image_url', image_url: { url }, prompt_cache_breakpoint };
   const content = [picture, { type: 'text', text: 'Rain.' }];

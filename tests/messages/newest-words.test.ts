@@ -102,6 +102,24 @@ const wishes: readonly [string, object, string | null, object][] = [
     { messages: [hi], tools: [{ function: { name: 'look', description: 'Closely.' } }] },
   ],
   [
+    'a tool that a summary repeats',
+    {
+      messages: [
+        hi,
+        {
+          role: 'assistant',
+          content: [{ type: 'compaction', content: 'They met.', tool_changes: [added(look)] }],
+        },
+        hi,
+      ],
+    },
+    null,
+    {
+      messages: [hi, { role: 'assistant', content: 'They met.' }, hi],
+      tools: [{ type: 'function', function: { name: 'look', parameters: look.input_schema } }],
+    },
+  ],
+  [
     'a tool no more',
     { tools: [look], ...instructed({ content: [removal] }) },
     'messages.tool_removal',

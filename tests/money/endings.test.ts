@@ -114,6 +114,25 @@ describe('complete', () => {
     });
   });
 
+  const promptAlone = { prompt_tokens: 10, total_tokens: 10 };
+
+  test.each([
+    ['whole', '/v1/chat/completions', {}],
+    ['streamed', '/v1/chat/completions', streamed],
+    ['whole', '/v1/messages', {}],
+    ['streamed', '/v1/messages', streamed],
+  ])('%s with only the prompt counted: that, and what was said, %s', async (_, path, fields) => {
+    const behaviour = weirdUsage(promptAlone, say('12345678'));
+    const record = await ending(behaviour, { max_tokens: 100, ...fields }, { path });
+    expect(charge(record)).toBe(10 * 1 + 2 * 2);
+    expect(record).toMatchObject({ status: 'success', usageEstimated: true, note: unfinishedNote });
+  });
+
+  test('of nothing said, only the prompt has to be counted', async () => {
+    const record = await ending(weirdUsage(promptAlone, say('')));
+    expect(charge(record)).toBe(10 * 1);
+  });
+
   test('streamed in the words of another dialect: it begins with the same estimate', async () => {
     upstream.script('chat', noUsage(say('12345678')));
     const body = bytes400({ max_tokens: 100, stream: true });

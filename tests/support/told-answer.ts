@@ -2,6 +2,7 @@
 import type { AnswerListener, Citation, FinishReason } from '../../src/core/answer.ts';
 import type { Usage } from '../../src/core/usage.ts';
 import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
+import { UnusableAnswer } from '../../src/dialects/unusable-answer.ts';
 
 export interface ToldCall {
   readonly id: string;
@@ -53,7 +54,8 @@ export class ToldAnswer implements AnswerListener {
     const signature = this.#signature;
     this.#hear('call', id);
     if (call !== this.calls.length) throw new Error(`call ${call} came as ${this.calls.length}`);
-    if (name === '') throw new Error('a call without a name');
+    // As every listener of the gateway does.
+    if (name === '') throw new UnusableAnswer('a tool call without a name');
     this.calls.push({ id, name, arguments: '', signature });
   }
 

@@ -1,35 +1,30 @@
 /**
- * Tells the blocks of an answer in our words; the same for a whole one and for its pieces. Those of
- * Anthropic's own streams are sound by then, see block-events.ts; Bedrock's come as they are.
+ * Tells the blocks of an answer in our words, of a whole one or of one that comes in pieces. Those
+ * are made sound first, see block-events.ts: Bedrock's as well, which are put in the same words.
  */
 import type { AnswerListener, Citation } from '../../core/answer.ts';
-import { citationsMax, openBlocksMax } from '../../core/bounds.ts';
-import { type Fields, isObject, textOf } from '../../core/json.ts';
+import { citationsMax } from '../../core/bounds.ts';
+import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { markSignature } from '../signature.ts';
+import { BlockEvents } from './block-events.ts';
+import type { AnthropicEvent } from './block-order.ts';
 import { inputText } from './tool-input.ts';
 
 interface OpenBlock {
-  readonly kind: 'text' | 'thinking' | 'tool' | 'silent';
-  /** Counts the calls of this answer; only for tools. */
-  readonly call: number;
-  /** Whether its input came whole with the block, or in pieces since. */
-  input: 'none' | 'whole' | 'pieces';
+  /** Of a tool call without any input so far, its number. */
+  callWithoutInput: number | undefined;
   signature: string;
   /** Where its text begins in the text of the answer. */
   readonly start: number;
   readonly citations: Omit<Citation, 'range'>[];
 }
 
-/** Bedrock announces its calls only: of what else it says, the first words open the block. */
-const blocksByDelta: ReadonlyMap<unknown, string> = new Map([
-  ['text_delta', 'text'],
-  ['thinking_delta', 'thinking'],
-]);
-
 export class BlockTeller {
   readonly #to: AnswerListener;
-  readonly #open = new Map<unknown, OpenBlock>();
+  readonly #events = new BlockEvents();
+  /** None where a block says nothing, or has said all. */
+  #open: OpenBlock | undefined;
   #calls = 0;
   #textLength = 0;
 
@@ -41,92 +36,91 @@ export class BlockTeller {
     return this.#calls > 0;
   }
 
-  /** Answers the characters told; NaN when more blocks are open than any answer has. */
-  open(index: unknown, block: Fields): number {
-    this.close(index);
-    if (this.#open.size >= openBlocksMax) return Number.NaN;
-    this.#endThoughts();
-    switch (block.type) {
-      case 'text': {
-        const { citations } = this.#enter(index, 'text');
-        if (Array.isArray(block.citations)) for (const one of block.citations) cite(citations, one);
-        return this.#tell('text', block.text);
-      }
-      case 'thinking':
-        this.#enter(index, 'thinking').signature = textOf(block.signature);
-        return this.#tell('reasoning', block.thinking);
-      case 'redacted_thinking':
-        this.#enter(index, 'silent');
-        return this.#tell('redactedReasoning', block.data);
-      case 'tool_use':
-        return this.#tellCall(this.#enter(index, 'tool'), block);
-      default:
-        // Tools that the provider runs itself, and types that are new to us.
-        this.#enter(index, 'silent');
-        return 0;
+  /** Answers the characters told, as the next two do. */
+  take(event: AnthropicEvent): number {
+    return this.#tellAll(this.#events.take(event));
+  }
+
+  /** All that waited for its turn, once the blocks are over. */
+  rest(): number {
+    return this.#tellAll(this.#events.rest());
+  }
+
+  /** The same, for an answer that may leave out the end of its last block. */
+  end(): number {
+    return this.rest() + this.#tellAll(this.#events.end());
+  }
+
+  /** A block of a whole answer. */
+  tellWhole(block: Fields): void {
+    this.#begin(block);
+    this.#end();
+  }
+
+  #tellAll(events: readonly AnthropicEvent[]): number {
+    let told = 0;
+    for (const { fields } of events) {
+      if (fields.type === 'content_block_start')
+        told += this.#begin(fieldsOf(fields.content_block));
+      else if (fields.type === 'content_block_stop') this.#end();
+      else if (this.#open) told += this.#add(this.#open, fieldsOf(fields.delta));
     }
+    return told;
   }
 
-  delta(index: unknown, delta: Fields): number {
-    let block = this.#open.get(index);
-    if (!block || endsUnsaid(block, delta)) {
-      const type = blocksByDelta.get(delta.type);
-      if (!type) return 0;
-      const told = this.open(index, { type });
-      block = this.#open.get(index);
-      if (!block) return told;
-    }
-    switch (delta.type) {
-      case 'text_delta':
-        return block.kind === 'text' ? this.#tell('text', delta.text) : 0;
-      case 'thinking_delta':
-        return block.kind === 'thinking' ? this.#tell('reasoning', delta.thinking) : 0;
-      case 'signature_delta':
-        block.signature += textOf(delta.signature);
-        return 0;
-      case 'citations_delta':
-        cite(block.citations, delta.citation);
-        return 0;
-      case 'input_json_delta':
-        return block.kind === 'tool' ? this.#tellInput(block, textOf(delta.partial_json)) : 0;
-      default:
-        return 0;
-    }
-  }
-
-  close(index: unknown): void {
-    const block = this.#open.get(index);
-    if (!block) return;
-    this.#open.delete(index);
-    if (block.kind === 'thinking' && block.signature !== '') {
-      this.#to.reasoningSignature(markSignature('anthropic', block.signature));
-    }
-    if (block.kind === 'tool' && block.input === 'none') this.#to.toolArguments(block.call, '{}');
-    const range = { start: block.start, end: this.#textLength };
-    for (const citation of block.citations) this.#to.citation({ ...citation, range });
-  }
-
-  /** For an answer that leaves out the end of its last blocks. */
-  closeAll(): void {
-    for (const index of [...this.#open.keys()]) this.close(index);
-  }
-
-  /** A thought ends where something else begins, even if the upstream does not say so. */
-  #endThoughts(): void {
-    for (const [index, { kind }] of this.#open) if (kind === 'thinking') this.close(index);
-  }
-
-  #enter(index: unknown, kind: OpenBlock['kind']): OpenBlock {
-    const block: OpenBlock = {
-      kind,
-      call: this.#calls,
-      input: 'none',
+  #begin(block: Fields): number {
+    const { signature, citations } = block;
+    const open: OpenBlock = {
+      callWithoutInput: undefined,
       signature: '',
       start: this.#textLength,
       citations: [],
     };
-    this.#open.set(index, block);
-    return block;
+    this.#open = open;
+    switch (block.type) {
+      case 'text':
+        for (const one of itemsOf(citations)) cite(open, one);
+        return this.#tell('text', block.text);
+      case 'thinking':
+        open.signature = textOf(signature);
+        return this.#tell('reasoning', block.thinking);
+      case 'tool_use':
+        return this.#tellCall(open, block);
+      default:
+        this.#open = undefined;
+        // All others are tools that the provider runs itself, or types that are new to us.
+        return block.type === 'redacted_thinking' ? this.#tell('redactedReasoning', block.data) : 0;
+    }
+  }
+
+  #add(open: OpenBlock, delta: Fields): number {
+    switch (delta.type) {
+      case 'text_delta':
+        return this.#tell('text', delta.text);
+      case 'thinking_delta':
+        return this.#tell('reasoning', delta.thinking);
+      case 'signature_delta':
+        open.signature += textOf(delta.signature);
+        return 0;
+      case 'citations_delta':
+        cite(open, delta.citation);
+        return 0;
+      case 'input_json_delta':
+        return this.#tellInput(open, textOf(delta.partial_json));
+      default:
+        return 0;
+    }
+  }
+
+  #end(): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    this.#open = undefined;
+    const { signature, citations, start, callWithoutInput } = open;
+    if (signature !== '') this.#to.reasoningSignature(markSignature('anthropic', signature));
+    if (callWithoutInput !== undefined) this.#to.toolArguments(callWithoutInput, '{}');
+    const range = { start, end: this.#textLength };
+    for (const citation of citations) this.#to.citation({ ...citation, range });
   }
 
   #tell(how: 'text' | 'reasoning' | 'redactedReasoning', given: unknown): number {
@@ -136,34 +130,24 @@ export class BlockTeller {
     return words.length;
   }
 
-  #tellCall(block: OpenBlock, { id, name, input }: Fields): number {
+  #tellCall(open: OpenBlock, { id, name, input }: Fields): number {
+    open.callWithoutInput = this.#calls;
+    this.#to.toolCall(this.#calls, textOf(id) || newCallId('toolu'), textOf(name));
     this.#calls += 1;
-    this.#to.toolCall(block.call, textOf(id) || newCallId('toolu'), textOf(name));
-    const json = inputText(input);
-    if (json !== '') {
-      block.input = 'whole';
-      this.#to.toolArguments(block.call, json);
-    }
-    return textOf(name).length + json.length;
+    return textOf(name).length + this.#tellInput(open, inputText(input));
   }
 
-  /** Some proxies send the whole input at the start and then its pieces once more. */
-  #tellInput(block: OpenBlock, json: string): number {
-    if (json === '' || block.input === 'whole') return 0;
-    block.input = 'pieces';
-    this.#to.toolArguments(block.call, json);
+  /** Of the call that began last. */
+  #tellInput(open: OpenBlock, json: string): number {
+    if (json === '') return 0;
+    open.callWithoutInput = undefined;
+    this.#to.toolArguments(this.#calls - 1, json);
     return json.length;
   }
 }
 
-/** Whether words follow a thought, or a thought words, although nobody ended the block. */
-function endsUnsaid({ kind }: OpenBlock, { text, thinking }: Fields): boolean {
-  if (kind === 'thinking') return textOf(text) !== '';
-  return kind === 'text' && textOf(thinking) !== '';
-}
-
 /** Only sources with an address: the others are documents that the client sent itself. */
-function cite(citations: Omit<Citation, 'range'>[], raw: unknown): void {
+function cite({ citations }: OpenBlock, raw: unknown): void {
   if (!isObject(raw) || citations.length >= citationsMax) return;
   const url = textOf(raw.url) || textOf(raw.source);
   if (!/^https?:\/\//.test(url)) return;

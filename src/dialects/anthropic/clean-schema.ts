@@ -41,7 +41,8 @@ export function outputSchema(schema: unknown): unknown {
     const name = key === 'oneOf' ? 'anyOf' : key;
     cleaned[name] = cleanedValue(name, value);
   }
-  if (isObjectType(cleaned)) cleaned.additionalProperties = false;
+  const isOfObjects = cleaned.type === 'object' || isObject(cleaned.properties);
+  if (isOfObjects) cleaned.additionalProperties = false;
   return cleaned;
 }
 
@@ -51,10 +52,6 @@ function cleanedValue(key: string, value: unknown): unknown {
   }
   if (listed.has(key) && Array.isArray(value)) return value.map(outputSchema);
   return key === 'items' ? outputSchema(value) : value;
-}
-
-function isObjectType({ type, properties }: Schema): boolean {
-  return type === 'object' || isObject(properties);
 }
 
 const unions = ['anyOf', 'oneOf', 'allOf'] as const;

@@ -2,7 +2,7 @@
 import type { Citation, FinishReason } from '../../core/answer.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import type { ReplyClosing, ReplyIdentity, ReplyWriter } from '../dialect.ts';
-import { stopFields } from './finish.ts';
+import { Stop } from './finish.ts';
 import { toolInput } from './tool-input.ts';
 import { writeUsage } from './usage.ts';
 
@@ -16,9 +16,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
   readonly #blocks: Block[] = [];
   readonly #calls = new Map<number, { json: string }>();
-  #isRefused = false;
-  #reason: FinishReason = 'stop';
-  #stopSequence: string | null = null;
+  readonly #stop = new Stop();
 
   constructor(identity: ReplyIdentity) {
     this.#identity = identity;
@@ -46,6 +44,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   toolCall(call: number, id: string, name: string): void {
     const block = { type: 'tool_use' as const, id, name, json: '' };
     this.#calls.set(call, block);
+    this.#stop.hasTools = true;
     this.#blocks.push(block);
   }
 
@@ -55,7 +54,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   refusal(text: string): void {
-    this.#isRefused = true;
+    this.#stop.isRefused = true;
     this.text(text);
   }
 
@@ -71,8 +70,8 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   finish(reason: FinishReason, stopSequence: string | null): void {
-    this.#reason = reason;
-    this.#stopSequence = stopSequence;
+    this.#stop.reason = reason;
+    this.#stop.sequence = stopSequence;
   }
 
   write({ usage }: ReplyClosing): string {
@@ -83,12 +82,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
       role: 'assistant',
       model,
       content: this.#blocks.map(writeBlock),
-      ...stopFields({
-        reason: this.#reason,
-        sequence: this.#stopSequence,
-        hasTools: this.#calls.size > 0,
-        isRefused: this.#isRefused,
-      }),
+      ...this.#stop.fields,
       usage: writeUsage(usage),
     });
   }

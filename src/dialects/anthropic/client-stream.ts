@@ -9,7 +9,7 @@ import type { ClientWords, ReplyClosing, ReplyIdentity, StreamWriter } from '../
 import { UnusableAnswer } from '../unusable-answer.ts';
 import { citationOf, imageBlock } from './client-reply.ts';
 import { anthropicErrorType, anthropicMessage } from './error-type.ts';
-import { stopFields } from './finish.ts';
+import { Stop } from './finish.ts';
 import { toolInput } from './tool-input.ts';
 import { openingUsage, writeUsage } from './usage.ts';
 
@@ -44,10 +44,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #ended = new EndedCalls();
   #waitingLength = 0;
   #namesLength = 0;
-  #hasTools = false;
-  #isRefused = false;
-  #reason: FinishReason = 'stop';
-  #stopSequence: string | null = null;
+  readonly #stop = new Stop();
 
   constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
     this.#identity = identity;
@@ -77,7 +74,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   toolCall(call: number, id: string, name: string): void {
-    this.#hasTools = true;
+    this.#stop.hasTools = true;
     this.#namesLength += id.length + name.length;
     if (this.#waiting.size >= callsPerAnswerMax || this.#namesLength > callNamesLengthMax) {
       throw new UnusableAnswer('more tool calls than anybody could run');
@@ -105,7 +102,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   refusal(text: string): void {
-    this.#isRefused = true;
+    this.#stop.isRefused = true;
     this.text(text);
   }
 
@@ -120,8 +117,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   finish(reason: FinishReason, stopSequence: string | null): void {
-    this.#reason = reason;
-    this.#stopSequence = stopSequence;
+    this.#stop.reason = reason;
+    this.#stop.sequence = stopSequence;
     this.#begin();
   }
 
@@ -134,13 +131,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   close({ usage }: ReplyClosing): string {
     this.#begin();
     this.#closeAll();
-    const delta = stopFields({
-      reason: this.#reason,
-      sequence: this.#stopSequence,
-      hasTools: this.#hasTools,
-      isRefused: this.#isRefused,
-    });
-    this.#event('message_delta', { delta, usage: writeUsage(usage) });
+    this.#event('message_delta', { delta: this.#stop.fields, usage: writeUsage(usage) });
     this.#event('message_stop', {});
     return this.take();
   }

@@ -1,6 +1,6 @@
 /** What of a request counts as input: its texts, one by one, and its pictures and files. */
 import { readDataUrlImageSize } from '../../core/image-size.ts';
-import { type AnyBlock, type BlockOf, imageUrl, isKnown } from './blocks.ts';
+import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown } from './blocks.ts';
 import type { CountBody } from './messages-schema.ts';
 
 /** What Anthropic puts around each message and each tool. */
@@ -17,17 +17,21 @@ const base64PerToken = 32;
 type Countable = string | { readonly tokens: number };
 
 export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
-  if (typeof system === 'string') yield system;
-  else for (const { text } of system ?? []) yield text;
+  yield* inContent(system);
   for (const tool of tools ?? []) {
     yield { tokens: tokensPerTool };
     yield JSON.stringify(tool);
   }
   for (const { content } of messages) {
     yield { tokens: tokensPerMessage };
-    if (typeof content === 'string') yield content;
-    else for (const block of content ?? []) yield* inBlock(block);
+    yield* inContent(content);
   }
+}
+
+function* inContent(
+  content: string | readonly AnyBlock[] | null | undefined,
+): Generator<Countable> {
+  for (const block of blocksIn(content ?? [])) yield* inBlock(block);
 }
 
 function* inBlock(block: AnyBlock): Generator<Countable> {
@@ -48,12 +52,9 @@ function* inBlock(block: AnyBlock): Generator<Countable> {
     case 'tool_use':
       yield `${block.name} ${JSON.stringify(block.input)}`;
       return;
-    case 'tool_result': {
-      const { content } = block;
-      if (typeof content === 'string') yield content;
-      else for (const inner of content ?? []) yield* inBlock(inner);
+    case 'tool_result':
+      yield* inContent(block.content);
       return;
-    }
     // Thoughts of earlier turns are not read again.
     default:
   }
@@ -69,7 +70,5 @@ function imageTokens(url: string): number {
 function* inDocument(source: BlockOf<'document'>['source']): Generator<Countable> {
   if (source.type === 'text') yield source.data;
   if (source.type === 'base64') yield { tokens: Math.ceil(source.data.length / base64PerToken) };
-  if (source.type !== 'content') return;
-  if (typeof source.content === 'string') yield source.content;
-  else for (const inner of source.content) yield* inBlock(inner);
+  if (source.type === 'content') yield* inContent(source.content);
 }

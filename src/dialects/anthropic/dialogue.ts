@@ -5,9 +5,10 @@ import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { ForeignNames } from '../ask/foreign-names.ts';
 import { filledStops } from '../ask/stops.ts';
+import type { AnyBlock } from './blocks.ts';
 import { formatOf, isCustom, type MessagesRequest } from './messages-request.ts';
 import { type CustomTool, type MessagesBody, messagesSchema } from './messages-schema.ts';
-import { addedTool } from './tool-changes.ts';
+import { addedTool, changesIn } from './tool-changes.ts';
 import { readTurns } from './turns.ts';
 
 type Given = Pick<MessagesRequest, 'body' | 'source'>;
@@ -65,8 +66,9 @@ function readTools(body: MessagesBody, foreign: ForeignNames): readonly Tool[] {
   });
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   for (const { role, content } of body.messages) {
-    if (role !== 'system' || !Array.isArray(content)) continue;
-    for (const tool of content.map(addedTool)) {
+    if (!Array.isArray(content)) continue;
+    const isTold = ({ type }: AnyBlock) => role === 'system' || type === 'compaction';
+    for (const tool of content.filter(isTold).flatMap(changesIn).map(addedTool)) {
       if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, foreign));
     }
   }

@@ -37,16 +37,17 @@ export function ownStopReason(word: string, hasTools: boolean): string {
   return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
 }
 
-interface Stopped {
-  readonly reason: FinishReason;
-  readonly sequence: string | null;
-  readonly hasTools: boolean;
-  readonly isRefused: boolean;
-}
+/** What an answer's words tell of its end. */
+export class Stop {
+  reason: FinishReason = 'stop';
+  sequence: string | null = null;
+  hasTools = false;
+  isRefused = false;
 
-/** Clients run tools only when the reason says so, and then wait for ever if there are none. */
-export function stopFields({ reason, sequence, hasTools, isRefused }: Stopped) {
-  const plain = reason === 'stop' || reason === 'tool_calls';
-  const word = plain ? (hasTools ? 'tool_use' : 'end_turn') : stopReasons[reason];
-  return { stop_reason: isRefused ? 'refusal' : word, stop_sequence: sequence };
+  /** Clients run tools only when the reason says so, and then wait for ever if there are none. */
+  get fields() {
+    const isPlain = this.reason === 'stop' || this.reason === 'tool_calls';
+    const word = isPlain ? (this.hasTools ? 'tool_use' : 'end_turn') : stopReasons[this.reason];
+    return { stop_reason: this.isRefused ? 'refusal' : word, stop_sequence: this.sequence };
+  }
 }

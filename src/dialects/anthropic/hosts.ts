@@ -26,9 +26,7 @@ type Place = Pick<Target, 'quirks' | 'upstreamModel'>;
 
 export function messagesAt(place: Place, isStream: boolean, version: VersionHeaders): Addressed {
   const { quirks, upstreamModel: model } = place;
-  if (quirks.hosted_by !== 'vertex') {
-    return { path: '/messages', headers: usualHeaders(version, quirks), fields: { model } };
-  }
+  if (quirks.hosted_by !== 'vertex') return usualAt('/messages', place, version);
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
   // Its models are called `name@date`, and its own SDK sends that as it is.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
@@ -36,34 +34,27 @@ export function messagesAt(place: Place, isStream: boolean, version: VersionHead
   return { path: `/models/${name}:${verb}`, headers: betaHeader(version, quirks), fields };
 }
 
-export function countAt(
-  { quirks, upstreamModel: model }: Place,
-  version: VersionHeaders,
-): Addressed {
-  if (quirks.hosted_by !== 'vertex') {
-    const headers = usualHeaders(version, quirks);
-    return { path: '/messages/count_tokens', headers, fields: { model } };
-  }
+export function countAt(place: Place, version: VersionHeaders): Addressed {
+  const { quirks, upstreamModel: model } = place;
+  if (quirks.hosted_by !== 'vertex') return usualAt('/messages/count_tokens', place, version);
   // No betas: a count needs none, and those that a model takes in messages are refused here
   // (anthropics/anthropic-sdk-typescript#1016).
   const fields = { model, ...vertexVersion };
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
 }
 
-function usualHeaders(headers: VersionHeaders, quirks: Quirks): Addressed['headers'] {
-  return { 'anthropic-version': headers.version, ...betaHeader(headers, quirks) };
+function usualAt(path: string, place: Place, version: VersionHeaders): Addressed {
+  const betas = betaHeader(version, place.quirks);
+  const headers = { 'anthropic-version': version.version, ...betas };
+  return { path, headers, fields: { model: place.upstreamModel } };
 }
 
 function betaHeader(
   { betas }: VersionHeaders,
-  { drop_betas: refused }: Quirks,
+  { drop_betas: refused = [] }: Quirks,
 ): Addressed['headers'] {
-  const taken = refused
-    ? betas
-        .split(',')
-        .filter((beta) => !refused.includes(beta) && !refused.includes('*'))
-        .join(',')
-    : betas;
+  const isTaken = (beta: string) => !refused.includes(beta) && !refused.includes('*');
+  const taken = betas.split(',').filter(isTaken).join(',');
   return taken === '' ? {} : { 'anthropic-beta': taken };
 }
 

@@ -3,6 +3,7 @@
  * refuse is taken out; a conversation without such things is answered as the very same list.
  */
 
+import { fieldsOf, itemsOf } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import { plainCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
@@ -63,7 +64,7 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
     case 'redacted_thinking':
       return isAnthropics(block.data) ? [block] : [];
     case 'text':
-      return dropsEmpty && !isSaid(block.text) ? [] : [block];
+      return dropsEmpty && !isSaid(block.text) ? [] : [withoutForeignSources(block)];
     case 'tool_use': {
       const id = plainCallId(block.id);
       const mended = { ...block, id };
@@ -90,7 +91,14 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
       const shown = { ...block, source: imageSource(block.source.url, images) };
       return [shown];
     }
-    default:
-      return [block];
   }
+}
+
+/** Those of a search here, or of another provider's, have no index that Anthropic could read. */
+function withoutForeignSources(block: AnyBlock): AnyBlock {
+  const cited = itemsOf(fieldsOf(block).citations);
+  const own = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
+  if (own.length === cited.length) return block;
+  const mended = { ...block, citations: own.length > 0 ? own : undefined };
+  return mended;
 }

@@ -80,3 +80,15 @@ test('a tool that a message adds is one like those beside the messages', () => {
   const foreign = asking({ type: 'mcp_next', name: 'look', server_url: 'http://10.0.0.1/' });
   expect([foreign.needs.tools, foreign.addresses?.length]).toEqual([false, 1]);
 });
+
+test('a model that has no tools cannot hear a summary that brings one along', () => {
+  const definition = { name: 'look', input_schema: { type: 'object' } };
+  const asking = (...tool_changes: object[]) => {
+    const content = [{ type: 'compaction', content: 'They met.', tool_changes }];
+    return askOf({ messages: [{ role: 'assistant', content }] }).needs.tools;
+  };
+  expect(asking({ type: 'tool_addition', tool: { type: 'tool_definition', definition } })).toBe(
+    true,
+  );
+  expect(asking()).toBe(false);
+});

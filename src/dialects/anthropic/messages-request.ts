@@ -1,6 +1,7 @@
 import { Compile } from 'typebox/compile';
 import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import type { Fields } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { firstNeed, keptAt, keptIn, regionNeed } from '../ask/account/own-account.ts';
 import type { Source } from '../ask/body/edit-body.ts';
@@ -21,7 +22,7 @@ import {
   messagesSchema,
   saidSchema,
 } from './messages-schema.ts';
-import { type AnyTool, addedTool } from './tool-changes.ts';
+import { type AnyTool, addedTool, changesIn } from './tool-changes.ts';
 
 const messagesValidator = Compile(messagesSchema);
 const countValidator = Compile(countSchema);
@@ -202,7 +203,7 @@ function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
     block.type === 'document' &&
     ['base64', 'url', 'file'].includes(block.source.type);
   return {
-    tools: (body.tools ?? []).some(isOwnTool) || blocks.some(({ block }) => bringsOwnTool(block)),
+    tools: (body.tools ?? []).some(isOwnTool) || blocks.some(bringsTools),
     json: formatOf(body) !== null,
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
@@ -212,7 +213,11 @@ function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
   };
 }
 
-function bringsOwnTool(block: AnyBlock): boolean {
+function bringsTools({ block }: Placed): boolean {
+  return changesIn(block).some(bringsOwnTool);
+}
+
+function bringsOwnTool(block: Readonly<Fields>): boolean {
   const tool = addedTool(block);
   return tool !== undefined && isOwnTool(tool);
 }

@@ -228,6 +228,17 @@ test.each([
   expect(pass({}, to).body.max_tokens).toBe(most);
 });
 
+test('sources without an index of Anthropic are left out, and the list with the last one', () => {
+  const type = 'web_search_result_location';
+  const ours = { type, url: 'https://a.example', title: 'A', cited_text: 'q', encrypted_index: '' };
+  const theirs = { ...ours, encrypted_index: 'Eo8BCioI' };
+  const page = { type: 'page_location', document_index: 0, cited_text: 'q' };
+  const citedAs = (...citations: object[]) =>
+    contentOf(pass(answer({ type: 'text', text: 'It rained.', citations })));
+  expect(citedAs(ours)).toEqual([{ type: 'text', text: 'It rained.' }]);
+  expect(citedAs(ours, theirs, page)).toMatchObject([{ citations: [theirs, page] }]);
+});
+
 test('a budget for thinking goes with the room for it', () => {
   const thinking = { type: 'enabled', budget_tokens: 2_000 };
   const given = { thinking, max_tokens: 4_000 };

@@ -80,16 +80,11 @@ function mend(
   return { ...mendMessages(left, target.images), lost: dropped };
 }
 
-interface LostTools {
-  readonly lost: readonly Tool[];
-  readonly dropped: readonly string[];
-}
-
 function leaveOutPaidTools(
   { tools: given, tool_choice: choice }: MessagesRequest['body'],
   target: Target,
   edits: Edits,
-): LostTools {
+) {
   if ('tools' in edits) return { lost: [], dropped: [] };
   const { tools, lost, dropped } = withoutPaidTools(given ?? [], target);
   if (lost.length === 0) return { lost, dropped };

@@ -81,8 +81,6 @@ export class AnthropicPassThrough implements StreamRelay {
         return this.#tellAll(this.#blocks.rest()) + this.#takeEnd({ fields, data });
       case 'message_stop':
         return this.#tellAll(this.#blocks.rest()) + this.#stop();
-      case 'ping':
-        return this.#forward(fields, data);
       default:
         if (!isNamed) this.#findFailure(fields);
         return this.ended ? '' : this.#forward(fields, data);

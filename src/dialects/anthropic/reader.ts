@@ -10,8 +10,6 @@ import {
   unreadableAnswer,
   unreadableEvent,
 } from '../failure.ts';
-import { BlockEvents } from './block-events.ts';
-import type { AnthropicEvent } from './block-order.ts';
 import { BlockTeller } from './block-teller.ts';
 import { finishReasonOf, noStopReason } from './finish.ts';
 import { openingEvents } from './opening-events.ts';
@@ -39,7 +37,6 @@ export class AnthropicStreamReader implements StreamReader {
   finished = false;
   readonly #to: AnswerListener;
   readonly #teller: BlockTeller;
-  readonly #blocks = new BlockEvents();
   readonly #usage = new StreamUsage();
   /** Why it ended; told once it is certain that it did. */
   #end: Fields = {};
@@ -64,38 +61,19 @@ export class AnthropicStreamReader implements StreamReader {
       case 'content_block_start':
       case 'content_block_delta':
       case 'content_block_stop':
-        this.#tellAll(this.#blocks.take({ fields: message, data }));
+        this.#count(this.#teller.take({ fields: message, data }));
         return undefined;
       case 'message_delta':
         this.#takeEnd(message);
-        this.#tellAll(this.#blocks.rest());
+        this.#count(this.#teller.rest());
         return undefined;
       case 'message_stop':
-        this.#tellAll(this.#blocks.rest());
-        return this.#finish();
+        this.#count(this.#teller.end());
+        this.finished = tellFinish(this.#to, this.#end, this.#teller.hasCalls);
+        return this.finished ? undefined : malformed(noStopReason);
       default:
         return isNamedEvent(event, message) ? undefined : failureInside(message);
     }
-  }
-
-  #tellAll(events: readonly AnthropicEvent[]): void {
-    for (const event of events) this.#tell(event);
-  }
-
-  #tell({ fields }: AnthropicEvent): void {
-    const { type, index, content_block: block, delta } = fields;
-    if (type === 'content_block_stop') this.#teller.close(index);
-    else if (type === 'content_block_start' && isObject(block)) {
-      this.#count(this.#teller.open(index, block));
-    } else if (type === 'content_block_delta' && isObject(delta)) {
-      this.#count(this.#teller.delta(index, delta));
-    }
-  }
-
-  #finish(): UpstreamFailure | undefined {
-    this.#tellAll(this.#blocks.end());
-    this.finished = tellFinish(this.#to, this.#end, this.#teller.hasCalls);
-    return this.finished ? undefined : malformed(noStopReason);
   }
 
   /** An opening that is repeated at once is harmless; after words it would be another answer. */
@@ -135,10 +113,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const body = parseMessage(text);
   if ('kind' in body) return body;
   const blocks = new BlockTeller(listener);
-  for (const [index, block] of body.content.entries()) {
-    blocks.open(index, block);
-    blocks.close(index);
-  }
+  for (const block of body.content) blocks.tellWhole(block);
   const usage = readUsage(body.fields.usage);
   if (usage) listener.usage?.(usage);
   return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);

@@ -10,7 +10,7 @@ import { newCallId } from '../answer/answer-ids.ts';
 import type { AnthropicEvent } from './block-order.ts';
 import { inputText, toolInput } from './tool-input.ts';
 
-/** What the deltas of a block bring, by its type. */
+/** What the deltas of a block bring, by its type. Of these a beginning can be made up. */
 const wordsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['text', ['text']],
   ['thinking', ['thinking', 'signature']],
@@ -26,12 +26,6 @@ const kindsOfWords: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 const ofOneKind: ReadonlySet<unknown> = new Set(kindsOfWords.values());
-
-/** Of blocks that nobody began. Of a call it cannot be made up. */
-const beginnings: ReadonlyMap<unknown, Readonly<Fields>> = new Map([
-  ['text', { type: 'text', text: '' }],
-  ['thinking', { type: 'thinking', thinking: '', signature: '' }],
-]);
 
 interface OpenBlock {
   readonly kind: unknown;
@@ -94,9 +88,11 @@ export class SoundBlocks {
     const isMended = completeBlock(block) || words.length > 0;
     const ended = this.end();
     const isComplete = kind === 'tool_use' && words.length > 0;
-    const about = { kind, id, place: index, isComplete };
-    const own = { ...event.fields, index: this.#next };
-    this.#begin(about, isMended || index !== this.#next ? eventOf(own) : event);
+    const number = this.#next;
+    this.#next += 1;
+    const start =
+      isMended || index !== number ? eventOf({ ...event.fields, index: number }) : event;
+    this.#open = { kind, id, place: index, number, start, isComplete };
     const begun = kind === 'text' ? none : this.#began();
     return [...ended, ...begun, ...words.flatMap((said) => this.#tell(said))];
   }
@@ -106,11 +102,6 @@ export class SoundBlocks {
     return open !== undefined && open.place === place && open.kind === type && open.id === id;
   }
 
-  #begin(about: Omit<OpenBlock, 'number' | 'start'>, start: AnthropicEvent): void {
-    this.#open = { ...about, number: this.#next, start };
-    this.#next += 1;
-  }
-
   #say(event: AnthropicEvent, delta: Fields): readonly AnthropicEvent[] {
     const { index } = event.fields;
     const open = this.#open;
@@ -118,15 +109,14 @@ export class SoundBlocks {
     if (isHere && isOfKind(open.kind, delta.type)) {
       return open.isComplete ? none : this.#tell(event);
     }
-    const beginning = beginnings.get(kindsOfWords.get(delta.type));
-    if (beginning === undefined || wordsIn(delta) === '') return none;
+    const type = kindsOfWords.get(delta.type);
+    // A citation may come before all words of its text, or in the place of them.
+    const isSaid = wordsIn(delta) !== '' || (!isHere && isObject(delta.citation));
+    if (!wordsByBlock.has(type) || !isSaid) return none;
     if (isHere && open.kind === 'tool_use') return this.#keep(delta);
     // A block that nobody began, or in which words follow a thought, or a thought words.
-    const ended = this.end();
-    const start = { type: 'content_block_start', index: this.#next, content_block: beginning };
-    const about = { kind: beginning.type, id: undefined, place: index, isComplete: false };
-    this.#begin(about, eventOf(start));
-    return [...ended, ...this.#tell(event)];
+    const start = eventOf({ type: 'content_block_start', index, content_block: { type } });
+    return [...this.mend(start), ...this.#tell(event)];
   }
 
   #tell(event: AnthropicEvent): readonly AnthropicEvent[] {

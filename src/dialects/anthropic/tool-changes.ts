@@ -22,6 +22,11 @@ function nameIn({ type, tool }: Readonly<Fields>): unknown {
   return isChange && isObject(tool) ? tool.name : undefined;
 }
 
+/** What a block changes about tools: a summary repeats how they had changed by then. */
+export function changesIn(block: AnyBlock): readonly Readonly<Fields>[] {
+  return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
+}
+
 interface Left {
   readonly messages: Messages;
   /** As `messages[2].content[0]`. */
@@ -44,11 +49,10 @@ export function withoutAdded(
     dropped.push(path);
     return false;
   };
-  /** A summary of what was said repeats how the tools had changed by then. */
   const leftOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
     if (!isLeft(block, path)) return [];
     if (block.type !== 'compaction') return [block];
-    const changes = objectsIn(fieldsOf(block).tool_changes);
+    const changes = changesIn(block);
     const left = changes.filter((one, at) => isLeft(one, `${path}.tool_changes[${at}]`));
     const changed = { ...block, tool_changes: left };
     return left.length === changes.length ? [block] : [changed];

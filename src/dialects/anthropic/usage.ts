@@ -33,39 +33,27 @@ export function readUsage(raw: unknown): Usage | undefined {
 
 function readCounts(raw: Fields): Usage | undefined {
   const details = fieldsOf(raw.output_tokens_details);
-  const written = readWritten(raw);
-  const writtenForHour = readHourPart(raw.cache_creation, written);
   const usage = {
     inputTokens: readCount(raw.input_tokens),
     cacheReadTokens: readCount(raw.cache_read_input_tokens),
-    cacheWriteTokens: written - writtenForHour,
-    cacheWrite1hTokens: writtenForHour || undefined,
+    ...readWritten(raw),
     outputTokens: readCount(raw.output_tokens),
     reasoningTokens: readCount(details.thinking_tokens),
   };
   return Number.isNaN(totalTokens(usage) + usage.reasoningTokens) ? undefined : usage;
 }
 
-/** Some servers tell the parts and no whole. */
-function readWritten({
-  cache_creation_input_tokens: whole,
-  cache_creation: parts,
-}: Fields): number {
-  if (whole !== undefined && whole !== null) return readCount(whole);
-  const { ephemeral_5m_input_tokens: forMinutes, ephemeral_1h_input_tokens: forHour } =
-    fieldsOf(parts);
-  return readCount(forMinutes) + readCount(forHour);
-}
-
 /**
- * How much of the cache writes is kept for an hour. The end of a stream may tell a larger whole
- * and no parts: the hour's part stays. Parts that are more than the whole are not believed.
+ * What was written to a cache, and how much of it is kept for an hour. Some servers tell the parts
+ * and no whole. The end of a stream may tell a larger whole and no parts: the hour's part stays.
+ * Parts that are more than the whole are not believed.
  */
-function readHourPart(parts: unknown, written: number): number {
-  if (!isObject(parts)) return 0;
-  const forMinutes = readCount(parts.ephemeral_5m_input_tokens);
-  const forHour = readCount(parts.ephemeral_1h_input_tokens);
-  return forMinutes + forHour <= written ? forHour : 0;
+function readWritten({ cache_creation_input_tokens: whole, cache_creation: parts }: Fields) {
+  const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = fieldsOf(parts);
+  const all = readCount(minutes) + readCount(hour);
+  const written = whole === undefined || whole === null ? all : readCount(whole);
+  const forHour = all <= written ? readCount(hour) : 0;
+  return { cacheWriteTokens: written - forHour, cacheWrite1hTokens: forHour || undefined };
 }
 
 /** Servers that count the prompt at the beginning may write zeros at the end: it had one still. */

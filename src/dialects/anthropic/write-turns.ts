@@ -4,7 +4,7 @@ import type { Target } from '../dialect.ts';
 import { type Block, writeAssistantPart, writeText, writeUserPart } from './write-blocks.ts';
 
 interface Message {
-  readonly role: 'user' | 'assistant' | 'system';
+  readonly role: Turn['role'];
   readonly content: readonly Block[];
 }
 
@@ -23,18 +23,24 @@ export function writeTurns(
   dropped: Set<string>,
 ): WrittenTurns {
   const system: Block[] = [];
-  const messages: Message[] = [];
+  const sides: { readonly role: Turn['role']; readonly content: Block[] }[] = [];
   for (const turn of turns) {
     const content = writeTurn(turn, target, dropped);
     if (content.length === 0) continue;
+    const last = sides.at(-1);
     // Older models take instructions in one place only.
-    const isInline = target.quirks.system_messages === 'keep' && messages.length > 0;
+    const isInline = target.quirks.system_messages === 'keep' && last !== undefined;
+    // Neighbours of one side are one message: each block is moved once, however many there are.
     if (turn.role === 'system' && !isInline) for (const block of content) system.push(block);
-    else messages.push({ role: turn.role, content });
+    else if (last?.role === turn.role) for (const block of content) last.content.push(block);
+    else sides.push({ role: turn.role, content: [...content] });
   }
-  const merged = merge(messages);
-  if (merged[0]?.role !== 'user') merged.unshift({ role: 'user', content: [pleaseContinue] });
-  return { system, messages: endWell(merged, target, isThinking) };
+  const messages: Message[] = sides.map(({ role, content }) => ({
+    role,
+    content: role === 'user' ? resultsFirst(content) : content,
+  }));
+  if (messages[0]?.role !== 'user') messages.unshift({ role: 'user', content: [pleaseContinue] });
+  return { system, messages: endWell(messages, target, isThinking) };
 }
 
 function writeTurn(turn: Turn, { images }: Target, dropped: Set<string>): readonly Block[] {
@@ -48,22 +54,8 @@ function writeTurn(turn: Turn, { images }: Target, dropped: Set<string>): readon
   }
 }
 
-/** Each block is moved once: ten thousand messages of one side would take a second otherwise. */
-function merge(messages: readonly Message[]): Message[] {
-  const sides: { readonly role: Message['role']; readonly contents: Message['content'][] }[] = [];
-  for (const { role, content } of messages) {
-    const last = sides.at(-1);
-    if (last?.role === role) last.contents.push(content);
-    else sides.push({ role, contents: [content] });
-  }
-  return sides.map(({ role, contents }) => ({ role, content: join(contents) }));
-}
-
 /** All results of one turn stand first in one message, or Anthropic does not find them. */
-function join(contents: readonly Message['content'][]): Message['content'] {
-  const [only] = contents;
-  if (only && contents.length === 1) return only;
-  const content = contents.flat();
+function resultsFirst(content: readonly Block[]): readonly Block[] {
   const results = content.filter(({ type }) => type === 'tool_result');
   return [...results, ...content.filter(({ type }) => type !== 'tool_result')];
 }

@@ -3,34 +3,37 @@
  * well, and OpenAI's word for the same on a part.
  */
 import type { Cacheable, CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
-import { isObject } from '../../core/json.ts';
+import { fieldsOf, isObject } from '../../core/json.ts';
 
 const breakpoint = 'prompt_cache_breakpoint';
 
-/** The mark that a client set on a part, a message, a tool or the whole. */
+/** The mark that a client set on a part, a message, a tool or the whole, in one way or in both. */
 export function cacheMark(holder: object): { cacheControl?: CacheControl } {
   const mark = 'cache_control' in holder ? holder.cache_control : undefined;
-  if (isObject(mark)) return { cacheControl: mark };
   const point = breakpoint in holder ? holder[breakpoint] : undefined;
-  return isObject(point) ? { cacheControl: { [breakpoint]: point } } : {};
+  if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
+  return isObject(mark) ? { cacheControl: mark } : {};
 }
 
 /** A mark in Anthropic's words; for OpenAI's the shorter of its two, which costs as much. */
 export function cacheField({ cacheControl: mark }: Cacheable): object {
   if (mark === undefined) return {};
-  return { cache_control: breakpoint in mark ? { type: 'ephemeral' } : mark };
+  const { [breakpoint]: point, ...own } = mark;
+  return { cache_control: point === undefined ? mark : { type: 'ephemeral', ...own } };
 }
 
 /** A mark that is OpenAI's own, in its words. */
 export function breakpointField({ cacheControl: mark }: Cacheable): object {
-  return mark && breakpoint in mark ? mark : {};
+  return mark && breakpoint in mark ? { [breakpoint]: mark[breakpoint] } : {};
 }
 
 /** By which names the client marked anything. */
 export function cacheMarkNames(dialogue: Dialogue): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const mark of marksIn(dialogue))
-    names.add(breakpoint in mark ? breakpoint : 'cache_control');
+  for (const { [breakpoint]: point, ...own } of marksIn(dialogue)) {
+    if (point !== undefined) names.add(breakpoint);
+    if (point === undefined || Object.keys(own).length > 0) names.add('cache_control');
+  }
   return names;
 }
 

@@ -8,7 +8,7 @@ interface AnyPart {
 /** What only upstreams of the client's own dialect can do. */
 export class ForeignNames {
   readonly #names = new Set<string>();
-  #unheard: UnheardPart | undefined;
+  unheard: UnheardPart | undefined;
 
   /** Each is named once, and not without end. */
   add(name: string): void {
@@ -23,15 +23,11 @@ export class ForeignNames {
   ): void {
     const at = parts.findIndex((part) => !isSayable(part));
     const type = parts[at]?.type;
-    if (type) this.#unheard ??= { param: `${path}[${at}]`, type };
+    if (type) this.unheard ??= { param: `${path}[${at}]`, type };
   }
 
   get list(): readonly string[] {
     return [...this.#names];
-  }
-
-  get unheard(): UnheardPart | undefined {
-    return this.#unheard;
   }
 }
 

@@ -16,11 +16,6 @@ export function toBase64(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('base64');
 }
 
-/** The block that an event opens; only calls say what they are. */
-export function openedBlock({ toolUse }: Fields): Fields | undefined {
-  return isObject(toolUse) ? callBlock(toolUse) : undefined;
-}
-
 /** A block of a whole answer. */
 export function wholeBlock(content: Fields): Fields | undefined {
   const { text, toolUse, reasoningContent, citationsContent } = content;
@@ -40,8 +35,23 @@ export function wholeBlock(content: Fields): Fields | undefined {
   };
 }
 
-/** A piece of a block; of thoughts, see the reader. */
-export function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
+/** An event about a block; undefined where it says nothing, or brings bytes. */
+export function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields | undefined {
+  const { toolUse } = fieldsOf(start);
+  const begun = isObject(toolUse) ? callBlock(toolUse) : thoughtBlock(fieldsOf(delta));
+  if (begun) return { type: 'content_block_start', index, content_block: begun };
+  const piece = blockDelta(fieldsOf(delta));
+  return piece && { type: 'content_block_delta', index, delta: piece };
+}
+
+/** Each piece of a thought begins it once more: nothing else does, and it may have no words. */
+function thoughtBlock({ reasoningContent }: Fields): Fields | undefined {
+  const { text, signature } = fieldsOf(reasoningContent);
+  const isSaid = text !== undefined || signature !== undefined;
+  return isSaid ? { type: 'thinking', thinking: text, signature } : undefined;
+}
+
+function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
   if (typeof text === 'string') return { type: 'text_delta', text };
   if (isObject(toolUse)) return { type: 'input_json_delta', partial_json: toolUse.input };
   if (isObject(citation)) return { type: 'citations_delta', citation: citationOf(citation) };

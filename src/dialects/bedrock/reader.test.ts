@@ -191,6 +191,10 @@ describe('blocks', () => {
     const expected = { url: 'https://weather.example/', title: 'Weather', quote: 'Rain.' };
     const { told } = hear(text(0, 'It rains.'), delta(0, { citation: source }), ends('end_turn'));
     expect(told.citations).toEqual([{ ...expected, range: { start: 0, end: 9 } }]);
+    const before = hear(delta(0, { citation: source }), text(0, 'It rains.'), ends('end_turn'));
+    expect(before.told.citations).toEqual(told.citations);
+    const alone = hear(text(0, ''), delta(0, { citation: source }), stops(0), ends('end_turn'));
+    expect(alone.told.citations).toEqual([{ ...expected, range: { start: 0, end: 0 } }]);
     const whole = new ToldAnswer();
     const cited = { citationsContent: { content: [{ text: 'It rains.' }], citations: [source] } };
     const output = { message: { content: [cited] } };

@@ -1,7 +1,15 @@
 /** Answers of Bedrock's Converse in our own words. */
 import type { AnswerListener } from '../../core/answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, isText, objectsIn, textOf } from '../../core/json.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { BlockTeller } from '../anthropic/block-teller.ts';
 import { noStopReason } from '../anthropic/finish.ts';
@@ -14,7 +22,7 @@ import {
   unreadableAnswer,
   unreadableEvent,
 } from '../failure.ts';
-import { blockDelta, fromBase64, openedBlock, toBase64, wholeBlock } from './blocks.ts';
+import { blockEvent, fromBase64, toBase64, wholeBlock } from './blocks.ts';
 import { finishReasonOf, mistakeIn, stopSequenceIn } from './finish.ts';
 import { brokenFrame } from './frames.ts';
 import { readUsage } from './usage.ts';
@@ -32,8 +40,10 @@ export class BedrockStreamReader implements StreamReader {
   ended = false;
   readonly #to: AnswerListener;
   readonly #teller: BlockTeller;
+  /** The numbers of all blocks that have not ended. */
+  readonly #open = new Set<unknown>();
   readonly #opaque = new Map<unknown, OpaqueBlock>();
-  #opaqueLength = 0;
+  #keptLength = 0;
   #hasWords = false;
 
   constructor(to: AnswerListener) {
@@ -52,9 +62,8 @@ export class BedrockStreamReader implements StreamReader {
       case 'messageStart':
         return this.#hasWords ? malformed(startedAgain) : undefined;
       case 'contentBlockStart':
-        return this.#open(fields);
       case 'contentBlockDelta':
-        return this.#tell(fields);
+        return this.#keep(fields) ?? this.#tell(blockEvent(fields), data);
       case 'contentBlockStop':
         this.#close(fields.contentBlockIndex);
         return undefined;
@@ -73,54 +82,37 @@ export class BedrockStreamReader implements StreamReader {
     this.ended = this.finished;
   }
 
-  #open({ contentBlockIndex: index, start }: Fields): UpstreamFailure | undefined {
-    if (!isObject(start)) return undefined;
-    const { image } = start;
-    if (isObject(image) && isText(image.format)) {
-      return this.#keep(index, `image/${image.format}`, '');
+  #tell(event: Fields | undefined, data: string): undefined {
+    if (event && this.#teller.take({ fields: event, data }) > 0) this.#hasWords = true;
+  }
+
+  /** Bytes wait until they are whole. So does the proof of a thought, which is counted here. */
+  #keep({ contentBlockIndex: index, start, delta }: Fields): UpstreamFailure | undefined {
+    this.#open.add(index);
+    if (this.#open.size > openBlocksMax) {
+      return malformed('The upstream opened too many blocks at once.');
     }
-    const block = openedBlock(start);
-    return block && this.#count(this.#teller.open(index, block));
-  }
-
-  #tell({ contentBlockIndex: index, delta }: Fields): UpstreamFailure | undefined {
-    if (!isObject(delta)) return undefined;
-    const { reasoningContent, image } = delta;
-    if (isObject(reasoningContent)) return this.#think(index, reasoningContent);
-    if (isObject(image)) {
-      const isOpen = this.#opaque.has(index);
-      return isOpen ? this.#keep(index, null, fromBase64(bytesIn(image))) : undefined;
-    }
-    const piece = blockDelta(delta);
-    return piece && this.#count(this.#teller.delta(index, piece));
-  }
-
-  #think(index: unknown, thought: Fields): UpstreamFailure | undefined {
-    const { text, signature, redactedContent } = thought;
-    if (isText(redactedContent)) return this.#keep(index, null, fromBase64(redactedContent));
-    // A proof is kept until its thought ends, and is not to grow without one.
-    this.#opaqueLength += isText(signature) ? signature.length : 0;
-    if (this.#opaqueLength > eventBytesMax) return tooLong();
-    const told = this.#teller.delta(index, { type: 'thinking_delta', thinking: text });
-    this.#teller.delta(index, { type: 'signature_delta', signature });
-    return this.#count(told);
-  }
-
-  #keep(index: unknown, mediaType: string | null, piece: string): UpstreamFailure | undefined {
-    const block = this.#opaque.get(index) ?? { mediaType, bytes: '' };
-    this.#opaque.set(index, block);
-    block.bytes += piece;
-    this.#opaqueLength += piece.length;
-    if (this.#opaque.size > openBlocksMax) return tooManyBlocks();
-    return this.#opaqueLength > eventBytesMax ? tooLong() : undefined;
+    const { format } = fieldsOf(fieldsOf(start).image);
+    const { reasoningContent, image } = fieldsOf(delta);
+    const { redactedContent: thought, signature } = fieldsOf(reasoningContent);
+    const mediaType = isText(format) ? `image/${format}` : null;
+    const isOpening = mediaType !== null || isText(thought);
+    if (isOpening && !this.#opaque.has(index)) this.#opaque.set(index, { mediaType, bytes: '' });
+    const block = this.#opaque.get(index);
+    const piece = block ? fromBase64(textOf(thought) || bytesIn(fieldsOf(image))) : '';
+    if (block) block.bytes += piece;
+    this.#keptLength += piece.length + lengthOf(signature);
+    const isLong = this.#keptLength > eventBytesMax;
+    return isLong ? malformed('The upstream sent a block that is too long.') : undefined;
   }
 
   #close(index: unknown): void {
-    this.#teller.close(index);
+    this.#open.delete(index);
+    this.#tell({ type: 'content_block_stop', index }, '');
     const block = this.#opaque.get(index);
     if (block === undefined) return;
     this.#opaque.delete(index);
-    this.#opaqueLength -= block.bytes.length;
+    this.#keptLength -= block.bytes.length;
     if (block.bytes === '') return;
     this.#hasWords = true;
     if (block.mediaType !== null) this.#to.image(block.mediaType, toBase64(block.bytes));
@@ -132,16 +124,10 @@ export class BedrockStreamReader implements StreamReader {
     const mistake = mistakeIn(stopReason);
     if (mistake !== undefined) return mistake;
     for (const index of [...this.#opaque.keys()]) this.#close(index);
-    this.#teller.closeAll();
+    this.#teller.end();
     this.finished = true;
     const stopSequence = stopSequenceIn(additionalModelResponseFields);
     this.#to.finish(finishReasonOf(stopReason, this.#teller.hasCalls), stopSequence);
-    return undefined;
-  }
-
-  #count(characters: number): UpstreamFailure | undefined {
-    if (Number.isNaN(characters)) return tooManyBlocks();
-    this.#hasWords ||= characters > 0;
     return undefined;
   }
 }
@@ -170,8 +156,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
 function tellBlock(content: Fields, blocks: BlockTeller, listener: AnswerListener): void {
   const block = wholeBlock(content);
   if (block !== undefined) {
-    blocks.open(content, block);
-    blocks.close(content);
+    blocks.tellWhole(block);
     return;
   }
   const { image } = content;
@@ -188,12 +173,4 @@ function bytesIn({ source }: Fields): string {
 function failureNamed(event: string | null, fields: Fields): UpstreamFailure | undefined {
   if (event !== 'error' && !event?.endsWith('xception')) return undefined;
   return readErrorObject({ code: event, ...fields });
-}
-
-function tooManyBlocks(): UpstreamFailure {
-  return malformed('The upstream opened too many blocks at once.');
-}
-
-function tooLong(): UpstreamFailure {
-  return malformed('The upstream sent a block that is too long.');
 }

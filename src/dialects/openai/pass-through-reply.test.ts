@@ -84,6 +84,7 @@ test('the facts are what the upstream said', () => {
   const usage = { prompt_tokens: 90, completion_tokens: 9 };
   expect(relayOf(answer(message, 'stop', { usage })).facts).toEqual({
     usage: { ...noUsage, inputTokens: 90, outputTokens: 9 },
+    isEstimate: false,
     finishReason: 'tool_calls',
     outputCharacters: 2 + 2 + 2 + 2,
     failure: undefined,

@@ -1,6 +1,5 @@
 /** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
 import { type Fields, isObject, objectsIn } from '../../core/json.ts';
-import type { Usage } from '../../core/usage.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed, unreadableAnswer } from '../failure.ts';
@@ -9,7 +8,7 @@ import { removePrivateFields } from './chunk.ts';
 import type { ReplyOptions } from './client.ts';
 import { tellCustomCalls } from './custom-calls.ts';
 import { hideReasoning } from './message.ts';
-import { outputDetailsIn, usageIn, writeUsage } from './usage.ts';
+import { isPromptAlone, outputDetailsIn, usageIn, writeUsage } from './usage.ts';
 
 /** The relay of a usable answer, or why it is none. */
 export function readReply(
@@ -22,8 +21,10 @@ export function readReply(
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
   const choices = objectsIn(body.choices);
-  const facts = mendChoices(choices, usageIn(body), options);
-  if (facts === undefined) return malformed(noOutput);
+  const said = mendChoices(choices, options);
+  if (said === undefined) return malformed(noOutput);
+  const usage = usageIn(body);
+  const facts = { ...said, usage, isEstimate: usage !== undefined && isPromptAlone(body, usage) };
   removePrivateFields(body);
   body.id = identity.id;
   body.object = 'chat.completion';
@@ -31,15 +32,15 @@ export function readReply(
   body.model = identity.model;
   body.provider = identity.provider;
   body.choices = choices;
-  const outputDetails = facts.usage && outputDetailsIn(body);
+  const outputDetails = usage && outputDetailsIn(body);
   body.usage = undefined;
   // Everything is written but the usage, which is settled last.
   const answer = JSON.stringify(body).slice(0, -1);
   return {
     facts,
     write(closing) {
-      const usage = writeUsage(closing.usage, closing.costCredits, outputDetails);
-      return `${answer},"usage":${JSON.stringify(usage)}}`;
+      const counted = writeUsage(closing.usage, closing.costCredits, outputDetails);
+      return `${answer},"usage":${JSON.stringify(counted)}}`;
     },
   };
 }
@@ -47,9 +48,8 @@ export function readReply(
 /** Mends all choices in place and says what they come to; undefined when none says anything. */
 function mendChoices(
   choices: readonly Fields[],
-  usage: Usage | undefined,
   { hidesReasoning, customTools }: ReplyOptions,
-): ReplyFacts | undefined {
+): Omit<ReplyFacts, 'usage'> | undefined {
   let saysAnything = false;
   let first: MendedChoice | undefined;
   let outputCharacters = 0;
@@ -64,5 +64,5 @@ function mendChoices(
   }
   if (!saysAnything) return undefined;
   const finishReason = first?.finishReason ?? undefined;
-  return { usage, finishReason, outputCharacters, failure: undefined };
+  return { finishReason, outputCharacters, failure: undefined };
 }

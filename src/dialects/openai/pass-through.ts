@@ -23,7 +23,7 @@ import { CustomCalls } from './custom-calls.ts';
 import { type Apart, finishApart } from './finish-apart.ts';
 import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
-import { mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
+import { isPromptAlone, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
 /** True if there was any. */
 function hideReasoningIn(choices: readonly Fields[]): boolean {
@@ -165,7 +165,9 @@ export class OpenAiPassThrough implements StreamRelay {
   #takeUsage(chunk: Fields): boolean {
     const usage = usageIn(chunk, this.facts.usage);
     if (usage !== undefined) {
-      this.facts.usage = mergeUsage(this.facts.usage, usage);
+      const merged = mergeUsage(this.facts.usage, usage);
+      this.facts.usage = merged;
+      this.facts.isEstimate = isPromptAlone(chunk, merged);
       this.#outputDetails = outputDetailsIn(chunk) ?? this.#outputDetails;
     }
     return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);

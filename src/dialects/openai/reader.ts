@@ -15,7 +15,7 @@ import { AnswerTeller } from './answer-teller.ts';
 import { mendChoice, noOutput } from './choice.ts';
 import { ChunkMender, isNothing, isTerminator } from './chunk.ts';
 import { charactersIn, stopSequenceIn } from './message.ts';
-import { mergeUsage, usageIn } from './usage.ts';
+import { isPromptAlone, mergeUsage, usageIn } from './usage.ts';
 
 export class OpenAiStreamReader implements StreamReader {
   ended = false;
@@ -81,7 +81,7 @@ export class OpenAiStreamReader implements StreamReader {
     const usage = usageIn(chunk, this.#usage);
     if (usage === undefined) return;
     this.#usage = mergeUsage(this.#usage, usage);
-    this.#to.usage?.(this.#usage);
+    this.#to.usage?.(this.#usage, isPromptAlone(chunk, this.#usage));
   }
 
   #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
@@ -105,7 +105,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   const teller = new AnswerTeller(listener);
   teller.tell(message);
   const usage = usageIn(body);
-  if (usage) listener.usage?.(usage);
+  if (usage) listener.usage?.(usage, isPromptAlone(body, usage));
   teller.finish(finishReason, stopSequenceIn(first));
   return undefined;
 }

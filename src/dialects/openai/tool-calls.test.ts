@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { fieldsOf, textOf } from '../../core/json.ts';
 import { mendToolCalls, ToolCallAssembly } from './tool-calls.ts';
 
 const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
@@ -55,4 +56,22 @@ describe('a call that says nothing', () => {
     const silent = [...nothing, stub, announced];
     expect(mendToolCalls([...silent, call, custom])).toEqual([call, custom]);
   });
+});
+
+test('a call is a function even where a server writes null for what it is not', () => {
+  const said = (...pieces: string[]) => {
+    const assembly = new ToolCallAssembly();
+    const deltas = pieces.map((json, at) => ({
+      ...(at === 0 ? opening : { index: 0 }),
+      function: { ...(at === 0 ? { name: 'f' } : {}), arguments: json },
+      custom: null,
+    }));
+    const told = [...deltas.map((delta) => assembly.mend([delta])), assembly.complete(false)];
+    return told
+      .flat()
+      .map((call) => textOf(fieldsOf(call.function).arguments))
+      .join('');
+  };
+  expect([said(''), said('null')]).toEqual(['{}', '{}']);
+  expect(said('{}', '{"a":1}')).toBe('{"a":1}');
 });

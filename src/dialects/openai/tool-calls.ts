@@ -34,7 +34,7 @@ function mendOpening(call: Fields, id: string): boolean {
 
 /** Clients read one of these in every call, and give the answer up where there is none. */
 function saysSomething({ function: body, custom }: Fields): boolean {
-  return isObject(body) || custom !== undefined;
+  return isObject(body) || isObject(custom);
 }
 
 /** Some servers write an empty call where there is none; in a stream, its name may yet follow. */
@@ -81,8 +81,6 @@ interface OpenCall {
   name: string;
   /** What came before the name. */
   waiting: Fields;
-  /** A function that nothing was told of but its name, so far. */
-  isBare: boolean;
   /** Arguments that may be all, or stand before the real ones; told at the end, or never. */
   held: string;
   /** Of those that were told: whether there are any, began as an object, and are whole. */
@@ -165,13 +163,12 @@ export class ToolCallAssembly {
       const mended = isNew
         ? mendOpening(call, ownId(call.id, isTaken))
         : this.#mendLater(call, body, open);
-      changed = mendArguments(body, open.isBare) || mended || changed;
+      changed = mendArguments(body, !open.hasArguments) || mended || changed;
       if (isText(body.arguments)) {
         const told = tellable(open, body.arguments);
         if (told !== body.arguments) changed = true;
         body.arguments = told;
       }
-      if (isText(body.arguments) || call.custom !== undefined) open.isBare = false;
       const whole = open.index === undefined ? this.#takeName(open, call, body) : call;
       if (whole !== call || call.index !== open.index) changed = true;
       if (whole !== undefined && !saysSomething(whole)) changed = true;
@@ -192,10 +189,9 @@ export class ToolCallAssembly {
       const isNameless = call.index === undefined;
       if (isNameless && (isCut || !isBegun(call))) continue;
       const opening = isNameless ? { ...call.waiting, index: this.#show(call) } : undefined;
-      const json = call.isBare ? call.held || (isCut ? '' : noArguments) : '';
+      const json = call.hasArguments ? '' : call.held || (isCut ? '' : noArguments);
       if (opening === undefined && json === '') continue;
       calls.push(withArguments(opening ?? { index: call.index }, json));
-      call.isBare = false;
       call.hasArguments = true;
     }
     return calls;
@@ -227,18 +223,19 @@ export class ToolCallAssembly {
   }
 
   #open(call: Fields, body: Fields): OpenCall {
+    const isFreeForm = isObject(call.custom);
     const open: OpenCall = {
       upstreamId: textOf(call.id),
       index: undefined,
       name: textOf(body.name),
       waiting: {},
-      isBare: true,
       held: '',
-      hasArguments: false,
+      // It has a text instead.
+      hasArguments: isFreeForm,
       isObject: false,
       end: new JsonEnd(),
     };
-    if (open.name !== '' || call.custom !== undefined) this.#show(open);
+    if (open.name !== '' || isFreeForm) this.#show(open);
     this.#remember(open.upstreamId + open.name);
     this.#calls.push(open);
     if (hasIndex(call)) this.#byUpstreamIndex.set(call.index, open);

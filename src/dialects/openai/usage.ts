@@ -114,6 +114,12 @@ export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
 }
 
+/** Whether the output is still to be counted: none at all is a count, too. */
+export function isPromptAlone({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
+  if (outputTokens > 0 || !isObject(raw)) return false;
+  return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
+}
+
 /**
  * Counts under the names of newer endpoints, which mlx-vlm has in a chat. Proxies before Anthropic
  * leave its names as they are, and there the cached tokens stand beside the input, and the end of a

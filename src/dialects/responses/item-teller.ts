@@ -151,7 +151,7 @@ export class ItemTeller {
     const told = this.#toldAt(place);
     if (told === undefined || told.isDone) return;
     told.isDone = true;
-    this.#callOf(told, item);
+    this.#callOf(told, isText(item.name) ? item : (told.announced ?? item));
     if (item.type === 'message') this.#tellMessage(item, told);
     if (item.type === 'reasoning') this.#tellReasoning(item, told);
     if (item.type === 'image_generation_call') this.#tellImage(item);
@@ -172,11 +172,13 @@ export class ItemTeller {
   /** The number of the call that an item is, which is told here first; undefined if it is none. */
   #callOf(told: Told, item = told.announced): number | undefined {
     if (told.call !== undefined || item === undefined) return told.call;
-    if (!callTypes.has(item.type) || !isText(item.name)) return undefined;
+    if (!callTypes.has(item.type)) return undefined;
+    // Until it is whole, its name may follow.
+    if (!isText(item.name) && !told.isDone) return undefined;
     told.call = this.#calls;
     this.#calls += 1;
     const id = isText(item.call_id) ? item.call_id : newCallId();
-    this.#to.toolCall(told.call, id, item.name);
+    this.#to.toolCall(told.call, id, textOf(item.name));
     return told.call;
   }
 

@@ -161,12 +161,13 @@ describe('more instructions', () => {
   });
 });
 
-test('how an answer is delivered decides nothing, unless only one form can carry it', () => {
+test('how an answer is delivered is no part of the wording, even where one form alone fits', () => {
   const wording = (given: object) => JSON.stringify(pass(given).conversation.wording());
   const long = { seed: 1 };
   expect(wording({ stream: true })).toBe(wording({}));
   expect(wording({ ...long, stream: true })).toBe(wording(long));
   expect(wording(long)).not.toBe(wording({}));
   const tools = [{ type: 'web_search' }];
-  expect(wording({ tools, stream: true })).not.toBe(wording({ tools }));
+  expect(wording({ tools, stream: true })).toBe(wording({ tools }));
+  expect(pass({ tools }).conversation.isFormBound).toBe(true);
 });

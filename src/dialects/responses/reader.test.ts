@@ -236,6 +236,12 @@ describe('the items of a stream', () => {
     expect(hear(completed([item])).told.calls[0]?.arguments).toBe('{"x":1}');
   });
 
+  test('a call keeps the name it was announced by, where its end has none', () => {
+    const { name, call_id, ...end } = call('a', '{"x":1}');
+    const { told } = hear(added(0, call('a', '')), done(0, end), completed());
+    expect(told.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
+  });
+
   test('words of items that were never announced come once', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const words = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
@@ -284,7 +290,6 @@ describe('the items of a stream', () => {
       { type: 'response.output_item.done', output_index: 1, item: null },
       done(2, { type: 'web_search_call' }),
       done(3, { type: 'message', content: 'none' }),
-      done(4, { type: 'function_call', arguments: '{}' }),
       { type: 'keepalive' },
       completed(),
       '[DONE]',

@@ -10,15 +10,6 @@ import { leaveOutServerWords } from './server-words.ts';
 type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsDear = (value: unknown, payer: Payer) => boolean;
 
-const oneOf = (...values: readonly unknown[]): IsDear => {
-  const dear = new Set(values);
-  return (value) => dear.has(value);
-};
-/** For a list of words that grows: what is not known to cost the usual may cost anything. */
-const noneOf = (...words: readonly string[]): IsDear => {
-  const usual = new Set(words);
-  return (value) => isText(value) && !usual.has(value);
-};
 const whenSet: IsDear = (value) => (value ?? false) !== false;
 /** Sounds cost many times what words do; of a model that is said to speak, the price is theirs. */
 const unlessSold = (isDear: IsDear): IsDear => {
@@ -26,15 +17,16 @@ const unlessSold = (isDear: IsDear): IsDear => {
 };
 
 /** What OpenAI, Anthropic, Groq and Amazon call the tiers that cost the usual, or less. */
-const usualTiers = [
+const usualTiers: ReadonlySet<unknown> = new Set([
   ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
   ...['on_demand', 'reserved'],
-];
+]);
 
 /** Fields, and which of their values cost more than the endpoint does. */
-export const dearer: ReadonlyMap<string, IsDear> = new Map([
-  ['service_tier', noneOf(...usualTiers)],
-  ['speed', oneOf('fast')],
+export const dearer: ReadonlyMap<string, IsDear> = new Map<string, IsDear>([
+  // Their list grows: what is not known to cost the usual may cost anything.
+  ['service_tier', (value) => isText(value) && !usualTiers.has(value)],
+  ['speed', (value) => value === 'fast'],
   // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
   // `web_search_options` search without it too: their `request` price covers that.
   ['search_parameters', whenSet],
