@@ -2,18 +2,21 @@ import { send } from './api.ts';
 import type { ChatBody, ToolCall } from './snippets.ts';
 
 /** What one answer came to. */
-export interface Answer {
-  readonly text: string;
-  readonly reasoning: string;
-  readonly toolCalls: readonly ToolCall[];
-  readonly finishReason: string | null;
+export interface Answer extends Readonly<Growing> {
   readonly requestId: string;
-  readonly firstWordMs: number | null;
   readonly wholeMs: number;
-  readonly usage: Usage | null;
 }
 
-export interface Usage {
+interface Growing {
+  text: string;
+  reasoning: string;
+  toolCalls: ToolCall[];
+  finishReason: string | null;
+  firstWordMs: number | null;
+  usage: Usage | null;
+}
+
+interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly cost?: number;
@@ -34,15 +37,6 @@ interface Chunk {
   }[];
   readonly usage?: Usage | null;
   readonly error?: { readonly message?: string };
-}
-
-interface Growing {
-  text: string;
-  reasoning: string;
-  toolCalls: ToolCall[];
-  finishReason: string | null;
-  firstWordMs: number | null;
-  usage: Usage | null;
 }
 
 interface Order {

@@ -67,31 +67,13 @@ export function bytes(value: number): string {
   return `${step === 0 ? scaled : scaled.toFixed(1)} ${units[step] ?? ''}`;
 }
 
-const timeFormat = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'UTC',
-  day: '2-digit',
-  month: 'short',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-});
-const dayFormat = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'UTC',
-  day: 'numeric',
-  month: 'short',
-});
-const dateFormat = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'UTC',
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-});
-const monthFormat = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'UTC',
-  month: 'long',
-  year: 'numeric',
-});
+const utc = (parts: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...parts });
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const;
+const timeFormat = utc({ day: '2-digit', month: 'short', year: 'numeric', ...clock });
+const dayFormat = utc({ day: 'numeric', month: 'short' });
+const dateFormat = utc({ day: 'numeric', month: 'short', year: 'numeric' });
+const monthFormat = utc({ month: 'long', year: 'numeric' });
 
 export const time = (iso: string): string => timeFormat.format(new Date(iso));
 /** In a list, where the running year goes without saying. */

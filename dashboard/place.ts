@@ -53,6 +53,15 @@ export function turnTo(offset: number): void {
   scrollTo(0, 0);
 }
 
+/** Which entry of a table the address names; the usual one where it names none. */
+export function chosenIn<Name extends string>(
+  table: Readonly<Record<Name, unknown>>,
+  text: string | null,
+  usual: Name,
+): Name {
+  return text !== null && Object.hasOwn(table, text) ? (text as Name) : usual;
+}
+
 /** How far a list is turned; the front where the address says nonsense. */
 export function offsetOf({ query }: Place): number {
   const offset = Number(query.get('offset'));

@@ -17,10 +17,10 @@ import { mayDo, type Session, useSession } from './session.ts';
 import { useTheme } from './theme.ts';
 
 interface Item {
-  readonly page: string;
-  readonly title: string;
-  readonly icon: IconName;
   readonly group: string;
+  /** Its icon has the same name; the front page is the overview. */
+  readonly page: IconName | '';
+  readonly title: string;
   readonly show: () => VNode;
   readonly opener: Opener;
 }
@@ -46,37 +46,27 @@ const withScope = (scope: string): Opener => ({
 });
 
 function item(
-  page: string,
+  group: string,
+  page: Item['page'],
   title: string,
-  icon: IconName,
   show: Item['show'],
   opener: Opener,
-): Omit<Item, 'group'> {
-  return { page, title, icon, show, opener };
+): Item {
+  return { group, page, title, show, opener };
 }
 
-const menu: Readonly<Record<string, readonly Omit<Item, 'group'>[]>> = {
-  'Money and traffic': [
-    item('', 'Overview', 'overview', Overview, withScope('customer')),
-    item('logs', 'Logs', 'logs', Logs, withScope('customer')),
-    item('credits', 'Credits', 'credits', CreditsPage, withScope('customer')),
-  ],
-  Build: [
-    item('models', 'Models', 'models', Models, ofTenant),
-    item('playground', 'Playground', 'playground', Playground, withScope('chat')),
-    item('jobs', 'Jobs', 'jobs', Jobs, withScope('jobs')),
-    item('skills', 'Skills', 'skills', Skills, withScope('customer')),
-  ],
-  Manage: [
-    item('keys', 'Keys', 'keys', Keys, ofManager),
-    item('byok', 'Own accounts', 'byok', Byok, ofManager),
-  ],
-  Installation: [item('operator', 'Operator', 'operator', Operator, ofOperator)],
-};
-
-const items: readonly Item[] = Object.entries(menu).flatMap(([group, list]) =>
-  list.map((one) => ({ ...one, group })),
-);
+const items: readonly Item[] = [
+  item('Money and traffic', '', 'Overview', Overview, withScope('customer')),
+  item('Money and traffic', 'logs', 'Logs', Logs, withScope('customer')),
+  item('Money and traffic', 'credits', 'Credits', CreditsPage, withScope('customer')),
+  item('Build', 'models', 'Models', Models, ofTenant),
+  item('Build', 'playground', 'Playground', Playground, withScope('chat')),
+  item('Build', 'jobs', 'Jobs', Jobs, withScope('jobs')),
+  item('Build', 'skills', 'Skills', Skills, withScope('customer')),
+  item('Manage', 'keys', 'Keys', Keys, ofManager),
+  item('Manage', 'byok', 'Own accounts', Byok, ofManager),
+  item('Installation', 'operator', 'Operator', Operator, ofOperator),
+];
 
 export function Shell() {
   const session = useSession();
@@ -142,14 +132,14 @@ function Navigation({ items: mine, current }: NavigationProps) {
             <h2>{group}</h2>
             {mine
               .filter((one) => one.group === group)
-              .map(({ page, title, icon }) => (
+              .map(({ page, title }) => (
                 <a
                   key={page}
                   href={addressOf(page)}
                   onClick={() => setOpen(false)}
                   {...(page === current ? { 'aria-current': 'page' as const } : {})}
                 >
-                  <Icon name={icon} />
+                  <Icon name={page || 'overview'} />
                   {title}
                 </a>
               ))}

@@ -29,7 +29,7 @@ export interface Tollgate {
 }
 
 /** One process among those that serve together. */
-export interface Place {
+export interface CrewMember {
   /** Its number; null when it is the only one. */
   readonly worker: number | null;
   /** Others serve at its port already, and answer while it waits. */
@@ -42,7 +42,7 @@ export interface Place {
 export async function buildLate(
   config: Config,
   log: Log,
-  { worker, isJoining, stopped }: Place,
+  { worker, isJoining, stopped }: CrewMember,
 ): Promise<Tollgate | undefined> {
   const room = new WaitingRoom(version);
   const { host, port } = config.server;

@@ -49,44 +49,35 @@ function Rotate({ subject, onDone, onClose }: VerbProps) {
   );
 }
 
-function Switch({ subject, onDone, onClose }: VerbProps) {
-  const { key } = useSession();
-  const turn = async () => {
-    const body = { disabled: !subject.disabled };
-    await ask(`/api/v1/keys/${subject.id}`, { key, method: 'PATCH', body });
-    onDone();
-  };
-  const verb = subject.disabled ? 'Enable' : 'Disable';
-  return (
-    <Confirm
-      title={`${verb} ${subject.name || subject.label}?`}
-      verb={verb}
-      work={turn}
-      onClose={onClose}
-    >
-      <p>
-        {subject.disabled
-          ? 'Its secret works again within a second, on every process.'
-          : 'Calls with it are refused within a second, on every process. It can be enabled again.'}
-      </p>
-    </Confirm>
-  );
-}
+const questions = {
+  disable: {
+    text: 'Disable',
+    call: { method: 'PATCH', body: { disabled: true } },
+    told: 'Calls with it are refused within a second, on every process. It can be enabled again.',
+  },
+  enable: {
+    text: 'Enable',
+    call: { method: 'PATCH', body: { disabled: false } },
+    told: 'Its secret works again within a second, on every process.',
+  },
+  delete: {
+    text: 'Delete',
+    call: { method: 'DELETE' },
+    told: 'Its secret stops working for good. Its requests and charges stay in the records.',
+  },
+} as const;
 
-function Delete({ subject, onDone, onClose }: VerbProps) {
+function Sure({ verb, subject, onDone, onClose }: VerbProps & { verb: keyof typeof questions }) {
   const { key } = useSession();
-  const remove = async () => {
-    await ask(`/api/v1/keys/${subject.id}`, { key, method: 'DELETE' });
+  const { text, call, told } = questions[verb];
+  const work = async () => {
+    await ask(`/api/v1/keys/${subject.id}`, { key, ...call });
     onDone();
   };
+  const title = `${text} ${subject.name || subject.label}?`;
   return (
-    <Confirm
-      title={`Delete ${subject.name || subject.label}?`}
-      verb="Delete"
-      work={remove}
-      onClose={onClose}
-    >
-      <p>Its secret stops working for good. Its requests and charges stay in the records.</p>
+    <Confirm title={title} verb={text} work={work} onClose={onClose}>
+      <p>{told}</p>
     </Confirm>
   );
 }
@@ -95,5 +86,5 @@ export function KeyVerbs({ verb, ...common }: VerbProps & { readonly verb: KeyVe
   const { subject, onDone, onClose } = common;
   if (verb === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
   if (verb === 'rotate') return <Rotate {...common} />;
-  return verb === 'delete' ? <Delete {...common} /> : <Switch {...common} />;
+  return <Sure verb={verb} {...common} />;
 }

@@ -5,7 +5,7 @@ import { SelectField, TextField } from '../parts/field.tsx';
 import { Badge, Condition, Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { choose, openAbove, usePlace } from '../place.ts';
+import { choose, chosenIn, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { Endpoint, Model } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -39,9 +39,6 @@ const orders = {
   string,
   { text: string; by: (a: CatalogueModel, b: CatalogueModel) => number }
 >;
-
-type Order = keyof typeof orders;
-const isOrder = (text: string): text is Order => Object.hasOwn(orders, text);
 
 function matches(model: CatalogueModel, search: string, feature: string): boolean {
   const providers = model.endpoints.map(({ provider }) => provider);
@@ -79,9 +76,9 @@ export function Models() {
   const loaded = useLoad('models', (signal) => loadCatalogue(key, signal));
   const { data } = loaded;
   const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
-  const sort = query.get('sort') ?? '';
-  const order = orders[isOrder(sort) ? sort : 'name'];
-  const shown = (data ?? []).filter((model) => matches(model, search, feature)).toSorted(order.by);
+  const sort = chosenIn(orders, query.get('sort'), 'name');
+  const { by } = orders[sort];
+  const shown = (data ?? []).filter((model) => matches(model, search, feature)).toSorted(by);
   const open = data?.find(({ id }) => id === query.get('model'));
   return (
     <Page title="Models" lead={data ? leadOf(data.length) : 'The catalogue.'}>
@@ -101,7 +98,7 @@ export function Models() {
         />
         <SelectField
           label="Sort by"
-          value={isOrder(sort) ? sort : 'name'}
+          value={sort}
           onValue={(value) => choose({ sort: value })}
           options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
         />

@@ -6,7 +6,7 @@ import { SelectField, TextField } from '../parts/field.tsx';
 import { Empty, Loading } from '../parts/notes.tsx';
 import { Card } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
-import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
+import { choose, chosenIn, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -29,15 +29,11 @@ const orders = {
   newest: { text: 'Newest', sort: 'created_at', order: 'desc' },
 } as const;
 
-type Order = keyof typeof orders;
-const isOrder = (text: string): text is Order => Object.hasOwn(orders, text);
-
 function useTenantPage() {
   const { key } = useSession();
   const place = usePlace();
   const search = place.query.get('search') ?? '';
-  const wanted = place.query.get('sort') ?? '';
-  const chosen: Order = isOrder(wanted) ? wanted : 'spend';
+  const chosen = chosenIn(orders, place.query.get('sort'), 'spend');
   const offset = offsetOf(place);
   const { sort, order } = orders[chosen];
   const query = new URLSearchParams({ sort, order, offset: String(offset) });
@@ -90,7 +86,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
 
 interface FiltersProps {
   readonly search: string;
-  readonly chosen: Order;
+  readonly chosen: keyof typeof orders;
 }
 
 function Filters({ search, chosen }: FiltersProps) {

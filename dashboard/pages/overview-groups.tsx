@@ -1,6 +1,6 @@
 import type { Range } from '../days.ts';
 import { brief, count, counted, milliseconds, percentInColumn } from '../format.ts';
-import { colourClass } from '../parts/chart.tsx';
+import { Swatch } from '../parts/chart.tsx';
 import { useKeyNames } from '../parts/key-choice.tsx';
 import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { addressOf, type Choices } from '../place.ts';
@@ -15,10 +15,6 @@ export const splitNames = {
 } as const;
 
 export type SplitName = keyof typeof splitNames;
-
-export function isSplit(text: string): text is SplitName {
-  return Object.hasOwn(splitNames, text);
-}
 
 export function nameOfGroup(
   value: string | null,
@@ -70,7 +66,7 @@ export function GroupTable({ groups, then, split, scope }: GroupTableProps) {
         const filter = filterOf(value, split);
         return (
           <span class="group-name">
-            <i class={colourClass(groups.indexOf(group))} aria-hidden="true" />
+            <Swatch index={groups.indexOf(group)} />
             {filter ? <a href={rowsBehind(scope, filter)}>{name}</a> : name}
           </span>
         );

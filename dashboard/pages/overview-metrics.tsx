@@ -21,7 +21,8 @@ export interface Metric {
   readonly moreIs: 'good' | 'bad' | 'neither';
 }
 
-const amount = { format: brief, addsUp: true } as const;
+const amount = { format: brief, addsUp: true, moreIs: 'neither' } as const;
+const average = { addsUp: false, moreIs: 'bad' } as const;
 
 export const metrics = {
   spend: {
@@ -32,7 +33,6 @@ export const metrics = {
     total: (summary) => summary.total_spend,
     ofDay: (day) => day.spend,
     exact: (value) => counted(value, 'credit'),
-    moreIs: 'neither',
   },
   requests: {
     ...amount,
@@ -41,7 +41,6 @@ export const metrics = {
     total: (summary) => summary.total_requests,
     ofDay: (day) => day.requests,
     exact: (value) => counted(value, 'request'),
-    moreIs: 'neither',
   },
   tokens: {
     ...amount,
@@ -50,36 +49,29 @@ export const metrics = {
     total: (summary) => summary.total_tokens,
     ofDay: (day) => day.tokens,
     exact: (value) => counted(value, 'token'),
-    moreIs: 'neither',
   },
   errors: {
+    ...average,
     name: 'Error rate',
     byDay: 'Share of requests that failed, by day',
     total: (summary) => summary.error_rate,
     ofDay: (day) => (day.requests === 0 ? null : (day.failed_requests / day.requests) * 100),
     format: percent,
     exact: percent,
-    addsUp: false,
     isShare: true,
-    moreIs: 'bad',
   },
   latency: {
+    ...average,
     name: 'Latency',
     byDay: 'Average time to the whole answer, by day',
     total: (summary) => summary.avg_latency_ms,
     ofDay: (day) => (day.requests === 0 ? null : day.avg_latency_ms),
     format: milliseconds,
     exact: (value) => `${milliseconds(value)} on average`,
-    addsUp: false,
-    moreIs: 'bad',
   },
 } as const satisfies Record<string, Metric>;
 
 export type MetricName = keyof typeof metrics;
-
-export function isMetric(text: string): text is MetricName {
-  return Object.hasOwn(metrics, text);
-}
 
 interface TilesProps {
   readonly now: Summary;
@@ -89,7 +81,7 @@ interface TilesProps {
 
 /** Each tile is a switch: it shows a number and puts it into the chart. */
 export function MetricTiles({ now, then, metric }: TilesProps) {
-  const names = Object.keys(metrics).filter(isMetric);
+  const names = Object.keys(metrics) as MetricName[];
   return (
     <fieldset class="tiles pick">
       <legend class="unseen">What the chart shows</legend>

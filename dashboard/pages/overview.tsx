@@ -9,7 +9,7 @@ import { Empty, Loading } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { RangePicker } from '../parts/range.tsx';
 import { Refresh } from '../parts/refresh.tsx';
-import { addressOf, choose, usePlace } from '../place.ts';
+import { addressOf, choose, chosenIn, usePlace } from '../place.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -17,13 +17,12 @@ import { OverviewChart } from './overview-chart.tsx';
 import {
   failures,
   GroupTable,
-  isSplit,
   rowsBehind,
   type Scope,
   type SplitName,
   splitNames,
 } from './overview-groups.tsx';
-import { isMetric, type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
+import { type MetricName, MetricTiles, metrics } from './overview-metrics.tsx';
 
 function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): string {
   const query = new URLSearchParams({ start_date: from, end_date: to });
@@ -34,12 +33,12 @@ function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): st
 
 function useChoices() {
   const place = usePlace();
-  const [metric, split] = [place.query.get('metric') ?? '', place.query.get('split') ?? ''];
+  const { query } = place;
   return {
     range: rangeOf(place, 30),
-    metric: (isMetric(metric) ? metric : 'spend') satisfies MetricName,
-    split: (isSplit(split) ? split : 'model') satisfies SplitName,
-    keyId: place.query.get('key') ?? '',
+    metric: chosenIn(metrics, query.get('metric'), 'spend'),
+    split: chosenIn(splitNames, query.get('split'), 'model'),
+    keyId: query.get('key') ?? '',
   };
 }
 

@@ -3,7 +3,7 @@ import { type Answer, chat } from '../chat.ts';
 import { sentence, useLoad } from '../load.ts';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { Busy, ErrorNote, NoModel } from '../parts/notes.tsx';
+import { ErrorNote, Loading, NoModel } from '../parts/notes.tsx';
 import { Page } from '../parts/page.tsx';
 import { useSession } from '../session.ts';
 import type { ChatBody, Message } from '../snippets.ts';
@@ -16,14 +16,14 @@ import { type Turn, Turns } from './playground-turns.tsx';
 
 export function Playground() {
   const { callKey } = useSession();
-  const { data, error, busy, reload } = useLoad(`catalogue ${callKey}`, async (signal) => {
+  const loaded = useLoad(`catalogue ${callKey}`, async (signal) => {
     return callKey ? (await loadCatalogue(callKey, signal)).filter(canChat) : undefined;
   });
+  const { data } = loaded;
   return (
     <Page title="Playground" lead="Ask any model, and see what each answer took and cost.">
       {!callKey && <BringCallKey what="call models" />}
-      <ErrorNote message={error} again={reload} />
-      {callKey && !data && busy && <Busy what="Fetching the models…" />}
+      {callKey && <Loading of={loaded} what="Fetching the models…" />}
       {callKey && data && <Room models={data} callKey={callKey} />}
     </Page>
   );

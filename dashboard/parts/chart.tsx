@@ -26,9 +26,11 @@ const height = 260;
 const colours = 12;
 
 /** The same colour for the same place in the list, in the chart and in every legend beside it. */
-export function colourClass(index: number): string {
-  return `colour-${index % colours}`;
+export function Swatch({ index }: { readonly index: number }) {
+  return <i style={{ background: `var(${colourOf(index)})` }} aria-hidden="true" />;
 }
+
+const colourOf = (index: number) => `--chart-${index % colours}`;
 
 function variable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -57,7 +59,7 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
   const isStack = kind === 'stack';
   const bars = uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.12 });
   const drawn = series.map((_, at): uPlot.Series => {
-    const colour = variable(`--chart-${(isStack ? series.length - 1 - at : at) % colours}`);
+    const colour = variable(colourOf(isStack ? series.length - 1 - at : at));
     if (isStack && bars) return { fill: colour, paths: bars, points: { show: false } };
     return { stroke: colour, width: 2, points: { show: true, size: 5, fill: colour } };
   });
@@ -210,7 +212,7 @@ function Legend({ day, ...props }: ChartProps & { day: number | null }) {
           const value = amountOf(one);
           return (
             <li key={`${index} ${one.name}`}>
-              <i class={colourClass(index)} aria-hidden="true" />
+              <Swatch index={index} />
               <span class="legend-name">{one.name}</span>
               <span class="legend-value">{value === null ? '' : format(value)}</span>
             </li>

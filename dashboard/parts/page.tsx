@@ -30,12 +30,11 @@ interface CardProps {
   readonly title?: string;
   readonly actions?: ComponentChildren;
   readonly children: ComponentChildren;
-  readonly class?: string;
 }
 
-export function Card({ title, actions, children, class: name = '' }: CardProps) {
+export function Card({ title, actions, children }: CardProps) {
   return (
-    <section class={`card ${name}`}>
+    <section class="card">
       {(title || actions) && (
         <header class="card-head">
           {title && <h2>{title}</h2>}

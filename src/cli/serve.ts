@@ -7,7 +7,7 @@ import type { ConfigText } from '../config/read-file.ts';
 import { failureCode } from '../core/failure-code.ts';
 import { given } from '../core/given.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
-import type { Place } from '../wire.ts';
+import type { CrewMember } from '../wire.ts';
 import { type Args, type Context, onlyCommand } from './command.ts';
 import { greeting, type Ready, readyOf } from './greeting.ts';
 import { samePlace, typed } from './own-program.ts';
@@ -63,8 +63,8 @@ async function serveUntilStopped(context: Context): Promise<void> {
   const port = tryPort(config, flags);
   if (workers === 1) {
     const announce = (ready: Ready) => out(greeting(ready, config, flags));
-    const place = { worker: null, isJoining: false, stopped: stop.asked };
-    return serveOne({ ...around, config, place, announce });
+    const member = { worker: null, isJoining: false, stopped: stop.asked };
+    return serveOne({ ...around, config, member, announce });
   }
   if (process.platform !== 'linux') {
     throw new Error('--workers needs Linux, where processes can share a port; start one without.');
@@ -88,9 +88,9 @@ async function serveAsWorker(args: Args, around: Around): Promise<void> {
   const config = configIn(briefing.atStart, flags);
   const reloaded = briefing.reloaded && configIn(briefing.reloaded, flags);
   const worker = Number(args.number('worker'));
-  const place = { worker, isJoining: args.has('joining'), stopped: stop.asked };
+  const member = { worker, isJoining: args.has('joining'), stopped: stop.asked };
   const announce = (ready: Ready) => void process.send?.(ready);
-  await serveOne({ ...around, config, reloaded, place, announce });
+  await serveOne({ ...around, config, reloaded, member, announce });
 }
 
 /** The first and only thing that a parent tells its worker. */
@@ -119,17 +119,17 @@ interface Serving extends Around {
   readonly config: Config;
   /** What the workers beside this one were told since they started. */
   readonly reloaded?: Config | undefined;
-  readonly place: Place;
+  readonly member: CrewMember;
   announce(ready: Ready): void;
 }
 
 /** One gateway in this process, from its start until its last request has ended. */
 async function serveOne(serving: Serving): Promise<void> {
-  const { config, flags, log, stop, hup, place } = serving;
+  const { config, flags, log, stop, hup, member } = serving;
   let { drainSeconds } = config.server;
   // Loaded only here: the other commands start in half the time without it.
   const { buildLate } = await import('../wire.ts');
-  const building = buildLate(config, log, place).catch((thrown) => {
+  const building = buildLate(config, log, member).catch((thrown) => {
     throw failureCode(thrown) === 'EADDRINUSE'
       ? new Error(cannotListen(config, flags, thrown))
       : thrown;
@@ -140,7 +140,7 @@ async function serveOne(serving: Serving): Promise<void> {
   if (serving.reloaded) drainSeconds = tollgate.reload(serving.reloaded).config.server.drainSeconds;
   let port: number;
   try {
-    port = tollgate.listen(place.worker !== null);
+    port = tollgate.listen(member.worker !== null);
   } catch (thrown) {
     await tollgate.drain(0);
     throw new Error(cannotListen(config, flags, thrown));

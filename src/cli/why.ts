@@ -22,16 +22,6 @@ export const why = onlyCommand(
   },
 );
 
-/** Who asked, in names; a key that was deleted has none any more. */
-interface Asker {
-  readonly tenant: { readonly id: string; readonly name: string | null };
-  readonly key: {
-    readonly id: string;
-    readonly name: string | null;
-    readonly label: string | null;
-  };
-}
-
 async function tell(context: Context): Promise<void> {
   const { args, flags, out } = context;
   const { creditsPerUsd } = loadConfig(flags, environment, ['credits_per_usd']);
@@ -54,7 +44,10 @@ async function tell(context: Context): Promise<void> {
   out(parts.filter((part) => part !== null).join('\n\n'));
 }
 
-async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord): Promise<Asker> {
+type Asker = Awaited<ReturnType<typeof askerOf>>;
+
+/** Who asked, in names; a key that was deleted has none any more. */
+async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord) {
   const tenant = await directory.getTenant(tenantId);
   const key = await directory.getKey(tenantId, keyId);
   return {

@@ -4,7 +4,7 @@ import { fieldsOf, isObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import { readBootstrap, readSecretKey } from './bootstrap.ts';
 import { builtinCatalogue } from './catalogue/index.ts';
-import type { Config, Provider } from './config.ts';
+import type { Config } from './config.ts';
 import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
 import { readObjectStorage } from './object-storage.ts';
@@ -98,6 +98,7 @@ function assemble(
 ): Config {
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalogue;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
+  const hasCapacity = [...providers.values()].some(({ shared }) => shared);
   const models = mergeModels(builtin.models, file.models ?? [], providers);
   const publicUrl = file.server?.public_url;
   if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
@@ -124,7 +125,7 @@ function assemble(
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
     objectStorage: readObjectStorage(environment),
     privateAddresses: readPrivateAddresses(file, problems),
-    demo: file.demo === true || (file.demo !== false && !hasSharedCapacity(providers)),
+    demo: file.demo === true || (file.demo !== false && !hasCapacity),
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,
@@ -162,10 +163,6 @@ function environmentIn(environment: Environment, problems: Problem[]) {
   const outside = (problem: Problem): OutsideProblem => ({ ...problem, place: 'environment' });
   problems.push(...found.map(outside));
   return settings;
-}
-
-function hasSharedCapacity(providers: ReadonlyMap<string, Provider>): boolean {
-  return [...providers.values()].some(({ shared }) => shared);
 }
 
 function nameOverride(problem: Problem, overrides: readonly Override[]): Problem | OutsideProblem {

@@ -62,7 +62,8 @@ function merge(
     problems.push(missing);
   }
   if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
-  if (Object.entries(own.headers ?? {}).some((header) => !isSendable(...header))) {
+  const headers = Object.entries(own.headers ?? {});
+  if (headers.some((header) => !isSendable(...header))) {
     refuse('headers', 'has a name or a value that no header can carry');
   }
   // Known even without its address: those who need none may be forgiven that it is not set.
@@ -75,7 +76,7 @@ function merge(
     apiKey: apiKey ? new Secret(apiKey) : null,
     region: own.region,
     // One from a file may bring the end of its line.
-    headers: mapValues(own.headers ?? {}, (value) => new Secret(value.trim())),
+    headers: Object.fromEntries(headers.map(([of, value]) => [of, new Secret(value.trim())])),
     timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
     idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
     isProxied: isProxied(baseUrl, environment),
@@ -161,11 +162,4 @@ export function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
   // Not by url.search: a path behind a bare `?` would be a query too.
   return url !== null && url.username === '' && !/[?#]/.test(text);
-}
-
-function mapValues<T, U>(
-  record: Readonly<Record<string, T>>,
-  change: (value: T) => U,
-): Readonly<Record<string, U>> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }

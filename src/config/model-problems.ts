@@ -27,7 +27,8 @@ export function modelProblems(
     for (const [{ provider, pricing }, j] of listed(model.endpoints)) {
       const at = `${path}.endpoints[${j}]`;
       if (typeof provider === 'string' && provider !== '' && !providers.has(provider)) {
-        problems.push(unknownProvider(provider, { providers, keyless }, `${at}.provider`));
+        const variable = keyless.get(provider);
+        problems.push(unknownProvider(provider, providers, variable, `${at}.provider`));
       }
       problems.push(...priceProblems(kinds, pricing, `${at}.pricing`, isBroken));
     }
@@ -40,18 +41,13 @@ function listed(list: unknown): [Readonly<Record<string, unknown>>, number][] {
   return list.flatMap((item: unknown, i) => (isObject(item) ? [[item, i]] : []));
 }
 
-interface Providers {
-  readonly providers: ReadonlySet<string>;
-  readonly keyless: ReadonlyMap<string, string>;
-}
-
 function unknownProvider(
   name: string,
-  { providers, keyless }: Providers,
+  providers: ReadonlySet<string>,
+  variable: string | undefined,
   path: string,
 ): Problem | MissingVariable {
   const message = `names "${name}", which is not a configured provider`;
-  const variable = keyless.get(name);
   if (variable === undefined) {
     const hint = didYouMean(name, providers) || `; describe it as providers.${name}`;
     return { path, message: message + hint };

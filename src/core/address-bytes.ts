@@ -53,15 +53,8 @@ function startsWithBits(address: Uint8Array, prefix: Uint8Array, prefixBits: num
 /** Only the canonical form: a leading zero is octal to some readers and decimal to others. */
 function ipv4Bytes(text: string): number[] | null {
   const parts = text.split('.');
-  if (parts.length !== 4) return null;
-  const bytes: number[] = [];
-  for (const part of parts) {
-    if (!/^(0|[1-9][0-9]{0,2})$/.test(part)) return null;
-    const value = Number(part);
-    if (value > 255) return null;
-    bytes.push(value);
-  }
-  return bytes;
+  const isByte = (part: string) => /^(0|[1-9][0-9]{0,2})$/.test(part) && Number(part) <= 255;
+  return parts.length === 4 && parts.every(isByte) ? parts.map(Number) : null;
 }
 
 function ipv6Bytes(text: string): number[] | null {

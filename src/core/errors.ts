@@ -1,55 +1,29 @@
+import { given } from './given.ts';
+
 /**
- * Every way Tollgate refuses or fails, in one table. Nothing else in the code invents a status.
- *
- * `blame` decides whether a job is tried again; `retryHelps` tells SDKs whether repeating the same
- * request can succeed (it becomes the `x-should-retry` header).
+ * `imageType` is what image endpoints call it; `blame` decides whether a job is tried again;
+ * `retryHelps` tells SDKs whether repeating the same request can succeed (it becomes the
+ * `x-should-retry` header).
  */
+const row = <Status extends number>(
+  status: Status,
+  imageType: string,
+  blame: 'caller' | 'upstream' | 'gateway',
+  retryHelps: boolean,
+) => ({ status, imageType, blame, retryHelps });
+
+/** Every way Tollgate refuses or fails, in one table. Nothing else in the code invents a status. */
 export const errorTable = {
-  invalid_request_error: {
-    status: 400,
-    imageType: 'invalid_request_error',
-    blame: 'caller',
-    retryHelps: false,
-  },
-  invalid_api_key: {
-    status: 401,
-    imageType: 'authentication_error',
-    blame: 'caller',
-    retryHelps: false,
-  },
-  insufficient_credits: {
-    status: 402,
-    imageType: 'billing_error',
-    blame: 'caller',
-    retryHelps: false,
-  },
-  forbidden: { status: 403, imageType: 'permission_error', blame: 'caller', retryHelps: false },
-  model_capability_mismatch: {
-    status: 400,
-    imageType: 'invalid_request_error',
-    blame: 'caller',
-    retryHelps: false,
-  },
-  rate_limit_exceeded: {
-    status: 429,
-    imageType: 'rate_limit_error',
-    blame: 'caller',
-    retryHelps: true,
-  },
-  upstream_error: {
-    status: 502,
-    imageType: 'upstream_error',
-    blame: 'upstream',
-    retryHelps: true,
-  },
-  service_unavailable: {
-    status: 503,
-    imageType: 'api_error',
-    blame: 'gateway',
-    retryHelps: true,
-  },
-  internal_error: { status: 500, imageType: 'api_error', blame: 'gateway', retryHelps: true },
-} as const;
+  invalid_request_error: row(400, 'invalid_request_error', 'caller', false),
+  invalid_api_key: row(401, 'authentication_error', 'caller', false),
+  insufficient_credits: row(402, 'billing_error', 'caller', false),
+  forbidden: row(403, 'permission_error', 'caller', false),
+  model_capability_mismatch: row(400, 'invalid_request_error', 'caller', false),
+  rate_limit_exceeded: row(429, 'rate_limit_error', 'caller', true),
+  upstream_error: row(502, 'upstream_error', 'upstream', true),
+  service_unavailable: row(503, 'api_error', 'gateway', true),
+  internal_error: row(500, 'api_error', 'gateway', true),
+};
 
 export type ErrorSymbol = keyof typeof errorTable;
 
@@ -83,12 +57,12 @@ export class GatewayError extends Error {
 
   constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    const row = errorTable[symbol];
+    const usual = errorTable[symbol];
     this.symbol = symbol;
-    this.status = details.status ?? row.status;
+    this.status = details.status ?? usual.status;
     this.param = details.param ?? null;
     this.retryAfterSeconds = details.retryAfterSeconds ?? null;
-    this.retryHelps = details.retryHelps ?? row.retryHelps;
+    this.retryHelps = details.retryHelps ?? usual.retryHelps;
     this.unquoted = details.unquoted ?? message;
   }
 }
@@ -99,10 +73,7 @@ export function invalidRequest(
   param?: string,
   status?: ErrorStatus,
 ): GatewayError {
-  return new GatewayError('invalid_request_error', message, {
-    ...(param === undefined ? {} : { param }),
-    ...(status === undefined ? {} : { status }),
-  });
+  return new GatewayError('invalid_request_error', message, given({ param, status }));
 }
 
 /** A record, model or route that does not exist, or belongs to somebody else: the same answer. */

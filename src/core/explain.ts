@@ -165,23 +165,18 @@ function fitsType(schema: Schema, value: unknown): boolean {
   if (schema.const !== undefined) return schema.const === value;
   if (schema.enum) return schema.enum.includes(value);
   if (schema.anyOf) return schema.anyOf.some((branch) => fitsType(branch, value));
-  switch (schema.type) {
-    case 'object':
-      return isObject(value);
-    case 'array':
-      return Array.isArray(value);
-    case 'integer':
-      return Number.isSafeInteger(value);
-    case 'number':
-      return typeof value === 'number' && Number.isFinite(value);
-    case 'null':
-      return value === null;
-    case undefined:
-      return true;
-    default:
-      return typeof value === schema.type;
-  }
+  const { type } = schema;
+  return type === undefined || (typeChecks[type]?.(value) ?? typeof value === type);
 }
+
+/** Types that JavaScript has no word for, or a word that means more. */
+const typeChecks: Readonly<Record<string, (value: unknown) => boolean>> = {
+  object: isObject,
+  array: Array.isArray,
+  integer: Number.isSafeInteger,
+  number: Number.isFinite,
+  null: (value) => value === null,
+};
 
 function fitsBounds(schema: Schema, value: string | number): boolean {
   if (typeof value === 'number') {
@@ -229,24 +224,19 @@ function describe(schema: Schema, value?: unknown): string {
     const parts = listed ? [`one of ${listed}`, ...others] : others;
     return [...new Set(parts)].join(' or ');
   }
-  const range = describeRange(schema, value);
-  switch (schema.type) {
-    case 'integer':
-      return `a whole number${range}`;
-    case 'number':
-      return `a number${range}`;
-    case 'string':
-      return `a string${range}`;
-    case 'array':
-      return schema.items?.enum ? `a list of ${schema.items.enum.map(show).join(', ')}` : 'a list';
-    case 'object':
-      return 'an object';
-    case 'boolean':
-      return 'true or false';
-    default:
-      return schema.type ?? 'anything';
-  }
+  if (schema.items?.enum) return `a list of ${schema.items.enum.map(show).join(', ')}`;
+  const { type = 'anything' } = schema;
+  return `${typeNames[type] ?? type}${describeRange(schema, value)}`;
 }
+
+const typeNames: Readonly<Record<string, string>> = {
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'a string',
+  array: 'a list',
+  object: 'an object',
+  boolean: 'true or false',
+};
 
 const largest = Number.MAX_SAFE_INTEGER;
 

@@ -3,6 +3,20 @@ import { crc32 } from 'node:zlib';
 /** How every PNG file begins. */
 export const pngSignature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
 
+/** A whole file of 8 bits a sample, not interlaced; `colour` is the number of a kind of pixels. */
+export function pngFile(
+  size: { readonly width: number; readonly height: number },
+  colour: number,
+  chunks: readonly Buffer[],
+): Buffer {
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(size.width, 0);
+  header.writeUInt32BE(size.height, 4);
+  header.set([8, colour], 8);
+  const [first, last] = [pngChunk('IHDR', header), pngChunk('IEND', new Uint8Array())];
+  return Buffer.concat([pngSignature, first, ...chunks, last]);
+}
+
 /** What the rest of it is made of: a length, a kind of four letters, the data, a sum of the two. */
 export function pngChunk(kind: string, data: Uint8Array): Buffer {
   const bytes = Buffer.alloc(12 + data.length);

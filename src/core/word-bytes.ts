@@ -5,10 +5,10 @@ import type { Dialogue, Turn } from './dialogue.ts';
  * around them. Only for prompts that nobody counted, or not yet; no request has an empty one.
  */
 export function wordBytes({ turns, tools, json }: Dialogue): number {
-  let bytes = json?.schema ? bytesOf(JSON.stringify(json.schema)) : 0;
+  let bytes = json?.schema ? Buffer.byteLength(JSON.stringify(json.schema)) : 0;
   for (const { name, description = '', parameters } of tools) {
-    bytes += bytesOf(name) + bytesOf(description);
-    if (parameters) bytes += bytesOf(JSON.stringify(parameters));
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(description);
+    if (parameters) bytes += Buffer.byteLength(JSON.stringify(parameters));
   }
   for (const { parts } of turns) for (const part of parts) bytes += bytesIn(part);
   return Math.max(1, bytes);
@@ -28,13 +28,13 @@ function bytesIn(part: Part): number {
     case 'text':
     case 'refusal':
     case 'reasoning':
-      return bytesOf(part.text);
+      return Buffer.byteLength(part.text);
     case 'tool_call':
-      return bytesOf(part.name) + bytesOf(part.arguments);
+      return Buffer.byteLength(part.name) + Buffer.byteLength(part.arguments);
     case 'tool_result':
       return part.parts.reduce((sum, inner) => sum + bytesIn(inner), 0);
     case 'document':
-      if ('text' in part.source) return bytesOf(part.source.text);
+      if ('text' in part.source) return Buffer.byteLength(part.source.text);
       if (!('url' in part.source && part.source.url.startsWith('data:'))) return 0;
       return Math.ceil(part.source.url.length / fileLettersPerByte);
     case 'image':
@@ -42,8 +42,4 @@ function bytesIn(part: Part): number {
     case 'audio':
       return Math.ceil(part.data.length / soundLettersPerByte);
   }
-}
-
-function bytesOf(text: string): number {
-  return Buffer.byteLength(text);
 }

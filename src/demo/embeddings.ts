@@ -30,7 +30,9 @@ export async function answerEmbeddings(request: Request): Promise<Reply> {
   const tokens = countInputs(inputs);
   const data = inputs.map((input, index) => {
     const vector = embed(input, dimensions);
-    const embedding = encoding === 'float' ? Array.from(vector) : toBase64(vector);
+    // OpenAI's base64 is little-endian, as every machine is that the runtime knows.
+    const base64 = () => Buffer.from(vector.buffer).toString('base64');
+    const embedding = encoding === 'float' ? Array.from(vector) : base64();
     return { object: 'embedding', index, embedding };
   });
   return jsonReply({
@@ -76,7 +78,7 @@ function isTokens(value: unknown): value is number[] {
   );
 }
 
-function embed(input: Input, dimensions: number): Float32Array {
+function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float64Array(dimensions);
   for (const word of wordsOf(input)) addWord(vector, word);
   // Words can cancel out, and a text may have none; the whole text is then its own word.
@@ -104,13 +106,4 @@ function addWord(vector: Float64Array, word: string): void {
     const at = (hash >>> 1) % vector.length;
     vector[at] = (vector[at] ?? 0) + (hash & 1 ? 1 : -1);
   }
-}
-
-/** OpenAI's base64 is little-endian float32, on whatever machine this runs. */
-function toBase64(vector: Float32Array): string {
-  const bytes = Buffer.alloc(vector.length * 4);
-  vector.forEach((value, index) => {
-    bytes.writeFloatLE(value, index * 4);
-  });
-  return bytes.toString('base64');
 }

@@ -1,6 +1,6 @@
 /** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
 import { deflateSync } from 'node:zlib';
-import { pngChunk, pngSignature } from '../core/png-chunk.ts';
+import { pngChunk, pngFile } from '../core/png-chunk.ts';
 
 interface Picture {
   readonly width: number;
@@ -27,15 +27,6 @@ export function compressPixels(
 }
 
 export function encodePng(picture: Picture): Buffer {
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(picture.width, 0);
-  header.writeUInt32BE(picture.height, 4);
-  header.set([8, 3], 8);
-  return Buffer.concat([
-    pngSignature,
-    pngChunk('IHDR', header),
-    pngChunk('PLTE', picture.palette),
-    pngChunk('IDAT', picture.pixels),
-    pngChunk('IEND', new Uint8Array()),
-  ]);
+  const { palette, pixels } = picture;
+  return pngFile(picture, 3, [pngChunk('PLTE', palette), pngChunk('IDAT', pixels)]);
 }

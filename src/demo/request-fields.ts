@@ -24,11 +24,7 @@ export async function readForm(request: Request): Promise<Form> {
 
 /** The text fields of a form, so that they can be read like those of a JSON body. */
 export function formFields(form: Form): Fields {
-  const fields: [string, string][] = [];
-  for (const [name, value] of form.entries()) {
-    if (typeof value === 'string') fields.push([name, value]);
-  }
-  return Object.fromEntries(fields);
+  return Object.fromEntries([...form.entries()].filter(([, value]) => typeof value === 'string'));
 }
 
 /** The files of a form field, also when a client writes the field as `name[]`. */

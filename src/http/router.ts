@@ -1,7 +1,5 @@
-import type { ParamIndexMap, ParamStash, Params } from 'hono/router';
+import type { ParamIndexMap, ParamStash } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
-import { SmartRouter } from 'hono/router/smart-router';
-import { TrieRouter } from 'hono/router/trie-router';
 import { nearestRoute } from './nearest-route.ts';
 import { insteadOf } from './not-served.ts';
 import type { Method, Route } from './routes.ts';
@@ -21,7 +19,7 @@ function patternOf({ method, path }: Route): string {
 
 /** The route table, compiled. Matching is Hono's; what a match means is ours. */
 export class Router {
-  readonly #router = new SmartRouter<Route>({ routers: [new RegExpRouter(), new TrieRouter()] });
+  readonly #router = new RegExpRouter<Route>();
   readonly #routes: readonly Route[];
   /** Most traffic goes to a handful of fixed paths; they need no pattern. */
   readonly #fixed = new Map<string, Match>();
@@ -31,11 +29,6 @@ export class Router {
     for (const route of routes) {
       if (route.path.includes(':')) this.#router.add(route.method, route.path, route);
       else this.#fixed.set(patternOf(route), { route, pattern: patternOf(route), param: noParam });
-    }
-    // An empty router cannot be matched against.
-    if (!routes.some((route) => route.path.includes(':'))) {
-      const [first] = routes;
-      if (first) this.#router.add(first.method, first.path, first);
     }
   }
 
@@ -64,20 +57,13 @@ export class Router {
   }
 
   #matchPattern(method: string, path: string): Match | undefined {
-    const [handlers, stash] = this.#router.match(method, path) as [
-      [Route, Params | ParamIndexMap][],
-      ParamStash | undefined,
+    const [[found], captured] = this.#router.match(method, path) as [
+      [Route, ParamIndexMap][],
+      ParamStash,
     ];
-    const [found] = handlers;
     if (!found) return undefined;
-    const [route, params] = found;
-    return {
-      route,
-      pattern: patternOf(route),
-      param(name) {
-        const value = params[name];
-        return (typeof value === 'number' ? stash?.[value] : value) ?? '';
-      },
-    };
+    const [route, places] = found;
+    const param = (name: string) => captured[places[name] ?? -1] ?? '';
+    return { route, pattern: patternOf(route), param };
   }
 }

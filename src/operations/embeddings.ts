@@ -151,23 +151,7 @@ function nextParts(wish: EmbeddingsWish, from: number, size: number): readonly E
   });
 }
 
-/** OpenAI's libraries ask for base64 unasked, and some servers refuse it: numbers will do. */
 async function embed(
-  wish: EmbeddingsWish,
-  dialect: EmbeddingsDialect,
-  offer: Offer,
-  link: Link,
-): Promise<Batch | UpstreamFailure> {
-  const batch = await embedAs(wish, dialect, offer, link);
-  if (wish.encoding !== 'base64' || !isFailure(batch) || !isOfEncoding(batch)) return batch;
-  return embedAs({ ...wish, encoding: 'float' }, dialect, offer, link);
-}
-
-function isOfEncoding({ kind, param, message }: UpstreamFailure): boolean {
-  return kind === 'request' && `${param} ${message}`.includes('encoding_format');
-}
-
-async function embedAs(
   wish: EmbeddingsWish,
   dialect: EmbeddingsDialect,
   offer: Offer,
@@ -175,7 +159,15 @@ async function embedAs(
 ): Promise<Batch | UpstreamFailure> {
   const request = dialect.write(wish, targetAt(offer));
   link.tellDropped(request.dropped ?? []);
-  return tryWhole({ request, read: (text) => readWhole(text, wish, dialect) }, offer, link);
+  const read = (text: string) => readWhole(text, wish, dialect);
+  const batch = await tryWhole({ request, read }, offer, link);
+  if (wish.encoding !== 'base64' || !isFailure(batch) || !isOfEncoding(batch)) return batch;
+  // OpenAI's libraries ask for base64 unasked, and some servers refuse it: numbers will do.
+  return embed({ ...wish, encoding: 'float' }, dialect, offer, link);
+}
+
+function isOfEncoding({ kind, param, message }: UpstreamFailure): boolean {
+  return kind === 'request' && `${param} ${message}`.includes('encoding_format');
 }
 
 function readWhole(

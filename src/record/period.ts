@@ -91,7 +91,8 @@ function readDate(text: string, name: string): Period {
   const match = datePattern.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));
   const [, day = '', hour, minute, second, fraction = '', zone] = match ?? [];
   const midnight = Date.parse(`${day}T00:00:00Z`);
-  if (!isoTimeStartsWith(midnight, day)) throw noDate(name, text);
+  // A date that does not exist, such as the 31st of November, comes out as another one.
+  if (Number.isNaN(midnight) || !isoTime(midnight).startsWith(day)) throw noDate(name, text);
   if (hour === undefined) return { from: midnight, until: midnight + dayMs };
   const seconds = Number(hour) * 3600 + Number(minute) * 60 + Number(second ?? 0);
   const isClock = Number(hour) < 24 && Number(minute) < 60 && Number(second ?? 0) < 60;
@@ -105,11 +106,6 @@ function readDate(text: string, name: string): Period {
 function writtenMs(second: string | undefined, fraction: string): number {
   if (second === undefined) return 60_000;
   return fraction === '' ? 1000 : 1;
-}
-
-/** A date that does not exist, such as the 31st of November, comes out as another one. */
-function isoTimeStartsWith(time: number, date: string): boolean {
-  return !Number.isNaN(time) && isoTime(time).startsWith(date);
 }
 
 /** A time without a zone is UTC. */

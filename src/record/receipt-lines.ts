@@ -108,15 +108,8 @@ function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
   return [...byStep].sort(([a], [b]) => a - b).map(([, share]) => share);
 }
 
-/** How the lines of a bill lead to the fee that was charged for them. */
-interface Reckoning {
-  /** All lines added up. */
-  readonly exact: string;
-  /** What makes whole credits of them. */
-  readonly roundedUpBy: string;
-}
-
-export function reckon(lines: readonly Line[]): Reckoning {
+/** All lines of a bill added up, and what makes whole credits of them. */
+export function reckon(lines: readonly Line[]) {
   const exact = sumOf(lines);
   const due = roundedUp(exact, femtoPerUnit);
   return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };

@@ -10,22 +10,13 @@ export interface MonthReads {
   byHand(range: EntryRange): Promise<{ readonly granted: number; readonly corrected: number }>;
 }
 
-interface MonthObject {
-  readonly month: string;
-  readonly opening_balance: number;
-  readonly granted: number;
-  readonly corrected: number;
-  readonly charged: number;
-  readonly closing_balance: number;
-}
-
 /** Newest first; opening balance, grants and corrections less charges is the closing balance. */
 export async function statementMonths(
   reads: { readonly statements: Pick<StatementReads, 'frame'>; readonly months: MonthReads },
   tenantId: string,
   count: number,
   now: number,
-): Promise<MonthObject[]> {
+) {
   const current = monthAround(now);
   const months = [current];
   for (let at = 1; at < count; at++) months.unshift(monthAround((months[0] ?? current).from - 1));
@@ -34,7 +25,7 @@ export async function statementMonths(
   // The running month has all that is not in those before, whatever a clock has said.
   const { until } = allTime;
   openings.push(await reads.statements.frame(tenantId, { from: until, until }));
-  const objects: MonthObject[] = [];
+  const objects: Awaited<ReturnType<typeof monthObject>>[] = [];
   for (const [at, month] of months.entries()) {
     const [begin, end] = [openings[at], openings[at + 1]];
     if (begin && end) objects.unshift(await monthObject(reads.months, month, begin, end));
@@ -47,7 +38,7 @@ async function monthObject(
   month: Period,
   begin: StatementFrame,
   end: StatementFrame,
-): Promise<MonthObject> {
+) {
   const { granted, corrected } = await reads.byHand({
     accountId: end.accountId,
     afterEntry: begin.afterEntry,

@@ -11,52 +11,36 @@ export interface Log {
 
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-export function createLog(write: (line: string) => unknown): Log {
-  const lines = new FewLines(write);
-  const line =
-    (level: string) =>
-    (event: string, fields: Fields = {}) => {
-      lines.add(logLine(level, event, fields));
-    };
-  return { info: line('info'), warn: line('warn'), error: line('error'), write };
-}
-
 /**
  * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours leaves
  * one for each request.
  */
-class FewLines {
-  readonly #write: (line: string) => unknown;
-  #waiting = 0;
-  #missing = 0;
-
-  constructor(write: (line: string) => unknown) {
-    this.#write = write;
-  }
-
-  add(line: string): void {
-    if (this.#waiting >= logLinesMax) {
-      this.#missing += 1;
+export function createLog(write: (line: string) => unknown): Log {
+  let [waiting, missing] = [0, 0];
+  const add = (line: string) => {
+    if (waiting >= logLinesMax) {
+      missing += 1;
       return;
     }
-    const written = this.#write(line);
+    const written = write(line);
     if (!(written instanceof Promise)) return;
-    this.#waiting += 1;
-    const taken = () => this.#taken();
+    waiting += 1;
     written.then(taken, taken);
-  }
-
-  /** Told once the reader has caught up: before that, it would be one more line to wait for. */
-  #taken(): void {
-    this.#waiting -= 1;
-    if (this.#waiting > 0 || this.#missing === 0) return;
-    const lines = this.#missing;
-    this.#missing = 0;
-    this.add(logLine('warn', 'log_lines_dropped', { lines }));
-  }
+  };
+  // Told once the reader has caught up: before that, it would be one more line to wait for.
+  const taken = () => {
+    waiting -= 1;
+    if (waiting > 0 || missing === 0) return;
+    const lines = missing;
+    missing = 0;
+    add(logLine('warn', 'log_lines_dropped', { lines }));
+  };
+  const line = (level: string) => (event: string, fields?: Fields) =>
+    add(logLine(level, event, fields));
+  return { info: line('info'), warn: line('warn'), error: line('error'), write };
 }
 
-export function logLine(level: string, event: string, fields: Fields): string {
+export function logLine(level: string, event: string, fields: Fields = {}): string {
   // JSON.stringify escapes line breaks and control characters, so a value cannot forge a line.
   return `${JSON.stringify({ time: new Date().toISOString(), level, event, ...fields })}\n`;
 }

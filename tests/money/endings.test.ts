@@ -3,9 +3,10 @@
  * token out. Requests are exactly 400 bytes long: 100 tokens where they must be estimated, and at
  * most 134 when they are held for.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import type { RequestRecord } from '../../src/record/request-record.ts';
+import { Line } from '../../src/upstream/line.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
@@ -338,6 +339,18 @@ describe('left by the client before the first byte', () => {
 describe('left by the client before the usage', () => {
   const usage = { prompt: 10, completion: 24 };
 
+  /** At once when a client is seen to leave: from then on the rest is awaited for a moment only. */
+  async function whenNoticed(): Promise<void> {
+    const { linger } = Line.prototype;
+    const noticed = Promise.withResolvers<void>();
+    const spy = spyOn(Line.prototype, 'linger').mockImplementation(function (this: Line) {
+      linger.call(this);
+      noticed.resolve();
+    });
+    await noticed.promise;
+    spy.mockRestore();
+  }
+
   /** The client has read up to `last` when it leaves; the rest comes when that was noticed. */
   async function leftAt(model: string, last: string, events: number, said: Behaviour) {
     upstream.script('chat', gated('left', events, said));
@@ -346,10 +359,10 @@ describe('left by the client before the usage', () => {
     const authorization = `authorization: Bearer ${gateway.keys.routing}\r\n`;
     client.send(postText('/v1/chat/completions', body, authorization));
     await client.received(last);
+    const noticed = whenNoticed();
     client.hangUp();
     const { text } = await client.finished();
-    // The kernel knows; the gateway hears of it in one of its next turns, which are ours, too.
-    for (let turn = 0; turn < 20; turn += 1) await Bun.sleep(1);
+    await noticed;
     upstream.open('left');
     await upstream.until((book) => book.find(({ finishedAt }) => finishedAt !== null));
     return gateway.record(/x-request-id: (\S+)/i.exec(text)?.[1] ?? '');

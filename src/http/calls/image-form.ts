@@ -4,25 +4,15 @@ import { addField, type FormFile, listName } from '../../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { type FormFields, sortForm } from '../../dialects/openai/media/form-routing.ts';
-import {
-  type ImagesRequest,
-  imagesSchema,
-  readImagesRequest,
-} from '../../dialects/openai/media/images-request.ts';
+import { imagesSchema, readImagesRequest } from '../../dialects/openai/media/images-request.ts';
 import { Mask } from '../../operations/image/mask.ts';
 import type { SentImage, SentMask } from '../../operations/images.ts';
 import { declaredLength, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import type { Exchange } from '../exchange.ts';
 
-interface ImageEdit {
-  readonly request: ImagesRequest;
-  readonly images: readonly SentImage[];
-  readonly mask: SentMask | null;
-}
-
 /** Reads the form of an image edit; its files lie in the tray, and were checked. */
-export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<ImageEdit> {
+export async function readEdit(exchange: Exchange, tray: UploadTray) {
   const declared = declaredLength(exchange.request) ?? 0;
   if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   const fields = new Map<string, string[]>();
@@ -43,11 +33,11 @@ export async function readEdit(exchange: Exchange, tray: UploadTray): Promise<Im
     count(Buffer.byteLength(part.value));
     addField(fields, part);
   }
-  const wanted = readImagesRequest(valuesOf(fields));
+  const request = readImagesRequest(valuesOf(fields));
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
   const looked = await Promise.all(images.map((image) => look(image, 'image')));
   const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
-  return { request: wanted, images: looked.map(({ image }) => image), mask };
+  return { request, images: looked.map(({ image }) => image), mask };
 }
 
 /** Several images come as a list, or as `image` again and again. */

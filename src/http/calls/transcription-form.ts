@@ -3,21 +3,13 @@ import { formFieldBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { addField } from '../../core/form.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
-import {
-  readTranscriptionRequest,
-  type TranscriptionRequest,
-} from '../../dialects/openai/media/transcription-request.ts';
+import { readTranscriptionRequest } from '../../dialects/openai/media/transcription-request.ts';
 import { readSeconds } from '../../operations/audio/length.ts';
 import { nameAudio } from '../../operations/audio/name.ts';
 import type { SentAudio } from '../../operations/transcription.ts';
 import { declaredLength } from '../body/body.ts';
 import { partTooLarge, readForm } from '../body/multipart.ts';
 import type { Exchange } from '../exchange.ts';
-
-interface SentTranscription {
-  readonly request: TranscriptionRequest;
-  readonly audio: SentAudio;
-}
 
 interface SentFile {
   readonly extension: string | undefined;
@@ -27,10 +19,7 @@ interface SentFile {
 const largerHint = '; POST /v1/jobs takes larger recordings';
 
 /** Reads the form of a transcription; its file lies in the tray, and was checked. */
-export async function readTranscription(
-  exchange: Exchange,
-  tray: UploadTray,
-): Promise<SentTranscription> {
+export async function readTranscription(exchange: Exchange, tray: UploadTray) {
   const declared = declaredLength(exchange.request) ?? 0;
   if (declared > transcriptionBytesMax + formFieldBytesMax) {
     throw partTooLarge('file', transcriptionBytesMax, largerHint);
@@ -50,9 +39,9 @@ export async function readTranscription(
     if (part.name === 'file') throw invalidRequest('file must be a file, not a text.', 'file');
     addField(fields, part);
   }
-  const wanted = readTranscriptionRequest(fields);
+  const request = readTranscriptionRequest(fields);
   if (!file) throw invalidRequest('file is required: a recording.', 'file');
-  return { request: wanted, audio: await look(file) };
+  return { request, audio: await look(file) };
 }
 
 async function look({ extension, content }: SentFile): Promise<SentAudio> {

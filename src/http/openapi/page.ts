@@ -15,7 +15,9 @@ interface GroupedOperation extends Operation {
 /** The reference as people read it. `document` is the one of /openapi.json. */
 export function docsPage(document: Fields, exampleUrl: string): string {
   const operations = operationsOf(document);
-  const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(byInterest);
+  const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(
+    ([one], [other]) => lastGroups.indexOf(one) - lastGroups.indexOf(other),
+  );
   const info = fieldsOf(document.info);
   const { schemas } = fieldsOf(document.components);
   const records = Object.entries(fieldsOf(schemas)).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -64,13 +66,6 @@ function operationsOf({ paths }: Fields): GroupedOperation[] {
 
 /** People come to call models; what operators and probes ask for stands at the end. */
 const lastGroups = ['admin', 'service'];
-
-function byInterest(
-  [one]: readonly [string, unknown],
-  [other]: readonly [string, unknown],
-): number {
-  return lastGroups.indexOf(one) - lastGroups.indexOf(other);
-}
 
 function navItem({ method, path, about }: Operation): string {
   const [id, summary] = [escapeHtml(about.operationId), escapeHtml(about.summary)];

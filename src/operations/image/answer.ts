@@ -1,4 +1,5 @@
 import { pictureBytesMax } from '../../core/bounds.ts';
+import { fileTypeOf } from '../../core/file-type.ts';
 import { readImageSize } from '../../core/image-size.ts';
 import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
@@ -62,11 +63,9 @@ async function fetchedImage(
 }
 
 /** From the bytes: what a provider says of them is not always so. */
-function formatOf(base64: string): 'png' | 'jpeg' | 'webp' | undefined {
-  const start = Buffer.from(base64.slice(0, startLength), 'base64').toString('latin1');
-  if (start.startsWith('\x89PNG')) return 'png';
-  if (start.startsWith('\xff\xd8')) return 'jpeg';
-  return start.startsWith('RIFF') && start.slice(8, 12) === 'WEBP' ? 'webp' : undefined;
+function formatOf(base64: string): string | undefined {
+  const type = fileTypeOf(Buffer.from(base64.slice(0, startLength), 'base64')) ?? '';
+  return /^image\/(png|jpeg|webp)$/.exec(type)?.[1];
 }
 
 export function relayOf(

@@ -51,14 +51,8 @@ export async function readCoverage(
   }
 }
 
-interface BeforePixels {
-  readonly header: PngHeader;
-  readonly transparency: Buffer | undefined;
-  /** Length of the first chunk of pixels. */
-  readonly pixelBytes: number;
-}
-
-async function readBeforePixels(reader: ByteReader): Promise<BeforePixels | undefined> {
+/** Up to the first chunk of pixels, and how long that is. */
+async function readBeforePixels(reader: ByteReader) {
   const start = await reader.take(8 + 13 + 4);
   if (start?.readUInt32BE(0) !== 13 || start.toString('latin1', 4, 8) !== 'IHDR') return undefined;
   const header = readHeader(start.subarray(8, 21));

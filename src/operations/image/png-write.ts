@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { createDeflate } from 'node:zlib';
-import { pngChunk, pngSignature } from '../../core/png-chunk.ts';
+import { pngChunk, pngFile } from '../../core/png-chunk.ts';
 
 /** Rows are packed in blocks of about this size. */
 const blockBytes = 256 * 1024;
@@ -16,20 +16,9 @@ export interface Picture {
 
 /** A PNG of 8 bits a sample, not interlaced: what every reader reads. */
 export async function writePng(picture: Picture): Promise<Uint8Array> {
-  const { width, height, colour } = picture;
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(width, 0);
-  header.writeUInt32BE(height, 4);
-  header[8] = 8;
-  header[9] = colour === 'grey' ? 0 : 6;
   const packed = Readable.from(blocksOf(picture)).pipe(createDeflate({ chunkSize: 64 * 1024 }));
   const pixels = Buffer.concat(await Array.fromAsync(packed as AsyncIterable<Uint8Array>));
-  return Buffer.concat([
-    pngSignature,
-    pngChunk('IHDR', header),
-    pngChunk('IDAT', pixels),
-    pngChunk('IEND', Buffer.alloc(0)),
-  ]);
+  return pngFile(picture, picture.colour === 'grey' ? 0 : 6, [pngChunk('IDAT', pixels)]);
 }
 
 function* blocksOf({ width, height, colour, fill }: Picture): Generator<Uint8Array> {
