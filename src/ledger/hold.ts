@@ -60,6 +60,7 @@ export class OpenHold implements Hold {
 
   reach(enough: number): number | Promise<number> {
     const more = enough - this.#credits;
+    if (more <= 0) return this.#credits;
     const wallet = this.#source.available(this.#wallet, more);
     const key = this.#key ? this.#source.available(this.#key, more) : Number.POSITIVE_INFINITY;
     if (typeof wallet === 'number' && typeof key === 'number') {

@@ -393,6 +393,9 @@ describe('what a hold could grow to', () => {
     expect([await hold.reach(900), seen.asked]).toEqual([900, 1]);
     now += 10_000;
     expect([await hold.reach(900), seen.asked]).toEqual([900, 2]);
+    now += 10_000;
+    // What is set aside already is nobody else's, however long ago that was.
+    expect([await hold.reach(50), seen.asked]).toEqual([50, 2]);
   });
 
   test('is asked anew where what is known is too little: somebody may have paid', async () => {

@@ -65,7 +65,7 @@ export class SearchingErrand implements Errand {
   #session: SearchSession | undefined;
   /** Whether the offer in use charges long prompts by other prices. */
   #pricesLongPrompts = false;
-  /** The output cap of the next round. */
+  /** The output cap of the next round; null leaves the client's own. */
   #cap: number | null = null;
   /** Set aside for rounds and searches, at the offers that failed too. */
   #moreCredits = 0;
@@ -255,10 +255,12 @@ export class SearchingErrand implements Errand {
     const spent = this.#spentAt(offer);
     const most = spent + bounds.over([offer], creditsPerUsd).most;
     const reach = await link.reach(most);
-    if (reach >= most) return link.outputTokensMax;
+    // Beside a longer prompt, the operator's cap may not fit any more.
+    if (reach >= most) return bounds.usualCapAt(offer);
     link.tape?.fallsShort();
     const affordable = bounds.capWithin(reach - spent, offer, creditsPerUsd);
-    return Math.min(affordable, link.outputTokensMax ?? affordable);
+    // So much is set aside: rounded once more, it may only seem to cost a credit more than that.
+    return Math.max(affordable, outputBound(this.ask, offer));
   }
 
   /** What rounds and searches cost until now, without the request's own price. */

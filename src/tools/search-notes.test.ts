@@ -12,9 +12,11 @@ function noteOf(text: string): SearchNote {
   };
 }
 
+const callOf = (id: string, json = '{}') => ({ id, name: 'lookup', arguments: json });
+
 /** A client that comes back with the result of its own call. */
-function returning(callId: string): Dialogue {
-  const call: AssistantPart = { kind: 'tool_call', id: callId, name: 'lookup', arguments: '{}' };
+function returning(callId: string, json = '{}'): Dialogue {
+  const call: AssistantPart = { kind: 'tool_call', ...callOf(callId, json) };
   const turns: Turn[] = [
     { role: 'assistant', parts: [call] },
     { role: 'user', parts: [{ kind: 'tool_result', callId, parts: [], isError: false }] },
@@ -28,7 +30,7 @@ const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
 describe('notes of searches', () => {
   test('are put back beside the client’s own call and in front of its result', () => {
     const notes = new SearchNotes();
-    notes.keep('t', [{ id: 'theirs' }], noteOf('found'));
+    notes.keep('t', [callOf('theirs')], noteOf('found'));
     const [assistant, user] = notes.restore('t', returning('theirs')).dialogue.turns;
     expect(assistant?.parts.map((part) => 'id' in part && part.id)).toEqual(['theirs', 'ours']);
     expect(user?.parts.map((part) => 'callId' in part && part.callId)).toEqual(['ours', 'theirs']);
@@ -36,23 +38,39 @@ describe('notes of searches', () => {
 
   test('of one tenant are not another’s', () => {
     const notes = new SearchNotes();
-    notes.keep('t', [{ id: 'theirs' }], noteOf('secret'));
+    notes.keep('t', [callOf('theirs')], noteOf('secret'));
     const stranger = returning('theirs');
     expect(notes.restore('u', stranger).dialogue).toBe(stranger);
   });
 
+  test('of one conversation are not another’s whose model gives its calls the same ids', () => {
+    const notes = new SearchNotes();
+    const id = 'functions.lookup:0';
+    for (const of of ['Ann', 'Bob']) {
+      notes.keep('t', [callOf(id, `{"of":"${of}", "from":1.0}`)], noteOf(`found for ${of}`));
+    }
+    for (const of of ['Ann', 'Bob']) {
+      const { turns } = notes.restore('t', returning(id, `{"of":"${of}","from":1}`)).dialogue;
+      expect(JSON.stringify(turns).match(/found for \w+/g)).toEqual([`found for ${of}`]);
+    }
+    for (const json of ['{"of":"Cid"}', '['.repeat(1e6) + ']'.repeat(1e6)]) {
+      const other = returning(id, json);
+      expect(notes.restore('t', other).dialogue).toBe(other);
+    }
+  });
+
   test('take no more room than they are given; the oldest go first', () => {
-    const notes = new SearchNotes(3_000);
-    for (const id of ['1', '2', '3', '4']) notes.keep('t', [{ id }], noteOf('x'.repeat(800)));
+    const notes = new SearchNotes(3_300);
+    for (const id of ['1', '2', '3', '4']) notes.keep('t', [callOf(id)], noteOf('x'.repeat(800)));
     expect(['1', '2', '3', '4'].filter((id) => isRestored(notes, id))).toEqual(['2', '3', '4']);
-    notes.keep('t', [{ id: 'huge' }], noteOf('x'.repeat(3_000)));
+    notes.keep('t', [callOf('huge')], noteOf('x'.repeat(3_300)));
     expect(['2', '3', '4', 'huge'].filter((id) => isRestored(notes, id))).toEqual([]);
   });
 
   test('kept again take the room of one', () => {
     const notes = new SearchNotes(3_000);
-    notes.keep('t', [{ id: 'other' }], noteOf('x'.repeat(800)));
-    for (let time = 0; time < 5; time++) notes.keep('t', [{ id: 'a' }], noteOf('x'.repeat(800)));
+    notes.keep('t', [callOf('other')], noteOf('x'.repeat(800)));
+    for (let time = 0; time < 5; time++) notes.keep('t', [callOf('a')], noteOf('x'.repeat(800)));
     expect(['other', 'a'].filter((id) => isRestored(notes, id))).toEqual(['other', 'a']);
   });
 });

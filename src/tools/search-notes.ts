@@ -1,5 +1,6 @@
 import { searchNotesLengthMax } from '../core/bounds.ts';
 import type { AssistantPart, Dialogue, ToolResultPart, Turn } from '../core/dialogue.ts';
+import { parseJson } from '../core/json.ts';
 import type { FoundPage } from './citations.ts';
 
 /** Searches of a turn that also called tools of the client's, which sees its own calls only. */
@@ -10,6 +11,12 @@ export interface SearchNote {
   readonly results: readonly ToolResultPart[];
   /** All that were found by then, by earlier turns too, in the order of their numbers. */
   readonly pages: readonly FoundPage[];
+}
+
+interface ClientCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
 }
 
 interface Restored {
@@ -38,10 +45,10 @@ export class SearchNotes {
     this.#lengthMax = lengthMax;
   }
 
-  keep(tenantId: string, clientCalls: readonly { readonly id: string }[], note: SearchNote): void {
+  keep(tenantId: string, clientCalls: readonly ClientCall[], note: SearchNote): void {
     const [first] = clientCalls;
     if (!first) return;
-    const name = nameOf(tenantId, first.id);
+    const name = nameOf(tenantId, first);
     this.#remove(name);
     const length = name.length + JSON.stringify(note).length;
     this.#notes.set(name, { note, length });
@@ -73,7 +80,7 @@ export class SearchNotes {
 
   #find(tenantId: string, parts: readonly AssistantPart[]): SearchNote | undefined {
     const call = parts.find((part) => part.kind === 'tool_call');
-    return call && this.#notes.get(nameOf(tenantId, call.id))?.note;
+    return call && this.#notes.get(nameOf(tenantId, call))?.note;
   }
 
   #remove(name: string): void {
@@ -82,8 +89,14 @@ export class SearchNotes {
   }
 }
 
-function nameOf(tenantId: string, callId: string): string {
-  return `${tenantId} ${callId}`;
+/** A text this short cannot nest deep enough to hurt. */
+const parsedLengthMax = 4_096;
+
+/** Some models number their calls anew in each conversation: an id alone may be another one's. */
+function nameOf(tenantId: string, { id, name, arguments: json }: ClientCall): string {
+  // Clients that have them as an object write them anew, in other words.
+  const isLong = json.length > parsedLengthMax;
+  return JSON.stringify([tenantId, id, name, isLong ? json : parseJson(json || '{}')]);
 }
 
 function callsOf({ calls, toolName }: SearchNote): AssistantPart[] {

@@ -12,7 +12,7 @@ interface Try {
   readonly ask: ChatAsk;
   readonly offer: Offer;
   readonly link: Link;
-  /** A lower cap than the link's, where the call has spent some of its credits already. */
+  /** In the place of the link's, where the call has had its first round already. */
   readonly outputTokensMax?: number | null;
   /** Hears the answer: the link's own, or nobody's. */
   readonly tape?: Link['tape'];
@@ -47,7 +47,7 @@ async function tryWithImages(order: Try): Promise<AttemptResult> {
 
 function tryWith(
   images: ReadonlyMap<string, string>,
-  { crossing, ask, offer, link, outputTokensMax, tape }: Try,
+  { crossing, ask, offer, link, outputTokensMax = link.outputTokensMax, tape }: Try,
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
   const reasons = model.features.includes('reasoning');
@@ -55,7 +55,7 @@ function tryWith(
   const request = crossing.write({
     upstreamModel,
     quirks,
-    outputTokensMax: outputTokensMax ?? link.outputTokensMax,
+    outputTokensMax,
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
     thinking: model.thinking ?? usualThinking ?? null,

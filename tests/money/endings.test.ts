@@ -361,9 +361,9 @@ describe('left by the client before the usage', () => {
     await client.received(last);
     const noticed = whenNoticed();
     client.hangUp();
-    const { text } = await client.finished();
     await noticed;
     upstream.open('left');
+    const { text } = await client.finished();
     await upstream.until((book) => book.find(({ finishedAt }) => finishedAt !== null));
     return gateway.record(/x-request-id: (\S+)/i.exec(text)?.[1] ?? '');
   }

@@ -91,6 +91,44 @@ test.each(['post', 'stream'] as const)(
   },
 );
 
+test('a round that is paid for is never told to stop a token earlier', async () => {
+  const prices = { prompt: '0.33', completion: '3.3', request: '0.0000007' };
+  rig = await startSearchRig({}, prices);
+  /** What the second round may say, if there is one. */
+  const capAt = async (limit: number) => {
+    rig.reset();
+    rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+    const key = await rig.gateway.makeKey({ limit });
+    await rig.gateway.post(chat({ max_tokens: 16 }), { key });
+    return rig.upstream.book.length > 1 ? rig.sentIn(1).max_tokens : undefined;
+  };
+  let [tooFew, enough] = [0, 1_024];
+  while (enough - tooFew > 1) {
+    const middle = (tooFew + enough) / 2;
+    if ((await capAt(middle)) === undefined) tooFew = middle;
+    else enough = middle;
+  }
+  expect([await capAt(enough), await capAt(enough + 1)]).toEqual([16, 16]);
+});
+
+/** 10,000 bytes are taken for 3,334 tokens: 4,000 fit beside them, not beside 2,000 bytes more. */
+test.each(['post', 'stream'] as const)(
+  'a round is told the operator’s cap only where that fits beside its prompt: %s',
+  async (how) => {
+    rig = await startSearchRig();
+    rig.reset();
+    const page = { title: 'T', snippet: 'x'.repeat(400) };
+    rig.engine.answer([1, 2, 3, 4, 5].map((n) => ({ ...page, url: `https://news.example/${n}` })));
+    const messages = [{ role: 'user', content: 'x'.repeat(10_000) }];
+    for (const own of [{}, { max_tokens: 3_900 }]) {
+      rig.upstream.script('chat', [searchFor('a'), answerIt('Rain.')]);
+      await rig.gateway[how](chat({ model: 'test/small', messages, ...own }));
+    }
+    const caps = [0, 1, 2, 3].map((round) => rig.sentIn(round).max_tokens);
+    expect(caps).toEqual([4_000, undefined, 3_900, 3_900]);
+  },
+);
+
 /** The first round needs some 1,200 credits, the next beside it 1,100, and a search 13,000. */
 test.each([
   ['post', 1_400, 'The credits ran out'],

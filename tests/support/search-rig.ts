@@ -32,6 +32,7 @@ export async function startSearchRig(search: object = {}, prices: object = {}) {
   const engine = startSearchServer();
   const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
   const pricing = { prompt: '1', completion: '2', ...prices };
+  const small = { context_length: 8_000, max_completion_tokens: 4_000 };
   const gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
     billing: { byok_fee_basis_points: 1_000 },
@@ -39,6 +40,7 @@ export async function startSearchRig(search: object = {}, prices: object = {}) {
     models: [
       chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),
       chatModel('test/claude', [{ provider: 'claude', model: 'chat', pricing }]),
+      chatModel('test/small', [{ provider: 'first', model: 'chat', pricing }], small),
     ],
     tools: {
       web_search: {
