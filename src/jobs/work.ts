@@ -109,7 +109,9 @@ async function runPiece(
   await objects.note(objectKey, job.id, now() + workingMs);
   await store.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
-  const isHeld = await queue.addPiece(lease, piece);
+  // It is made and paid for. A store that undid this once, because we stood still, may take it now;
+  // one that had it already refuses, and the next worker finds it there.
+  const isHeld = await queue.addPiece(lease, piece).catch(() => queue.addPiece(lease, piece));
   if (!isHeld) {
     await queue.addLateCost(job.id, piece);
     await objects.letGo(objectKey);

@@ -76,7 +76,7 @@ describe('a circuit', () => {
     }
   });
 
-  test('of answers that break off opens with the fifth, and closes on trial with a first word', () => {
+  test('of answers that break off opens with the fifth, and closes on trial with a word', () => {
     const { clock, health } = sick();
     const begin = (isWhole: boolean) => {
       health.succeeded(offer, 10);

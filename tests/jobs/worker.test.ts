@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { parseBuffer } from 'music-metadata';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError, notFound } from '../../src/core/errors.ts';
@@ -414,6 +414,15 @@ describe('a worker', () => {
     expect(bench.runner.charged).toBe(26);
     await bench.sweep();
     expect(bench.stored()).toEqual([]);
+  });
+
+  test('asks no provider again because the store undid a piece once', async () => {
+    const id = await bench.speech(caller, 'Short.');
+    const undone = new Error('Connection terminated unexpectedly');
+    spyOn(bench.store.jobs.queue, 'addPiece').mockRejectedValueOnce(undone);
+    await workOff(bench.worker());
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 12 });
+    expect(bench.runner.spoken).toHaveLength(1);
   });
 
   test('leaves no output of a job that was cancelled before its pieces were joined', async () => {

@@ -20,7 +20,7 @@ interface PostgresBounds {
 
 /**
  * A frozen gateway must not keep the row locks of a wallet: others wait five seconds for credits.
- * Where a living one hesitates for so long, what it began is undone, and it begins again.
+ * Where a living one hesitates for so long, what it began is undone; bookings and jobs begin again.
  */
 const idleTransactionMs = 3_000;
 
