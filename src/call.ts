@@ -3,7 +3,7 @@ import type { Ask, OperationName } from './core/ask.ts';
 import type { Caller } from './core/caller.ts';
 import type { GatewayError } from './core/errors.ts';
 import { completionId } from './core/ids.ts';
-import type { Recording } from './core/recording.ts';
+import type { FirstRequest, Recording } from './core/recording.ts';
 import type { Measured } from './core/usage.ts';
 import type {
   ClientWords,
@@ -113,6 +113,8 @@ export interface Sameness {
 export interface Recalled {
   readonly recording: Recording;
   readonly relay: ReplyRelay;
+  /** The request whose answer it stays, also when it is given again. */
+  readonly first?: FirstRequest;
 }
 
 /** How a request ended. Exactly one of these is settled for each request. */
@@ -121,6 +123,7 @@ export type Ending =
   | {
       readonly how: 'recalled';
       readonly recording: Recording;
+      readonly first?: FirstRequest | undefined;
       readonly facts: ReplyFacts;
       readonly error: null;
     }
@@ -132,6 +135,9 @@ export type Ending =
     };
 
 /** Under which names the client sees an answer; the upstream's own never appear. */
-export function identityOf({ requestId, receivedAt }: Call, model: string): StreamIdentity {
+export function identityOf(
+  { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,
+  model: string,
+): StreamIdentity {
   return { id: completionId(requestId), model, created: Math.floor(receivedAt / 1000) };
 }

@@ -80,16 +80,17 @@ async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer>
   return found.relay.write(closing);
 }
 
-/** An answer of before, under a new id and free of charge. */
+/** An answer of before, free of charge. */
 async function replay(
   call: Call,
   errand: Errand,
-  { recording, relay }: Recalled,
+  { recording, relay, first }: Recalled,
   steps: Steps,
 ): Promise<Answer> {
   call.leave?.();
   const { facts } = relay;
-  const closing = await steps.settle(call, { how: 'recalled', recording, facts, error: null });
+  const ending: Ending = { how: 'recalled', recording, first, facts, error: null };
+  const closing = await steps.settle(call, ending);
   const text = relay.write(closing);
   return errand.ask.stream ? inOnePiece(text) : text;
 }

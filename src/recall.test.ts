@@ -26,11 +26,13 @@ interface Asked {
 let cache: ResponseCache;
 let claims: Claim[] = [];
 let named: Recording | undefined;
+let offered = new Set<string>();
 
 beforeEach(() => {
   cache = new ResponseCache(new MemoryShelf(1_000_000), 300, () => 0);
   claims = [];
   named = undefined;
+  offered = new Set(['a/one at p']);
 });
 
 /** Knows the answer that it is told to, and notes who asked for it. */
@@ -59,7 +61,9 @@ async function put(asked: Asked = {}, cacheMode: CacheMode = 'auto') {
     replay: ({ text }: Recording) => text,
     ...asked.errand,
   } as unknown as Errand;
-  const recalled = await recall(call, errand, { cache, idempotency, cacheMode });
+  const isOffered = (model: string, provider: string) => offered.has(`${model} at ${provider}`);
+  const parts = { cache, idempotency, cacheMode, isOffered };
+  const recalled = await recall(call, errand, parts);
   return { call, recalled, isRecorded: call.memory !== undefined };
 }
 
@@ -76,6 +80,12 @@ describe('the answer to a question', () => {
     expect(recalled).toMatchObject({ recording: { text: 'It rained.' }, relay: 'It rained.' });
     expect(call.headers).toEqual({ 'x-cache': 'HIT', 'x-cache-model': 'a/one' });
     expect(isRecorded).toBe(false);
+  });
+
+  test.each(['a/two at p', 'a/one at q'])('is not given once there is only %s', async (left) => {
+    await answerFirst();
+    offered = new Set([left]);
+    expect(await put()).toMatchObject({ recalled: undefined, isRecorded: true });
   });
 
   test.each<[string, Asked]>([

@@ -16,6 +16,8 @@ interface RecallParts {
   readonly idempotency: Idempotency;
   /** For keys without a mode of their own. */
   readonly cacheMode: CacheMode;
+  /** Whether the model is still to be had there: what was taken away is not answered by a cache. */
+  isOffered(model: string, provider: string): boolean;
 }
 
 /** An errand whose answers may be given again. */
@@ -25,13 +27,13 @@ type Repeatable = Errand & Required<Pick<Errand, 'sameness' | 'replay'>>;
 export function recall(
   call: Call,
   errand: Errand,
-  { cache, idempotency, cacheMode }: RecallParts,
+  parts: RecallParts,
 ): Promise<Recalled | undefined> | undefined {
   if (!isRepeatable(errand)) return undefined;
   const { idempotencyKey } = call.wishes;
   return idempotencyKey === null
-    ? recallSame(call, errand, cache, call.caller.cacheMode ?? cacheMode)
-    : recallNamed(call, errand, idempotency, idempotencyKey);
+    ? recallSame(call, errand, parts)
+    : recallNamed(call, errand, parts.idempotency, idempotencyKey);
 }
 
 function isRepeatable(errand: Errand): errand is Repeatable {
@@ -42,24 +44,26 @@ function isRepeatable(errand: Errand): errand is Repeatable {
 function recallSame(
   call: Call,
   errand: Repeatable,
-  cache: ResponseCache,
-  mode: CacheMode,
+  parts: RecallParts,
 ): Promise<Recalled | undefined> | undefined {
+  const mode = call.caller.cacheMode ?? parts.cacheMode;
   // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
   if (mode === 'off' || errand.ask.operation === 'speech') return undefined;
   const sameness = errand.sameness();
   if (mode === 'auto' && !sameness.isRepeatable) return undefined;
-  return recallCached(call, errand, cache, fingerprintOf(call, errand, sameness));
+  return recallCached(call, errand, parts, fingerprintOf(call, errand, sameness));
 }
 
 async function recallCached(
   call: Call,
   errand: Repeatable,
-  cache: ResponseCache,
+  { cache, isOffered }: RecallParts,
   name: string,
 ): Promise<Recalled | undefined> {
   const directives = readDirectives(call.wishes.cacheControl);
-  const recalled = await cache.recall(name, directives, call.client, replayFor(call, errand));
+  const replay = (recording: Recording) =>
+    isOffered(recording.model, recording.provider) ? replayed(recording, errand, call) : undefined;
+  const recalled = await cache.recall(name, directives, call.client, replay);
   if ('found' in recalled) return markHit(call, recalled.found);
   const { duty } = recalled;
   if (duty) call.memory = { tape: new Tape(cachedLengthMax, true), duty };
@@ -87,9 +91,13 @@ async function recallClaimed(
   idempotency: Idempotency,
   claim: Claim,
 ): Promise<Recalled | undefined> {
-  const recalled = await idempotency.recall(claim, call.client, replayFor(call, errand));
+  const replay = (recording: Recording) => replayedAsFirst(recording, errand, call);
+  const recalled = await idempotency.recall(claim, call.client, replay);
   if ('found' in recalled) {
-    call.headers['idempotent-replayed'] = 'true';
+    const { headers } = call;
+    headers['idempotent-replayed'] = 'true';
+    const { first } = recalled.found;
+    if (first) headers['x-request-id'] = headers['request-id'] = first.requestId;
     return markHit(call, recalled.found);
   }
   call.memory = { tape: new Tape(idempotentLengthMax), duty: recalled.duty };
@@ -103,13 +111,29 @@ function fingerprintOf({ caller }: Call, { ask }: Errand, sameness: Sameness): s
   return fingerprint([caller.tenantId, operation, caller.models, models, preferences, wording]);
 }
 
-/** Gives a recording as the answer to this call; undefined when it cannot be given in its form. */
-function replayFor(call: Call, errand: Repeatable): (recording: Recording) => Recalled | undefined {
-  return (recording) => {
-    const { model, provider } = recording;
-    const relay = errand.replay(recording, { ...identityOf(call, model), provider });
-    return relay && { recording, relay };
-  };
+/** A recording as the answer to a request; undefined when it cannot be given in its form. */
+function replayed(
+  recording: Recording,
+  errand: Repeatable,
+  request: Pick<Call, 'requestId' | 'receivedAt'>,
+): Recalled | undefined {
+  const { model, provider } = recording;
+  const relay = errand.replay(recording, { ...identityOf(request, model), provider });
+  return relay && { recording, relay };
+}
+
+/**
+ * The same, with the name and the price that the first request had: whoever lost its answer learns
+ * from the repetition what was charged, and finds the receipt.
+ */
+function replayedAsFirst(
+  recording: Recording,
+  errand: Repeatable,
+  call: Call,
+): Recalled | undefined {
+  const { first } = recording;
+  const recalled = replayed(recording, errand, first ?? call);
+  return recalled && first ? { ...recalled, first } : recalled;
 }
 
 function markHit({ headers }: Call, found: Recalled): Recalled {

@@ -136,7 +136,7 @@ async function billOf(story: Story) {
 describe('an answer', () => {
   test('costs its tokens, and is told and counted so', async () => {
     const { kept, heard, settle } = settling({ hold: holdOf(1_000) });
-    expect(await settle()).toEqual({ usage: tokens(100, 10), costCredits: 120 });
+    expect(await settle()).toMatchObject({ usage: tokens(100, 10), costCredits: 120 });
     expect(heard).toEqual(['whole', 'speed', '110 tokens']);
     expect(kept).toMatchObject([{ wasDispatched: true, settlement: { writtenOff: 0 } }]);
     expect(kept[0]?.settlement).toMatchObject({ keyAccount: 'key:k', keyCharge: 120 });
@@ -163,11 +163,13 @@ describe('an answer', () => {
 
   test('that will be given again is charged by whoever keeps it, at once with it', async () => {
     const finish: Duty['finish'] = async (recording, charge) => {
-      expect([recording, kept]).toEqual([null, []]);
+      const first = { requestId: 'r', receivedAt: 7, usage: tokens(100, 10), costCredits: 120 };
+      expect(recording?.first?.endedAt).toBeGreaterThan(1.7e12);
+      expect([recording, kept]).toMatchObject([{ text: 'Words.', first }, []]);
       await charge?.keepWith(answer);
     };
     const duty = { finish, release: () => Promise.reject(new Error('It was answered.')) };
-    const memory = { tape: { recording: () => undefined }, duty } as unknown as Memory;
+    const memory = { tape: { recording: () => ({ text: 'Words.' }) }, duty } as unknown as Memory;
     const { kept, settle } = settling({ hold: holdOf(1_000), memory });
     expect(await settle()).toMatchObject({ costCredits: 120 });
     expect(kept).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
@@ -327,6 +329,23 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
           status: 'success',
           model: 'acme/one',
           note: 'An earlier answer was given again; nothing is charged for it.',
+        },
+      },
+    },
+  ]);
+  const first = { requestId: 'r-1', receivedAt: 7, usage: tokens(9, 1), costCredits: 12 };
+  const named = settling({});
+  const ending = { how: 'recalled', recording, first, facts, error: null } as unknown as Ending;
+  // What the first request's client was told is told once more.
+  expect(await named.settle(ending)).toMatchObject({ usage: tokens(9, 1), costCredits: 12 });
+  expect(named.kept).toMatchObject([
+    {
+      wasDispatched: false,
+      settlement: {
+        keyCharge: 0,
+        record: {
+          usage: noUsage,
+          note: 'The answer of request r-1 was given again; nothing is charged for it.',
         },
       },
     },

@@ -2,6 +2,7 @@ import type { Call, Ending, Memory } from './call.ts';
 import type { Caller } from './core/caller.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { logText } from './core/log-text.ts';
+import type { FirstRequest } from './core/recording.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from './core/usage.ts';
 import type { ReplyClosing, ReplyFacts } from './dialects/dialect.ts';
 import type { Hold } from './ledger/hold.ts';
@@ -50,17 +51,20 @@ export async function settle(
   };
   const settlement = charged.wallet < owed ? withWriteOff(whole, owed - charged.wallet) : whole;
   if ('opened' in ending) observe(call, ending, bill.usage, parts);
-  if (isRemembered) await remember(memory, settlement, parts);
+  const closing = { usage: bill.usage, costCredits: charged.wallet, endedAt: Date.now() };
+  if (isRemembered) await remember(memory, firstOf(call, closing), settlement, parts);
   else await parts.keep(settlement, hold !== undefined);
-  // A client that gets an earlier answer sees what that one used; here nothing was used again.
-  if (ending.how === 'recalled') return { usage: usedBefore(call, ending.facts), costCredits: 0 };
+  if (ending.how === 'recalled') return ending.first ?? closingOfOther(call, ending.facts);
   await parts.countTokens(call.caller, totalTokens(bill.usage));
-  return { usage: bill.usage, costCredits: charged.wallet };
+  return closing;
 }
 
-/** As it was told then: nobody may read zeros where the provider counted nothing. */
-function usedBefore({ errand }: Call, facts: ReplyFacts): Usage {
-  return errand?.measure(facts, 'complete').usage ?? noUsage;
+/**
+ * A client that gets another's answer sees what that one used, also where the provider counted
+ * nothing; here nothing was used again.
+ */
+function closingOfOther({ errand }: Call, facts: ReplyFacts): ReplyClosing {
+  return { usage: errand?.measure(facts, 'complete').usage ?? noUsage, costCredits: 0 };
 }
 
 /** An answer that is short for want of credits is not given to others. */
@@ -68,9 +72,19 @@ function isWhole({ isCapped }: Memory, ending: Ending): boolean {
   return ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
 }
 
+function firstOf({ requestId, receivedAt }: Call, closing: Required<ReplyClosing>): FirstRequest {
+  return { requestId, receivedAt, ...closing };
+}
+
 /** Charged by whoever keeps the answer: nobody may get one again that was not paid for. */
-function remember({ tape, duty }: Memory, settlement: Settlement, parts: SettleParts) {
-  return duty.finish(tape.recording() ?? null, {
+function remember(
+  { tape, duty }: Memory,
+  first: FirstRequest,
+  settlement: Settlement,
+  parts: SettleParts,
+) {
+  const recording = tape.recording();
+  return duty.finish(recording ? { ...recording, first } : null, {
     keep: () => parts.keep(settlement, true),
     keepWith: (answer) => parts.keepWith(answer, settlement),
   });
@@ -104,7 +118,7 @@ const freeOfCharge: Bill = {
 
 function billOf(call: Call, ending: Ending, parts: SettleParts): Bill {
   if ('opened' in ending) return priced(call, ending, parts);
-  if (ending.how === 'recalled') return { ...freeOfCharge, note: recalledNote };
+  if (ending.how === 'recalled') return { ...freeOfCharge, note: recalledNote(ending.first) };
   return wasLeft(call, ending) ? { ...freeOfCharge, note: leftNote } : freeOfCharge;
 }
 
@@ -114,7 +128,11 @@ function wasLeft({ trail }: Call, { how }: Ending): boolean {
 }
 
 const leftNote = 'The client left before the answer began; nothing is charged.';
-const recalledNote = 'An earlier answer was given again; nothing is charged for it.';
+
+function recalledNote(first: FirstRequest | undefined): string {
+  const which = first ? `The answer of request ${first.requestId}` : 'An earlier answer';
+  return `${which} was given again; nothing is charged for it.`;
+}
 
 function priced(call: Call, ending: Answered, { creditsPerUsd }: SettleParts): Bill {
   const { offer } = ending.opened;

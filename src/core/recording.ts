@@ -1,6 +1,8 @@
+import type { Usage } from './usage.ts';
+
 /**
  * What an upstream said, kept to be heard again. Replaying it runs the same code as the first time,
- * under a new id and free of charge; so one recording serves streams and whole replies alike.
+ * free of charge; so one recording serves streams and whole replies alike.
  */
 export interface Recording {
   /** The upstream's dialect. */
@@ -11,4 +13,16 @@ export interface Recording {
   /** The alias and the provider that answered. */
   readonly model: string;
   readonly provider: string;
+  /** The request that it was made for, as its client was told; left out in older recordings. */
+  readonly first?: FirstRequest;
+}
+
+/** The request that paid for an answer, and what that took. */
+export interface FirstRequest {
+  readonly requestId: string;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+  readonly endedAt: number;
+  readonly usage: Usage;
+  readonly costCredits: number;
 }

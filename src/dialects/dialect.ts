@@ -76,6 +76,8 @@ export interface ReplyFacts {
 export interface ReplyClosing {
   readonly usage: Usage;
   readonly costCredits: number;
+  /** Epoch milliseconds; now, unless told. */
+  readonly endedAt?: number;
 }
 
 /** One upstream stream on its way to one client. Used once, by one request. */

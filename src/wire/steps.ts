@@ -50,7 +50,10 @@ export function makeSteps(parts: StepParts): Steps {
     observeEnd: health.ended.bind(health),
     countTokens: admission.countTokens.bind(admission),
   };
-  const recalling = { cache, idempotency, cacheMode: config.cache.mode };
+  const recalling = {
+    ...{ cache, idempotency, cacheMode: config.cache.mode },
+    isOffered: isOfferedBy(config),
+  };
   return {
     countRequest(call) {
       telemetry.begun(call);
@@ -78,6 +81,13 @@ export function makeSteps(parts: StepParts): Steps {
     settle: (call, ending) => settle(call, ending, money),
     tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),
   };
+}
+
+function isOfferedBy({ models }: Config): (model: string, provider: string) => boolean {
+  const offered = new Map(
+    models.map(({ id, endpoints }) => [id, new Set(endpoints.map(({ provider }) => provider))]),
+  );
+  return (model, provider) => offered.get(model)?.has(provider) ?? false;
 }
 
 function planIn(

@@ -59,10 +59,12 @@ afterAll(async () => {
 });
 
 let turn = 0;
-beforeEach(() => {
+let balance = 0;
+beforeEach(async () => {
   upstream.reset();
   engine.reset();
   turn += 1;
+  balance = await gateway.balance();
 });
 
 const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
@@ -76,6 +78,8 @@ function named(options: SendOptions = {}, key = `key-${turn}`): SendOptions {
 }
 
 const replayed = ({ headers }: { headers: Headers }) => headers.get('idempotent-replayed');
+/** By the tenant's wallet, since this test began. */
+const spent = async () => balance - (await gateway.balance());
 const chargeOf = async (requestId: string) => {
   const { charges } = await gateway.record(requestId);
   return charges.modelCharge + charges.managedToolFee;
@@ -97,12 +101,37 @@ describe('a repetition', () => {
       'HIT',
     ]);
     expect([contentOf(second), streamed.content]).toEqual(['One two three', 'One two three']);
-    expect(streamed.usage).toMatchObject({ prompt_tokens: 40, completion_tokens: 5, cost: 0 });
-    expect(asked()).toBe(1);
+    expect(streamed.usage).toMatchObject({ prompt_tokens: 40, completion_tokens: 5 });
     // 40 + 2 × 5, once.
-    const charges = [first, second, streamed].map(({ requestId }) => chargeOf(requestId));
-    expect(await Promise.all(charges)).toEqual([50, 0, 0]);
+    expect([asked(), await spent()]).toEqual([1, 50]);
     expect(second.headers.get('x-cache-model')).toBe('test/chat');
+  });
+
+  test.each([
+    ['/v1/chat/completions', chat({ stream_options: { include_usage: true } })],
+    ['/v1/messages', chat({ max_tokens: 100 })],
+    ['/v1/responses', { model: 'test/chat', input: 'Count to three.' }],
+  ])('of %s has the id, the time and the price of the first, and its receipt', async (...asks) => {
+    const [path, body] = asks;
+    upstream.script('chat', callTools([{ name: 'add', arguments: { a: 1 } }], tokens(40, 5)));
+    const both = [false, true].map((stream) => {
+      const options = named({ path }, `key-${turn}-${stream}`);
+      return () => gateway.post({ ...body, stream }, options);
+    });
+    const firsts = await Promise.all(both.map((post) => post()));
+    // A second later, which may not show in what is the same answer.
+    await Bun.sleep(1_001);
+    for (const [at, again] of (await Promise.all(both.map((post) => post()))).entries()) {
+      const { text = '', requestId = '' } = firsts[at] ?? {};
+      expect(again.text).toBe(text);
+      // Anthropic's clients have no such field.
+      expect(text.includes('"cost":50')).toBe(path !== '/v1/messages');
+      const ids = ['x-request-id', 'request-id'].map((name) => again.headers.get(name));
+      expect([replayed(again), ...ids]).toEqual(['true', requestId, requestId]);
+      const receipt = await gateway.get(`/v1/generation?id=${again.requestId}`);
+      expect(receipt.json.data).toMatchObject({ total_cost: 50 });
+    }
+    expect([asked(), await spent()]).toEqual([2, 100]);
   });
 
   test('of a stream gets the stream again, or the whole of it', async () => {
@@ -122,7 +151,7 @@ describe('a repetition', () => {
       'true',
       'true',
     ]);
-    expect([asked(), await chargeOf(first.requestId)]).toEqual([1, 50]);
+    expect([asked(), await spent()]).toEqual([1, 50]);
   });
 
   test('works the same for Anthropic clients', async () => {
@@ -144,11 +173,20 @@ describe('a repetition', () => {
     expect(other.status).toBe(422);
   });
 
-  test('counts as a request and is in the log', async () => {
-    await gateway.post(chat(), named());
+  test('counts as a request and is in the log, which says whose answer it is', async () => {
+    const { requestId } = await gateway.post(chat(), named());
     const again = await gateway.post(chat(), named());
-    const record = await gateway.record(again.requestId);
-    expect(record).toMatchObject({ status: 'success', cacheHit: true, model: 'test/chat' });
+    const { json } = await gateway.get('/v1/customer/logs?limit=1');
+    const [row] = json.logs as [{ id: string }];
+    const receipt = await gateway.get(`/v1/customer/logs/${row.id}`);
+    expect(receipt.json.data).toMatchObject({
+      request_id: expect.not.stringMatching(requestId),
+      cost: 0,
+      status: 'success',
+      cache_hit: true,
+      answered_by: { model: 'test/chat' },
+      billing_note: expect.stringContaining(`The answer of request ${requestId} was given again`),
+    });
     expect(Number(again.headers.get('x-ratelimit-remaining'))).toBeLessThan(100_000);
   });
 
@@ -173,11 +211,10 @@ describe('a repetition', () => {
       const options = named({ path }, `other-${turn}-${at}`);
       const [first, again] = [await gateway.post(body, options), await gateway.post(body, options)];
       expect([first.status, again.status, replayed(again)]).toEqual([200, 200, 'true']);
-      expect(again.json.data).toEqual(first.json.data);
-      expect(await chargeOf(first.requestId)).toBe(charge);
-      expect(await chargeOf(again.requestId)).toBe(0);
+      expect(again.text).toBe(first.text);
+      expect([again.requestId, await chargeOf(first.requestId)]).toEqual([first.requestId, charge]);
     }
-    expect(asked()).toBe(2);
+    expect([asked(), await spent()]).toEqual([2, 10_007]);
   });
 
   test('of a request with searches searches no second time', async () => {
@@ -194,8 +231,8 @@ describe('a repetition', () => {
     expect(JSON.stringify(streamed.chunks)).toContain('url_citation');
     expect([asked(), engine.asked.length]).toEqual([2, 1]);
     // 10 + 2 × 1, then 20 + 2 × 2, and one search.
-    expect(await chargeOf(first.requestId)).toBe(12 + 24 + 5_000);
-    expect(await chargeOf(whole.requestId)).toBe(0);
+    expect(await spent()).toBe(12 + 24 + 5_000);
+    expect(whole.text).toBe(first.text);
   });
 });
 
@@ -295,9 +332,8 @@ describe('a first request that', () => {
     upstream.open('go');
     const ended = await Promise.all([first, ...others]);
     expect(ended.map(replayed)).toEqual([null, 'true', 'true', 'true']);
-    const charges = ended.map(({ requestId }) => chargeOf(requestId));
-    expect(await Promise.all(charges)).toEqual([50, 0, 0, 0]);
-    expect(asked()).toBe(1);
+    expect(new Set(ended.map(({ requestId }) => requestId)).size).toBe(1);
+    expect([asked(), await spent()]).toEqual([1, 50]);
   });
 
   test('fails makes one of those who wait the first', async () => {
@@ -311,7 +347,6 @@ describe('a first request that', () => {
     const ended = await Promise.all(others);
     expect(ended.map(contentOf)).toEqual(['Second try', 'Second try']);
     expect(ended.map(replayed).sort()).toEqual(['true', null].sort());
-    const charges = await Promise.all(ended.map(({ requestId }) => chargeOf(requestId)));
-    expect(charges.sort()).toEqual([0, 5]);
+    expect([asked(), await spent()]).toEqual([2, 5]);
   });
 });

@@ -157,6 +157,14 @@ export class InProcessGateway {
     throw new Error(`There is no log row for the request ${requestId}.`);
   }
 
+  /** What the default tenant has left, with everything written down that is still waiting. */
+  async balance(): Promise<number> {
+    const path = '/admin/v1/tenants/default/credits';
+    const { json, text } = await this.get(path, { key: keys.admin });
+    if (!isObject(json.data)) throw new Error(`No credits were told: ${text}`);
+    return Number(json.data.total);
+  }
+
   /** A key made the way a tenant's manager makes one. */
   async makeKey(fields: object): Promise<string> {
     const path = '/api/v1/keys';

@@ -111,11 +111,13 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
       expect(reply.text).toContain('Outside.');
       return [reply.headers.get('idempotent-replayed'), await rig.bill(reply)];
     };
-    const nothing = { model: 0, byok: 0, tool: 0, searches: 0 };
+    const balance = await rig.gateway.balance();
+    // Either leads to the receipt of the one that was paid for.
     expect([await ask(), await ask()]).toEqual([
       [null, oneSearch],
-      ['true', nothing],
+      ['true', oneSearch],
     ]);
+    expect(balance - (await rig.gateway.balance())).toBe(5_460);
     expect(queries()).toEqual(['weather']);
   });
 

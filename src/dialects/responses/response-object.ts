@@ -38,12 +38,12 @@ export function isIncomplete(reason: FinishReason): boolean {
 export function ended(
   reason: FinishReason,
   output: readonly unknown[],
-  { usage, costCredits }: ReplyClosing,
+  { usage, costCredits, endedAt = Date.now() }: ReplyClosing,
 ): Outcome {
   const why = incompleteReasons[reason];
   return {
     status: why === undefined ? 'completed' : 'incomplete',
-    completed_at: why === undefined ? Math.floor(Date.now() / 1000) : null,
+    completed_at: why === undefined ? Math.floor(endedAt / 1000) : null,
     error: null,
     incomplete_details: why === undefined ? null : { reason: why },
     output,
