@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, setSystemTime, test } from 'bun:test';
-import { Health } from './health.ts';
+import { type CircuitState, Health } from './health.ts';
 
 const offer = { provider: { name: 'vendor' }, upstreamModel: 'model' };
 const sibling = { provider: { name: 'vendor' }, upstreamModel: 'other' };
@@ -76,30 +76,56 @@ describe('a circuit', () => {
     }
   });
 
-  test('of answers that break off opens with the fifth, and closes on trial with a word', () => {
+  test('of answers that break off opens with the fifth, and closes on trial by a whole one', () => {
     const { clock, health } = sick();
     const begin = (isWhole: boolean) => {
       health.succeeded(offer, 10);
       health.ended(offer, isWhole);
       return health.state(offer);
     };
-    expect([false, false, false, false, true].map(begin)).toEqual(Array(5).fill('closed'));
     expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
-    // Of one that was on its way.
-    health.succeeded(offer, 10);
-    expect(health.state(offer)).toBe('open');
+    // Of those that were on their way, one has its first word now and one its last.
+    expect(begin(true)).toBe('open');
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
-    health.succeeded(offer, 10);
-    expect([health.state(offer), health.admit(offer)]).toEqual(['closed', true]);
-    health.ended(offer, false);
-    // The probe broke off as well: twice as long.
+    // The probe breaks off as well: twice as long.
+    expect(begin(false)).toBe('open');
     clock.now += 9_999;
     expect(health.state(offer)).toBe('open');
     clock.now += 1;
+    expect([begin(true), begin(false)]).toEqual(['closed', 'open']);
+    clock.now += 20_000;
+    // Two make up for one break: the first closes the circuit, eight for the four that are left.
+    expect(Array(9).fill(true).map(begin)).toEqual(Array(9).fill('closed'));
+    expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
+    clock.now += 5_000;
+    expect(health.state(offer)).toBe('half_open');
+  });
+
+  test.each<[number, CircuitState]>([
+    [2, 'open'],
+    [4, 'closed'],
+  ])('of an offer that breaks one answer of %d off is %s in the end', (every, state) => {
+    const { health } = sick();
+    for (let i = 1; i <= 100; i++) health.ended(offer, i % every !== 0);
+    expect(health.state(offer)).toBe(state);
+    expect(Number.isInteger(health.observed(offer).failures)).toBe(true);
+  });
+
+  test('of answers that break off waits for the end of its probe, and for a minute at most', () => {
+    const { clock, health } = sick();
+    for (let i = 0; i < 5; i++) health.ended(offer, false);
+    clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
-    expect(begin(true)).toBe('closed');
-    expect(Array(4).fill(false).map(begin)).toEqual(Array(4).fill('closed'));
+    clock.now += 3_000;
+    health.succeeded(offer, 3_000);
+    clock.now += 59_999;
+    expect(health.admit(offer)).toBe(false);
+    // Its answer is long, or its client left it.
+    clock.now += 1;
+    expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
+    health.ended(offer, true);
+    expect([health.admit(offer), health.state(offer)]).toEqual([true, 'closed']);
   });
 
   test('of failures before the first word is not closed by an older answer that is whole', () => {

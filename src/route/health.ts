@@ -6,6 +6,8 @@
 
 /** Failures in a row that open a circuit: one bad minute, not one bad answer. */
 const failuresToOpen = 5;
+/** Breaks that one whole answer makes up for: where every second breaks off, the circuit opens. */
+const breaksPerWhole = 0.5;
 const openMsFirst = 5_000;
 const openMsMax = 60_000;
 /** While one request probes a recovering offer, the others still keep away this long. */
@@ -17,7 +19,7 @@ const newest = 0.2;
 
 interface Condition {
   failures: number;
-  /** Answers in a row that had begun and broke off; they are among the failures. */
+  /** Answers that had begun and broke off, less those that were whole; among the failures. */
   breaks: number;
   /** Moved on by every probe. */
   openUntil: number;
@@ -67,28 +69,33 @@ export class Health {
   }
 
   /**
-   * An answer has begun. That makes up for whatever failed before it could. It does not for breaks;
-   * but answers may take minutes, so a probe closes the circuit, and one break more opens it again.
+   * An answer has begun. That makes up for whatever failed before it could, but not for breaks:
+   * answers may take minutes to break off, so the others keep away until the probe's has ended, or
+   * for a minute.
    */
   succeeded(offer: Offered, firstByteMs: number): void {
     const condition = this.#condition(offer);
     condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
-    if (condition.breaks >= failuresToOpen && this.#now() >= condition.probedFrom) {
-      condition.breaks = failuresToOpen - 1;
-    }
     condition.failures = condition.breaks;
     closeIfWell(condition);
+    if (condition.failures < failuresToOpen) return;
+    const now = this.#now();
+    if (now >= condition.probedFrom) condition.openUntil = now + openMsMax;
   }
 
-  /** An answer that had begun is whole, which makes up for breaks alone, or was broken off. */
+  /**
+   * An answer that had begun is whole, which makes up for breaks alone, or was broken off. A whole
+   * one closes the circuit on trial, unless it was on its way already when that opened.
+   */
   ended(offer: Offered, isWhole: boolean): void {
     const condition = this.#condition(offer);
+    const { breaks } = condition;
     if (!isWhole) {
       condition.breaks++;
       this.failed(offer);
-    } else if (condition.breaks > 0) {
-      condition.failures -= condition.breaks;
-      condition.breaks = 0;
+    } else if (breaks > 0 && this.#now() >= condition.probedFrom) {
+      condition.breaks = Math.max(0, Math.min(breaks - breaksPerWhole, failuresToOpen - 1));
+      condition.failures -= breaks - condition.breaks;
       closeIfWell(condition);
     }
   }
@@ -124,7 +131,7 @@ export class Health {
     return {
       firstByteMs: readable(condition?.firstByteMs),
       tokensPerSecond: readable(condition?.tokensPerSecond),
-      failures: condition?.failures ?? 0,
+      failures: Math.ceil(condition?.failures ?? 0),
     };
   }
 

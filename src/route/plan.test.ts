@@ -129,6 +129,20 @@ describe('the plan', () => {
     expect(planned({ health })[0]).toBe('acme/a@east');
   });
 
+  test('who stands behind another keeps its probe for a request that asks it first', () => {
+    let now = 0;
+    const health = new Health(() => now);
+    const [, east] = catalogue.offers('acme/a');
+    for (let i = 0; east && i < 5; i++) health.failed(east);
+    now = 5_000;
+    const usual = inOrder('north', 'east', 'south');
+    expect(planned({ health })).toEqual(usual);
+    expect(planned({ health, models: ['acme/b', 'acme/a'] })).toEqual(['acme/b@east', ...usual]);
+    const wishes = { order: ['east'] };
+    expect(planned({ health, wishes })).toEqual(inOrder('east', 'north', 'south'));
+    expect(planned({ health, wishes })).toEqual(inOrder('north', 'south', 'east'));
+  });
+
   test('without fallbacks there is one candidate', () => {
     expect(planned({ wishes: { allowFallbacks: false } })).toEqual(inOrder('north'));
     const wishes = { allowFallbacks: false, order: ['south', 'east'] };

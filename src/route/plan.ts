@@ -7,7 +7,7 @@ import { isLike } from './capability.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
-/** What a plan is made from. Making one uses up the probes of offers that recover. */
+/** What a plan is made from. Making one uses up the probe of its first, if that recovers. */
 interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
@@ -165,7 +165,8 @@ function order(groups: Groups, wishes: RoutePreferences, health: Health): readon
   }
   const ordered: Offer[] = [];
   for (const group of groups) {
-    for (const offer of arrange(group, wishes, health)) ordered.push(offer);
+    const isBehind = ordered.length > 0;
+    for (const offer of arrange(group, wishes, health, isBehind)) ordered.push(offer);
   }
   return ordered;
 }
@@ -178,16 +179,25 @@ function arrange(
   group: readonly Offer[],
   wishes: RoutePreferences,
   health: Health,
+  isBehind = false,
 ): readonly Offer[] {
   if (group.length < 2 && !group[0]?.own?.sharedNext) return group;
   const closed: Offer[] = [];
   const open: Offer[] = [];
   for (const offer of group.toSorted(comparison(wishes, health))) {
-    (health.admit(offer) ? closed : open).push(offer);
+    (isWell(offer, health, isBehind || closed.length > 0) ? closed : open).push(offer);
     const next = offer.own?.sharedNext;
-    if (next) (health.admit(next) ? closed : open).push(next);
+    if (next) (isWell(next, health, isBehind || closed.length > 0) ? closed : open).push(next);
   }
   return open.length === 0 ? closed : [...closed, ...open];
+}
+
+/**
+ * Only the first of a plan is sure to be asked, so it alone uses up its probe. A standby that did
+ * so in every plan would never be asked, and never recover.
+ */
+function isWell(offer: Offer, health: Health, isBehind: boolean): boolean {
+  return isBehind ? health.state(offer) !== 'open' : health.admit(offer);
 }
 
 function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {

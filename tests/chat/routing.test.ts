@@ -479,6 +479,15 @@ describe('the circuit breaker', () => {
     expect(asked()).toEqual([first, first, first, first, first, second]);
   });
 
+  test('so does an offer that goes on breaking every second answer off', async () => {
+    const { model, first, second } = freshCase();
+    const broken = resetMidStream(2, say('one two three'));
+    const turns = Array.from({ length: 20 }, (_, i) => (i % 2 ? broken : say('whole')));
+    upstream.script(first, turns);
+    for (let i = 0; i < 20; i++) await gateway.stream(ask(model));
+    expect(asked().slice(-2)).toEqual([second, second]);
+  });
+
   test('refusals of the request itself say nothing about the offer', async () => {
     const { model, first } = freshCase();
     upstream.script(first, status(400));
