@@ -9,7 +9,7 @@ import type { Admission } from '../limits/admit.ts';
 import { recall } from '../recall.ts';
 import { reserve } from '../reserve.ts';
 import { keepEntitled } from '../route/capability.ts';
-import type { CallableModels, CatalogueOf, Offer } from '../route/catalogue.ts';
+import type { CallableModels, Catalogue, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { settle } from '../settle.ts';
@@ -24,6 +24,7 @@ import type { Lasting } from './lasting.ts';
 /** What lasts, and beside it what a reload makes again. */
 export interface StepParts extends Lasting {
   readonly config: Config;
+  readonly catalogue: Catalogue;
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;
   /** Where addresses that users give may lead. */
@@ -32,7 +33,7 @@ export interface StepParts extends Lasting {
 
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
-  const { config, catalogueOf, admission, books, health, telemetry, watch } = parts;
+  const { config, catalogue, catalogueOf, admission, books, health, telemetry, watch } = parts;
   const { cache, idempotency } = parts;
   const { addressPolicy } = parts;
   const surroundings = {
@@ -51,8 +52,11 @@ export function makeSteps(parts: StepParts): Steps {
     countTokens: admission.countTokens.bind(admission),
   };
   const recalling = {
-    ...{ cache, idempotency, cacheMode: config.cache.mode },
-    isOffered: isOfferedBy(config),
+    cache,
+    idempotency,
+    cacheMode: config.cache.mode,
+    isOffered: (model: string, provider: string) =>
+      catalogue.everyOffer(model).some((offer) => offer.provider.name === provider),
   };
   return {
     countRequest(call) {
@@ -81,13 +85,6 @@ export function makeSteps(parts: StepParts): Steps {
     settle: (call, ending) => settle(call, ending, money),
     tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),
   };
-}
-
-function isOfferedBy({ models }: Config): (model: string, provider: string) => boolean {
-  const offered = new Map(
-    models.map(({ id, endpoints }) => [id, new Set(endpoints.map(({ provider }) => provider))]),
-  );
-  return (model, provider) => offered.get(model)?.has(provider) ?? false;
 }
 
 function planIn(
