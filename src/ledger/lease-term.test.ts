@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { addCustomer } from '../../tests/contracts/bookings.ts';
 import { callerOf } from '../../tests/support/caller.ts';
 import { openStore } from '../store/open.ts';
+import { LeaseTerm } from './lease-term.ts';
 import type { LedgerStore } from './ledger-store.ts';
 import { Wallets } from './wallets.ts';
 
@@ -51,4 +52,15 @@ test('a lease that begins during a renewal lasts as long as those that it renews
   await hold.settle(0);
   await store.database.close();
   rmSync(folder, { recursive: true });
+});
+
+test('a lease that begins after the clock was set back is not used beyond its end', async () => {
+  let now = Date.UTC(2030, 0, 15, 12);
+  const term = new LeaseTerm(
+    async () => undefined,
+    () => now,
+  );
+  await term.renew();
+  now -= 3_600_000;
+  expect(term.isStaleAt(term.untilFromNow)).toBe(true);
 });

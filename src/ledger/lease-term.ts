@@ -27,10 +27,10 @@ export class LeaseTerm {
 
   /**
    * When a lease ends that begins now. No renewal under way may know of it, and it must not end
-   * before those that are renewed.
+   * before those that are renewed, also if the clock was set back since they were.
    */
   get untilFromNow(): number {
-    return this.#now() + leaseMs;
+    return Math.max(this.#until, this.#now() + leaseMs);
   }
 
   /** The store did not answer the last renewal. */

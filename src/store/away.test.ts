@@ -9,6 +9,7 @@ test.each([
   '08006',
   '53300',
   '25006',
+  '25P03',
   'ECONNREFUSED',
   'SQLITE_FULL',
   'SQLITE_IOERR_WRITE',
