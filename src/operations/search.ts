@@ -296,7 +296,9 @@ export class SearchingErrand implements Errand {
   }
 
   #note({ note: found }: SearchSession): void {
-    if (found) this.#parts.notes.keep(this.#tenantId, found.clientCalls, found.note);
+    if (!found) return;
+    const asked = this.#conversation.dialogue();
+    this.#parts.notes.keep(this.#tenantId, asked, found.clientCalls, found.note);
   }
 }
 

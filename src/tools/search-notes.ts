@@ -45,10 +45,16 @@ export class SearchNotes {
     this.#lengthMax = lengthMax;
   }
 
-  keep(tenantId: string, clientCalls: readonly ClientCall[], note: SearchNote): void {
+  /** `dialogue` is what the client asked, without what was put back into it. */
+  keep(
+    tenantId: string,
+    { turns }: Pick<Dialogue, 'turns'>,
+    clientCalls: readonly ClientCall[],
+    note: SearchNote,
+  ): void {
     const [first] = clientCalls;
     if (!first) return;
-    const name = nameOf(tenantId, first);
+    const name = nameOf(tenantId, turns.reduce(askedIn, ''), first);
     this.#remove(name);
     const length = name.length + JSON.stringify(note).length;
     this.#notes.set(name, { note, length });
@@ -63,9 +69,11 @@ export class SearchNotes {
     if (this.#notes.size === 0) return { dialogue, pages: [] };
     let waiting: readonly ToolResultPart[] = [];
     let last: SearchNote | undefined;
+    let asked = '';
     const turns = dialogue.turns.map((turn): Turn => {
+      asked = askedIn(asked, turn);
       if (turn.role === 'assistant') {
-        const note = this.#find(tenantId, turn.parts);
+        const note = this.#find(tenantId, asked, turn.parts);
         waiting = note?.results ?? [];
         last = note ?? last;
         return note ? { ...turn, parts: [...turn.parts, ...callsOf(note)] } : turn;
@@ -78,9 +86,9 @@ export class SearchNotes {
     return last ? { dialogue: { ...dialogue, turns }, pages: last.pages } : { dialogue, pages: [] };
   }
 
-  #find(tenantId: string, parts: readonly AssistantPart[]): SearchNote | undefined {
+  #find(tenantId: string, asked: string, parts: readonly AssistantPart[]): SearchNote | undefined {
     const call = parts.find((part) => part.kind === 'tool_call');
-    return call && this.#notes.get(nameOf(tenantId, call))?.note;
+    return call && this.#notes.get(nameOf(tenantId, asked, call))?.note;
   }
 
   #remove(name: string): void {
@@ -92,11 +100,22 @@ export class SearchNotes {
 /** A text this short cannot nest deep enough to hurt. */
 const parsedLengthMax = 4_096;
 
-/** Some models number their calls anew in each conversation: an id alone may be another one's. */
-function nameOf(tenantId: string, { id, name, arguments: json }: ClientCall): string {
+/**
+ * Some models number their calls anew in each conversation, and a tool without parameters is called
+ * alike in all of them: a note belongs to what the user asked, too.
+ */
+function nameOf(tenantId: string, asked: string, { id, name, arguments: json }: ClientCall) {
   // Clients that have them as an object write them anew, in other words.
   const isLong = json.length > parsedLengthMax;
-  return JSON.stringify([tenantId, id, name, isLong ? json : parseJson(json || '{}')]);
+  return JSON.stringify([tenantId, asked, id, name, isLong ? json : parseJson(json || '{}')]);
+}
+
+/** The user's words in a turn, as a digest; in one of results alone, still those from before. */
+function askedIn(before: string, { role, parts }: Turn): string {
+  const texts = role === 'user' ? parts.filter((part) => part.kind === 'text') : [];
+  if (texts.length === 0) return before;
+  const words = texts.map(({ text }) => text).join('\n');
+  return new Bun.CryptoHasher('sha256').update(words).digest('base64url');
 }
 
 function callsOf({ calls, toolName }: SearchNote): AssistantPart[] {

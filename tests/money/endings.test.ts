@@ -117,16 +117,25 @@ describe('complete', () => {
 
   const promptAlone = { prompt_tokens: 10, total_tokens: 10 };
 
-  test.each([
-    ['whole', '/v1/chat/completions', {}],
-    ['streamed', '/v1/chat/completions', streamed],
-    ['whole', '/v1/messages', {}],
-    ['streamed', '/v1/messages', streamed],
-  ])('%s with only the prompt counted: that, and what was said, %s', async (_, path, fields) => {
-    const behaviour = weirdUsage(promptAlone, say('12345678'));
-    const record = await ending(behaviour, { max_tokens: 100, ...fields }, { path });
-    expect(charge(record)).toBe(10 * 1 + 2 * 2);
-    expect(record).toMatchObject({ status: 'success', usageEstimated: true, note: unfinishedNote });
+  const formsOfClients = ['/v1/chat/completions', '/v1/messages'].flatMap((path) =>
+    [false, true].map((stream) => ({ path, stream })),
+  );
+
+  describe.each([
+    ['test/chat', promptAlone],
+    ['test/claude', { input_tokens: 10 }],
+  ])('%s with only the prompt counted', (model, usage) => {
+    test.each(formsOfClients)('that, and what was said: $path, streamed: $stream', async (form) => {
+      upstream.script('chat', weirdUsage(usage, say('12345678')));
+      const { path, stream } = form;
+      const body = bytes400({ model, max_tokens: 100, stream });
+      const { requestId, text } = await gateway.post(body, { path });
+      const record = await gateway.record(requestId);
+      expect(charge(record)).toBe(10 * 1 + 2 * 2);
+      const how = { status: 'success', usageEstimated: true, note: unfinishedNote };
+      expect(record).toMatchObject(how);
+      if (path === '/v1/messages') expect(text).toContain('"output_tokens":2');
+    });
   });
 
   test('of nothing said, only the prompt has to be counted', async () => {

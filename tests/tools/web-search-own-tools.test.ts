@@ -73,9 +73,9 @@ describe.each(forms)(
   (form) => {
     const { path, own, asking, stream } = form;
     const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
-    const send = async (calls: readonly string[]) => {
+    const send = async (calls: readonly string[], asked: object = asking(calls)) => {
       const tools = [{ type: 'web_search' }, own];
-      const body = { model: 'test/chat', ...asking(calls), tools, stream };
+      const body = { model: 'test/chat', ...asked, tools, stream };
       const { status, text } = await rig.gateway.post(body, { path });
       expect(status).toBe(200);
       return text;
@@ -116,6 +116,17 @@ describe.each(forms)(
       for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
         expect(rig.told().split(page)).toHaveLength(2);
       }
+    });
+
+    test('stay out of another conversation that calls the tool under the same id', async () => {
+      const id = 'functions.lookup:0';
+      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+      await send([]);
+      const other = JSON.parse(
+        JSON.stringify(asking([id])).replace('What is the weather?', 'What did they say?'),
+      );
+      const text = await send([], other);
+      expect([citedIn(text), rig.told()]).toEqual([[], expect.not.stringContaining(news.title)]);
     });
   },
 );

@@ -6,6 +6,7 @@ import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
+import { pointsIn } from '../answer/points.ts';
 import { markSignature } from '../signature.ts';
 import { BlockEvents } from './block-events.ts';
 import type { AnthropicEvent } from './block-order.ts';
@@ -126,7 +127,7 @@ export class BlockTeller {
   #tell(how: 'text' | 'reasoning' | 'redactedReasoning', given: unknown): number {
     const words = textOf(given);
     if (words !== '') this.#to[how](words);
-    if (how === 'text') this.#textLength += words.length;
+    if (how === 'text') this.#textLength += pointsIn(words);
     return words.length;
   }
 

@@ -6,9 +6,9 @@ import type { ReplyFacts, ReplyIdentity, ReplyRelay, UpstreamFailure } from '../
 import { malformed } from '../failure.ts';
 import { charactersOfBlock } from './characters.ts';
 import { finishReasonOf, noStopReason, ownStopReason } from './finish.ts';
-import { parseMessage } from './reader.ts';
+import { parseMessage, readReport } from './reader.ts';
 import { completeBlock } from './sound-blocks.ts';
-import { readUsage, writeUsage } from './usage.ts';
+import { writeUsage } from './usage.ts';
 
 export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
   const message = parseMessage(text);
@@ -19,8 +19,9 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
   if (typeof reason !== 'string') return malformed(noStopReason);
   for (const block of content) completeBlock(block);
   const hasTools = content.some(({ type }) => type === 'tool_use');
+  const report = readReport(fields.usage);
   const facts: ReplyFacts = {
-    usage: readUsage(fields.usage),
+    ...report,
     finishReason: finishWords[finishReasonOf(reason, hasTools)],
     outputCharacters: content.reduce((sum, block) => sum + charactersOfBlock(block), 0),
     failure: undefined,
@@ -29,7 +30,8 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
   return {
     facts,
     write({ usage }) {
-      const counted = facts.usage === undefined ? { usage: writeUsage(usage) } : {};
+      const isCounted = report.usage !== undefined && !report.isEstimate;
+      const counted = isCounted ? {} : { usage: writeUsage(usage) };
       const stopped = { stop_reason: ownStopReason(reason, hasTools) };
       const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
       const own = { ...rest, ...stopped, ...counted, ...known };

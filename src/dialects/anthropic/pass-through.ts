@@ -26,7 +26,7 @@ import { charactersOfBlock, charactersOfDelta } from './characters.ts';
 import { anthropicWords, eventText } from './client-stream.ts';
 import { finishReasonOf, noStopReason, ownStopReason } from './finish.ts';
 import { openingEvents } from './opening-events.ts';
-import { isNamedEvent, startedAgain } from './reader.ts';
+import { isNamedEvent, readReport, startedAgain } from './reader.ts';
 import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 
 class StreamFacts extends StreamUsage implements ReplyFacts {
@@ -168,14 +168,15 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** The held event: as it came, or with the settled usage where the upstream told none in it. */
+  /** The held event: as it came, or with the settled usage where the upstream counted no output. */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
     if (!held) return '';
     this.#held = undefined;
     const { fields, data } = held;
     const counted = settled ?? this.facts.usage;
-    if (counted && !(this.facts.usage && isObject(fields.usage))) {
+    const isCounted = this.facts.usage && !readReport(fields.usage).isEstimate;
+    if (counted && !isCounted) {
       return eventText('message_delta', { ...fields, usage: writeUsage(counted) });
     }
     // It may name the model again, as one that was tried or is recommended.

@@ -118,7 +118,7 @@ describe('a stream of Anthropic', () => {
     expect(told.order).toEqual(['text', 'finish']);
   });
 
-  test('tells of each source which part of the text it is for', () => {
+  test('tells of each source which characters of the text it is for', () => {
     const source = (url: string) => ({ type: 'web_search_result_location', url, title: url });
     const cited = (index: number, said: string, citation: object) => [
       start(index, { type: 'text', text: '' }),
@@ -128,13 +128,13 @@ describe('a stream of Anthropic', () => {
     ];
     const { told } = hear([
       begin,
-      ...cited(0, 'Ruby ', source('https://a.example')),
+      ...cited(0, 'Ruby 💎 ', source('https://a.example')),
       ...cited(1, 'is red', source('https://b.example')),
       ...cited(2, '.', { type: 'char_location', document_title: 'mine' }),
     ]);
     expect(told.citations.map(({ url, range }) => [url, range?.start, range?.end])).toEqual([
-      ['https://a.example', 0, 5],
-      ['https://b.example', 5, 11],
+      ['https://a.example', 0, 7],
+      ['https://b.example', 7, 13],
     ]);
   });
 

@@ -114,9 +114,15 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   if ('kind' in body) return body;
   const blocks = new BlockTeller(listener);
   for (const block of body.content) blocks.tellWhole(block);
-  const usage = readUsage(body.fields.usage);
-  if (usage) listener.usage?.(usage);
+  const { usage, isEstimate } = readReport(body.fields.usage);
+  if (usage) listener.usage?.(usage, isEstimate);
   return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
+}
+
+/** What a whole answer used. As at the beginning of a stream, the output may not be counted. */
+export function readReport(raw: unknown) {
+  const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
+  return { usage: readUsage(raw), isEstimate };
 }
 
 interface MessageBody {

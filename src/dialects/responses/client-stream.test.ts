@@ -249,6 +249,24 @@ describe('an answer to a Responses client', () => {
     expect(seen.items[1]).toMatchObject({ type: 'image_generation_call', result: 'aGk=' });
   });
 
+  test('counts the places of sources in the text that they are for', () => {
+    const source = { url: 'https://a.example', title: 'A', quote: '' };
+    const seen = hear((to) => {
+      to.text('Rain 😀.');
+      to.citation({ ...source, range: { start: 5, end: 6 } });
+      to.reasoning('And then?');
+      to.text('Sun 😀.');
+      to.citation({ ...source, range: { start: 7, end: 10 } });
+      to.citation({ ...source, range: null });
+      to.finish('stop', null);
+    });
+    expect(seen.annotations).toMatchObject([
+      { start_index: 5, end_index: 6 },
+      { start_index: 0, end_index: 3 },
+      { start_index: 0, end_index: 6 },
+    ]);
+  });
+
   test.each([
     ['length', 'max_output_tokens'],
     ['content_filter', 'content_filter'],

@@ -11,6 +11,7 @@ import {
 } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { JsonEnd } from '../answer/json-end.ts';
+import { pointsIn } from '../answer/points.ts';
 import { freeFormArguments } from '../ask/tools/free-form.ts';
 import { UnusableAnswer } from '../unusable-answer.ts';
 import { ItemPlaces } from './item-places.ts';
@@ -247,7 +248,7 @@ export class ItemTeller {
   }
 
   #tellText(text: string): void {
-    this.#textLength += text.length;
+    this.#textLength += pointsIn(text);
     this.#isApart = text.at(-1)?.trim() === '';
     this.#to.text(text);
   }

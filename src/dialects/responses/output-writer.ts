@@ -5,6 +5,7 @@ import { answerId } from '../answer/answer-ids.ts';
 import { EndedCalls } from '../answer/ended-calls.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 import { JsonEnd } from '../answer/json-end.ts';
+import { pointsIn } from '../answer/points.ts';
 import { freeFormInput } from '../ask/tools/free-form.ts';
 import type { ReplyIdentity } from '../dialect.ts';
 import { writeRedacted, writeSignature } from './reasoning-signature.ts';
@@ -58,6 +59,9 @@ export abstract class OutputWriter implements AnswerListener {
   readonly #calls = new Map<number, OpenCall>();
   readonly #ended = new EndedCalls();
   #message: OpenMessage | undefined;
+  /** How long the text of the answer is, and where the last part of it begins. */
+  #textLength = 0;
+  #partStart = 0;
   #thought: OpenThought | undefined;
 
   constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
@@ -76,6 +80,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.grow(text.length);
     const { at, part } = this.#enter('output_text');
     if (part.type === 'output_text') part.text += text;
+    this.#textLength += pointsIn(text);
     this.say('response.output_text.delta', { ...at, delta: text, logprobs: [] });
   }
 
@@ -150,8 +155,9 @@ export abstract class OutputWriter implements AnswerListener {
     const part = message?.content.at(-1);
     // It belongs in the part of its text, which may be closed by now.
     if (!message || part?.type !== 'output_text') return;
-    const { start, end } = range ?? { start: 0, end: part.text.length };
-    const annotation = { type: 'url_citation', url, title, start_index: start, end_index: end };
+    const { start, end } = range ?? { start: this.#partStart, end: this.#textLength };
+    const [start_index, end_index] = [start, end].map((at) => Math.max(0, at - this.#partStart));
+    const annotation = { type: 'url_citation', url, title, start_index, end_index };
     this.grow(JSON.stringify(annotation).length);
     this.say('response.output_text.annotation.added', {
       ...contentPlace(message),
@@ -204,6 +210,7 @@ export abstract class OutputWriter implements AnswerListener {
       this.#endContent(message);
       part = type === 'refusal' ? { type, refusal: '' } : { type, annotations: [], text: '' };
       message.content.push(part);
+      this.#partStart = this.#textLength;
       this.grow(JSON.stringify(part).length);
       this.say('response.content_part.added', { ...contentPlace(message), part: { ...part } });
     }

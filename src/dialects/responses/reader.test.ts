@@ -67,8 +67,8 @@ describe('the items of a stream', () => {
     const streamed = hear(
       added(0, { type: 'message', phase: 'commentary', content: [] }),
       delta('output_text', 0, 'I look '),
-      delta('output_text', 0, 'it up.'),
-      done(0, message('I look it up.')),
+      delta('output_text', 0, 'it up 🔎.'),
+      done(0, message('I look it up 🔎.')),
       added(1, { type: 'message', phase: 'final_answer', content: [] }),
       { ...part, output_index: 1 },
       delta('output_text', 1, 'Done.'),
@@ -77,10 +77,10 @@ describe('the items of a stream', () => {
     ).told;
     const [said] = message('Done.').content;
     const cited = { ...message(''), content: [{ ...said, annotations: [source] }] };
-    const whole = hear(completed([message('I look it up.'), cited])).told;
+    const whole = hear(completed([message('I look it up 🔎.'), cited])).told;
     for (const told of [streamed, whole]) {
-      expect(told.said).toBe('I look it up.\n\nDone.');
-      expect(told.citations).toMatchObject([{ range: { start: 15, end: 19 } }]);
+      expect(told.said).toBe('I look it up 🔎.\n\nDone.');
+      expect(told.citations).toMatchObject([{ range: { start: 17, end: 21 } }]);
     }
   });
 

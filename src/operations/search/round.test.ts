@@ -2,8 +2,10 @@ import { expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { SearchRound } from './round.ts';
 
+const plainly = { gap: '', isJson: false, endWords: () => undefined };
+
 test('everything that a model says in a round counts in its estimate, searches too', () => {
-  const round = new SearchRound('search', new ToldAnswer());
+  const round = new SearchRound('search', new ToldAnswer(), plainly);
   const lengths: number[] = [];
   const after = (say: () => void) => {
     say();
@@ -29,7 +31,7 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
   ['a refusal', true, (round) => round.refusal('No.')],
   ['a picture', true, (round) => round.image('image/png', 'AAAA')],
 ])('%s is told to the client: %p', (_, isTold, say) => {
-  const round = new SearchRound('search', new ToldAnswer());
+  const round = new SearchRound('search', new ToldAnswer(), plainly);
   say(round);
   expect(round.hasSpoken).toBe(isTold);
 });
@@ -37,7 +39,7 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
 test('JSON is told as it comes, words before it only if nothing is searched', () => {
   const hear = (say: (round: SearchRound) => void) => {
     const told = new ToldAnswer();
-    const round = new SearchRound('search', told, { isJson: true });
+    const round = new SearchRound('search', told, { ...plainly, isJson: true });
     say(round);
     return [told.said, round.said, round.hasSpoken];
   };

@@ -19,11 +19,11 @@ interface ClientCall {
 /** How a round speaks to the client. */
 interface Manner {
   /** Stands between what was said in the rounds before and what is said now. */
-  readonly gap?: string;
+  readonly gap: string;
   /** Whether the client wants an answer in JSON. */
-  readonly isJson?: boolean;
+  readonly isJson: boolean;
   /** Behind the words that come before the client's own calls: some clients' texts end there. */
-  readonly endWords?: () => void;
+  readonly endWords: () => void;
 }
 
 /**
@@ -41,7 +41,7 @@ export class SearchRound implements AnswerListener {
   readonly #to: AnswerListener;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
   readonly #gap: string;
-  readonly #endWords: (() => void) | undefined;
+  readonly #endWords: () => void;
   readonly #thoughts: ReasoningPart[] = [];
   #thought = '';
   #text = '';
@@ -53,12 +53,12 @@ export class SearchRound implements AnswerListener {
   /** Whether something went on to the client that no later round has to know. */
   #hasShown = false;
 
-  constructor(toolName: string, to: AnswerListener, manner: Manner = {}) {
+  constructor(toolName: string, to: AnswerListener, { gap, isJson, endWords }: Manner) {
     this.#toolName = toolName;
     this.#to = to;
-    this.#gap = manner.gap ?? '';
-    this.#holdsBack = manner.isJson ?? false;
-    this.#endWords = manner.endWords;
+    this.#gap = gap;
+    this.#holdsBack = isJson;
+    this.#endWords = endWords;
   }
 
   /** As the client sees it. */
@@ -147,7 +147,7 @@ export class SearchRound implements AnswerListener {
     // A round with one of these is the last.
     this.tell();
     const number = this.clientCalls.length;
-    if (number === 0) this.#endWords?.();
+    if (number === 0) this.#endWords();
     const own: ClientCall = { number, id, name, arguments: '' };
     this.#byCall.set(call, own);
     this.clientCalls.push(own);

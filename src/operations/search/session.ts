@@ -4,6 +4,7 @@ import { isObject } from '../../core/json.ts';
 import { addUsage, type Usage } from '../../core/usage.ts';
 import { wordBytes } from '../../core/word-bytes.ts';
 import { parseArguments } from '../../dialects/answer/exact-json.ts';
+import { pointsIn } from '../../dialects/answer/points.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
 import { estimateUsage } from '../../meter/estimate.ts';
 import { citationsIn, type FoundPage } from '../../tools/citations.ts';
@@ -61,7 +62,7 @@ export class SearchSession {
   #isEstimate = false;
   #calls = 0;
   #said = '';
-  /** How many citations in it the client was told. */
+  /** How many characters of it have their citations told. */
   #cited = 0;
   #isBroke = false;
 
@@ -137,6 +138,7 @@ export class SearchSession {
 
   /** Runs the searches and makes the next round ready; false when it cannot be paid for. */
   async next(): Promise<boolean> {
+    this.#cite();
     const { searches, parts } = this.#round;
     const promptBytes = this.#promptBytes + bytesOf(parts);
     if (!(await this.#affords(promptBytes, searches.length))) return false;
@@ -166,11 +168,13 @@ export class SearchSession {
     return new SearchRound(this.#toolName, this.#to, { gap, isJson, endWords });
   }
 
-  /** Tells what is cited until here, each once. */
+  /** Tells what is cited until here, each once: some clients' texts end with the round. */
   #cite(): void {
-    const cited = citationsIn(this.#said + this.#round.said, this.#pages);
-    for (const citation of cited.slice(this.#cited)) this.#to.citation(citation);
-    this.#cited = cited.length;
+    const text = this.#said + this.#round.said;
+    for (const citation of citationsIn(text, this.#pages)) {
+      if ((citation.range?.start ?? 0) >= this.#cited) this.#to.citation(citation);
+    }
+    this.#cited = pointsIn(text);
   }
 
   async #affords(promptBytes: number, searches: number): Promise<boolean> {
