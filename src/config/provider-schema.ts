@@ -56,8 +56,8 @@ export const quirksSchema = closed({
   efforts: Type.Record(Type.String(), Type.String()),
   /** DeepSeek stops reasoning for `thinking`, and can be made to call a tool only then. */
   reasoning_off: oneOf('effort', 'thinking'),
-  /** Sampling parameters are refused while an OpenAI reasoning model reasons. */
-  sampling_while_reasoning: oneOf('keep', 'drop'),
+  /** OpenAI's models refuse sampling parameters while they reason; some do only when asked to. */
+  sampling_while_reasoning: oneOf('keep', 'drop', 'drop_when_asked'),
   /** The field in which earlier reasoning goes back on assistant messages. */
   replay_reasoning: oneOf('drop', 'reasoning_content', 'reasoning', 'reasoning_details'),
   /** Vendors without json_schema get the schema as an instruction. */

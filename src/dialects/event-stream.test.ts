@@ -35,6 +35,16 @@ describe('the reader accepts', () => {
       'data: a\u2028b\u2029c\u0085d\n\n',
       data('a\u2028b\u2029c\u0085d'),
     ],
+    'JSON behind the last event': [
+      'data: a\n\n{\n  "error": {}\n}\n\n: b\n',
+      data('a', '{\n  "error": {}\n}\n'),
+    ],
+    'JSON in place of events': ['[1]', data('[1]\n')],
+    'JSON that was not the end, which it leaves out': ['{}\n\ndata: a\n\n', data('a')],
+    'an error where its event should be named': [
+      'data: a\n\nerror: {"code":500}\n\n',
+      [...data('a'), { event: 'error', data: '{"code":500}' }],
+    ],
     nothing: ['', []],
     'events without data': ['event: a\n\ndata:\n\ndata: \n\ndata\n\ndata: b\n\n', data('b')],
   };
@@ -62,6 +72,8 @@ test('however a text is cut, the messages are the same', () => {
     '\r',
     ' ',
     'é',
+    '{',
+    'error: x',
   );
   fc.assert(
     fc.property(
@@ -110,6 +122,12 @@ describe('one event may not grow without bound:', () => {
     const reader = new EventStreamReader();
     for (let count = 0; count < 4; count += 1) reader.push(line);
     expect(() => reader.push(line)).toThrow(UnusableAnswer);
+  });
+
+  test('JSON that is no event and never ends is refused', () => {
+    const line = `{${'x'.repeat(1_000_000)}\n\n`;
+    expect(read(...Array<string>(4).fill(line)).length).toBe(1);
+    expect(() => read(...Array<string>(5).fill(line))).toThrow(UnusableAnswer);
   });
 
   test('many events together may be larger than one', () => {

@@ -21,6 +21,8 @@ export class EventStreamReader {
   #data: string | null = null;
   /** Characters of the finished lines of the event that is being read. */
   #size = 0;
+  /** JSON that is no event: said at the end, where Google and others may put an error like this. */
+  #bare = '';
   #atStart = true;
   /** The last text ended in `\r`: a `\n` at the head of the next one belongs to it. */
   #afterReturn = false;
@@ -64,11 +66,13 @@ export class EventStreamReader {
     if (this.#line !== '') this.#takeLine(this.#line, messages);
     this.#line = '';
     this.#takeLine('', messages);
+    if (this.#bare !== '') messages.push({ event: null, data: this.#bare });
+    this.#bare = '';
     return messages;
   }
 
   #isBetweenEvents(): boolean {
-    return this.#line === '' && this.#data === null && this.#event === null;
+    return this.#line === '' && this.#data === null && this.#event === null && this.#bare === '';
   }
 
   #skipHead(text: string): number {
@@ -96,12 +100,25 @@ export class EventStreamReader {
     }
     const colon = line.indexOf(':');
     const field = colon === -1 ? line : line.slice(0, colon);
-    if (field !== 'data' && field !== 'event') return;
+    if (field !== 'data' && field !== 'event' && field !== 'error') {
+      this.#takeBare(line);
+      return;
+    }
+    this.#bare = '';
     this.#size += line.length;
     if (this.#size > eventBytesMax) throw new UnusableAnswer(tooLarge);
     const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
+    // Older servers of llama.cpp name the event where its data should be named.
+    if (field === 'error') this.#event = field;
     if (field === 'event') this.#event = value;
     else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
+  }
+
+  /** It may be written on many lines; events that follow show that it was not the end. */
+  #takeBare(line: string): void {
+    if (this.#bare === '' ? !/^[{[]/.test(line) : line.startsWith(':')) return;
+    this.#bare += `${line}\n`;
+    if (this.#bare.length > eventBytesMax) throw new UnusableAnswer(tooLarge);
   }
 }

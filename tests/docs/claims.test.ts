@@ -133,13 +133,12 @@ describe('migrating.md', () => {
     expect((await ask({ model: 'openrouter/auto' })).status).toBe(404);
   });
 
-  test('says what is taken and not followed', async () => {
-    for (const start of ['| `transforms`', '| `provider.data_collection`']) {
-      expect(row(start)).toContain('taken and not followed');
-    }
+  test('says what is taken and not followed, and what is left out', async () => {
+    expect(row('| `provider.data_collection`')).toContain('taken and not followed');
+    expect(row('| `preset`')).toContain('named in `x-tollgate-dropped-params`');
     const provider = { data_collection: 'deny', zdr: true, quantizations: ['fp8'] };
-    const { status } = await ask({ transforms: ['middle-out'], preset: 'a', provider });
-    expect(status).toBe(200);
+    const { status, headers } = await ask({ transforms: ['middle-out'], preset: 'a', provider });
+    expect([status, headers.get('x-tollgate-dropped-params')]).toEqual([200, 'preset']);
   });
 
   test('says which base URLs of Bifrost work, and what becomes of its fallbacks', async () => {

@@ -66,6 +66,26 @@ async function asked(model: keyof typeof shipped, body: object, path = '/v1/chat
   return fieldsOf(upstream.book.at(-1)?.json);
 }
 
+test('what a vendor refuses is named to clients of every kind', async () => {
+  const tools = [{ name: 'weather', input_schema: { type: 'object' } }];
+  const wish = {
+    ...{ max_tokens: 50, tools, output_config: { effort: 'high' }, stop_sequences: ['.'] },
+    tool_choice: { type: 'any', disable_parallel_tool_use: true },
+  };
+  const told = async (model: keyof typeof shipped, body: object, path: string) => {
+    const reply = await gateway.post({ model, ...body }, { path });
+    return reply.headers.get('x-tollgate-dropped-params');
+  };
+  const message = { messages: [said], ...wish };
+  expect(await told('acme/deepseek', message, '/v1/messages')).toBe(
+    'reasoning, parallel_tool_calls',
+  );
+  expect(await told('acme/grok', message, '/v1/messages')).toBe('stop');
+  expect(await told('acme/mistral', { input: 'Weather?', user: 'me' }, '/v1/responses')).toBe(
+    'user',
+  );
+});
+
 test('DeepSeek: «Thinking mode does not support this tool_choice»', async () => {
   const { function: weather } = tool('weather');
   for (const tool_choice of ['required', { type: 'function', function: { name: weather.name } }]) {

@@ -128,14 +128,16 @@ export const closedAccount = new RegExp(
   'i',
 );
 
+/** Of how or when it was asked, not of what: a wrong address or a proxy in between answers so. */
+const notTheRequests: ReadonlySet<number> = new Set([405, 406, 407, 409, 421, 424, 425, 426, 499]);
+
 function kindOfStatus(status: number): FailureKind {
   if (status === 401 || status === 403) return 'credential';
   if (status === 402) return 'quota';
   if (status === 408 || status === 504 || status === 524) return 'timeout';
   if (status === 429) return 'rate_limited';
   if (status === 498 || status === 503 || status === 529) return 'overloaded';
-  if (status === 409 || status === 424 || status === 425 || status === 499) return 'server';
-  return status >= 400 && status < 500 ? 'request' : 'server';
+  return status >= 400 && status < 500 && !notTheRequests.has(status) ? 'request' : 'server';
 }
 
 /** Quotas per day come with the same status and code as those per minute: Gemini's, Bedrock's. */

@@ -25,9 +25,16 @@ export function effortWord(
   return words ? words[effort] : effort;
 }
 
-/** Without a word from the client, a model with effort levels reasons by default. */
-export function reasonsWith(word: string | undefined, { efforts }: Quirks): boolean {
-  return word === undefined ? efforts !== undefined : word !== 'none';
+/**
+ * Whether sampling parameters are refused beside this effort. Without a word from the client, a
+ * model with effort levels reasons by default, unless its quirk says that it has to be asked.
+ */
+export function refusesSampling(
+  word: string | undefined,
+  { efforts, sampling_while_reasoning: how = 'keep' }: Quirks,
+): boolean {
+  if (how === 'keep' || word === 'none') return false;
+  return word !== undefined || (how === 'drop' && efforts !== undefined);
 }
 
 /** What only says how OpenAI reasons anyway. */

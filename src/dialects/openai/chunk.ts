@@ -46,6 +46,11 @@ export class ChunkMender {
   #speaksInDeltas = false;
   /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
   goesOn = false;
+  readonly #toolNames: readonly string[] | undefined;
+
+  constructor(toolNames?: readonly string[]) {
+    this.#toolNames = toolNames;
+  }
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
@@ -145,7 +150,7 @@ export class ChunkMender {
   #assemblyOf(index: number): ToolCallAssembly {
     const known = this.#tools.get(index);
     if (known !== undefined) return known;
-    const assembly = new ToolCallAssembly();
+    const assembly = new ToolCallAssembly(this.#toolNames);
     this.#tools.set(index, assembly);
     return assembly;
   }

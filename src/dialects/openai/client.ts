@@ -13,6 +13,8 @@ export interface OpenAiClientOptions {
   readonly knowsFunctions?: boolean;
   /** Its free-form tools: a call of one is told with the text and not with JSON. */
   readonly customTools?: ReadonlySet<string> | undefined;
+  /** What all of its tools are called. */
+  readonly toolNames?: readonly string[] | undefined;
 }
 
 /** The same of an answer that is told whole, which has its usage in any case. */

@@ -7,7 +7,7 @@ import { type OpenAiClientOptions, openAiClient } from './client.ts';
 import { openAiWords } from './client-stream.ts';
 import { readDialogue } from './dialogue.ts';
 import { knowsFunctions } from './functions.ts';
-import { customNames } from './newer-tools.ts';
+import { customNames, namesOf } from './newer-tools.ts';
 import { OpenAiPassThrough } from './pass-through.ts';
 import { readReply } from './pass-through-reply.ts';
 import { passChat } from './pass-through-request.ts';
@@ -33,6 +33,10 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
     this.choices = request.ask.choices;
     this.knowsFunctions = knowsFunctions(request.body);
     this.customTools = customNames(request.body.tools);
+  }
+
+  get toolNames() {
+    return namesOf(this.request.body.tools);
   }
 
   protected override get own() {

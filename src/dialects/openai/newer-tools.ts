@@ -26,6 +26,10 @@ function nameOf(tool: AnyTool): string | undefined {
   return isFunction(tool) ? tool.function.name : undefined;
 }
 
+export function namesOf(tools: ChatBody['tools']): readonly string[] | undefined {
+  return tools?.map(nameOf).filter((name) => name !== undefined);
+}
+
 /** The names of free-form tools; undefined where there are none. */
 export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
   const free = tools?.filter(isCustom);

@@ -119,7 +119,7 @@ const quirks: fc.Arbitrary<Quirks> = fc.record(
     tool_choice_required: fc.constantFrom('required', 'any'),
     stream_usage: fc.constantFrom('ask', 'always'),
     efforts: fc.constantFrom({ low: 'little', high: 'much' }, { none: 'none' }),
-    sampling_while_reasoning: fc.constantFrom('keep', 'drop'),
+    sampling_while_reasoning: fc.constantFrom('keep', 'drop', 'drop_when_asked'),
     replay_reasoning: fc.constantFrom('drop', 'reasoning', 'reasoning_content'),
     json_schema: fc.constantFrom('native', 'instruct'),
   },
@@ -267,6 +267,9 @@ describe('what a vendor cannot take is put differently', () => {
       ...{ logit_bias: { 1: 2 }, logprobs: true, top_logprobs: 3 },
     };
     expect(write(all, oddities)).toEqual({ model: target().upstreamModel, messages });
+    const patient: Quirks = { ...oddities, sampling_while_reasoning: 'drop_when_asked' };
+    expect(write(all, patient)).toMatchObject(all);
+    expect(write({ ...all, reasoning_effort: 'low' }, patient)).not.toHaveProperty('temperature');
     const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
     expect(quiet).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
     expect(write({ temperature: 1, reasoning_effort: 'low' }, oddities)).toEqual({
@@ -343,6 +346,17 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
       ['messages', 'model', 'reasoning_effort'],
       ['reasoning.mode'],
     ]);
+  });
+
+  test('an effort for which it has no word', () => {
+    const asked = (wish: object) =>
+      dropped({ efforts: {} }, read(JSON.stringify({ ...chat, ...wish })));
+    const plain = ['messages', 'model'];
+    expect(asked({ reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
+    expect(asked({ reasoning: { effort: 'none' } })).toEqual([plain, []]);
+    expect(asked({ reasoning: { exclude: true } })).toEqual([plain, []]);
+    const thinking = { type: 'enabled', budget_tokens: 2_000 };
+    expect(asked({ thinking })).toEqual([[...plain, 'thinking'], []]);
   });
 
   test('while it reasons', () => {

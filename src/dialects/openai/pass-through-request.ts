@@ -8,7 +8,7 @@ import {
   leaveOutOf,
   ourWords,
 } from '../ask/body/edit-body.ts';
-import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
+import { effortOf, effortWord, refusesSampling } from '../ask/effort.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { filledStops } from '../ask/stops.ts';
@@ -57,7 +57,7 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const isSilenced = mustNotReason(body, quirks);
-  const reasons = !isSilenced && setEffort(body, quirks, edits);
+  const isUnsampled = !isSilenced && setEffort(body, quirks, edits);
   if (isSilenced) edits.thinking = { type: 'disabled' };
   spellToolChoice(body, quirks, edits);
   leaveOutEmptyLists(body, edits);
@@ -78,13 +78,16 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
     }
   }
   keepCachesApart(body, request.tenantId ?? null, edits);
-  const refused = refusedBy(quirks, reasons);
+  const { drop_params: refusedAlways = none } = quirks;
+  const refused = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
   leaveOut(refused, body, edits);
   rename(body, quirks, edits);
+  // In Anthropic's words it goes on as it is.
+  const isUnheard = edits.reasoning_effort === undefined && (isSilenced || !body.thinking);
   const dropped = [
     ...(request.unsaid ?? none),
     ...unheardIn(body),
-    ...(isSilenced && wantsReasoning(body) ? ['reasoning'] : none),
+    ...(isUnheard && wantsReasoning(body) ? ['reasoning'] : none),
     ...refused.filter((name) => (body[name] ?? null) !== null),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
@@ -174,8 +177,8 @@ function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boole
 }
 
 function wantsReasoning(body: Body): boolean {
-  const wish = readReasoningWish(body);
-  return wish !== null && wish.effort !== 'none';
+  const effort = effortOf(readReasoningWish(body));
+  return effort !== null && effort !== 'none';
 }
 
 /** What is told instead of a format that the vendor refuses beside tools. */
@@ -186,19 +189,14 @@ function instructionFor(body: Body, { json_with_tools: how }: Quirks): ChatMessa
   return { role: 'system', content: jsonInstruction(schema, unlessCalling) };
 }
 
-/** Puts the effort in the vendor's words. True when the model will reason because of it. */
+/** Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. */
 function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
   const word = effortWord(effortOf(readReasoningWish(body)), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
-  return reasonsWith(word, quirks);
+  return refusesSampling(word, quirks);
 }
 
 const none: readonly never[] = [];
-
-function refusedBy(quirks: Quirks, reasons: boolean): readonly string[] {
-  const { drop_params: refused = none, sampling_while_reasoning: how } = quirks;
-  return reasons && how === 'drop' ? [...refused, ...sampling] : refused;
-}
 
 function rename(body: Body, quirks: Quirks, edits: Edits): void {
   if (quirks.rename_params === undefined) return;

@@ -52,7 +52,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
   readonly #customCalls: CustomCalls | undefined;
-  readonly #mender = new ChunkMender();
+  readonly #mender: ChunkMender;
   readonly #repeated = new RepeatedChunk();
   readonly #choices = {
     open: new Set<number>(),
@@ -69,8 +69,9 @@ export class OpenAiPassThrough implements StreamRelay {
 
   constructor(
     identity: ReplyIdentity,
-    { includeUsage, hidesReasoning = false, customTools }: OpenAiClientOptions,
+    { includeUsage, hidesReasoning = false, customTools, toolNames }: OpenAiClientOptions,
   ) {
+    this.#mender = new ChunkMender(toolNames);
     this.#identity = identity;
     this.#includeUsage = includeUsage;
     this.#hidesReasoning = hidesReasoning;

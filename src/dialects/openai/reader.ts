@@ -23,12 +23,13 @@ export class OpenAiStreamReader implements StreamReader {
   #end: Fields | undefined;
   readonly #to: AnswerListener;
   readonly #teller: AnswerTeller;
-  readonly #mender = new ChunkMender();
+  readonly #mender: ChunkMender;
   #usage: Usage | undefined;
 
   constructor(to: AnswerListener) {
     this.#to = to;
     this.#teller = new AnswerTeller(to);
+    this.#mender = new ChunkMender(to.toolNames);
   }
 
   get finished(): boolean {

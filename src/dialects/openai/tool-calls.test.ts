@@ -75,3 +75,38 @@ test('a call is a function even where a server writes null for what it is not', 
   expect([said(''), said('null')]).toEqual(['{}', '{}']);
   expect(said('{}', '{"a":1}')).toBe('{"a":1}');
 });
+
+describe('a name that is the beginning of a tool’s', () => {
+  const piece = (name: string, more: object = {}) => ({ index: 0, function: { name, ...more } });
+  const told = (...pieces: object[]) => {
+    const assembly = new ToolCallAssembly(['look', 'look_up', 'find_all']);
+    const deltas = pieces.map((one) => assembly.mend([{ ...structuredClone(one) }]));
+    return [...deltas, assembly.complete(false)].map((calls) =>
+      calls.map(({ function: body }) => fieldsOf(body).name ?? fieldsOf(body).arguments),
+    );
+  };
+
+  test('waits for its rest, its arguments or the end', () => {
+    expect(told(piece('fi'), piece('nd_all'))).toEqual([[], ['find_all'], ['{}']]);
+    expect(told(piece('fi'), piece('nd_'))).toEqual([[], [], ['find_']]);
+    const bare = { function: { name: 'nd_all', arguments: '{"a":1}' } };
+    expect(told({ id: 'a', function: { name: 'fi' } }, bare)).toEqual([[], ['find_all'], []]);
+    expect(told(piece('fi', { arguments: '{"a":1}' }))).toEqual([['fi'], []]);
+    expect(told(piece('fi'), { index: 0, function: { arguments: '{' } })).toEqual([
+      [],
+      ['fi'],
+      ['{'],
+    ]);
+  });
+
+  test('is one as it is where a tool has it, or where it is said again', () => {
+    expect(told(piece('look'), piece('_up'))).toEqual([['look'], ['_up'], ['{}', '{}']]);
+    expect(told(piece('find'), piece('find'))).toEqual([[], [], ['find']]);
+  });
+
+  test('is left out of an answer that was cut there', () => {
+    const assembly = new ToolCallAssembly(['find_all']);
+    assembly.mend([piece('find')]);
+    expect([assembly.hasCalls, assembly.complete(true)]).toEqual([true, []]);
+  });
+});

@@ -90,8 +90,8 @@ interface OpenCall {
 }
 
 /** A server may announce a call as soon as it expects one, and then find none to tell. */
-function isBegun({ index, held, hasArguments }: OpenCall): boolean {
-  return index !== undefined || held !== '' || hasArguments;
+function isBegun({ index, name, held, hasArguments }: OpenCall): boolean {
+  return index !== undefined || name !== '' || held !== '' || hasArguments;
 }
 
 /** An empty object, or the beginning of one. */
@@ -137,6 +137,12 @@ export class ToolCallAssembly {
   #shown = 0;
   #namesLength = 0;
   #waitingLength = 0;
+  readonly #offered: readonly string[];
+
+  /** `offered`: the names of all tools, by which one is known that comes in pieces. */
+  constructor(offered: readonly string[] = []) {
+    this.#offered = offered;
+  }
 
   get hasCalls(): boolean {
     return this.#calls.some(isBegun);
@@ -202,7 +208,7 @@ export class ToolCallAssembly {
     const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
     if (isText(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
-    if (isText(body.name)) return undefined;
+    if (isText(body.name)) return this.#restOf(body.name);
     return place === undefined ? this.#last : (this.#calls[place] ?? this.#last);
   }
 
@@ -218,6 +224,7 @@ export class ToolCallAssembly {
     touched: ReadonlySet<OpenCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
+    if (!touched.has(known) && this.#isRest(known, body.name)) return false;
     if (body.name !== known.name || touched.has(known)) return true;
     return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
@@ -235,7 +242,7 @@ export class ToolCallAssembly {
       isObject: false,
       end: new JsonEnd(),
     };
-    if (open.name !== '' || isFreeForm) this.#show(open);
+    if (isFreeForm || this.#isNamed(open)) this.#show(open);
     this.#remember(open.upstreamId + open.name);
     this.#calls.push(open);
     if (hasIndex(call)) this.#byUpstreamIndex.set(call.index, open);
@@ -266,9 +273,29 @@ export class ToolCallAssembly {
     const json = [before.arguments, body.arguments].filter(isText).join('');
     const named = { ...body, ...before, name, arguments: json };
     const whole: Fields = { ...call, ...waiting, function: named };
-    if (name !== '') this.#show(open);
+    const isNamed = this.#isNamed(open);
+    if (isNamed) this.#show(open);
     else open.waiting = whole;
-    return name === '' ? undefined : whole;
+    return isNamed ? whole : undefined;
+  }
+
+  /** Moonshot may tell a long name in pieces: until its arguments come, the rest may follow. */
+  #isNamed({ name, held, hasArguments }: OpenCall): boolean {
+    if (name === '' || held !== '' || hasArguments) return name !== '';
+    return this.#offered.includes(name) || !this.#begins(name);
+  }
+
+  /** Whether that is the next piece of a name which is no tool's yet. */
+  #isRest({ index, name }: OpenCall, piece: string): boolean {
+    return index === undefined && name !== '' && this.#begins(name + piece);
+  }
+
+  #restOf(piece: string): OpenCall | undefined {
+    return this.#last && this.#isRest(this.#last, piece) ? this.#last : undefined;
+  }
+
+  #begins(name: string): boolean {
+    return this.#offered.some((each) => each.startsWith(name));
   }
 
   #remember(words: string): void {
@@ -287,9 +314,9 @@ export class ToolCallAssembly {
       changed = true;
     }
     if (body.name === undefined) return changed;
-    if (isText(body.name) && open.name === '') {
+    if (isText(body.name) && (open.name === '' || this.#isRest(open, body.name))) {
       this.#remember(body.name);
-      open.name = body.name;
+      open.name += body.name;
       return changed;
     }
     body.name = undefined;

@@ -8,7 +8,8 @@ export const openAiUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   write(dialogue, target) {
     const { body, dropped } = writeBody(dialogue, target.reasons);
-    return { ...passChat({ body, source: null }, target), dropped };
+    const request = passChat({ body, source: null }, target);
+    return { ...request, dropped: [...dropped, ...(request.dropped ?? [])] };
   },
   readStream: (listener) => new OpenAiStreamReader(listener),
   readReply: tellReply,

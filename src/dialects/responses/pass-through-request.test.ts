@@ -69,6 +69,10 @@ describe('a request that passes through', () => {
     const { body, dropped } = pass(wish, { quirks });
     expect(body.reasoning).toEqual({ effort: 'xhigh', summary: 'auto' });
     expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
+    const patient = { ...quirks, sampling_while_reasoning: 'drop_when_asked' as const };
+    expect(pass(wish, { quirks: patient }).dropped).toEqual(['temperature']);
+    expect(pass({ temperature: 1 }, { quirks: patient }).body.temperature).toBe(1);
+    expect(pass({ temperature: 1 }, { quirks }).body.temperature).toBeUndefined();
     const refusing = { quirks: { drop_params: ['service_tier', 'user'] } };
     expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
   });

@@ -8,7 +8,7 @@ import {
   leaveOutOf,
   ourWords,
 } from '../ask/body/edit-body.ts';
-import { effortWord, reasonsWith } from '../ask/effort.ts';
+import { effortWord, refusesSampling } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { mendInput } from './mend-input.ts';
@@ -36,10 +36,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   };
   keepCachesApart(body, request.tenantId, edits);
   askForThoughts(body, target, edits);
-  const reasons = setEffort(body, target, edits, drop);
-  if (reasons && target.quirks.sampling_while_reasoning === 'drop') {
-    for (const name of ['temperature', 'top_p']) drop(name);
-  }
+  if (setEffort(body, target, edits, drop)) for (const name of ['temperature', 'top_p']) drop(name);
   for (const name of target.quirks.drop_params ?? []) drop(name);
   return {
     path: '/responses',
@@ -66,7 +63,7 @@ function askForThoughts(body: ResponsesBody, { thinking }: Target, edits: Edits)
   }
 }
 
-/** Puts the effort in the vendor's words. True when the model will reason. */
+/** Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. */
 function setEffort(
   body: ResponsesBody,
   { quirks, thinking }: Target,
@@ -82,5 +79,5 @@ function setEffort(
   }
   const word = effortWord(effort, quirks);
   if (effort !== null && word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
-  return reasonsWith(word, quirks);
+  return refusesSampling(word, quirks);
 }

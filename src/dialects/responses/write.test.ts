@@ -202,4 +202,12 @@ describe('reasoning', () => {
     expect([body.temperature, body.top_p]).toEqual(isDropped ? [undefined, undefined] : [1, 0.5]);
     expect(dropped).toEqual(isDropped ? ['temperature', 'top_p'] : []);
   });
+
+  test('a model that reasons only when asked takes sampling until then', () => {
+    const quirks = { efforts, sampling_while_reasoning: 'drop_when_asked' as const };
+    const sampled = (effort: 'high' | 'none' | null) =>
+      write({ reasoning: effort && asked(effort), sampling: { temperature: 1 } }, { quirks }).body
+        .temperature;
+    expect([sampled(null), sampled('none'), sampled('high')]).toEqual([1, 1, undefined]);
+  });
 });

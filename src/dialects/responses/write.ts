@@ -1,7 +1,7 @@
 /** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
 import { cacheMarkNames } from '../ask/cache-marks.ts';
-import { effortOf, effortWord, reasonsWith } from '../ask/effort.ts';
+import { effortOf, effortWord, refusesSampling } from '../ask/effort.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { functionSchema } from '../ask/tools/function-schema.ts';
@@ -70,8 +70,7 @@ function* unspokenIn(
     if (reasoning?.effort !== 'none') yield 'reasoning';
     return;
   }
-  if (reasonsWith(effort, quirks) && quirks.sampling_while_reasoning === 'drop')
-    yield* ['temperature', 'top_p'];
+  if (refusesSampling(effort, quirks)) yield* ['temperature', 'top_p'];
 }
 
 function writeReasoning({ reasoning }: Dialogue, effort: string | undefined) {

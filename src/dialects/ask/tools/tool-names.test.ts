@@ -16,7 +16,7 @@ test('names that an upstream does not take go there under others, and come back'
   const sent = tools.map(({ name }) => name);
   for (const name of sent) expect(name).toMatch(/^[\w-]{1,64}$/);
   expect(new Set(sent).size).toBe(4);
-  expect(sent[0]).toBe('look');
+  expect([sent[0], names.offered]).toEqual(['look', sent]);
   expect(sent.map((name) => names.restore(name))).toEqual(['look', long, 'db.read', 'db:read']);
   expect(toolChoice).toEqual({ name: sent[2] ?? '' });
   const called = turns[1]?.parts.map((part) => ('name' in part ? part.name : ''));

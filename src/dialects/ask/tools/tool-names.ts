@@ -11,10 +11,12 @@ export class ToolNames {
   readonly #shortByLong = new Map<string, string>();
   readonly #longByShort = new Map<string, string>();
   readonly #hasDoubles: boolean;
+  readonly #named: readonly string[];
 
   constructor({ tools, turns }: Pick<Dialogue, 'tools' | 'turns'>, lengthMax: number) {
     const called = callsIn(turns).map((call) => call.name);
     const named = tools.map((tool) => tool.name);
+    this.#named = named;
     this.#hasDoubles = new Set(named).size < named.length;
     for (const name of [...named, ...called]) {
       if (isTaken(name, lengthMax) || this.#shortByLong.has(name)) continue;
@@ -22,6 +24,11 @@ export class ToolNames {
       this.#shortByLong.set(name, short);
       this.#longByShort.set(short, name);
     }
+  }
+
+  /** What the tools are called upstream. */
+  get offered(): readonly string[] {
+    return this.#named.map((name) => this.#short(name));
   }
 
   shortenIn(dialogue: Dialogue): Dialogue {

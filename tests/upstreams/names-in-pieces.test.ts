@@ -1,0 +1,87 @@
+/**
+ * An upstream that tells the name of a tool in pieces, as Moonshot does with long ones since August
+ * 2026: clients of every kind hear of one call, and under the name that they gave the tool.
+ */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { seeAnthropic, seeOpenAi, seeResponses } from '../support/seen-answer.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  gateway = await InProcessGateway.start({
+    providers: { other: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'key' } },
+    models: [chatModel('acme/other', [{ provider: 'other', model: 'up' }])],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+const names = ['list_issues', 'list_users', 'look'];
+
+interface Piece {
+  readonly name?: string;
+  readonly json?: string;
+  readonly id?: string;
+}
+
+function script(...pieces: readonly Piece[]): void {
+  const chunk = (delta: object, finish_reason: string | null = null) => ({
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+  const calls = pieces.map(({ name, json, id }) =>
+    chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: json } }] }),
+  );
+  const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 };
+  const events = [...calls, chunk({}, 'tool_calls'), { choices: [], usage }];
+  const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+  upstream.script('up', replay(`${text}data: [DONE]\n\n`, { contentType: 'text/event-stream' }));
+}
+
+const parameters = { type: 'object' };
+const messages = [{ role: 'user', content: 'Hello' }];
+const asked = { model: 'acme/other', stream: true };
+
+const clients = {
+  chat: async () => {
+    const tools = names.map((name) => ({ type: 'function', function: { name, parameters } }));
+    const options = { stream_options: { include_usage: true } };
+    const { text } = await gateway.post({ ...asked, ...options, messages, tools });
+    return seeOpenAi(text, true);
+  },
+  messages: async () => {
+    const tools = names.map((name) => ({ name, input_schema: parameters }));
+    const body = { ...asked, messages, tools, max_tokens: 50 };
+    return seeAnthropic((await gateway.post(body, { path: '/v1/messages' })).text, true);
+  },
+  responses: async () => {
+    const tools = names.map((name) => ({ type: 'function', name, parameters }));
+    const body = { ...asked, input: 'Hello', tools };
+    return seeResponses((await gateway.post(body, { path: '/v1/responses' })).text, true);
+  },
+};
+
+async function calls(client: keyof typeof clients) {
+  const seen = await clients[client]();
+  return seen.calls.map(({ name, arguments: json }) => [name, json]);
+}
+
+test.each(Object.keys(clients) as (keyof typeof clients)[])('%s', async (client) => {
+  const rest = [{ name: 'ues' }, { json: '{"a":' }, { json: '1}' }];
+  script({ id: 'a', name: 'list_iss', json: '' }, ...rest);
+  expect(await calls(client)).toEqual([['list_issues', '{"a":1}']]);
+  // Its older servers give each piece an id of its own.
+  script({ id: 'a', name: 'li' }, { id: 'b', name: 'st_' }, { id: 'c', name: 'users', json: '{}' });
+  expect(await calls(client)).toEqual([['list_users', '{}']]);
+  // What makes no tool's name with the piece before it is another call.
+  script({ id: 'a', name: 'list', json: '{"a":1}' }, { id: 'a', name: 'look' });
+  expect(await calls(client)).toEqual([
+    ['list', '{"a":1}'],
+    ['look', '{}'],
+  ]);
+});
