@@ -205,6 +205,9 @@ export const formHeaderBytesMax = 16 * 1024;
 export const formPartsMax = 64;
 export const formFieldBytesMax = 1024 * 1024;
 
+/** The part of a process's memory that long bodies of running requests have, together. */
+export const longBodiesPart = 1 / 4;
+
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { uploadBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { randomText } from '../core/ids.ts';
+import { SharedRoom } from '../core/shared-room.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
 
 /** Read and written at once: large enough for a disk, small beside a file. */
@@ -15,13 +16,12 @@ const chunkBytes = 256 * 1024;
  */
 export class UploadFolder {
   readonly path: string;
-  readonly #bytesMax: number;
-  #bytes = 0;
-  readonly #bytesByTenant = new Map<string, number>();
+  readonly room: SharedRoom;
 
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
-    this.#bytesMax = bytesMax;
+    const refusal = 'Too many uploads are under way here; try again shortly.';
+    this.room = new SharedRoom(bytesMax, refusal);
   }
 
   /** A process that is killed before it can unlink a file leaves it behind, empty. */
@@ -33,40 +33,18 @@ export class UploadFolder {
   }
 
   tray(tenantId: string): UploadTray {
-    return new Tray(this, tenantId);
-  }
-
-  /**
-   * Makes room for so many bytes more. Nobody has more than what is left for all others: whoever
-   * sends much, or slowly, shuts nobody out. 503
-   */
-  claim(tenantId: string, bytes: number): void {
-    const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
-    if (own > this.#bytesMax - this.#bytes - bytes) {
-      const message = 'Too many uploads are under way here; try again shortly.';
-      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
-    }
-    this.#bytes += bytes;
-    this.#bytesByTenant.set(tenantId, own);
-  }
-
-  giveBack(tenantId: string, bytes: number): void {
-    const left = (this.#bytesByTenant.get(tenantId) ?? 0) - bytes;
-    this.#bytes -= bytes;
-    if (left > 0) this.#bytesByTenant.set(tenantId, left);
-    else this.#bytesByTenant.delete(tenantId);
+    return new Tray(this.path, this.room.share(tenantId));
   }
 }
 
 class Tray implements UploadTray {
-  readonly #folder: UploadFolder;
-  readonly #tenantId: string;
+  readonly #folder: string;
+  readonly #share: ReturnType<SharedRoom['share']>;
   readonly #files = new Set<FileHandle>();
-  #bytes = 0;
 
-  constructor(folder: UploadFolder, tenantId: string) {
+  constructor(folder: string, share: ReturnType<SharedRoom['share']>) {
     this.#folder = folder;
-    this.#tenantId = tenantId;
+    this.#share = share;
   }
 
   async keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
@@ -74,8 +52,7 @@ class Tray implements UploadTray {
     const hash = createHash('sha256');
     let bytes = 0;
     for await (const chunk of chunks) {
-      this.#folder.claim(this.#tenantId, chunk.length);
-      this.#bytes += chunk.length;
+      this.#share.claim(chunk.length);
       hash.update(chunk);
       await writeWhole(file, chunk, bytes);
       bytes += chunk.length;
@@ -91,15 +68,14 @@ class Tray implements UploadTray {
   async clear(): Promise<void> {
     const files = [...this.#files];
     this.#files.clear();
-    this.#folder.giveBack(this.#tenantId, this.#bytes);
-    this.#bytes = 0;
+    this.#share.giveBack();
     await Promise.all(files.map((file) => file.close()));
   }
 
   async #open(): Promise<FileHandle> {
     try {
-      await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
-      const path = join(this.#folder.path, randomText(26));
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      const path = join(this.#folder, randomText(26));
       const file = await open(path, 'wx+', 0o600);
       this.#files.add(file);
       // A process that starts may have swept it away.

@@ -1,3 +1,4 @@
+import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { Authenticator } from '../auth/authenticate.ts';
 import { ChangeWatch } from '../auth/change-watch.ts';
@@ -8,9 +9,11 @@ import { MemoryShelf } from '../cache/memory-shelf.ts';
 import { ResponseCache } from '../cache/response-cache.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { longBodiesPart } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
 import { shareObjects } from '../core/missing-object.ts';
+import { SharedRoom } from '../core/shared-room.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { claimJournals, journalFailure } from '../ledger/journal-folder.ts';
@@ -46,6 +49,8 @@ export interface Lasting {
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
+  /** Of long bodies, which are in memory until their requests have ended. */
+  readonly bodies: SharedRoom;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -92,6 +97,7 @@ export async function openLasting(
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
+  const bodies = roomForBodies(config);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -107,7 +113,7 @@ export async function openLasting(
   await lookForObjects(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, retention, jobs, door },
+    ...{ health, cache, idempotency, uploads, bodies, retention, jobs, door },
     ...{ demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [
@@ -147,6 +153,13 @@ async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): 
   if (kept === creditsPerUsd) return;
   const message = `must stay ${kept}, in which the ledger is kept, not ${creditsPerUsd}`;
   throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
+}
+
+/** However little memory there is, a tenant that is alone may send two of the longest. */
+function roomForBodies({ limits }: Config): SharedRoom {
+  const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+  const refusal = 'Too many long requests are under way here; try again shortly.';
+  return new SharedRoom(Math.max(memory * longBodiesPart, 4 * limits.bodyBytes), refusal);
 }
 
 function makeRetention(

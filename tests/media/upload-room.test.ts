@@ -36,7 +36,7 @@ test('files that came before a reload take as much of it afterwards', async () =
   // Each tenant may take half of what is left, so these leave next to nothing.
   const [folder] = trays.mock.contexts as UploadFolder[];
   for (let left = uploadBytesMax, tenant = 0; left > 1; left -= left / 2, tenant += 1) {
-    folder?.claim(`tenant ${tenant}`, left / 2);
+    folder?.room.claim(`tenant ${tenant}`, left / 2);
   }
   expect((await transcribe()).status).toBe(503);
   gateway.reload();

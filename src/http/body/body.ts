@@ -23,6 +23,8 @@ interface JsonBody {
 export interface Posted {
   readonly request: Request;
   modelNamed: string;
+  /** For so many bytes more of a long body, until its request has ended. 503 */
+  claimRoom?(bytes: number): void;
 }
 
 /** Reads a JSON object of bounded size and depth, or refuses with the reason. */
@@ -30,7 +32,7 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   const { request } = posted;
   refuseOtherTypes(request);
   refuseEncodings(request);
-  const bytes = await readBytes(request, bytesMax);
+  const bytes = await readBytes(request, bytesMax, bodyStallMs, posted);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
   if (isLong) refuseExcess(text);
@@ -74,12 +76,13 @@ export async function readBytes(
   request: Request,
   bytesMax: number,
   stallMs = bodyStallMs,
+  holder: Pick<Posted, 'claimRoom'> = {},
 ): Promise<Uint8Array> {
   const declared = declaredLength(request);
   if (declared !== null && declared > bytesMax) throw tooLarge(bytesMax);
   const isShort = declared !== null && declared <= shortBytesMax;
   const arrival = new Arrival(stallMs, isShort ? declared : 0);
-  const read = isShort ? request.bytes() : readChunks(request, bytesMax, arrival);
+  const read = isShort ? request.bytes() : readChunks(request, bytesMax, arrival, holder);
   read.then(arrival.resolve, arrival.reject);
   try {
     return await arrival.bytes;
@@ -112,6 +115,7 @@ class Arrival extends Waiting {
   readonly reject: (reason: unknown) => void;
   readonly #startedAt = performance.now();
   readonly #stallMs: number;
+  isGivenUp = false;
 
   /** `bytes` are those that are waited for as a whole. */
   constructor(stallMs: number, bytes: number) {
@@ -131,6 +135,7 @@ class Arrival extends Waiting {
   }
 
   fire(): void {
+    this.isGivenUp = true;
     const seconds = Math.round((performance.now() - this.#startedAt) / 1000);
     this.reject(invalidRequest(`The request body did not arrive within ${seconds} seconds.`));
   }
@@ -146,16 +151,22 @@ export function dueMs(bytes: number, stallMs: number): number {
 }
 
 async function readChunks(
-  { body }: Request,
+  request: Request,
   bytesMax: number,
   arrival: Arrival,
+  holder: Pick<Posted, 'claimRoom'>,
 ): Promise<Uint8Array> {
+  const { body } = request;
   if (body === null) return new Uint8Array();
+  const declared = declaredLength(request);
+  if (declared !== null) holder.claimRoom?.(declared);
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
+    // Of one that nobody waits for any more, nobody would give it back.
+    if (declared === null && !arrival.isGivenUp) holder.claimRoom?.(chunk.length);
     chunks.push(chunk);
     arrival.heard(size);
   }

@@ -10,7 +10,7 @@ import { readSpeechRequest } from '../../dialects/openai/media/speech-request.ts
 import { audioIn } from '../../operations/audio/spoken-again.ts';
 import { SpeechErrand } from '../../operations/speech.ts';
 import { TranscriptionErrand } from '../../operations/transcription.ts';
-import { readJson } from '../body/body.ts';
+import { type Posted, readJson } from '../body/body.ts';
 import { audioDocs } from '../openapi/audio.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
@@ -22,8 +22,8 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
   return [
     routing.post('/v1/audio/speech', audioDocs.speak, async (exchange, caller) => {
       let format: SpeechFormat = 'mp3';
-      const read = async () => {
-        const { value } = await readJson(exchange, parts.bodyBytesMax);
+      const read = async (posted: Posted) => {
+        const { value } = await readJson(posted, parts.bodyBytesMax);
         const request = readSpeechRequest(value);
         format = request.format;
         return new SpeechErrand(request);

@@ -1,7 +1,7 @@
 import type { UploadTray } from '../../core/upload.ts';
 import { readImagesRequest } from '../../dialects/openai/media/images-request.ts';
 import { ImagesErrand } from '../../operations/images.ts';
-import { readJson } from '../body/body.ts';
+import { type Posted, readJson } from '../body/body.ts';
 import { imagesDocs } from '../openapi/images.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { readEdit } from './image-form.ts';
@@ -12,8 +12,8 @@ const routing = routesFor({ access: 'routing', scope: 'images', errorShape: 'ima
 export function imagesRoutes(parts: UploadCallParts): Route[] {
   return [
     routing.post('/v1/images/generations', imagesDocs.generate, (exchange, caller) => {
-      const read = async () => {
-        const { value } = await readJson(exchange, parts.bodyBytesMax);
+      const read = async (posted: Posted) => {
+        const { value } = await readJson(posted, parts.bodyBytesMax);
         return new ImagesErrand(readImagesRequest(value));
       };
       return callModel(exchange, caller, 'images', read, parts);

@@ -9,8 +9,7 @@ import {
 import type { CountBody } from '../../dialects/anthropic/messages-schema.ts';
 import type { Count, TokenCount } from '../../dialects/count.ts';
 import type { Admission } from '../../limits/admit.ts';
-import { readJson } from '../body/body.ts';
-import type { Exchange } from '../exchange.ts';
+import { type Posted, readJson } from '../body/body.ts';
 import { messagesDocs } from '../openapi/messages.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
@@ -31,8 +30,8 @@ const routing = routesFor({ access: 'routing', scope: 'chat', errorShape: 'messa
 export function messagesRoutes(parts: MessagesParts): Route[] {
   return [
     routing.post('/v1/messages', messagesDocs.create, (exchange, caller) => {
-      const read = async () => {
-        const body = await readJson(exchange, parts.bodyBytesMax);
+      const read = async (posted: Posted) => {
+        const body = await readJson(posted, parts.bodyBytesMax);
         const request = readMessagesRequest(body.value, body);
         const { headers } = exchange.request;
         return parts.errandOf(anthropicConversation(request, headers), caller);
@@ -42,9 +41,13 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
     routing.post('/v1/messages/count_tokens', messagesDocs.count, async (exchange, caller) => {
       parts.admission.tellRate(caller, exchange.headers);
       const leave = await parts.admission.enter(caller);
+      const share = parts.bodies.share(caller.tenantId);
+      const { request } = exchange;
+      const posted = { request, modelNamed: '', claimRoom: (bytes: number) => share.claim(bytes) };
       try {
-        return json(exchange, await countTokens(exchange, caller, parts));
+        return json(exchange, await countTokens(posted, caller, parts));
       } finally {
+        share.giveBack();
         leave();
       }
     }),
@@ -52,12 +55,12 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
 }
 
 async function countTokens(
-  exchange: Exchange,
+  posted: Posted,
   caller: Caller,
   { bodyBytesMax, countUpstream }: MessagesParts,
 ): Promise<TokenCount> {
-  const { request } = exchange;
-  const body = await readJson(exchange, bodyBytesMax);
+  const { request } = posted;
+  const body = await readJson(posted, bodyBytesMax);
   const asked = readCountRequest(body.value, body);
   const count = anthropicCount(asked, request.headers);
   const counted = await countUpstream(count, caller, request.signal);

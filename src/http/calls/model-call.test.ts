@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test';
 import { callerOf } from '../../../tests/support/caller.ts';
 import type { Errand, Recalled } from '../../call.ts';
 import { clientStallMs } from '../../core/bounds.ts';
+import { SharedRoom } from '../../core/shared-room.ts';
 import type { Steps } from '../../gateway.ts';
 import { Exchange } from '../exchange.ts';
 import { callModel } from './model-call.ts';
@@ -22,7 +23,7 @@ async function answered(stream: boolean) {
     recall: async () => recalled as unknown as Recalled,
     settle: async () => ({}),
   } as unknown as Steps;
-  const parts = { bodyBytesMax: 1, steps };
+  const parts = { bodyBytesMax: 1, bodies: new SharedRoom(1, 'Full.'), steps };
   const response = await callModel(exchange, callerOf('acme'), 'chat', async () => errand, parts);
   return { text: await response.text(), silences, exchange };
 }

@@ -4,14 +4,18 @@ import type { Answer, Call, Errand } from '../../call.ts';
 import type { OperationName } from '../../core/ask.ts';
 import type { Caller } from '../../core/caller.ts';
 import { asGatewayError } from '../../core/errors.ts';
+import type { SharedRoom } from '../../core/shared-room.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { answer, type Steps } from '../../gateway.ts';
 import type { BytesAnswer } from '../../upstream/bytes-answer.ts';
+import type { Posted } from '../body/body.ts';
 import type { Exchange } from '../exchange.ts';
 import { cutWhenStalled } from '../stalled-client.ts';
 
 export interface ModelCallParts {
   readonly bodyBytesMax: number;
+  /** In which long bodies are counted while their requests run. */
+  readonly bodies: SharedRoom;
   /** The steps of the story. */
   readonly steps: Steps;
 }
@@ -22,7 +26,7 @@ export interface UploadCallParts extends ModelCallParts {
 }
 
 /** A call that came by HTTP. */
-class WebCall implements Call {
+class WebCall implements Call, Posted {
   readonly requestId: string;
   readonly caller: Caller;
   readonly client: AbortSignal;
@@ -38,8 +42,10 @@ class WebCall implements Call {
   hold: Call['hold'];
   memory: Call['memory'];
   readonly #exchange: Exchange;
+  readonly #bodies: SharedRoom | undefined;
+  #bodyShare: ReturnType<SharedRoom['share']> | undefined;
 
-  constructor(exchange: Exchange, caller: Caller, operation: OperationName) {
+  constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies?: SharedRoom) {
     const { request } = exchange;
     this.requestId = exchange.requestId;
     this.caller = caller;
@@ -52,10 +58,35 @@ class WebCall implements Call {
       idempotencyKey: request.headers.get('idempotency-key'),
     };
     this.#exchange = exchange;
+    this.#bodies = bodies;
+  }
+
+  get request(): Request {
+    return this.#exchange.request;
   }
 
   get modelNamed(): string {
     return this.#exchange.modelNamed;
+  }
+
+  set modelNamed(name: string) {
+    this.#exchange.modelNamed = name;
+  }
+
+  /** Until it leaves: the next attempt, and what an answer cost, may need the body again. */
+  claimRoom(bytes: number): void {
+    this.#bodyShare ??= this.#openShare();
+    this.#bodyShare?.claim(bytes);
+  }
+
+  #openShare() {
+    const share = this.#bodies?.share(this.caller.tenantId);
+    const { leave } = this;
+    this.leave = () => {
+      leave?.();
+      share?.giveBack();
+    };
+    return share;
   }
 }
 
@@ -64,14 +95,14 @@ export async function callModel(
   exchange: Exchange,
   caller: Caller,
   operation: OperationName,
-  read: () => Promise<Errand>,
-  { steps }: ModelCallParts,
+  read: (posted: Posted) => Promise<Errand>,
+  { steps, bodies }: ModelCallParts,
 ): Promise<Response> {
-  const call = new WebCall(exchange, caller, operation);
+  const call = new WebCall(exchange, caller, operation, bodies);
   // Until something is recalled, and on refusals too. Audio is kept for an Idempotency-Key only.
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
   if (isKept) exchange.headers['x-cache'] = 'MISS';
-  return respond(exchange, await answer(call, read, steps));
+  return respond(exchange, await answer(call, () => read(call), steps));
 }
 
 /** The same for a request that brings files. */

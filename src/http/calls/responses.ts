@@ -1,6 +1,6 @@
 import { responsesConversation } from '../../dialects/responses/conversation.ts';
 import { readResponsesRequest } from '../../dialects/responses/request.ts';
-import { readJson } from '../body/body.ts';
+import { type Posted, readJson } from '../body/body.ts';
 import { responsesDocs } from '../openapi/responses.ts';
 import { type Route, routesFor } from '../routes.ts';
 import type { ChatParts } from './chat.ts';
@@ -12,8 +12,8 @@ const routing = routesFor({ access: 'routing', scope: 'chat' });
 export function responsesRoutes(parts: ChatParts): Route[] {
   return [
     routing.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
-      const read = async () => {
-        const body = await readJson(exchange, parts.bodyBytesMax);
+      const read = async (posted: Posted) => {
+        const body = await readJson(posted, parts.bodyBytesMax);
         const request = readResponsesRequest(body.value, body, caller.tenantId);
         return parts.errandOf(responsesConversation(request), caller);
       };

@@ -1,0 +1,66 @@
+import { GatewayError } from './errors.ts';
+
+/** When a room that is full may have some space again. */
+const retryAfterSeconds = 5;
+
+/** So many bytes of running requests, of all tenants together. */
+export class SharedRoom {
+  readonly #bytesMax: number;
+  readonly #refusal: string;
+  #bytes = 0;
+  readonly #bytesByTenant = new Map<string, number>();
+
+  /** `refusal` is what those hear for whom there is no room. */
+  constructor(bytesMax: number, refusal: string) {
+    this.#bytesMax = bytesMax;
+    this.#refusal = refusal;
+  }
+
+  /** For one request. */
+  share(tenantId: string): RoomShare {
+    return new RoomShare(this, tenantId);
+  }
+
+  /**
+   * Makes room for so many bytes more. Nobody has more than what is left for all others: whoever
+   * sends much, or slowly, shuts nobody out. 503
+   */
+  claim(tenantId: string, bytes: number): void {
+    const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;
+    if (own > this.#bytesMax - this.#bytes - bytes) {
+      throw new GatewayError('service_unavailable', this.#refusal, { retryAfterSeconds });
+    }
+    this.#bytes += bytes;
+    this.#bytesByTenant.set(tenantId, own);
+  }
+
+  giveBack(tenantId: string, bytes: number): void {
+    const left = (this.#bytesByTenant.get(tenantId) ?? 0) - bytes;
+    this.#bytes -= bytes;
+    if (left > 0) this.#bytesByTenant.set(tenantId, left);
+    else this.#bytesByTenant.delete(tenantId);
+  }
+}
+
+/** What one request takes of a room. */
+class RoomShare {
+  readonly #room: SharedRoom;
+  readonly #tenantId: string;
+  #bytes = 0;
+
+  constructor(room: SharedRoom, tenantId: string) {
+    this.#room = room;
+    this.#tenantId = tenantId;
+  }
+
+  claim(bytes: number): void {
+    this.#room.claim(this.#tenantId, bytes);
+    this.#bytes += bytes;
+  }
+
+  /** All of it. Safe to call again. */
+  giveBack(): void {
+    this.#room.giveBack(this.#tenantId, this.#bytes);
+    this.#bytes = 0;
+  }
+}

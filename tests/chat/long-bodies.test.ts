@@ -1,0 +1,76 @@
+/** The memory that long requests may have together, while their answers are under way. */
+import { afterAll, afterEach, beforeAll, expect, mock, spyOn, test } from 'bun:test';
+import { gated, say, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway, readReply } from '../support/in-process.ts';
+
+const megabyte = 1024 * 1024;
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  // A quarter is 40 MB, and half of that is for a tenant that is alone.
+  spyOn(process, 'constrainedMemory').mockReturnValue(160 * megabyte);
+  gateway = await InProcessGateway.start({
+    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
+    models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }])],
+    limits: { body_bytes: 7 * megabyte },
+  });
+});
+afterEach(() => mock.restore());
+afterAll(async () => {
+  await gateway.stop();
+  await upstream.stop();
+});
+
+const chat = (megabytes: number, more: object = {}) => {
+  const content = 'x'.repeat(megabytes * megabyte);
+  return { model: 'test/chat', messages: [{ role: 'user', content }], max_tokens: 5, ...more };
+};
+
+/** Its length is told by nobody. */
+async function postInPieces(body: object) {
+  const bytes = Buffer.from(JSON.stringify(body));
+  async function* pieces() {
+    for (let at = 0; at < bytes.length; at += megabyte) yield bytes.subarray(at, at + megabyte);
+  }
+  const headers = { authorization: `Bearer ${gateway.keys.routing}` };
+  const url = `${gateway.url}/v1/chat/completions`;
+  return readReply(await fetch(url, { method: 'POST', headers, body: pieces() }));
+}
+
+test('is a quarter of the machine’s, and is free again when an answer has ended', async () => {
+  const late = gated('answer', 0, say('Later.'));
+  upstream.script('chat', [late, late, late, say('Now.')]);
+  const held = [
+    gateway.post(chat(6, { stream: true })),
+    postInPieces(chat(6, { stream: true })),
+    gateway.post(chat(6)),
+  ];
+  await upstream.until((calls) => calls[2]);
+  const messages = { path: '/v1/messages' };
+  const count = { path: '/v1/messages/count_tokens' };
+
+  const refused = [
+    await gateway.post(chat(6)),
+    await postInPieces(chat(6)),
+    await gateway.post(chat(6), messages),
+    await gateway.post(chat(6), count),
+  ];
+  for (const { status, error, headers } of refused) {
+    expect(status).toBe(503);
+    const message = 'Too many long requests are under way here; try again shortly.';
+    expect(error).toMatchObject({ message });
+    expect(headers.get('retry-after')).toBe('5');
+  }
+  expect((await gateway.post(chat(0))).status).toBe(200);
+
+  upstream.open('answer');
+  for (const { text } of await Promise.all(held)) expect(text).toContain('Later.');
+  const served = [
+    await postInPieces(chat(6)),
+    await gateway.post(chat(6)),
+    await gateway.post(chat(6), messages),
+    await gateway.post(chat(6), count),
+  ];
+  expect(served.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+}, 120_000);
