@@ -21,6 +21,22 @@ export interface StoredObject {
   readonly body: Blob;
 }
 
+/**
+ * A part of an object, or all of it. What stands between us and a storage may give less than was
+ * asked for, or all instead of a part: nobody should pay for half of a text.
+ */
+export async function readObject(
+  { bytes, body }: StoredObject,
+  from = 0,
+  to = bytes,
+): Promise<Uint8Array> {
+  const end = Math.min(to, bytes);
+  const part = from === 0 && end === bytes ? body : body.slice(from, end);
+  const read = new Uint8Array(await part.arrayBuffer());
+  if (read.length === end - from) return read;
+  throw new Error(`The object storage gave ${read.length} bytes instead of ${end - from}.`);
+}
+
 export interface LinkWish {
   readonly now: number;
   /** Epoch milliseconds. */

@@ -2,7 +2,7 @@ import { transcriptExtensions } from '../core/audio-formats.ts';
 import { countCharacters } from '../core/characters.ts';
 import { missingObject } from '../core/missing-object.ts';
 import type { Job, SpeechRequest, TranscriptionRequest } from './job.ts';
-import type { Chunks, ObjectStore, StoredObject } from './objects.ts';
+import { type Chunks, type ObjectStore, readObject, type StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
@@ -35,7 +35,7 @@ export async function taskOf(
   if (!input) throw missingObject('The input of the job');
   const { request } = job;
   return request.type === 'speech'
-    ? speechTask(job, request, await input.body.text(), runner)
+    ? speechTask(job, request, new TextDecoder().decode(await readObject(input)), runner)
     : transcriptionTask(job, request, input, runner);
 }
 

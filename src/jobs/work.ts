@@ -3,7 +3,7 @@ import { GatewayError } from '../core/errors.ts';
 import { missingObject } from '../core/missing-object.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { Job, Piece } from './job.ts';
-import type { ObjectStore } from './objects.ts';
+import { type ObjectStore, readObject } from './objects.ts';
 import { pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
 import { IdUsedUp, type JobRunner } from './runner.ts';
@@ -143,7 +143,7 @@ async function runAll(
 async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {
   const object = piece && (await store.open(piece.objectKey));
   if (!object) throw missingObject('A finished piece of the job');
-  return new Uint8Array(await object.body.arrayBuffer());
+  return readObject(object);
 }
 
 /** Pieces that do not fit together never will; a full disk may be emptied. */

@@ -2,7 +2,7 @@ import { transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { id3Bytes, type Mp3Frame, mp3FrameAt } from '../../core/mp3-frames.ts';
 import { readWavHead, type WavHead, writeWavHead } from '../../core/wav.ts';
-import type { StoredObject } from '../objects.ts';
+import { readObject, type StoredObject } from '../objects.ts';
 
 /** One part of a recording that goes out as a file of its own. */
 interface AudioCut {
@@ -25,7 +25,7 @@ const wavHeadBytes = 256 * 1024;
 /** Where to cut; files that one call takes stay whole. Always the same for the same file. */
 export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]> {
   if (file.bytes <= transcriptionBytesMax) return [{ from: 0, to: file.bytes, startMs: 0 }];
-  const start = await read(file, 0, wavHeadBytes);
+  const start = await readObject(file, 0, wavHeadBytes);
   const head = readWavHead(start);
   const cuts = head ? cutWav(head, file.bytes) : await cutMp3(file, id3Bytes(start));
   if (cuts.length > 0) return cuts;
@@ -39,15 +39,11 @@ export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]>
 
 /** The bytes of one part as a file that stands for itself. */
 export async function readCut(file: StoredObject, { from, to }: AudioCut): Promise<Uint8Array> {
-  const part = await read(file, from, to);
+  const part = await readObject(file, from, to);
   if (from === 0 && to === file.bytes) return part;
-  const head = readWavHead(await read(file, 0, wavHeadBytes));
+  const head = readWavHead(await readObject(file, 0, wavHeadBytes));
   if (!head) return part;
   return Buffer.concat([writeWavHead(head.format, part.length), part]);
-}
-
-async function read({ body, bytes }: StoredObject, from: number, to: number): Promise<Uint8Array> {
-  return new Uint8Array(await body.slice(from, Math.min(to, bytes)).arrayBuffer());
 }
 
 function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
@@ -69,7 +65,7 @@ const rubbishBytesMax = 4 * 1024 * 1024;
 async function cutMp3(file: StoredObject, firstByte: number): Promise<AudioCut[]> {
   const cutter = new Mp3Cutter(firstByte);
   while (cutter.at + 4 <= file.bytes && cutter.rubbishBytes <= rubbishBytesMax) {
-    cutter.walk(await read(file, cutter.at, cutter.at + windowBytes));
+    cutter.walk(await readObject(file, cutter.at, cutter.at + windowBytes));
   }
   // Chance makes frame headers in any bytes, but never most of a file.
   return cutter.soundBytes < file.bytes / 2 ? [] : cutter.end(file.bytes);
