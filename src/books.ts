@@ -97,11 +97,20 @@ export class Books {
     { caller, receivedAt }: Pick<Call, 'caller' | 'receivedAt'>,
     order: HoldOrder,
   ): Hold | Promise<Hold> {
-    if (this.#drain.isFull) {
-      const message = 'Too many finished requests wait for the database; try again shortly.';
-      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
-    }
+    this.#refuseWhenFull();
     return this.#wallets.hold(caller, order, receivedAt);
+  }
+
+  /** Throws while no request that costs could begin in this process, whatever the store says. */
+  requireRoom(): void {
+    this.#refuseWhenFull();
+    this.#journal.requireRoom();
+  }
+
+  #refuseWhenFull(): void {
+    if (!this.#drain.isFull) return;
+    const message = 'Too many finished requests wait for the database; try again shortly.';
+    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
   dispatched(call: Dispatched): Promise<void> {

@@ -78,7 +78,7 @@ const list: Command = {
       key.id,
       key.label,
       key.name,
-      stateOf(key, context.now()),
+      stateOf(key, desk.now()),
       key.usage,
       key.limit,
       key.limit_remaining,
@@ -116,14 +116,15 @@ const show: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const key = await manage.showKey(await context.desk(), tenantOf(args), args.operand);
+    const desk = await context.desk();
+    const key = await manage.showKey(desk, tenantOf(args), args.operand);
     if (args.has('json')) return printJson(context, { data: key });
     context.out(
       fields({
         id: key.id,
         key: key.label,
         name: key.name,
-        state: stateOf(key, context.now()),
+        state: stateOf(key, desk.now()),
         spent: key.usage,
         'spent today': key.usage_daily,
         'spent this week': key.usage_weekly,

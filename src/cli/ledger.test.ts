@@ -33,7 +33,6 @@ async function tollgate(...words: string[]) {
     out: (text) => void out.push(`${text}\n`),
     write: async (piece) => void out.push(piece),
     err: (text) => void err.push(`${text}\n`),
-    now: () => Date.UTC(2026, 2, 15),
   });
   return { code, out: out.join(''), err: err.join('') };
 }

@@ -51,10 +51,10 @@ const statement: Command = {
     month: { value: '<YYYY-MM>', summary: 'Which month (default: this one)' },
   },
   async run(context) {
-    const { args, write, now } = context;
-    const month = readMonth(args.text('month') ?? null, now());
+    const { args, write } = context;
     const { desk, tenantId } = await deskOfTenant(context);
-    const statement = statementCsv(desk.statements, tenantId, month, now());
+    const month = readMonth(args.text('month') ?? null, desk.now());
+    const statement = statementCsv(desk.statements, tenantId, month, desk.now());
     for await (const lines of statement) await write(lines);
   },
 };

@@ -52,6 +52,8 @@ function secretKeys(): SecretKeys {
   return [new Secret(secretKey), ...(formerKey === null ? [] : [new Secret(formerKey)])];
 }
 
+const now = () => Date.UTC(2026, 10, 15, 12);
+
 /** One command line over the real store, as a process of its own would run it. */
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
@@ -61,7 +63,7 @@ async function tollgate(...words: string[]) {
     write: async (piece) => void out.push(piece),
     err: (text) => void err.push(text),
     input: async () => typed,
-    now: () => Date.UTC(2026, 10, 15, 12),
+    now,
     async openStore(flags) {
       if (flags.config === 'broken.yaml') {
         throw new ConfigProblems('broken.yaml', [{ path: 'port', message: 'must be a number' }]);
@@ -70,6 +72,7 @@ async function tollgate(...words: string[]) {
       const { database, directory, credentials, creditBook, keySpending, statements } = store;
       opened++;
       return {
+        now,
         directory,
         credentials,
         providers: new Map([
@@ -89,7 +92,7 @@ async function tollgate(...words: string[]) {
         skills: new SkillDesk({
           book: store.skills,
           builtIn: builtInSkills,
-          now: () => Date.UTC(2026, 10, 15, 12),
+          now,
           changed: () => undefined,
         }),
         credits: creditBook,

@@ -23,7 +23,7 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
   loadModels(flags: Flags): ReturnType<Context['models']>;
 }
 
-type OpenStore = Omit<Desk, 'now'> & { close(): Promise<void> };
+type OpenStore = Desk & { close(): Promise<void> };
 
 /** Every way in which other programs are asked. */
 const versionWords = new Set(['version', '--version', '-v', '-V']);
@@ -111,7 +111,7 @@ async function runOne(
       models: () => world.loadModels(flags),
       async desk() {
         store ??= await world.openStore(flags, !command.beginsStore);
-        return { ...store, now: world.now };
+        return store;
       },
     });
     await world.flush();

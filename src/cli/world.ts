@@ -7,6 +7,7 @@ import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { demoModels } from '../demo/demo-models.ts';
 import { walletName } from '../ledger/owner.ts';
+import { StoreClock } from '../store/clock.ts';
 import { openStore } from '../store/open.ts';
 import { secretKeysOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify/verify.ts';
@@ -48,7 +49,9 @@ export const world: World = {
     const config = loadConfig(flags, environment, ['data_dir', 'database']);
     const store = await openStore(config.database.reveal(), mustExist);
     const { database, directory, credentials, creditBook, keySpending, statements } = store;
+    const { now } = await StoreClock.open(database);
     return {
+      now,
       directory,
       credentials,
       providers: config.providers,
@@ -60,7 +63,7 @@ export const world: World = {
       skills: new SkillDesk({
         book: store.skills,
         builtIn: builtInSkills,
-        now: Date.now,
+        now,
         changed: () => undefined,
       }),
       credits: {

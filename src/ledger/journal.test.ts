@@ -166,6 +166,20 @@ describe('a journal', () => {
     journal.close();
   });
 
+  test('that could not be written finds out by itself that it can be again', async () => {
+    const { journal, folder, lines } = open();
+    journal.requireRoom();
+    rmSync(folder, { recursive: true });
+    await Bun.write(folder, '');
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
+    expect(() => journal.requireRoom()).toThrow('The journal cannot be written.');
+    rmSync(folder);
+    journal.requireRoom();
+    expect(lines()).toEqual([]);
+    expect(readdirSync(folder)).toEqual([]);
+    journal.close();
+  });
+
   test('writes a late end as soon as it can, and begins nothing before', async () => {
     const { journal, folder, lines } = open();
     rmSync(folder, { recursive: true });

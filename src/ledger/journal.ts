@@ -29,6 +29,9 @@ class Turn {
   readonly tried = Promise.withResolvers<void>();
 }
 
+/** What a try writes: a line takes less, and a disk gives room by pages. */
+const tryBytes = 4096;
+
 /** Has the disk keep what was written to a file. */
 type Sync = (file: number, done: (error: Error | null) => void) => void;
 
@@ -58,6 +61,8 @@ export class Journal {
   #closed = false;
   /** Somebody removed the folder. */
   #isGone = false;
+  /** The last line could be written. */
+  #hasRoom = true;
 
   constructor(
     root: string,
@@ -100,13 +105,44 @@ export class Journal {
 
   /** Before an upstream is called. Rejects when nothing can be written: then nothing is sent. */
   dispatched(call: Dispatched): Promise<void> {
-    if (this.bytes > journalBytesMax) return refused('The journal has reached its bound.');
-    if (this.#late.length > 0) return refused('The journal cannot be written.');
-    if (this.#closed) return refused('The journal is closed.');
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return refused(refusal);
     const line = dispatchedLine(call);
     const turn = this.#thisTurn();
     turn.begun.push(call.requestId);
     return this.#append(turn, call.requestId, line);
+  }
+
+  /**
+   * Throws while nothing can begin. After a line that failed it tries by itself whether there is
+   * room again: a balancer that heard so sends no request that would show it.
+   */
+  requireRoom(): void {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw new Error(refusal);
+    if (!this.#hasRoom) this.#tryRoom();
+  }
+
+  #refusal(): string | undefined {
+    if (this.bytes > journalBytesMax) return 'The journal has reached its bound.';
+    if (this.#late.length > 0) return unwritable;
+    return this.#closed ? 'The journal is closed.' : undefined;
+  }
+
+  /** In a file of its own, which says nothing to whoever replays this journal. */
+  #tryRoom(): void {
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      const file = new Segment(join(this.#folder, 'room'), false);
+      try {
+        file.write('\n'.repeat(tryBytes));
+      } finally {
+        file.remove();
+      }
+    } catch (cause) {
+      throw new Error(unwritable, { cause });
+    }
+    this.#hasRoom = true;
   }
 
   /** When a call ended. Rejects when that could not be written; `settledLate` goes on trying. */
@@ -206,12 +242,14 @@ export class Journal {
 
   #succeed(turn: Turn): void {
     this.#begun += turn.begun.length;
+    this.#hasRoom = true;
     turn.written.resolve();
   }
 
   /** What could not begin is not sent; what ended will come again as a late line. */
   #fail(turn: Turn, reason: unknown): void {
     for (const { open } of this.#segments) for (const id of turn.begun) open.delete(id);
+    this.#hasRoom = false;
     turn.written.reject(reason);
   }
 
@@ -282,6 +320,8 @@ export class Journal {
     this.#retry ??= setTimeout(() => this.#tryAgain(), retryMs);
   }
 }
+
+const unwritable = 'The journal cannot be written.';
 
 function refused(message: string): Promise<never> {
   return Promise.reject(new Error(message));

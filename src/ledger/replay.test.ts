@@ -131,6 +131,28 @@ describe('a dead process’s journal', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
+  test('is booked as it is read: a long one never is in memory as a whole', async () => {
+    const { store, batches } = storeThatNotes();
+    const first = Array.from({ length: 1_000 }, request);
+    const [read, unread] = [request(), request()];
+    const segments = [first.map(({ ended }) => ended), [unread.ended]];
+    const folder = leave(folderOf(deadPid), ...segments);
+    const changing: LedgerStore = {
+      ...store,
+      commit(batch) {
+        // Whoever has read this file before does not hear of its other words.
+        if (existsSync(folder)) writeFileSync(join(folder, '00000001.jsonl'), textOf(read.ended));
+        return store.commit(batch);
+      },
+    };
+    expect(await replayJournals(root, changing, Date.now())).toBe(1_001);
+    const booked = batches.flatMap(({ settlements }) => settlements);
+    expect(booked.map(({ record }) => record.requestId)).toEqual([
+      ...first.map(({ id }) => id),
+      read.id,
+    ]);
+  });
+
   test('stays when it could not be booked', async () => {
     const { store } = storeThatNotes();
     const one = request();

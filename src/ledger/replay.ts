@@ -10,7 +10,7 @@ import {
   unfinished,
 } from './journal-lines.ts';
 import type { LedgerStore, Settlement } from './ledger-store.ts';
-import { slipOf } from './slip.ts';
+import { type Slip, slipOf } from './slip.ts';
 
 /** A living process touches its journal far more often, wherever on a shared disk it runs. */
 const silenceMs = 300_000;
@@ -93,41 +93,43 @@ async function replay(
   for (const name of names) {
     const owner = readFolderName(name);
     if (!owner) continue;
+    const { processId } = owner;
     const folder = join(root, name);
-    const { settlements, damaged } = await readFolder(folder);
-    for (let at = 0; at < settlements.length; at += batchMax) {
-      const slips = settlements.slice(at, at + batchMax).map(slipOf);
-      const { processId } = owner;
-      await store.commit({ processId, slips, mayRepeat: true, now });
+    let damaged = 0;
+    let slips: Slip[] = [];
+    const commit = async () => {
+      if (slips.length > 0) await store.commit({ processId, slips, mayRepeat: true, now });
+      replayed += slips.length;
+      slips = [];
+    };
+    for await (const settlement of settlementsIn(folder, () => damaged++)) {
+      slips.push(slipOf(settlement));
+      if (slips.length === batchMax) await commit();
     }
-    await store.expire(now, owner.processId);
+    await commit();
+    await store.expire(now, processId);
     if (damaged > 0) onDamaged(folder, damaged);
     rmSync(folder, { recursive: true, force: true });
-    replayed += settlements.length;
   }
   return replayed;
 }
 
-async function readFolder(
-  folder: string,
-): Promise<{ settlements: readonly Settlement[]; damaged: number }> {
-  let damaged = 0;
-  const onDamaged = () => {
-    damaged += 1;
-  };
+/** Segment by segment: a journal may have grown to a gigabyte. */
+async function* settlementsIn(folder: string, onDamaged: () => void): AsyncGenerator<Settlement> {
   const underWay = new Map<string, Dispatched>();
-  const settlements: Settlement[] = [];
   for (const name of ifThere(() => readdirSync(folder), []).toSorted()) {
     const text = ifThere(() => readFileSync(join(folder, name), 'utf8'), '');
     for (const line of readLines(text, onDamaged)) {
       if (line.kind === 'dispatched') underWay.set(line.call.requestId, line.call);
-      else settlements.push(line.settlement);
+      else {
+        underWay.delete(line.settlement.record.requestId);
+        yield line.settlement;
+      }
     }
     // A long journal must not block the requests that this process serves meanwhile.
     await Bun.sleep(0);
   }
-  for (const { record } of settlements) underWay.delete(record.requestId);
-  return { settlements: [...settlements, ...[...underWay.values()].map(unfinished)], damaged };
+  for (const call of underWay.values()) yield unfinished(call);
 }
 
 /**

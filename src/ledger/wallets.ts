@@ -23,7 +23,7 @@ const balanceWaitMs = 500;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
 
-/** How much a request may cost at most, and the least without which it makes no sense. */
+/** What is set aside for a request at first, and the least without which it makes no sense. */
 export interface HoldOrder {
   readonly wanted: number;
   readonly least: number;

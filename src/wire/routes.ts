@@ -30,7 +30,6 @@ import { skillRoutes } from '../http/manage/skills.ts';
 import type { Route } from '../http/routes.ts';
 import { walletName } from '../ledger/owner.ts';
 import { isChatModel } from '../route/capability.ts';
-import type { Catalogue } from '../route/catalogue.ts';
 import { unknownModel } from '../route/plan.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
@@ -40,7 +39,6 @@ import { makeErrandOf } from './errands.ts';
 import type { StepParts } from './steps.ts';
 
 interface RouteParts extends StepParts {
-  readonly catalogue: Catalogue;
   readonly steps: Steps;
 }
 
@@ -63,11 +61,11 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     noticeChange: () => parts.changes.check().catch(() => undefined),
   };
   const errandOf = makeErrandOf(config, parts.skills, telemetry);
-  const chat = { bodyBytesMax: config.limits.bodyBytes, steps, errandOf };
+  const chat = { bodyBytesMax: config.limits.bodyBytes, bodies: parts.bodies, steps, errandOf };
   const countUpstream = makeCountUpstream(catalogueOf, health, parts.addressPolicy);
   const media = { ...chat, tray: (tenantId: string) => parts.uploads.tray(tenantId) };
   const routes: Route[] = [
-    ...healthRoutes({ version, ping: () => store.database.ping(), isDraining }),
+    ...healthRoutes({ version, ping: () => ping(parts), isDraining }),
     ...metricsRoutes({ metrics }),
     ...chatRoutes(chat),
     ...messagesRoutes({ ...chat, admission: parts.admission, countUpstream }),
@@ -113,6 +111,12 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   return routes;
 }
 
+/** Rejects while nothing that costs could begin here. */
+async function ping({ books, store }: RouteParts): Promise<void> {
+  books.requireRoom();
+  await store.database.ping();
+}
+
 /** What operators see first; its balances are those of the pages behind it. */
 async function overviewOf({ books, store: { database } }: RouteParts) {
   await books.flush();
@@ -147,6 +151,7 @@ function customerReads(parts: RouteParts): Route[] {
       limits: config.limits,
       flush: () => books.flush(),
       now: Date.now,
+      booksNow: now,
     }),
     ...detailRoutes({
       requests: store.requestLog,

@@ -1,10 +1,15 @@
 /** A gateway whose machine has a wrong clock, beside others on the same Postgres. */
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Books } from '../../src/books.ts';
+import { runCommand } from '../../src/cli/run.ts';
+import { topics } from '../../src/cli/topics.ts';
+import { world } from '../../src/cli/world.ts';
 import { isObject } from '../../src/core/json.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { callerOf } from '../support/caller.ts';
+import { readTable } from '../support/csv.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, type GatewaySettings, InProcessGateway } from '../support/in-process.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -127,6 +132,25 @@ test('counts a request in the day of its arrival, in the key’s limit as in the
   expect(hold.keyAccount).toEndWith(new Date(receivedAt).toISOString().slice(0, 10));
   await hold.settle(0);
   await books.close();
+});
+
+test('prints the statement of the month in which it books, over HTTP and in a shell', async () => {
+  const config = join(gateway.folder, 'shell.yaml');
+  writeFileSync(config, `database: "${settings.environment?.DATABASE_URL}"\n`);
+  setSystemTime();
+  const opening = `${new Date().toISOString().slice(0, 7)}-01T00:00:00.000Z`;
+  setSystemTime(rightly - 40 * 24 * hourMs);
+  const { text } = await gateway.get('/v1/customer/billing/usage-statement.csv');
+  const out: string[] = [];
+  const code = await runCommand(['ledger', 'statement', '--config', config], topics, {
+    ...world,
+    write: async (piece) => void out.push(piece),
+  });
+  setSystemTime(rightly + hourMs);
+  expect(code).toBe(0);
+  for (const csv of [text, out.join('')]) {
+    expect(readTable(csv)[0]).toMatchObject({ time: opening, type: 'opening_balance' });
+  }
 });
 
 test('removes no row of the log before it is old by that time', async () => {

@@ -121,6 +121,11 @@ async function fillsUpUnderLoad(): Promise<void> {
   await upstream.open('full');
   const [ends] = await Promise.all([Promise.all(running.map(lastOf)), Bun.sleep(8_000)]);
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+  const probe = await gateway.call('GET', '/readyz');
+  expect([probe.status, probe.body.reason]).toEqual([
+    503,
+    'The store cannot be used: The journal cannot be written.',
+  ]);
   full.free();
   await untilServed(gateway);
   await traffic.untilMore(20);

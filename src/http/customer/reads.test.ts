@@ -26,6 +26,7 @@ function parts(change: Partial<CustomerParts> = {}): CustomerParts {
     creditsPerUsd: 1_000_000,
     limits: { requestsPerMinute: 60, concurrentRequests: 5 },
     now: () => Date.UTC(2028, 1, 29),
+    booksNow: () => Date.UTC(2028, 1, 29),
     ...change,
   };
 }

@@ -19,6 +19,8 @@ export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;
   readonly splits: SplitReads;
   readonly statements: StatementReads;
+  /** The time by which entries are booked; `now` is that by which requests arrive. */
+  booksNow(): number;
   /** Makes every request that has ended readable: a client finds what it just did. */
   flush(): Promise<void>;
 }
@@ -107,12 +109,12 @@ async function analyticsFilter(
 }
 
 async function exportStatement(
-  { statements, now }: CustomerParts,
+  { statements, booksNow }: CustomerParts,
   exchange: Exchange,
   { tenantId }: Caller,
 ) {
-  const month = readMonth(exchange.query.get('month'), now());
-  const pieces = statementCsv(statements, tenantId, month, now());
+  const month = readMonth(exchange.query.get('month'), booksNow());
+  const pieces = statementCsv(statements, tenantId, month, booksNow());
   return csvReply(exchange, `tollgate-statement-${isoTime(month.from).slice(0, 7)}.csv`, pieces);
 }
 

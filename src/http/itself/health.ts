@@ -6,7 +6,7 @@ import { type Route, routesFor } from '../routes.ts';
 
 interface HealthParts {
   readonly version: string;
-  /** Rejects while the store does not answer, or takes no changes. */
+  /** Rejects while the store does not answer or takes no changes, or the journal takes no line. */
   ping(): Promise<void>;
   isDraining(): boolean;
 }

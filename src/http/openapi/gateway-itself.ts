@@ -34,7 +34,8 @@ export const serviceDocs = {
   ready: {
     summary: 'Ready for requests',
     details:
-      '503 while it shuts down or its store does not answer or only reads: for load balancers.',
+      '503 while it shuts down, its store does not answer or only reads, or its journal cannot ' +
+      'be written: for load balancers.',
     answers: { 200: alive, 503: notReady },
   },
   metrics: { summary: 'Metrics for Prometheus', answers: { 200: plainText } },
