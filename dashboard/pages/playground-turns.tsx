@@ -13,6 +13,8 @@ export interface Turn {
   /** Set on what a model said. */
   readonly answer?: Answer;
   readonly model?: string;
+  /** Set on what failed: it is shown, and sent no more. */
+  readonly isLeftOut?: boolean;
 }
 
 interface TurnsProps {
@@ -60,7 +62,7 @@ interface TurnProps {
 }
 
 function TurnView({ turn, isGrowing }: TurnProps) {
-  const { message, answer, model } = turn;
+  const { message, answer, model, isLeftOut } = turn;
   return (
     <article class={`turn ${message.role}`}>
       <h3 class="speaker">{message.role === 'assistant' ? model : speakers[message.role]}</h3>
@@ -71,6 +73,7 @@ function TurnView({ turn, isGrowing }: TurnProps) {
         </details>
       )}
       <Content message={message} />
+      {isLeftOut && <p class="hint">not answered, and left out of what follows</p>}
       {message.role === 'assistant' &&
         message.tool_calls?.map((call) => (
           <p key={call.id} class="tool-call">

@@ -46,7 +46,13 @@ interface Talk {
 }
 
 function toMessages(turns: readonly Turn[]): Message[] {
-  return turns.map(({ message }) => message);
+  return turns.filter(({ isLeftOut }) => !isLeftOut).map(({ message }) => message);
+}
+
+/** What is said later does not follow a failed message: it would be refused because of it. */
+function withLastLeftOut(turns: readonly Turn[], isLeftOut: boolean): readonly Turn[] {
+  const last = turns.at(-1);
+  return last?.message.role === 'user' ? [...turns.slice(0, -1), { ...last, isLeftOut }] : turns;
 }
 
 /** What was said, for whoever comes back from a receipt; it ends with the session. */
@@ -69,23 +75,26 @@ function useTalk(
     const { signal } = controller.current;
     const show = (got: Answer) => setTurns([...asked, turnOf(got, settings.model)]);
     const body = { ...settings, messages: [...opening, ...toMessages(asked)] };
+    setTurns(asked);
     setState({ running: true, error: undefined });
     try {
       show(await chat({ key: callKey, body, signal, onGrowth: show }));
       setState({ running: false, error: undefined });
     } catch (thrown) {
       setState({ running: false, error: signal.aborted ? undefined : sentence(thrown) });
+      if (!signal.aborted) setTurns((shown) => withLastLeftOut(shown, true));
     }
   };
   return {
     turns,
     ...state,
     say(message, more = []) {
-      const asked = [...turns, ...[message, ...more].map((one) => ({ message: one }))];
-      setTurns(asked);
-      void answer(asked);
+      void answer([...turns, ...[message, ...more].map((one) => ({ message: one }))]);
     },
-    again: () => void answer(turns.filter((turn, at) => !(turn.answer && at === turns.length - 1))),
+    again() {
+      const asked = turns.at(-1)?.answer ? turns.slice(0, -1) : turns;
+      void answer(withLastLeftOut(asked, false));
+    },
     stop: () => controller.current?.abort(),
     clear() {
       setTurns([]);

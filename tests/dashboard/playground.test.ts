@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Browser, Locator } from 'playwright-core';
+import { isObject } from '../../src/core/json.ts';
 import { desk, openBrowser, Tab } from '../support/browser.ts';
 import {
+  type BookEntry,
   cutMidStream,
   type FakeUpstream,
   hangMidStream,
   say,
   startFakeUpstream,
+  status,
 } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -24,7 +27,8 @@ beforeAll(async () => {
   upstream.script('cut', cutMidStream(5));
   upstream.script('silent', hangMidStream(5));
   upstream.script('arabic', say(arabic));
-  const models = { 'test/cut': {}, 'test/silent': {}, 'test/arabic': {} };
+  upstream.script('picky', [status(400), status(400), say('Yes.')]);
+  const models = { 'test/cut': {}, 'test/silent': {}, 'test/arabic': {}, 'test/picky': {} };
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
   browser = await openBrowser();
 }, patienceMs);
@@ -70,6 +74,31 @@ test(
     await tab.page.getByRole('button', { name: 'Stop' }).click();
     await costs.getByText('cut short').waitFor();
     expect(await receipt.getAttribute('href')).toMatch(/\?request=[0-9a-f-]{36}$/);
+    expect(await tab.barriers()).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
+  'a message that was refused can be sent again, but is no part of what is said instead',
+  async () => {
+    await using tab = await open();
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/picky');
+    const said = page.getByLabel('Your message');
+    await said.fill('Too much');
+    await said.press('Enter');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    const refused = () => upstream.book.filter(({ model }) => model === 'picky');
+    await upstream.until(() => refused().length === 2);
+    await page.locator('.turn.user').getByText('left out').waitFor();
+    await ask(tab, 'Less');
+    const content = ({ json }: BookEntry) => isObject(json) && json.messages;
+    expect(refused().map(content)).toEqual([
+      [{ role: 'user', content: 'Too much' }],
+      [{ role: 'user', content: 'Too much' }],
+      [{ role: 'user', content: 'Less' }],
+    ]);
     expect(await tab.barriers()).toEqual([]);
   },
   patienceMs,
