@@ -14,7 +14,6 @@ export interface FormFile {
   readonly name: string;
   /** As the client wrote it: a claim, never a path. */
   readonly filename: string;
-  readonly contentType: string;
   /** The bytes as they come; to be read once. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }

@@ -61,6 +61,9 @@ export interface Units {
 
 export const noUnits: Units = {};
 
+/** Where nobody counted: the rule of thumb of every major tokenizer for prose. */
+export const charactersPerToken = 4;
+
 /** What an answer used, as far as anybody knows. */
 export interface Measured {
   readonly usage: Usage;

@@ -17,7 +17,7 @@ import type { ObjectStore } from './objects.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { JobBook, JobClaim, JobObjects, JobPage, NewJob } from './queue.ts';
-import { type AudioUpload, discard, storeAudio, storeText, type Upload } from './upload.ts';
+import { discard, type StoredAudio, type StoredInput, storeAudio, storeText } from './upload.ts';
 
 interface DeskParts {
   readonly book: JobBook;
@@ -47,7 +47,7 @@ interface ReceivedForm {
   /** Of the job that it may become. */
   readonly id: string;
   readonly fields: ReadonlyMap<string, readonly string[]>;
-  readonly upload: AudioUpload | undefined;
+  readonly upload: StoredAudio | undefined;
 }
 
 /**
@@ -90,7 +90,7 @@ export class JobDesk {
     const id = newJobId();
     this.#arriving.set(id, tenantId);
     const fields = new Map<string, string[]>();
-    let upload: AudioUpload | undefined;
+    let upload: StoredAudio | undefined;
     try {
       for await (const part of form) {
         if (part.kind === 'field') {
@@ -188,7 +188,7 @@ interface Order {
   readonly caller: Caller;
   readonly input: SpeechInput | TranscriptionInput;
   readonly request: JobRequest;
-  readonly upload: Upload;
+  readonly upload: StoredInput;
   readonly claim: JobClaim | null;
 }
 

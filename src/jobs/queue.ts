@@ -1,4 +1,4 @@
-import type { Claim as KeyUse } from '../core/claim.ts';
+import type { Claim } from '../core/claim.ts';
 import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
 
 /** What clients do with jobs. Everything is asked on behalf of one tenant. */
@@ -18,7 +18,7 @@ export interface JobBook {
 export type Enqueued = 'queued' | 'too_many' | 'too_large' | 'taken_over';
 
 /** The use of an `Idempotency-Key` that a job is made for. */
-export interface JobClaim extends KeyUse {
+export interface JobClaim extends Claim {
   /** Epoch milliseconds until which the job is the answer to repetitions. */
   readonly keptUntil: number;
 }
@@ -48,7 +48,7 @@ export interface JobPage {
   readonly status: JobStatus | null;
 }
 
-/** A claim of one job. Whoever has lost it, to a cancellation or a successor, changes nothing. */
+/** The right to one job. Whoever has lost it, to a cancellation or a successor, changes nothing. */
 export interface Lease {
   readonly jobId: string;
   readonly token: string;
@@ -57,7 +57,7 @@ export interface Lease {
 /** What workers do with jobs. Changes answer false when the lease is lost. */
 export interface JobQueue {
   /** The next job of the tenant that was served longest ago; also one whose worker has died. */
-  claim(claim: Claim): Promise<ClaimedJob | undefined>;
+  claim(terms: ClaimTerms): Promise<ClaimedJob | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
   /** Why a lease is lost: if not so, then to another worker. */
   isCancelled(jobId: string): Promise<boolean>;
@@ -73,11 +73,12 @@ export interface JobQueue {
   finish(lease: Lease, end: JobEnd): Promise<boolean>;
 }
 
-export interface Claim {
+/** On which terms one process takes the next job, or the next message, from all that do. */
+export interface ClaimTerms {
   readonly now: number;
-  /** Until when the job is ours unless it is renewed. */
+  /** From then on it is anybody's again, unless something is said before. */
   readonly until: number;
-  /** Tenants that have enough of this worker already. */
+  /** Tenants that have enough of this process already. */
   readonly except: readonly string[];
 }
 
@@ -112,17 +113,9 @@ export interface JobObjects {
 /** Messages that wait for their receiver. */
 export interface WebhookQueue {
   /** The next one that is due. */
-  claim(claim: WebhookClaim): Promise<Webhook | undefined>;
+  claim(terms: ClaimTerms): Promise<Webhook | undefined>;
   retry(id: string, dueAt: number): Promise<void>;
   remove(id: string): Promise<void>;
-}
-
-export interface WebhookClaim {
-  readonly now: number;
-  /** When it is due again, unless something is said before. */
-  readonly again: number;
-  /** Tenants that have enough under way already. */
-  readonly except: readonly string[];
 }
 
 export interface Webhook {

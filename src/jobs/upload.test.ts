@@ -56,7 +56,7 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
   async function* chunks() {
     for (const byte of whole) yield Uint8Array.of(byte);
   }
-  const named = { kind: 'file', name: 'file', filename: 'a.wav', contentType: '' } as const;
+  const named = { kind: 'file', name: 'file', filename: 'a.wav' } as const;
   const file = { ...named, chunks: chunks() };
   const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { store, objects });
   expect(key).toEndWith('.wav');

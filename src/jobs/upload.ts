@@ -10,12 +10,12 @@ interface UploadParts {
   readonly objects: Pick<JobObjects, 'note' | 'letGo' | 'forget'>;
 }
 
-export interface Upload {
+export interface StoredInput {
   readonly key: string;
   readonly bytes: number;
 }
 
-export interface AudioUpload extends Upload {
+export interface StoredAudio extends StoredInput {
   readonly sha256: string;
 }
 
@@ -28,7 +28,7 @@ export async function storeAudio(
   jobId: string,
   now: number,
   parts: UploadParts,
-): Promise<AudioUpload> {
+): Promise<StoredAudio> {
   const { store, objects } = parts;
   readExtension(file.filename);
   const source = file.chunks[Symbol.asyncIterator]();
@@ -51,7 +51,7 @@ export async function storeText(
   jobId: string,
   now: number,
   { store, objects }: UploadParts,
-): Promise<Upload> {
+): Promise<StoredInput> {
   const key = newObjectKey('txt');
   await objects.note(key, jobId, now + orphanMs);
   const bytes = await store.put(key, [new TextEncoder().encode(text)]).catch(notStored);

@@ -63,7 +63,7 @@ export class WebhookSender {
       const now = this.#parts.now();
       const tenants = [...this.#underWay.values()].map(({ tenantId }) => tenantId);
       const except = crowded(tenants, webhooksOfTenantMax);
-      const webhook = await this.#parts.queue.claim({ now, again: now + againMs, except });
+      const webhook = await this.#parts.queue.claim({ now, until: now + againMs, except });
       if (!webhook) return;
       const { id, tenantId } = webhook;
       const ended = this.#deliver(webhook)

@@ -1,12 +1,9 @@
-import { noUsage, type Usage } from '../core/usage.ts';
+import { charactersPerToken, noUsage, type Usage } from '../core/usage.ts';
 
 /**
- * Tokens when the upstream said nothing. Four characters a token is the rule of thumb of every
- * major tokenizer for prose; the bill says that it is an estimate. Counting characters costs
- * nothing, so no text is ever tokenised on the event loop.
+ * Tokens when the upstream said nothing; the bill says that it is an estimate. Counting characters
+ * costs nothing, so no text is ever tokenised on the event loop.
  */
-const charactersPerToken = 4;
-
 export function estimateUsage(inputBytes: number, outputCharacters: number): Usage {
   return {
     ...noUsage,

@@ -5,7 +5,7 @@ import { embeddingCallsAtOnce } from '../core/bounds.ts';
 import { countCharacters } from '../core/characters.ts';
 import { counted } from '../core/counted.ts';
 import type { Recording } from '../core/recording.ts';
-import { type Measured, noUnits, noUsage } from '../core/usage.ts';
+import { charactersPerToken, type Measured, noUnits, noUsage } from '../core/usage.ts';
 import type {
   ReplyFacts,
   ReplyIdentity,
@@ -30,9 +30,6 @@ import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { type Counted, EmbeddingsReply } from './embeddings-reply.ts';
 import { targetAt } from './target.ts';
-
-/** Where nobody counted. */
-const charactersPerToken = 4;
 
 /** What a token may become once it is text again and another tokenizer has cut that. */
 const tokensPerToken = 2;

@@ -23,7 +23,7 @@ export interface BooksState {
 
 type Circuit = 'closed' | 'half_open' | 'open';
 
-export interface CircuitState {
+export interface OfferCircuit {
   readonly provider: string;
   readonly model: string;
   readonly state: Circuit;
@@ -57,7 +57,7 @@ export function booksFamilies(state: BooksState): Family[] {
 
 const circuitNumbers: Readonly<Record<Circuit, number>> = { closed: 0, half_open: 1, open: 2 };
 
-export function circuitFamily(states: readonly CircuitState[]): Family {
+export function circuitFamily(states: readonly OfferCircuit[]): Family {
   const samples = states.map(({ provider, model, state }) => ({
     labels: labels({ provider, model }),
     value: circuitNumbers[state],

@@ -8,7 +8,7 @@ import type { Health } from '../route/health.ts';
 import { Answers } from '../telemetry/answers.ts';
 import type { EndedRequest } from '../telemetry/ended-request.ts';
 import { gauge } from '../telemetry/exposition.ts';
-import { booksFamilies, type CircuitState, circuitFamily } from '../telemetry/gauges.ts';
+import { booksFamilies, circuitFamily, type OfferCircuit } from '../telemetry/gauges.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { type MetricSource, Metrics } from '../telemetry/metrics.ts';
 import { ProcessGauges } from '../telemetry/process-gauges.ts';
@@ -135,7 +135,7 @@ function makeExport({ url, headers, serviceName }: Tracing, log: Log, instanceId
 }
 
 /** Of shared capacity only: tenants' own accounts are theirs, and without number. */
-function circuitsOf(catalogue: Catalogue, health: Health): CircuitState[] {
+function circuitsOf(catalogue: Catalogue, health: Health): OfferCircuit[] {
   return catalogue.live().flatMap(({ id }) =>
     catalogue.offers(id).map((offer) => ({
       provider: offer.provider.name,

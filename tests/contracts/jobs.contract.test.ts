@@ -456,7 +456,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   describe('tell their receivers', () => {
     const hook = 'https://hooks.example/path';
     const next = (now: number, except: readonly string[] = []) =>
-      jobs.webhooks.claim({ now, again: now + minute, except });
+      jobs.webhooks.claim({ now, until: now + minute, except });
 
     async function ended(change: Partial<NewJob> = {}): Promise<string> {
       const { id } = await queued({ webhookUrl: hook, ...change });
@@ -500,7 +500,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
         Array.from({ length: 12 }, (_, at) =>
           (at % 2 === 0 ? jobs : elsewhere).webhooks.claim({
             now: start,
-            again: start + minute,
+            until: start + minute,
             except: [],
           }),
         ),

@@ -186,7 +186,7 @@ export async function* formOf(
     const chunks = (async function* () {
       for (let at = 0; at < audio.length; at += 65_536) yield audio.slice(at, at + 65_536);
     })();
-    yield { kind: 'file', name: 'file', filename, contentType: 'audio/wav', chunks };
+    yield { kind: 'file', name: 'file', filename, chunks };
   }
   for (const [name, value] of Object.entries(fields)) yield { kind: 'field', name, value };
 }

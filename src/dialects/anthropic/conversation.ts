@@ -1,9 +1,11 @@
 import type { ChatAsk } from '../../core/ask.ts';
+import { charactersPerToken } from '../../core/usage.ts';
 import { wordBytes } from '../../core/word-bytes.ts';
 import { ClientConversation } from '../conversation.ts';
 import type { Conversation, ReplyIdentity, Target } from '../dialect.ts';
 import { anthropicClient } from './client.ts';
 import { anthropicWords } from './client-stream.ts';
+import { tokensPerImageMax } from './countable.ts';
 import { readDialogue } from './dialogue.ts';
 import { readVersion, type VersionHeaders } from './hosts.ts';
 import type { MessagesRequest } from './messages-request.ts';
@@ -37,7 +39,7 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
 
   /** By the words that are translated anyway, as a bill is where the upstream counts nothing. */
   get inputTokensEstimate(): number {
-    return Math.ceil(wordBytes(this.dialogue()) / 4);
+    return Math.ceil(wordBytes(this.dialogue()) / charactersPerToken);
   }
 
   protected override readDialogue() {
@@ -67,10 +69,11 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 }
 
-/** Where nothing is translated: four bytes a token and what a picture costs at most. */
+/** Where nothing is translated: by the bytes beside pictures, and what a picture costs at most. */
 function estimateInput({ inputBytes, images }: ChatAsk): number {
   const pictures = images.reduce((sum, { url }) => sum + url.length, 0);
-  return Math.max(1, Math.ceil((inputBytes - pictures) / 4) + images.length * 1_600);
+  const tokens = Math.ceil((inputBytes - pictures) / charactersPerToken);
+  return Math.max(1, tokens + images.length * tokensPerImageMax);
 }
 
 /** After the client's own instructions. */

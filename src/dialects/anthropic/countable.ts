@@ -9,7 +9,7 @@ const tokensPerTool = 8;
 
 /** An image has a token for 750 pixels, and is made smaller above this many. */
 const pixelsPerToken = 750;
-const tokensPerImageMax = 1_600;
+export const tokensPerImageMax = 1_600;
 
 /** A page of a PDF is some 50 KB and 2,000 tokens. */
 const base64PerToken = 32;

@@ -2,6 +2,7 @@
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import {
   addUsage,
+  charactersPerToken,
   noUsage,
   promptTokens,
   totalTokens,
@@ -62,9 +63,6 @@ function withoutEmptyPrompt(raw: Fields): Fields {
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);
   return isEmpty ? { ...rest, cache_creation: null } : raw;
 }
-
-/** Of an answer that is cut, as many characters count as one token. */
-const charactersPerToken = 4;
 
 /**
  * The usage of a stream while it comes. The first report knows the prompt and has a placeholder for

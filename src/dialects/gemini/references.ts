@@ -4,17 +4,10 @@
  */
 import { jsonDepthMax } from '../../core/bounds.ts';
 import { type Fields, isObject } from '../../core/json.ts';
+import { schemasByName } from '../ask/tools/newer-schema.ts';
 
 type Schema = Readonly<Fields>;
 
-/** Keys whose value is a schema for each of its names. */
-const named = new Set([
-  'properties',
-  'patternProperties',
-  'dependentSchemas',
-  '$defs',
-  'definitions',
-]);
 /** Keys whose value is a schema, or a list of them. */
 const plain = new Set([
   ...['anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', 'items', 'prefixItems', 'contains'],
@@ -71,7 +64,7 @@ function bare(schema: Schema): Schema {
 function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema {
   const changeOne = (value: unknown) => (isObject(value) ? change(value) : value);
   const fields = Object.entries(schema).map(([key, value]): [string, unknown] => {
-    if (named.has(key) && isObject(value)) {
+    if (schemasByName.has(key) && isObject(value)) {
       const inner = Object.entries(value).map(([name, one]) => [name, changeOne(one)]);
       return [key, Object.fromEntries(inner)];
     }

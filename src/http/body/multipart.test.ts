@@ -62,7 +62,6 @@ const expected = [
     kind: 'file',
     name: 'file',
     filename: 'a.mp3',
-    contentType: 'audio/mpeg',
     chunks: teasing,
   },
   { kind: 'field', name: 'prompt', value: 'Grüße\r\n\r\n--X' },
@@ -110,7 +109,9 @@ describe('a form', () => {
   test('may leave the type of a file out', async () => {
     const body =
       '--XX\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nx\r\n--XX--';
-    expect(await parse(send(body))).toMatchObject([{ contentType: 'application/octet-stream' }]);
+    expect(await parse(send(body))).toEqual([
+      { kind: 'file', name: 'f', filename: 'f', chunks: 'x' },
+    ]);
   });
 
   test('that the runtime itself writes is understood', async () => {
@@ -121,7 +122,7 @@ describe('a form', () => {
     const [sent, language] = await parse(
       new Request('http://gateway.test/', { method: 'POST', body: form }),
     );
-    expect(sent).toMatchObject({ kind: 'file', name: 'file', contentType: 'audio/wav' });
+    expect(sent).toMatchObject({ kind: 'file', name: 'file' });
     expect(sent?.chunks).toBe(Buffer.from(bytes).toString('latin1'));
     expect(language).toEqual({ kind: 'field', name: 'language', value: 'de' });
   });

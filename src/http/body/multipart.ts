@@ -63,10 +63,10 @@ export async function* readForm(
     }
   }
 
-  function fileOf({ name, contentType }: PartHeaders, filename: string): FormFile {
+  function fileOf({ name }: PartHeaders, filename: string): FormFile {
     const refuse = () => partTooLarge(name, fileBytesMax, largerHint);
     const chunks = body.limited(fileBytesMax, refuse);
-    return { kind: 'file', name, filename, contentType, chunks };
+    return { kind: 'file', name, filename, chunks };
   }
 }
 

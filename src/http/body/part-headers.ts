@@ -4,7 +4,6 @@ export interface PartHeaders {
   readonly name: string;
   /** Null for a field that is no file. */
   readonly filename: string | null;
-  readonly contentType: string;
 }
 
 /** The headers of one part of a form. */
@@ -31,7 +30,6 @@ export function readPartHeaders(text: string): PartHeaders {
   return {
     name,
     filename: extended(encoded) ?? parameters.get('filename') ?? encoded ?? null,
-    contentType: headers.get('content-type')?.trim() || 'application/octet-stream',
   };
 }
 

@@ -1,7 +1,7 @@
 import { type Selectable, sql, type Updateable } from 'kysely';
 import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
-import type { Claim, ClaimedJob, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
+import type { ClaimedJob, ClaimTerms, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import { endJob } from './end.ts';
 import { jobOf } from './rows.ts';
@@ -9,15 +9,15 @@ import type { JobPiecesTable, JobsTable } from './schema.ts';
 
 /** The jobs of all tenants, as workers see them. */
 export class SqlJobQueue extends OnDatabase implements JobQueue {
-  async claim(claim: Claim): Promise<ClaimedJob | undefined> {
+  async claim(terms: ClaimTerms): Promise<ClaimedJob | undefined> {
     // An idle worker asks every second: only when there is something does it take the write lock.
-    if (!(await this.#hasWork(claim))) return undefined;
+    if (!(await this.#hasWork(terms))) return undefined;
     return inTransaction(this.database, async (change) => {
-      const turn = await this.#nextTurn(change, claim);
+      const turn = await this.#nextTurn(change, terms);
       if (!turn) return undefined;
       await change
         .updateTable('job_turns')
-        .set({ served_at: claim.now })
+        .set({ served_at: terms.now })
         .where('tenant_id', '=', turn.tenant_id)
         .execute();
       const token = randomText(24);
@@ -26,16 +26,16 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
         .set((of) => ({
           status: 'running',
           lease: token,
-          claimable_at: claim.until,
+          claimable_at: terms.until,
           attempts: of('attempts', '+', 1),
-          started_at: of.fn.coalesce('started_at', of.val(claim.now)),
+          started_at: of.fn.coalesce('started_at', of.val(terms.now)),
         }))
         .where('id', '=', (of) =>
           of
             .selectFrom('jobs')
             .select('id')
             .where('tenant_id', '=', turn.tenant_id)
-            .where('claimable_at', '<=', claim.now)
+            .where('claimable_at', '<=', terms.now)
             .orderBy('created_at')
             .orderBy('id')
             .limit(1)
@@ -47,7 +47,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     });
   }
 
-  async #hasWork({ now }: Claim): Promise<boolean> {
+  async #hasWork({ now }: ClaimTerms): Promise<boolean> {
     const row = await this.database.read
       .selectFrom('job_turns')
       .select('tenant_id')
@@ -57,7 +57,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     return row !== undefined;
   }
 
-  #nextTurn(change: StoreTransaction, { now, except }: Claim) {
+  #nextTurn(change: StoreTransaction, { now, except }: ClaimTerms) {
     let query = change
       .selectFrom('job_turns')
       .select('tenant_id')

@@ -1,10 +1,10 @@
 import type { Selectable } from 'kysely';
-import type { Webhook, WebhookClaim, WebhookQueue } from '../../jobs/queue.ts';
+import type { ClaimTerms, Webhook, WebhookQueue } from '../../jobs/queue.ts';
 import { OnDatabase } from '../database.ts';
 import type { WebhooksTable } from './schema.ts';
 
 export class SqlWebhooks extends OnDatabase implements WebhookQueue {
-  async claim({ now, again, except }: WebhookClaim): Promise<Webhook | undefined> {
+  async claim({ now, until, except }: ClaimTerms): Promise<Webhook | undefined> {
     const { read, write } = this.database;
     const isDue = await read
       .selectFrom('webhooks')
@@ -15,7 +15,7 @@ export class SqlWebhooks extends OnDatabase implements WebhookQueue {
     if (!isDue) return undefined;
     const row = await write
       .updateTable('webhooks')
-      .set((of) => ({ due_at: again, attempts: of('attempts', '+', 1) }))
+      .set((of) => ({ due_at: until, attempts: of('attempts', '+', 1) }))
       .where('id', '=', (of) => {
         let next = of.selectFrom('webhooks').select('id').where('due_at', '<=', now);
         if (except.length > 0) next = next.where('tenant_id', 'not in', except);

@@ -100,10 +100,6 @@ export class Redis {
     return this.#ask((client) => client.set(name, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
   }
 
-  delete(key: string): Promise<number | undefined> {
-    return this.#ask((client) => client.del(this.#prefix + key));
-  }
-
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

@@ -1,4 +1,4 @@
-/** Shared by both chat dialects: the words of an answer, its pieces and its token counts. */
+/** Shared by the chat dialects: the words of an answer, its pieces and its token counts. */
 
 import { type Asked, countWords } from './asked.ts';
 import type { ChatAnswer, ToolCall } from './behaviour.ts';

@@ -11,7 +11,7 @@ type Schema = Readonly<Fields>;
 const examples: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'example']);
 
 /** Keys whose values are schemas by names that people chose, which may be words of schemas, too. */
-const byName: ReadonlySet<string> = new Set([
+export const schemasByName: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
 ]);
 
@@ -34,7 +34,7 @@ function isOld(value: unknown): boolean {
   if (isOldItself(value)) return true;
   for (const key in value) {
     const inner = value[key];
-    if (byName.has(key) && isObject(inner)) {
+    if (schemasByName.has(key) && isObject(inner)) {
       for (const name in inner) if (isOld(inner[name])) return true;
     } else if (!examples.has(key) && isOld(inner)) return true;
   }
@@ -68,7 +68,7 @@ function newer(schema: Schema): Schema {
 
 function newerValue(key: string, value: unknown): unknown {
   if (examples.has(key)) return value;
-  if (byName.has(key) && isObject(value)) {
+  if (schemasByName.has(key) && isObject(value)) {
     const schemas = Object.entries(value).map(([name, schema]) => [name, newerValue('', schema)]);
     return Object.fromEntries(schemas);
   }
