@@ -67,6 +67,8 @@ export interface ReasoningWish {
   /** Null: the model's own default. `none` switches reasoning off where that is possible. */
   readonly effort: Effort | null;
   readonly budgetTokens: number | null;
+  /** It shall reason, as much as it sees fit: what Anthropic's newer models are told. */
+  readonly isAdaptive?: boolean;
   /** False: the client does not want to see the reasoning's text. */
   readonly visible: boolean;
 }

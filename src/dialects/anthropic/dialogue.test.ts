@@ -59,7 +59,7 @@ describe("Claude Code's request in our words", () => {
       'tools[3]',
       'tools[4]',
     ]);
-    expect(dialogue.reasoning).toEqual({ effort: 'high', budgetTokens: null, visible: false });
+    expect(dialogue.reasoning).toMatchObject({ effort: 'high', isAdaptive: true, visible: false });
     expect(dialogue.user).toContain('session_id');
   });
 });
@@ -70,9 +70,12 @@ describe('a request in our words', () => {
     [{ thinking: { type: 'disabled' } }, { effort: 'none', budgetTokens: null, visible: true }],
     [
       { thinking: { type: 'enabled', budget_tokens: 2_000 } },
-      { effort: null, budgetTokens: 2_000, visible: true },
+      { effort: null, budgetTokens: 2_000, isAdaptive: false, visible: true },
     ],
-    [{ thinking: { type: 'adaptive' } }, { effort: null, budgetTokens: null, visible: true }],
+    [
+      { thinking: { type: 'adaptive' } },
+      { effort: null, budgetTokens: null, isAdaptive: true, visible: true },
+    ],
     [{ output_config: { effort: 'max' } }, { effort: 'max', budgetTokens: null, visible: true }],
   ] as const)('wishes for reasoning by %j', (given, reasoning) => {
     expect(read(given).reasoning).toEqual(reasoning);

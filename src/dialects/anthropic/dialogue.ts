@@ -118,5 +118,6 @@ function readReasoningWish(body: MessagesBody): ReasoningWish | null {
     return { effort: effort ?? 'low', budgetTokens: null, visible: true };
   }
   const budgetTokens = thinking.type === 'enabled' ? thinking.budget_tokens : null;
-  return { effort, budgetTokens, visible: thinking.display !== 'omitted' };
+  const isAdaptive = thinking.type === 'adaptive';
+  return { effort, budgetTokens, isAdaptive, visible: thinking.display !== 'omitted' };
 }

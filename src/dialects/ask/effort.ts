@@ -11,6 +11,11 @@ export function effortOf(wish: ReasoningWish | null): Effort | null {
   return budgetTokens <= 12_000 ? 'medium' : 'high';
 }
 
+/** The same for a model that knows levels alone: as much as it sees fit is the middle one. */
+export function levelOf(wish: ReasoningWish | null): Effort | null {
+  return effortOf(wish) ?? (wish?.isAdaptive ? 'medium' : null);
+}
+
 /**
  * An effort in the vendor's words, or else in those usual in its dialect; undefined leaves the
  * model's own.

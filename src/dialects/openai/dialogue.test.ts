@@ -104,13 +104,13 @@ test('a tool is marked beside its function or in it, where a flat one has all it
 test.each([
   [
     { type: 'enabled', budget_tokens: 2000 },
-    { effort: null, budgetTokens: 2000, visible: true },
+    { effort: null, budgetTokens: 2000, isAdaptive: false, visible: true },
   ],
   [
     { type: 'enabled', budget_tokens: -1 },
-    { effort: null, budgetTokens: null, visible: true },
+    { effort: null, budgetTokens: null, isAdaptive: false, visible: true },
   ],
-  [{ type: 'adaptive' }, { effort: null, budgetTokens: null, visible: true }],
+  [{ type: 'adaptive' }, { effort: null, budgetTokens: null, isAdaptive: true, visible: true }],
   [{ type: 'disabled' }, { effort: 'none' as const, budgetTokens: null, visible: true }],
 ])('thinking in Anthropic’s words is a wish for reasoning: %j', (thinking, wish) => {
   const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };

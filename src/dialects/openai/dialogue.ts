@@ -104,5 +104,6 @@ function readThinking(body: object): ReasoningWish | null {
   if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
   if (type !== 'enabled' && type !== 'adaptive') return null;
   const isCounted = typeof budget === 'number' && Number.isSafeInteger(budget) && budget > 0;
-  return { effort: null, budgetTokens: isCounted ? budget : null, visible: true };
+  const isAdaptive = type === 'adaptive';
+  return { effort: null, budgetTokens: isCounted ? budget : null, isAdaptive, visible: true };
 }

@@ -51,6 +51,15 @@ test.each([
   expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
 });
 
+test.each([
+  [null, true, 'medium'],
+  ['low', true, 'low'],
+  [null, false, null],
+] as const)('an effort of %s, adaptive: %p, is %s', (effort, isAdaptive, said) => {
+  const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
+  expect(writeBody(question({ reasoning })).body.reasoning_effort).toBe(said);
+});
+
 test('what OpenAI does not know of sampling is told', () => {
   const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
   expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);

@@ -12,7 +12,7 @@ import type {
 } from '../../core/dialogue.ts';
 import { cacheMarkNames } from '../ask/cache-marks.ts';
 import { documentText } from '../ask/content/document-text.ts';
-import { effortOf } from '../ask/effort.ts';
+import { levelOf } from '../ask/effort.ts';
 import { functionSchema } from '../ask/tools/function-schema.ts';
 import { splitEncrypted } from '../signature.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -28,7 +28,7 @@ export function writeBody(
   dialogue: Dialogue,
   reasons = true,
 ): { body: ChatRequest['body']; dropped: readonly string[] } {
-  const effort = effortOf(dialogue.reasoning);
+  const effort = levelOf(dialogue.reasoning);
   const dropped = new Set<string>(cacheMarkNames(dialogue));
   if (dialogue.sampling.topK !== undefined) dropped.add('top_k');
   if (!reasons && effort !== null && effort !== 'none') dropped.add('reasoning');

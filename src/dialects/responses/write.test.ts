@@ -170,6 +170,12 @@ describe('reasoning', () => {
     expect(body.reasoning).toEqual(word === undefined ? undefined : { effort: word });
   });
 
+  test('as much as the model sees fit is the middle level, unless one was named', () => {
+    const said = (effort: Effort | null) =>
+      write({ reasoning: { ...asked(effort), isAdaptive: true } }).body.reasoning;
+    expect([said(null), said('high')]).toEqual([{ effort: 'medium' }, { effort: 'high' }]);
+  });
+
   test('tokens are an effort; what nobody translates stays', () => {
     const effort = (tokens: number) => write({ reasoning: asked(null, tokens) }).body.reasoning;
     expect([effort(2048), effort(12_000), effort(12_001)]).toEqual([

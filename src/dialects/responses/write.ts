@@ -1,7 +1,7 @@
 /** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
 import type { Dialogue, JsonWish, Tool } from '../../core/dialogue.ts';
 import { cacheMarkNames } from '../ask/cache-marks.ts';
-import { effortOf, effortWord, refusesSampling } from '../ask/effort.ts';
+import { effortWord, levelOf, refusesSampling } from '../ask/effort.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { functionSchema } from '../ask/tools/function-schema.ts';
@@ -30,7 +30,7 @@ const userLengthMax = 64;
 
 export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
   const { quirks, thinking } = target;
-  const effort = thinking === null ? undefined : effortWord(effortOf(dialogue.reasoning), quirks);
+  const effort = thinking === null ? undefined : effortWord(levelOf(dialogue.reasoning), quirks);
   const { dialogue: kept, dropped } = leaveOut(dialogue, unspokenIn(dialogue, target, effort));
   const cap = outputLimit(kept.outputTokensMax, target);
   const body = {
