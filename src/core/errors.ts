@@ -39,6 +39,8 @@ interface ErrorDetails {
   readonly retryAfterSeconds?: number;
   /** Overrides the table when this one case differs from its symbol. */
   readonly retryHelps?: boolean;
+  /** The providers have too much to do: Anthropic's clients know a status of its own for it. */
+  readonly isOverload?: boolean;
   /** The message without words of the request, where it repeats some: for what is kept. */
   readonly unquoted?: string;
   /** What really happened, for the operator's log; never sent to a client. */
@@ -53,6 +55,7 @@ export class GatewayError extends Error {
   readonly param: string | null;
   readonly retryAfterSeconds: number | null;
   readonly retryHelps: boolean;
+  readonly isOverload: boolean;
   readonly unquoted: string;
 
   constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
@@ -63,6 +66,7 @@ export class GatewayError extends Error {
     this.param = details.param ?? null;
     this.retryAfterSeconds = details.retryAfterSeconds ?? null;
     this.retryHelps = details.retryHelps ?? usual.retryHelps;
+    this.isOverload = details.isOverload ?? false;
     this.unquoted = details.unquoted ?? message;
   }
 }

@@ -3,6 +3,7 @@ import {
   anthropicErrorDetails,
   anthropicErrorType,
   anthropicMessage,
+  anthropicStatus,
 } from '../dialects/anthropic/error-type.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
 
@@ -28,7 +29,8 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   const waitSeconds = error.retryAfterSeconds ?? (isTemporary ? usualWaitSeconds : null);
   if (waitSeconds !== null) tellRetryAfter(headers, waitSeconds);
   const body = errorBody(exchange.errorShape, error, exchange.requestId);
-  return new Response(JSON.stringify(body), { status: error.status, headers });
+  const status = exchange.errorShape === 'messages' ? anthropicStatus(error) : error.status;
+  return new Response(JSON.stringify(body), { status, headers });
 }
 
 /** When to come back, for those who read seconds and for those who read more. */

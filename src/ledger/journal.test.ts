@@ -167,7 +167,7 @@ describe('a journal', () => {
   });
 
   test('that could not be written finds out by itself that it can be again', async () => {
-    const { journal, folder, lines } = open();
+    const { journal, place, folder, files } = open();
     journal.requireRoom();
     rmSync(folder, { recursive: true });
     await Bun.write(folder, '');
@@ -175,8 +175,25 @@ describe('a journal', () => {
     expect(() => journal.requireRoom()).toThrow('The journal cannot be written.');
     rmSync(folder);
     journal.requireRoom();
-    expect(lines()).toEqual([]);
-    expect(readdirSync(folder)).toEqual([]);
+    const said = files().map((name) => readFileSync(join(folder, name), 'utf8').trim());
+    expect(said).toEqual(['']);
+    journal.close();
+    expect(readdirSync(place)).toEqual([]);
+  });
+
+  test('that was taken away, and then could not be written, can be found again', async () => {
+    const { journal, folder, lines } = open();
+    await journal.dispatched(dispatched(id()));
+    rmSync(folder, { recursive: true });
+    await journal.beat();
+    await Bun.write(folder, '');
+    await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
+    rmSync(folder);
+    journal.requireRoom();
+    await journal.beat();
+    const next = dispatched(id());
+    await journal.dispatched(next);
+    expect(lines()).toEqual([{ kind: 'dispatched', call: next }]);
     journal.close();
   });
 

@@ -129,16 +129,10 @@ export class Journal {
     return this.#closed ? 'The journal is closed.' : undefined;
   }
 
-  /** In a file of its own, which says nothing to whoever replays this journal. */
+  /** Where the next line will stand: empty ones say nothing to whoever replays this journal. */
   #tryRoom(): void {
     try {
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      const file = new Segment(join(this.#folder, 'room'), false);
-      try {
-        file.write('\n'.repeat(tryBytes));
-      } finally {
-        file.remove();
-      }
+      this.#segment().write('\n'.repeat(tryBytes));
     } catch (cause) {
       throw new Error(unwritable, { cause });
     }

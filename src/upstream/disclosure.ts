@@ -17,9 +17,11 @@ export function finalError(failures: readonly TriedFailure[]): GatewayError {
   const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && waits.length === failures.length) {
     const seconds = Math.min(...waits.map((failure) => failure.retryAfterSeconds ?? 5));
-    const busy = waits.some(({ kind }) => kind === 'overloaded') ? 'overloaded' : 'rate limited';
+    const isOverload = waits.some(({ kind }) => kind === 'overloaded');
+    const busy = isOverload ? 'overloaded' : 'rate limited';
     const message = `Every provider of this model is ${busy} right now; try again shortly.`;
-    return new GatewayError('upstream_error', message, { status: 503, retryAfterSeconds: seconds });
+    const more = { status: 503, retryAfterSeconds: seconds, isOverload } as const;
+    return new GatewayError('upstream_error', message, more);
   }
   const last = failures.at(-1);
   const status = last?.kind === 'timeout' ? 504 : 502;

@@ -64,6 +64,21 @@ const named = (type: string, fields: object) =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', content: [] };
 
+test('an overload has the status of Anthropic’s own for its clients, and 503 for others', async () => {
+  const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
+  rig.upstream.script('claude-x', json(529, body));
+  const reply = await ask('acme/claude');
+  expect([reply.status, reply.error.type]).toEqual([529, 'overloaded_error']);
+  expect(reply.headers.get('retry-after')).toBe('5');
+  const other = await rig.gateway.post({ model: 'acme/claude', messages: [hello] });
+  expect([other.status, other.error.type]).toEqual([503, 'upstream_error']);
+});
+
+test('providers that are asked too often are 503 for everybody', async () => {
+  rig.upstream.script('claude-x', json(429, { error: { type: 'rate_limit_error' } }));
+  expect((await ask('acme/claude')).status).toBe(503);
+});
+
 test('an overload in the middle of an answer is told as one: clients try again', async () => {
   const events = [
     named('message_start', { message: { ...message, usage: { input_tokens: 3 } } }),

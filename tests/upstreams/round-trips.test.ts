@@ -149,7 +149,9 @@ describe('a dialogue that Anthropic can carry', () => {
           const { dropped } = anthropicUpstream.write(dialogue, thinking);
           expect(dropped).toEqual(isLost ? ['reasoning'] : []);
           const off = { effort: 'none', budgetTokens: null, visible: true } as const;
-          const expected = isLost ? { ...dialogue, reasoning: off } : dialogue;
+          // An adaptive model is told to think as it sees fit, beside the effort.
+          const on = dialogue.reasoning && { ...dialogue.reasoning, isAdaptive: true };
+          const expected = { ...dialogue, reasoning: isLost ? off : on };
           expect(throughAnthropic(dialogue, thinking)).toEqual(asAnthropicHasIt(expected));
         }),
         runs,

@@ -18,6 +18,11 @@ export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
+/** Anthropic's own for servers that have too much to do, by which Claude Code knows to wait. */
+export function anthropicStatus({ status, isOverload }: GatewayError): number {
+  return isOverload ? 529 : status;
+}
+
 /** How other providers say that a conversation has outgrown its model. */
 const outgrown = new RegExp(
   [
