@@ -46,8 +46,14 @@ export function readFailure(
     status,
     message: cutMessage(message),
     param: complaint.param,
+    lacksModel: lacksModel(complaint, status),
     retryAfterSeconds: readRetryAfter(headers, complaint.details, kind === 'rate_limited', nowMs),
   };
+}
+
+/** Some say so with 400. */
+function lacksModel({ codes }: Complaint, status: number | null): boolean {
+  return status === 404 || codes.includes('model_not_found');
 }
 
 /** A failure in our own words: the upstream itself said nothing about it. */
@@ -80,6 +86,7 @@ export function readErrorObject(raw: unknown): UpstreamFailure {
     status: complaint.claimedStatus,
     message: cutMessage(complaint.message ?? 'The upstream reported an error without a message.'),
     param: complaint.param,
+    lacksModel: lacksModel(complaint, complaint.claimedStatus),
     retryAfterSeconds: readRetryAfter(null, complaint.details, false, 0),
   };
 }

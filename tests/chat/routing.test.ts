@@ -6,6 +6,7 @@ import {
   gated,
   hangBeforeHeaders,
   hangMidStream,
+  json,
   refusingUrl,
   replay,
   resetBeforeHeaders,
@@ -261,7 +262,21 @@ describe('moving on before the first byte', () => {
     });
   }
 
-  test.each([400, 404, 413, 422])(
+  test.each([
+    ['404', status(404)],
+    ['400', json(400, { error: { message: 'No such model', code: 'model_not_found' } })],
+  ])('a provider without the model (%s) leads to the next one of it', async (_, refusal) => {
+    const { model, first, second } = freshCase();
+    upstream.script(first, refusal);
+    upstream.script(second, say('from the second'));
+    const reply = await gateway.post(ask(model));
+    expect(contentOf(reply)).toBe('from the second');
+    expect(await trailOf(reply.requestId)).toEqual(['alpha request', 'beta answered']);
+    upstream.script(second, refusal);
+    expect((await gateway.post(ask(model))).status).toBe(400);
+  });
+
+  test.each([400, 413, 422])(
     '%d skips the other providers of the same model and asks the next model',
     async (code) => {
       const [bad, good] = [freshCase(), freshCase()];
