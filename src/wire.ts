@@ -9,7 +9,7 @@ import { openStore, type Store } from './store/open.ts';
 import type { Log } from './telemetry/log.ts';
 import { repeatAll } from './wire/chores.ts';
 import { configure } from './wire/configured.ts';
-import { openLasting } from './wire/lasting.ts';
+import { type CrewPlace, openLasting } from './wire/lasting.ts';
 import { openLate } from './wire/late-store.ts';
 import { type Reloading, reloading } from './wire/reload.ts';
 
@@ -28,10 +28,7 @@ export interface Tollgate {
   drain(seconds: number): Promise<void>;
 }
 
-/** One process among those that serve together. */
-export interface CrewMember {
-  /** Its number; null when it is the only one. */
-  readonly worker: number | null;
+export interface CrewMember extends CrewPlace {
   /** Others serve at its port already, and answer while it waits. */
   readonly isJoining: boolean;
   /** Ends the waiting. */
@@ -42,20 +39,21 @@ export interface CrewMember {
 export async function buildLate(
   config: Config,
   log: Log,
-  { worker, isJoining, stopped }: CrewMember,
+  member: CrewMember,
 ): Promise<Tollgate | undefined> {
+  const { worker, isJoining, stopped } = member;
   const room = new WaitingRoom(version);
   const { host, port } = config.server;
   const wait = (why: string) => room.wait(host, port, worker !== null, why);
   const store = await openLate(config, log, stopped, isJoining ? undefined : { wait });
-  if (store) return assemble(config, store, log, worker, room);
+  if (store) return assemble(config, store, log, member, room);
   await room.close();
   return undefined;
 }
 
-export async function build(config: Config, log: Log): Promise<Tollgate> {
+export async function build(config: Config, log: Log, crew = 1): Promise<Tollgate> {
   const store = await openStore(config.database.reveal());
-  return assemble(config, store, log, null, new WaitingRoom(version));
+  return assemble(config, store, log, { worker: null, crew }, new WaitingRoom(version));
 }
 
 /** Builds every part by hand. With the files of wire/ the only place that may import everything. */
@@ -63,10 +61,10 @@ async function assemble(
   config: Config,
   store: Store,
   log: Log,
-  worker: number | null,
+  place: CrewPlace,
   room: WaitingRoom,
 ): Promise<Tollgate> {
-  const lasting = await openLasting(config, store, log, worker);
+  const lasting = await openLasting(config, store, log, place);
   // After everything that may refuse the start: what it makes is shown once.
   const firstSecrets = await firstStart(config.bootstrap, {
     directory: store.directory,

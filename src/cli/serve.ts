@@ -63,13 +63,13 @@ async function serveUntilStopped(context: Context): Promise<void> {
   const port = tryPort(config, flags);
   if (workers === 1) {
     const announce = (ready: Ready) => out(greeting(ready, config, flags));
-    const member = { worker: null, isJoining: false, stopped: stop.asked };
+    const member = { worker: null, crew: 1, isJoining: false, stopped: stop.asked };
     return serveOne({ ...around, config, member, announce });
   }
   if (process.platform !== 'linux') {
     throw new Error('--workers needs Linux, where processes can share a port; start one without.');
   }
-  const crew = new Crew(childWords(flags, port), text, log);
+  const crew = new Crew(childWords(flags, port, workers), text, log);
   hup.call(() => {
     const again = readAgain(flags, log);
     if (again) crew.reload(again.text);
@@ -87,8 +87,8 @@ async function serveAsWorker(args: Args, around: Around): Promise<void> {
   if (!briefing) return;
   const config = configIn(briefing.atStart, flags);
   const reloaded = briefing.reloaded && configIn(briefing.reloaded, flags);
-  const worker = Number(args.number('worker'));
-  const member = { worker, isJoining: args.has('joining'), stopped: stop.asked };
+  const place = { worker: Number(args.number('worker')), crew: readWorkers(args) };
+  const member = { ...place, isJoining: args.has('joining'), stopped: stop.asked };
   const announce = (ready: Ready) => void process.send?.(ready);
   await serveOne({ ...around, config, reloaded, member, announce });
 }
@@ -188,9 +188,9 @@ function misused(path: string, message: string): ConfigProblems {
 }
 
 /** The port is named, so that all of them take the same one. */
-function childWords(flags: Flags, port: number): string[] {
+function childWords(flags: Flags, port: number, workers: number): string[] {
   const host = flags.host === undefined ? [] : ['--host', flags.host];
-  return [...samePlace(flags), ...host, '--port', String(port)];
+  return [...samePlace(flags), ...host, '--port', String(port), '--workers', String(workers)];
 }
 
 /** A first start shows its secrets once; one that cannot listen must not make them. */

@@ -200,13 +200,16 @@ export const webhooksOfTenantMax = 4;
 /** What a receiver of webhooks may take of our time; of our memory it takes nothing. */
 export const webhookMsMax = 10_000;
 
-/** A part of a form: its headers, its number, and the text of one that is no file. */
+/** Of a form: the headers of a part, their number, and all texts, which are held in memory. */
 export const formHeaderBytesMax = 16 * 1024;
 export const formPartsMax = 64;
-export const formFieldBytesMax = 1024 * 1024;
+export const formFieldsBytesMax = 1024 * 1024;
 
-/** The part of a process's memory that long bodies of running requests have, together. */
-export const longBodiesPart = 1 / 4;
+/**
+ * The part of a process's memory that long bodies of running requests have, together. Measured, a
+ * request takes up to four times its body: the bytes, their text, its values and what is sent.
+ */
+export const longBodiesPart = 1 / 8;
 
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;

@@ -5,7 +5,7 @@ const retryAfterSeconds = 5;
 
 /** So many bytes of running requests, of all tenants together. */
 export class SharedRoom {
-  readonly #bytesMax: number;
+  #bytesMax: number;
   readonly #refusal: string;
   #bytes = 0;
   readonly #bytesByTenant = new Map<string, number>();
@@ -14,6 +14,11 @@ export class SharedRoom {
   constructor(bytesMax: number, refusal: string) {
     this.#bytesMax = bytesMax;
     this.#refusal = refusal;
+  }
+
+  /** A room that is larger stays so. */
+  widen(bytesMax: number): void {
+    this.#bytesMax = Math.max(this.#bytesMax, bytesMax);
   }
 
   /** For one request. */

@@ -18,7 +18,7 @@ interface Configured {
 
 /** Makes all that depends on the configuration; a reload makes it again. Remembers nothing. */
 export function configure(config: Config, lasting: Lasting, isDraining: () => boolean): Configured {
-  const { vault, demo, jobs, door, telemetry, counters } = lasting;
+  const { vault, demo, jobs, door, telemetry, counters, bodies } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const ownedBy = (credentials: readonly Credential[]) =>
     withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
@@ -26,6 +26,8 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
     const credentials = vault.credentialsOf(tenantId);
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
+  // However little memory there is, a tenant that is alone may send two of the longest.
+  bodies.widen(4 * config.limits.bodyBytes);
   const admission = new Admission({ ...counters, defaults: config.limits });
   const addressPolicy = policyWith(config.privateAddresses, () => door.port);
   const parts = { ...lasting, config, catalogue, catalogueOf, admission, addressPolicy };

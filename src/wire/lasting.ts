@@ -62,11 +62,19 @@ export interface Lasting {
   chores(): Chore[];
 }
 
+/** One process among those that serve together on a machine. */
+export interface CrewPlace {
+  /** Its number; null when it is the only one. */
+  readonly worker: number | null;
+  /** How many they are. */
+  readonly crew: number;
+}
+
 export async function openLasting(
   config: Config,
   store: Store,
   log: Log,
-  worker: number | null,
+  { worker, crew }: CrewPlace,
 ): Promise<Lasting> {
   await keepCreditRate(config, store);
   const secrets = secretKeysOf(config);
@@ -97,7 +105,7 @@ export async function openLasting(
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
-  const bodies = roomForBodies(config);
+  const bodies = roomForBodies(crew);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -155,11 +163,11 @@ async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): 
   throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
 }
 
-/** However little memory there is, a tenant that is alone may send two of the longest. */
-function roomForBodies({ limits }: Config): SharedRoom {
+/** Those who serve together on a machine share its memory. */
+function roomForBodies(crew: number): SharedRoom {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const refusal = 'Too many long requests are under way here; try again shortly.';
-  return new SharedRoom(Math.max(memory * longBodiesPart, 4 * limits.bodyBytes), refusal);
+  return new SharedRoom((memory / crew) * longBodiesPart, refusal);
 }
 
 function makeRetention(

@@ -8,12 +8,13 @@ const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  // A quarter is 40 MB, and half of that is for a tenant that is alone.
-  spyOn(process, 'constrainedMemory').mockReturnValue(160 * megabyte);
+  // An eighth of each one's is 40 MB, and half of that is for a tenant that is alone.
+  spyOn(process, 'constrainedMemory').mockReturnValue(640 * megabyte);
   gateway = await InProcessGateway.start({
     providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
     models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat' }])],
     limits: { body_bytes: 7 * megabyte },
+    crew: 2,
   });
 });
 afterEach(() => mock.restore());
@@ -38,15 +39,19 @@ async function postInPieces(body: object) {
   return readReply(await fetch(url, { method: 'POST', headers, body: pieces() }));
 }
 
-test('is a quarter of the machine’s, and is free again when an answer has ended', async () => {
+test('is an eighth of the process’s, and is free again when an answer has ended', async () => {
   const late = gated('answer', 0, say('Later.'));
-  upstream.script('chat', [late, late, late, say('Now.')]);
+  upstream.script('chat', [late, late, late, late, say('Now.')]);
+  const neighbour = await gateway.makeTenant({ id: 'neighbour', name: 'Neighbour' });
   const held = [
     gateway.post(chat(6, { stream: true })),
     postInPieces(chat(6, { stream: true })),
     gateway.post(chat(6)),
   ];
   await upstream.until((calls) => calls[2]);
+  // With this one the first tenant has more than what is left for others.
+  held.push(gateway.post(chat(6), { key: neighbour }));
+  await upstream.until((calls) => calls[3]);
   const messages = { path: '/v1/messages' };
   const count = { path: '/v1/messages/count_tokens' };
 
@@ -62,7 +67,9 @@ test('is a quarter of the machine’s, and is free again when an answer has ende
     expect(error).toMatchObject({ message });
     expect(headers.get('retry-after')).toBe('5');
   }
-  expect((await gateway.post(chat(0))).status).toBe(200);
+  // A short one is not counted, also if it does not say how long it is.
+  const short = [await gateway.post(chat(0)), await postInPieces(chat(0))];
+  expect(short.map(({ status }) => status)).toEqual([200, 200]);
 
   upstream.open('answer');
   for (const { text } of await Promise.all(held)) expect(text).toContain('Later.');
@@ -73,4 +80,11 @@ test('is a quarter of the machine’s, and is free again when an answer has ende
     await gateway.post(chat(6), count),
   ];
   expect(served.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+}, 120_000);
+
+test('is enough for the longest, also when a reload has allowed longer ones', async () => {
+  upstream.script('chat', say('Now.'));
+  gateway.reload({ bodyBytes: 25 * megabyte });
+  const twice = [gateway.post(chat(24)), gateway.post(chat(24))];
+  expect((await Promise.all(twice)).map(({ status }) => status)).toEqual([200, 200]);
 }, 120_000);

@@ -64,7 +64,7 @@ const named = (type: string, fields: object) =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'x', content: [] };
 
-test('an overload has the status of Anthropic’s own for its clients, and 503 for others', async () => {
+test('an overload is 529 to Anthropic’s clients, as there, and 503 to others', async () => {
   const body = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
   rig.upstream.script('claude-x', json(529, body));
   const reply = await ask('acme/claude');

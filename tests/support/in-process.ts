@@ -20,6 +20,8 @@ export interface GatewaySettings {
   readonly tools?: object;
   readonly cache?: object;
   readonly logs?: object;
+  /** How many serve together, as it is told. */
+  readonly crew?: number;
   /** More variables; they are no part of the file. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -62,6 +64,7 @@ export class InProcessGateway {
 
   static async start({
     environment = {},
+    crew = 1,
     ...settings
   }: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
@@ -80,7 +83,7 @@ export class InProcessGateway {
     );
     const logged: string[] = [];
     const log = createLog((lines) => logged.push(...lines.split(/(?<=\n)/)));
-    const tollgate = await build(config, log);
+    const tollgate = await build(config, log, crew);
     const store = await openStore(config.database.reveal());
     return new InProcessGateway(tollgate, config, store, folder, logged);
   }
@@ -104,9 +107,9 @@ export class InProcessGateway {
     return Number(new URL(this.url).port);
   }
 
-  /** As SIGHUP does, with the same settings. */
-  reload(): void {
-    this.#tollgate.reload(this.#config);
+  /** As SIGHUP does, with the same settings but for these limits. */
+  reload(limits: Partial<Config['limits']> = {}): void {
+    this.#tollgate.reload({ ...this.#config, limits: { ...this.#config.limits, ...limits } });
   }
 
   async stop(): Promise<void> {

@@ -46,7 +46,7 @@ export async function startJobStory(
   };
   await firstStart(config.bootstrap, { directory: store.directory, grantOnce, now: Date.now() });
   const log = createLog(() => undefined);
-  const lasting = await openLasting(config, store, log, null);
+  const lasting = await openLasting(config, store, log, { worker: null, crew: 1 });
   const jobs = new Jobs({
     ...lasting,
     ...{ config, secrets: secretKeysOf(config), log },

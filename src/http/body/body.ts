@@ -158,15 +158,18 @@ async function readChunks(
 ): Promise<Uint8Array> {
   const { body } = request;
   if (body === null) return new Uint8Array();
-  const declared = declaredLength(request);
-  if (declared !== null) holder.claimRoom?.(declared);
+  let counted = declaredLength(request) ?? 0;
+  if (counted > 0) holder.claimRoom?.(counted);
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
     // Of one that nobody waits for any more, nobody would give it back.
-    if (declared === null && !arrival.isGivenUp) holder.claimRoom?.(chunk.length);
+    if (size > Math.max(counted, shortBytesMax) && !arrival.isGivenUp) {
+      holder.claimRoom?.(size - counted);
+      counted = size;
+    }
     chunks.push(chunk);
     arrival.heard(size);
   }

@@ -169,13 +169,19 @@ describe('a form', () => {
       message: 'f is larger than the 1000 bytes allowed here.',
       param: 'f',
     });
-    const filled = (bytes: number) => `${field('a', 'y'.repeat(bytes))}--XX--`;
-    expect((await parse(send(filled(1_048_576), 65_536))).length).toBe(1);
-    expect(await refusal(send(filled(1_048_577), 65_536))).toEqual({
+    const filled = (bytes: number, before = '') =>
+      send(`${before}${field('a', 'y'.repeat(bytes))}--XX--`, 65_536);
+    expect((await parse(filled(1_048_576))).length).toBe(1);
+    expect(await refusal(filled(1_048_577))).toEqual({
       status: 413,
       message: 'a is larger than the 1048576 bytes allowed here; a file needs a filename.',
       param: 'a',
     });
+    // Texts are held in memory, so they are bounded together.
+    const million = field('b', 'y'.repeat(1_000_000));
+    expect((await parse(filled(48_576, million))).length).toBe(2);
+    const message = 'a is larger than the 48576 bytes allowed here; a file needs a filename.';
+    expect(await refusal(filled(48_577, million))).toMatchObject({ status: 413, message });
   });
 
   test('has at most so many parts', async () => {

@@ -1,4 +1,4 @@
-import { formFieldBytesMax, formHeaderBytesMax, formPartsMax } from '../../core/bounds.ts';
+import { formFieldsBytesMax, formHeaderBytesMax, formPartsMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type Posted, refuseEncodings } from './body.ts';
@@ -28,6 +28,7 @@ export async function* readForm(
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   refuseEncodings(request);
   const body = new FormBody(new BodySource(request), delimiter);
+  let fieldBytesLeft = formFieldsBytesMax;
   try {
     await body.start();
     for (let parts = 0; await body.hasPart(); parts += 1) {
@@ -52,10 +53,10 @@ export async function* readForm(
   }
 
   async function readField(name: string): Promise<string> {
-    const limited = body.limited(formFieldBytesMax, () =>
-      partTooLarge(name, formFieldBytesMax, noFile),
-    );
+    const left = fieldBytesLeft;
+    const limited = body.limited(left, () => partTooLarge(name, left, noFile));
     const bytes = Buffer.concat(await Array.fromAsync(limited));
+    fieldBytesLeft -= bytes.length;
     try {
       return decoder.decode(bytes);
     } catch {

@@ -1,5 +1,5 @@
 import { readExtension, readKind, sniffBytes } from '../../core/audio-type.ts';
-import { formFieldBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
+import { formFieldsBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { addField } from '../../core/form.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
@@ -21,7 +21,7 @@ const largerHint = '; POST /v1/jobs takes larger recordings';
 /** Reads the form of a transcription; its file lies in the tray, and was checked. */
 export async function readTranscription(exchange: Exchange, tray: UploadTray) {
   const declared = declaredLength(exchange.request) ?? 0;
-  if (declared > transcriptionBytesMax + formFieldBytesMax) {
+  if (declared > transcriptionBytesMax + formFieldsBytesMax) {
     throw partTooLarge('file', transcriptionBytesMax, largerHint);
   }
   const fields = new Map<string, string[]>();
