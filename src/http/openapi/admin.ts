@@ -12,7 +12,7 @@ import { circuit } from './models.ts';
 
 export const wallet = record('Wallet', {
   total: credits('Granted and not yet spent.'),
-  held: credits('Set aside for running requests.'),
+  held: credits('Set aside for running requests, and by other processes for their next.'),
   available: credits(),
 });
 
