@@ -8,8 +8,6 @@ import type { Usage } from './usage.ts';
  * Told in order. Parts do not interleave, but for tool calls, whose arguments may.
  */
 export interface AnswerListener {
-  /** What the tools are called that were offered, where somebody knows. */
-  readonly toolNames?: readonly string[] | undefined;
   text(text: string): void;
   /** A piece of the model's visible thinking; `name` is the upstream's own, which clients know. */
   reasoning(text: string, name?: ReasoningName): void;

@@ -183,7 +183,8 @@ export interface UpstreamDialect {
   /** How models think that are only known to; left out, they are not asked to. */
   readonly usualThinking?: Target['thinking'];
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
-  readStream(listener: AnswerListener): StreamReader;
+  /** `toolNames`: what the tools are called there; a name that comes in pieces is known by them. */
+  readStream(listener: AnswerListener, toolNames?: readonly string[]): StreamReader;
   /** Tells a whole answer; the failure that it is instead, if it is one. */
   readReply(text: string, listener: AnswerListener): UpstreamFailure | undefined;
 }

@@ -121,7 +121,8 @@ export class Translation implements Crossing {
   relayStream(identity: ReplyIdentity): StreamRelay {
     const writer = this.#client.writeStream(identity);
     const tally = new Tally(writer, this.#names);
-    return new TranslatedStream(writer, tally, this.#upstream.readStream(tally));
+    const reader = this.#upstream.readStream(tally, this.#names.offered);
+    return new TranslatedStream(writer, tally, reader);
   }
 
   relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
@@ -142,7 +143,7 @@ export class Translation implements Crossing {
   joinStream(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
     const writer = this.#client.writeReply(identity);
     const tally = new Tally(writer, this.#names);
-    const reader = this.#upstream.readStream(tally);
+    const reader = this.#upstream.readStream(tally, this.#names.offered);
     const events = new EventStreamReader();
     for (const message of [...events.push(text), ...events.end()]) {
       const failure = reader.push(message);

@@ -57,6 +57,35 @@ test.each(strict)('%s takes over from Claude, without marks for its cache', asyn
   expect(reply.headers.get('x-tollgate-dropped-params')).toBe('cache_control');
 });
 
+const weather = { name: 'weather', parameters: { type: 'object' } };
+const plain = [{ role: 'user', content: 'Weather?' }];
+
+test.each<[string, object]>([
+  ['a message', { messages }],
+  ['a tool', { messages: plain, tools: [{ type: 'function', function: weather, ...mark }] }],
+  [
+    'its function',
+    { messages: plain, tools: [{ type: 'function', function: { ...weather, ...mark } }] },
+  ],
+])('a mark on %s is left out, and named', async (_, asked) => {
+  upstream.reset();
+  for (const name of strict) {
+    upstream.script(name, say('Rain.'));
+    const reply = await gateway.post({ model: `acme/${name}`, ...asked });
+    expect([reply.status, reply.headers.get('x-tollgate-dropped-params')]).toEqual([
+      200,
+      'cache_control',
+    ]);
+  }
+  const bodies = upstream.book.map(({ raw }) => new TextDecoder().decode(raw));
+  expect(bodies.map((body) => [body.includes('Weather?'), body.includes('cache_control')])).toEqual(
+    [
+      [true, false],
+      [true, false],
+    ],
+  );
+});
+
 test("Groq: «property 'prompt_cache_key' is unsupported»; Mistral has one", async () => {
   upstream.reset();
   for (const name of strict) {

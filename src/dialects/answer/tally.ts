@@ -34,10 +34,6 @@ export class Tally implements AnswerListener {
     this.facts = first?.facts ?? new NotedFacts();
   }
 
-  get toolNames(): readonly string[] | undefined {
-    return this.#names?.offered;
-  }
-
   choice(number: number): AnswerListener | undefined {
     const to = this.#to.choice?.(number);
     return to && new Tally(to, this.#names, this.#first);

@@ -42,22 +42,6 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
-  test('are without marks for Anthropic’s cache where the vendor refuses those', () => {
-    const mark = { cache_control: { type: 'ephemeral' } };
-    const write = (marked: object) =>
-      [
-        { role: 'system', content: [{ type: 'text', text: 's', ...marked }] },
-        { role: 'user', content: 'u', ...marked },
-        { role: 'assistant', content: null, tool_calls: [{ ...call('a'), ...marked }] },
-        { role: 'tool', tool_call_id: 'a', content: 'r', ...marked },
-      ] as ChatMessage[];
-    const [given, bare] = [write(mark), write({})];
-    expect(mendMessages(given, undefined, { drop_params: ['user'] }, none)).toBe(given);
-    const quirks = { drop_params: ['cache_control'] };
-    expect(mendMessages(given, undefined, quirks, none)).toEqual(bare);
-    expect(mendMessages(bare, undefined, quirks, none)).toBe(bare);
-  });
-
   test('are without answers that say nothing where the vendor refuses those', () => {
     const said: ChatMessage = { role: 'user', content: 'u' };
     const answers: ChatMessage[] = [

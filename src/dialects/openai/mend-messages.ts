@@ -23,7 +23,6 @@ export function mendMessages(
   if (quirks.text_parts === 'join') adapted = changed(adapted, joinTexts);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
   if (quirks.answer_fields === 'known') adapted = changed(adapted, dropLeftovers);
-  if (quirks.drop_params?.includes('cache_control')) adapted = changed(adapted, dropMarks);
   if (quirks.tool_call_ids !== 'keep') {
     adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
   }
@@ -123,24 +122,6 @@ const dropLeftovers: Change = (message) => {
   const kept = all.filter(([name]) => answerFields.has(name));
   return kept.length === all.length ? message : (Object.fromEntries(kept) as ChatMessage);
 };
-
-/** Anthropic's marks for its cache, which clients put on the message, its parts and its calls. */
-const dropMarks: Change = (message) => {
-  let bare: LooseMessage = withoutMark(message);
-  for (const name of ['content', 'tool_calls']) {
-    const list = bare[name];
-    if (!Array.isArray(list)) continue;
-    const kept = sameIfUnchanged(list, list.map(withoutMark));
-    if (kept !== list) bare = { ...bare, [name]: kept };
-  }
-  return bare;
-};
-
-function withoutMark<Holder extends object>(holder: Holder): Holder {
-  if (!('cache_control' in holder)) return holder;
-  const { cache_control: _, ...rest } = holder;
-  return rest as Holder;
-}
 
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 

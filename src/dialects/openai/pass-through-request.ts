@@ -19,6 +19,7 @@ import { type ChatMessage, chatSchema } from './chat-schema.ts';
 import { readReasoningWish, unheardIn } from './dialogue.ts';
 import { mendMessages, withoutNamedParts } from './mend-messages.ts';
 import { inFunctions } from './newer-tools.ts';
+import { withoutMarks } from './without-marks.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 
@@ -43,8 +44,10 @@ const sampling = [
 ];
 
 /** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
-export function passChat(request: Worded, target: Target): UpstreamRequest {
+export function passChat(given: Worded, target: Target): UpstreamRequest {
   const { quirks } = target;
+  const refusesMarks = quirks.drop_params?.includes('cache_control') ?? false;
+  const request = refusesMarks ? withoutMarks(given) : given;
   const body: Body = quirks.newer_tools === 'keep' ? request.body : inFunctions(request);
   const edits: Edits = { model: target.upstreamModel };
   if (body !== request.body) {
@@ -64,9 +67,9 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
   leaveOutEmptyStops(body, edits);
   const instruction = instructionFor(body, quirks);
   const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
-  const given = instruction ? [instruction, ...named] : named;
+  const all = instruction ? [instruction, ...named] : named;
   const format = instruction ? null : body.response_format;
-  const messages = mendMessages(given, format, quirks, target.images);
+  const messages = mendMessages(all, format, quirks, target.images);
   if (instruction) edits.response_format = undefined;
   else if (quirks.json_object === 'schema' && format?.type === 'json_object') {
     edits.response_format = anyObject;
@@ -88,6 +91,7 @@ export function passChat(request: Worded, target: Target): UpstreamRequest {
     ...(request.unsaid ?? none),
     ...unheardIn(body),
     ...(isUnheard && wantsReasoning(body) ? ['reasoning'] : none),
+    ...(request === given ? none : ['cache_control']),
     ...refused.filter((name) => (body[name] ?? null) !== null),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),

@@ -26,10 +26,10 @@ export class OpenAiStreamReader implements StreamReader {
   readonly #mender: ChunkMender;
   #usage: Usage | undefined;
 
-  constructor(to: AnswerListener) {
+  constructor(to: AnswerListener, toolNames?: readonly string[]) {
     this.#to = to;
     this.#teller = new AnswerTeller(to);
-    this.#mender = new ChunkMender(to.toolNames);
+    this.#mender = new ChunkMender(toolNames);
   }
 
   get finished(): boolean {

@@ -11,6 +11,6 @@ export const openAiUpstream: UpstreamDialect = {
     const request = passChat({ body, source: null }, target);
     return { ...request, dropped: [...dropped, ...(request.dropped ?? [])] };
   },
-  readStream: (listener) => new OpenAiStreamReader(listener),
+  readStream: (listener, toolNames) => new OpenAiStreamReader(listener, toolNames),
   readReply: tellReply,
 };

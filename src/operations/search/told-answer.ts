@@ -3,7 +3,7 @@ import { isObject, parseJson } from '../../core/json.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
 
 /** Of an answer with searches there is one choice only, and its pictures are bytes or links. */
-type Word = Exclude<keyof AnswerListener, 'choice' | 'imageAt' | 'toolNames'>;
+type Word = Exclude<keyof AnswerListener, 'choice' | 'imageAt'>;
 type Line = readonly [Word, ...unknown[]];
 type Say = (...words: unknown[]) => void;
 
