@@ -67,9 +67,9 @@ export async function openFirst(
     trail.push({ provider, model, ms, outcome: kind, status, message });
     failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
     // A request that is at fault says nothing about the offer's health. Every other provider of the
-    // model would refuse it too; another model may have other limits.
+    // model would refuse it too, unless this one lacks something; another model has other limits.
     if (kind !== 'request') health.failed(offer);
-    else if (!failure.lacksModel) refusedModels.push(model);
+    else if (!failure.isPeculiar) refusedModels.push(model);
   }
   throw finalError(failures);
 }

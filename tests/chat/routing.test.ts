@@ -265,6 +265,7 @@ describe('moving on before the first byte', () => {
   test.each([
     ['404', status(404)],
     ['400', json(400, { error: { message: 'No such model', code: 'model_not_found' } })],
+    ['its seed', json(400, { error: { message: 'No seed', code: 'unsupported_parameter' } })],
   ])('a provider without the model (%s) leads to the next one of it', async (_, refusal) => {
     const { model, first, second } = freshCase();
     upstream.script(first, refusal);
@@ -274,6 +275,8 @@ describe('moving on before the first byte', () => {
     expect(await trailOf(reply.requestId)).toEqual(['alpha request', 'beta answered']);
     upstream.script(second, refusal);
     expect((await gateway.post(ask(model))).status).toBe(400);
+    upstream.script(second, status500());
+    expect((await gateway.post(ask(model))).status).toBe(502);
   });
 
   test.each([400, 413, 422])(
