@@ -39,16 +39,13 @@ export interface UpstreamFailure {
   readonly message: string;
   /** The field of the request that it complains of, by the upstream's name for it. */
   readonly param?: string | undefined;
-  /** It lacks the model, or a parameter: others that have the model may not. */
-  readonly isPeculiar?: boolean;
   /** Seconds the upstream asked us to wait, from a header or its body. */
   readonly retryAfterSeconds: number | null;
 }
 
 /**
  * What decides where a failed request goes next.
- * `request`: the request itself is at fault; another provider of the same model would agree,
- * unless the fault is peculiar to this one.
+ * `request`: the request itself is at fault; another provider of the same model would agree.
  */
 export type FailureKind =
   | 'request'

@@ -46,21 +46,8 @@ export function readFailure(
     status,
     message: cutMessage(message),
     param: complaint.param,
-    isPeculiar: isPeculiar(complaint, status),
     retryAfterSeconds: readRetryAfter(headers, complaint.details, kind === 'rate_limited', nowMs),
   };
-}
-
-/** What one provider of a model lacks, and another may have; beside 404, which says the same. */
-const peculiarCodes: ReadonlySet<string> = new Set([
-  'model_not_found',
-  'unknown_parameter',
-  'unsupported_parameter',
-  'unsupported_value',
-]);
-
-function isPeculiar({ codes }: Complaint, status: number | null): boolean {
-  return status === 404 || codes.some((code) => peculiarCodes.has(code));
 }
 
 /** A failure in our own words: the upstream itself said nothing about it. */
@@ -93,7 +80,6 @@ export function readErrorObject(raw: unknown): UpstreamFailure {
     status: complaint.claimedStatus,
     message: cutMessage(complaint.message ?? 'The upstream reported an error without a message.'),
     param: complaint.param,
-    isPeculiar: isPeculiar(complaint, complaint.claimedStatus),
     retryAfterSeconds: readRetryAfter(null, complaint.details, false, 0),
   };
 }

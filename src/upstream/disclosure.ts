@@ -12,10 +12,7 @@ export interface TriedFailure extends UpstreamFailure {
 
 /** What the client is told after every candidate failed: the failure it can do most about. */
 export function finalError(failures: readonly TriedFailure[]): GatewayError {
-  const refusals = failures.filter(({ kind }) => kind === 'request');
-  // What one provider lacks is no news where another that has it only failed.
-  const isAll = refusals.length === failures.length;
-  const refused = isAll ? refusals[0] : refusals.find(({ isPeculiar }) => !isPeculiar);
+  const refused = failures.find((failure) => failure.kind === 'request');
   if (refused) return invalidRequest(refused.message, refused.param);
   const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');
   if (failures.length > 0 && waits.length === failures.length) {

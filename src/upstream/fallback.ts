@@ -1,6 +1,6 @@
 import { attemptsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
-import type { FailureKind } from '../dialects/dialect.ts';
+import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
@@ -67,9 +67,14 @@ export async function openFirst(
     trail.push({ provider, model, ms, outcome: kind, status, message });
     failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
     // A request that is at fault says nothing about the offer's health. Every other provider of the
-    // model would refuse it too, unless this one lacks something; another model has other limits.
+    // model would refuse it too; another model may have other limits.
     if (kind !== 'request') health.failed(offer);
-    else if (!failure.isPeculiar) refusedModels.push(model);
+    else if (!isAboutAccess(failure, offer)) refusedModels.push(model);
   }
   throw finalError(failures);
+}
+
+/** A tenant's account without access to a model is told that there is none; ours may have it. */
+function isAboutAccess({ status }: UpstreamFailure, { own }: Offer): boolean {
+  return own !== null && status === 404;
 }

@@ -93,7 +93,7 @@ describe('failures', () => {
 
   test.each([[{ error }], [[{ error }]]])('inside a stream: %j', (chunk) => {
     const { failure } = hear(says([{ text: 'a' }]), chunk);
-    expect(failure).toMatchObject({
+    expect(failure).toEqual({
       kind: 'overloaded',
       status: 503,
       message: 'The model is overloaded.',

@@ -27,7 +27,7 @@ function withoutMark({ cache_control: _, ...bare }: Fields): Fields {
 
 const unmarkAll = unmarking({
   messages: unmarking({ content: unmarking(), tool_calls: unmarking() }),
-  tools: unmarking({ function: unmarking() }),
+  tools: unmarking({ function: unmarking(), custom: unmarking() }),
 });
 
 /** The very same request where neither the whole is marked nor anything in it. */
