@@ -55,7 +55,7 @@ test.each([
   [null, true, 'medium'],
   ['low', true, 'low'],
   [null, false, null],
-] as const)('an effort of %s, adaptive: %p, is %s', (effort, isAdaptive, said) => {
+] as const)('an effort of %p, adaptive: %p, is %p', (effort, isAdaptive, said) => {
   const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
   expect(writeBody(question({ reasoning })).body.reasoning_effort).toBe(said);
 });
