@@ -62,6 +62,23 @@ describe('a circuit', () => {
     expect(health.admit(offer)).toBe(true);
   });
 
+  test('offers another probe at once when the first was refused for its own fault', () => {
+    const { clock, health, fail } = sick();
+    fail(5);
+    health.refused(offer);
+    expect(health.state(offer)).toBe('open');
+    clock.now += 5_000;
+    expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
+    health.refused(offer);
+    expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
+    // While the answer of a probe is under way, others still keep away.
+    for (let i = 0; i < 5; i++) health.ended(offer, false);
+    clock.now += 60_000;
+    health.succeeded(offer, 10);
+    health.refused(offer);
+    expect(health.admit(offer)).toBe(false);
+  });
+
   test('opens for five seconds however many were on their way, also the next time', () => {
     const { clock, health, fail } = sick();
     for (const _ of ['first', 'again']) {

@@ -1,3 +1,5 @@
+import { putBounded } from '../core/put-bounded.ts';
+
 /**
  * How each offer has been doing: a circuit breaker, and the speeds that `provider.sort` asks for.
  * Kept per provider, credential and upstream model: one broken model does not condemn its vendor,
@@ -111,6 +113,17 @@ export class Health {
     condition.openMs = Math.min(condition.openMs * 2, openMsMax);
   }
 
+  /**
+   * It refused a request that is at fault, which says nothing about it. If that was its probe, the
+   * next request is one: many that are refused would keep it away for as long as they come.
+   */
+  refused(offer: Offered): void {
+    const condition = this.#condition(offer);
+    const now = this.#now();
+    const isProbed = now >= condition.probedFrom && condition.openUntil <= now + probeMs;
+    if (isProbed) condition.openUntil = Math.min(condition.openUntil, now);
+  }
+
   observeSpeed(offer: Offered, tokensPerSecond: number): void {
     const condition = this.#condition(offer);
     condition.tokensPerSecond = average(condition.tokensPerSecond, tokensPerSecond);
@@ -150,10 +163,7 @@ export class Health {
     };
     // Put in again, so that the first of the map is the one unused for longest.
     this.#conditions.delete(name);
-    const oldest =
-      this.#conditions.size >= conditionsMax ? this.#conditions.keys().next().value : undefined;
-    if (oldest !== undefined) this.#conditions.delete(oldest);
-    this.#conditions.set(name, condition);
+    putBounded(this.#conditions, name, condition, conditionsMax);
     this.#lastUsed = name;
     return condition;
   }

@@ -7,7 +7,7 @@ import { isLike } from './capability.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
-/** What a plan is made from. Making one uses up the probe of its first, if that recovers. */
+/** What a plan is made from. */
 interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
@@ -165,8 +165,7 @@ function order(groups: Groups, wishes: RoutePreferences, health: Health): readon
   }
   const ordered: Offer[] = [];
   for (const group of groups) {
-    const isBehind = ordered.length > 0;
-    for (const offer of arrange(group, wishes, health, isBehind)) ordered.push(offer);
+    for (const offer of arrange(group, wishes, health)) ordered.push(offer);
   }
   return ordered;
 }
@@ -179,25 +178,16 @@ function arrange(
   group: readonly Offer[],
   wishes: RoutePreferences,
   health: Health,
-  isBehind = false,
 ): readonly Offer[] {
   if (group.length < 2 && !group[0]?.own?.sharedNext) return group;
-  const closed: Offer[] = [];
+  const well: Offer[] = [];
   const open: Offer[] = [];
+  const put = (offer: Offer) => (health.state(offer) === 'open' ? open : well).push(offer);
   for (const offer of group.toSorted(comparison(wishes, health))) {
-    (isWell(offer, health, isBehind || closed.length > 0) ? closed : open).push(offer);
-    const next = offer.own?.sharedNext;
-    if (next) (isWell(next, health, isBehind || closed.length > 0) ? closed : open).push(next);
+    put(offer);
+    if (offer.own?.sharedNext) put(offer.own.sharedNext);
   }
-  return open.length === 0 ? closed : [...closed, ...open];
-}
-
-/**
- * Only the first of a plan is sure to be asked, so it alone uses up its probe. A standby that did
- * so in every plan would never be asked, and never recover.
- */
-function isWell(offer: Offer, health: Health, isBehind: boolean): boolean {
-  return isBehind ? health.state(offer) !== 'open' : health.admit(offer);
+  return open.length === 0 ? well : [...well, ...open];
 }
 
 function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {

@@ -10,8 +10,16 @@ export interface TriedFailure extends UpstreamFailure {
   readonly isOwnAccount?: boolean;
 }
 
+/** A tenant's account without access to a model is told that there is none; ours may have it. */
+export function isAboutAccess({ kind, status, isOwnAccount }: TriedFailure): boolean {
+  return kind === 'request' && status === 404 && isOwnAccount === true;
+}
+
 /** What the client is told after every candidate failed: the failure it can do most about. */
-export function finalError(failures: readonly TriedFailure[]): GatewayError {
+export function finalError(tried: readonly TriedFailure[]): GatewayError {
+  // Where others were asked after it, their failures say whether to ask again.
+  const others = tried.filter((failure) => !isAboutAccess(failure));
+  const failures = others.length > 0 ? others : tried;
   const refused = failures.find((failure) => failure.kind === 'request');
   if (refused) return invalidRequest(refused.message, refused.param);
   const waits = failures.filter(({ kind }) => kind === 'rate_limited' || kind === 'overloaded');

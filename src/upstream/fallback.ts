@@ -1,10 +1,10 @@
 import { attemptsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
-import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
+import type { FailureKind } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
-import { finalError, scrub, type TriedFailure } from './disclosure.ts';
+import { finalError, isAboutAccess, scrub, type TriedFailure } from './disclosure.ts';
 
 /** One line of a request's trail: where it went and what came of it. Kept for the log. */
 export interface TrailEntry {
@@ -65,16 +65,13 @@ export async function openFirst(
     const message = scrub(failure.message, offer);
     const param = failure.param && scrub(failure.param, offer);
     trail.push({ provider, model, ms, outcome: kind, status, message });
-    failures.push({ ...failure, message, param, isOwnAccount: offer.own !== null });
+    const tried = { ...failure, message, param, isOwnAccount: offer.own !== null };
+    failures.push(tried);
     // A request that is at fault says nothing about the offer's health. Every other provider of the
     // model would refuse it too; another model may have other limits.
-    if (kind !== 'request') health.failed(offer);
-    else if (!isAboutAccess(failure, offer)) refusedModels.push(model);
+    if (kind === 'request') health.refused(offer);
+    else health.failed(offer);
+    if (kind === 'request' && !isAboutAccess(tried)) refusedModels.push(model);
   }
   throw finalError(failures);
-}
-
-/** A tenant's account without access to a model is told that there is none; ours may have it. */
-function isAboutAccess({ status }: UpstreamFailure, { own }: Offer): boolean {
-  return own !== null && status === 404;
 }

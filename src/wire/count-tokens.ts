@@ -8,7 +8,7 @@ import type { MessagesParts } from '../http/calls/messages.ts';
 import { ConcurrencyLimiter } from '../limits/concurrency.ts';
 import { keepEntitled } from '../route/capability.ts';
 import type { CatalogueOf, Offer } from '../route/catalogue.ts';
-import { Health } from '../route/health.ts';
+import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
 import { scrub } from '../upstream/disclosure.ts';
 import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
@@ -28,7 +28,7 @@ export function makeCountUpstream(
   return async (count, caller, client) => {
     refuseInnerImages(count.ask.images, addressPolicy);
     refuseInnerAddresses(count.ask.addresses, addressPolicy);
-    const offers = await plannedFor(count, caller, catalogueOf);
+    const offers = await plannedFor(count, caller, catalogueOf, health);
     const isAble = (offer: Offer) => count.isFor(offer.dialect) && health.state(offer) !== 'open';
     const offer = offers.find(isAble);
     if (!offer || !places.enter(caller.tenantId, countsAtOnceMax)) return undefined;
@@ -59,18 +59,16 @@ async function countAt(
   return counted;
 }
 
-/** Not the real one: a plan made with that uses up the probe of an offer that recovers. */
-const nothingObserved = new Health();
-
 /** The offers of the model that would answer first: another one's tokens are not the same. */
 async function plannedFor(
   { ask }: Count,
   caller: Caller,
   catalogueOf: CatalogueOf,
+  health: Health,
 ): Promise<readonly Offer[]> {
   try {
     const catalogue = await catalogueOf(caller.tenantId);
-    const around = { catalogue, health: nothingObserved, errand: { misfit: () => null } };
+    const around = { catalogue, health, errand: { misfit: () => null } };
     const planned = plan(ask, caller, { ...around, supports: supportsParameter });
     // What lies in the operator's account is not even measured for others.
     const offers = keepEntitled(planned, ask);

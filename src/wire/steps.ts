@@ -12,6 +12,7 @@ import { keepEntitled } from '../route/capability.ts';
 import type { CallableModels, Catalogue, CatalogueOf, Offer } from '../route/catalogue.ts';
 import type { Health } from '../route/health.ts';
 import { plan } from '../route/plan.ts';
+import { withProbe } from '../route/with-probe.ts';
 import { settle } from '../settle.ts';
 import { openFirst } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-guard.ts';
@@ -76,11 +77,11 @@ export function makeSteps(parts: StepParts): Steps {
     openFirst(call, errand, reservation) {
       const tryAt = (offer: Offer) => {
         const affordable = reservation.capFor(offer);
-        noteCap(call, affordable !== null);
+        call.memory?.tape.noteCap(affordable !== null);
         const cap = affordable ?? reservation.usualCapFor(offer);
         return errand.tryAt(offer, new CallLink(call, offer, cap, surroundings));
       };
-      return openFirst(reservation.offers, tryAt, health, call);
+      return openFirst(withProbe(reservation.offers, health), tryAt, health, call);
     },
     settle: (call, ending) => settle(call, ending, money),
     tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),
@@ -95,11 +96,6 @@ function planIn(
 ): readonly Offer[] {
   const around = { catalogue, health, errand, supports: supportsParameter };
   return errand.refine(keepEntitled(plan(errand.ask, caller, around), errand.ask));
-}
-
-/** Only for answers that others get: one that belongs to an idempotency key is kept as it is. */
-function noteCap({ memory, wishes }: Call, isCapped: boolean): void {
-  if (memory && wishes.idempotencyKey === null) memory.isCapped = isCapped;
 }
 
 type LinkSurroundings = Pick<Link, 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> &

@@ -13,6 +13,7 @@ import {
   say,
   startFakeUpstream,
   status,
+  status429,
   status500,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -216,6 +217,19 @@ describe('traffic', () => {
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });
     north.script('chat', [status(404, 'The model does not exist'), counted]);
     expect((await tenant.chat()).status).toBe(200);
+    expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
+  });
+
+  test.each([
+    ['fails', status500(), 502],
+    ['is rate limited', status429('7'), 503],
+    ['has no access either', status(404, 'The model does not exist'), 400],
+  ])('tells what became of shared capacity, where that %s', async (_, shared, expected) => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', [status(404, 'The model does not exist'), shared]);
+    const { status: told, headers } = await tenant.chat();
+    expect([told, headers.get('retry-after')]).toEqual([expected, expected === 503 ? '7' : null]);
     expect(shown(north)).toEqual(['sk-own-0123456789', 'sk-operator-north']);
   });
 

@@ -23,6 +23,7 @@ interface At {
   /** Without one, the endpoints are tried as they are listed. */
   readonly priority?: number;
   readonly prompt?: string;
+  readonly completion?: string;
 }
 
 /** A model of texts, called `<id>@<provider>` at each of its endpoints. */
@@ -33,11 +34,11 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
     input_modalities: ['text'],
     output_modalities: ['text'],
     features: [],
-    endpoints: endpoints.map(({ provider, priority, prompt = '1' }, i) => ({
+    endpoints: endpoints.map(({ provider, priority, prompt = '1', completion = '1' }, i) => ({
       provider,
       model: `${id}@${provider}`,
       priority: priority ?? i,
-      pricing: { prompt, completion: '1' },
+      pricing: { prompt, completion },
     })),
   };
 }

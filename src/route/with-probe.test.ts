@@ -1,0 +1,57 @@
+import { expect, test } from 'bun:test';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { Catalogue, type Offer } from './catalogue.ts';
+import { Health } from './health.ts';
+import { withProbe } from './with-probe.ts';
+
+const names = ['north', 'east', 'south'];
+const endpoints = names.map((provider) => ({ provider }));
+const catalogue = new Catalogue(
+  [modelAt('a', endpoints), modelAt('b', endpoints)],
+  new Map(names.map((name) => [name, providerNamed(name)])),
+);
+const plan = [...catalogue.offers('a'), ...catalogue.offers('b')];
+const ofB = ['b@north', 'b@east', 'b@south'];
+
+/** Those at these providers fail until their circuits are open. */
+function sick(...providers: string[]) {
+  const clock = { now: 0 };
+  const health = new Health(() => clock.now);
+  for (const offer of catalogue.offers('a')) {
+    if (!providers.includes(offer.provider.name)) continue;
+    for (let i = 0; i < 5; i++) health.failed(offer);
+  }
+  const asked = (offers: readonly Offer[] = plan) =>
+    withProbe(offers, health).map((offer) => offer.upstreamModel);
+  return { clock, asked };
+}
+
+test('one request of those that planned together is the probe of the first', () => {
+  const { clock, asked } = sick('north');
+  clock.now = 5_000;
+  expect(asked()).toEqual(['a@north', 'a@east', 'a@south', ...ofB]);
+  expect(asked()).toEqual(['a@east', 'a@south', 'a@north', ...ofB]);
+});
+
+test('whoever takes the place of the first is probed instead, if it recovers', () => {
+  const { clock, asked } = sick('north', 'east');
+  clock.now = 5_000;
+  expect([asked()[0], asked()[0], asked()[0]]).toEqual(['a@north', 'a@east', 'a@south']);
+});
+
+test('who stands behind another keeps its probe for a request that asks it first', () => {
+  const { clock, asked } = sick('east');
+  clock.now = 5_000;
+  const [north, east, south] = catalogue.offers('a');
+  const first = east && north && south ? [east, north, south] : [];
+  for (const _ of ['first', 'again']) expect(asked()[0]).toBe('a@north');
+  expect([asked(first)[0], asked(first)[0]]).toEqual(['a@east', 'a@north']);
+});
+
+test('where all are left alone the order stays, as with one alone and with none', () => {
+  const { asked } = sick(...names);
+  const usual = ['a@north', 'a@east', 'a@south', ...ofB];
+  expect(asked()).toEqual(usual);
+  expect(asked(plan.slice(0, 1))).toEqual(['a@north']);
+  expect(asked([])).toEqual([]);
+});

@@ -1,0 +1,49 @@
+/** An offer that recovers is found well by a request that is sent there, whoever else plans to. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { say, startFakeUpstream, status, status500 } from '../support/fake-upstream.ts';
+import { InProcessGateway } from '../support/in-process.ts';
+import { twoProviders } from '../support/two-providers.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  gateway = await InProcessGateway.start(twoProviders(upstream));
+});
+afterAll(async () => {
+  await gateway.stop();
+  await upstream.stop();
+});
+
+const body = { model: 'test/two', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 };
+
+/** Of the first provider: the worst of its models. */
+async function circuit(): Promise<string | undefined> {
+  const { text } = await gateway.get('/admin/v1/providers', { key: gateway.keys.admin });
+  return /"name":"first",.*?"circuit":"(\w+)"/.exec(text)?.[1];
+}
+
+beforeEach(async () => {
+  upstream.script('broken', status500());
+  upstream.script('works', say('Instead.'));
+  for (let n = 0; n < 5; n++) expect((await gateway.post(body)).status).toBe(200);
+  expect(await circuit()).toBe('open');
+  while ((await circuit()) !== 'half_open') await Bun.sleep(50);
+});
+
+afterEach(async () => {
+  expect(await circuit()).toBe('half_open');
+  upstream.script('broken', say('Again.'));
+  expect((await gateway.post(body)).text).toContain('Again.');
+  expect(await circuit()).toBe('closed');
+});
+
+test('a request that is refused for want of credits is no probe', async () => {
+  const key = await gateway.makeKey({ limit: 1 });
+  expect((await gateway.post(body, { key })).status).toBe(402);
+});
+
+test('nor is one that the provider refuses for its own fault', async () => {
+  upstream.script('broken', status(400));
+  expect((await gateway.post(body)).status).toBe(400);
+});

@@ -1,0 +1,37 @@
+/** A job is made by the terms of a provider; only its pieces find out whether it has recovered. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { AudioGateway } from '../support/audio-gateway.ts';
+import { speech as spoken, status500 } from '../support/fake-upstream.ts';
+
+let audio: AudioGateway;
+
+beforeAll(async () => {
+  audio = await AudioGateway.start();
+});
+afterAll(() => audio.stop());
+
+const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy', response_format: 'pcm' };
+
+const circuit = 'tollgate_circuit_state{provider="openai",model="openai/tts-1"}';
+
+async function isTold(line: string): Promise<boolean> {
+  const { text } = await audio.gateway.get('/metrics');
+  return text.split('\n').includes(line);
+}
+
+test('a piece of a job, not its making, is the probe of a provider that recovers', async () => {
+  const { openai, siliconflow, gateway } = audio;
+  siliconflow.script('FunAudioLLM/CosyVoice2-0.5B', spoken());
+  openai.script('tts-1', status500());
+  for (let n = 0; n < 5; n++) expect((await audio.speak(speech)).status).toBe(200);
+  expect(await isTold(`${circuit} 2`)).toBe(true);
+  while (!(await isTold(`${circuit} 1`))) await Bun.sleep(50);
+
+  openai.script('tts-1', spoken());
+  const { json } = await gateway.post(speech, { path: '/v1/jobs' });
+  const job = async () => (await gateway.get(`/v1/jobs/${json.id}`)).json;
+  while ((await job()).completed_at === null) await Bun.sleep(10);
+  expect(await job()).toMatchObject({ status: 'succeeded' });
+  expect([openai.book.length, siliconflow.book.length]).toEqual([6, 5]);
+  expect(await isTold(`${circuit} 0`)).toBe(true);
+});
