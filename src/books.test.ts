@@ -14,7 +14,7 @@ import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
 import { Books } from './books.ts';
 import { GatewayError } from './core/errors.ts';
 import { type JournalLine, readLines } from './ledger/journal-lines.ts';
-import type { LedgerStore } from './ledger/ledger-store.ts';
+import type { Booked, LedgerStore } from './ledger/ledger-store.ts';
 import { noCharges } from './record/request-record.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import { createLog } from './telemetry/log.ts';
@@ -41,6 +41,7 @@ let books: Books;
 let journal = '';
 let isAway = true;
 let isTakenOver = false;
+let booked: readonly Booked[] = [];
 let recalled: string[] = [];
 let giveBack: () => Promise<void>;
 let told: EndedRequest[] = [];
@@ -51,6 +52,7 @@ beforeEach(async () => {
   const dataDir = mkdtempSync(join(root, 'data-'));
   isAway = true;
   isTakenOver = false;
+  booked = [];
   recalled = [];
   giveBack = async () => undefined;
   told = [];
@@ -74,7 +76,7 @@ beforeEach(async () => {
     expire: () => here(undefined),
     recall: () => here(undefined),
     recalled: () => here(recalled),
-    commit: () => here([]),
+    commit: () => here(booked),
     commitWith: (_batch, answers) => {
       const ids = answers.map(({ claim }) => claim.requestId);
       return here({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
@@ -126,6 +128,17 @@ test('a store that is away is told at once, then once a minute, and when it is b
   const lookAgain = () => books.flush().catch(() => books.flush());
   expect(await linesOf(lookAgain)).toEqual([{ level: 'info', event: 'booked_again' }]);
   expect(await linesOf(minute)).toEqual([]);
+});
+
+test('what an answer costs is owed until it is booked', async () => {
+  const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
+  await hold.settle(5);
+  await books.keep(ended(5), true);
+  expect(books.state()).toMatchObject({ leasedCredits: 5, owedCredits: 5 });
+  booked = [{ account: 'tenant:ten_1', charge: 5, fromLease: { lease: 1, credits: 5 } }];
+  isAway = false;
+  await books.flush();
+  expect(books.state()).toMatchObject({ leasedCredits: 0, owedCredits: 0 });
 });
 
 test('an answer that is given again is in the journal, a refusal is not', async () => {

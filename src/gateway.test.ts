@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
-import type { Call, Ending, Errand } from './call.ts';
+import type { Call, Ending, Errand, Recalled } from './call.ts';
 import { GatewayError } from './core/errors.ts';
 import { noUsage } from './core/usage.ts';
 import { Watch } from './core/watch.ts';
@@ -120,4 +120,27 @@ test('a refusal gives the place back first, and is told when it is written down'
   };
   await answer({ ...call }, read, steps).catch(({ symbol }) => told.push(symbol));
   expect(told).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
+});
+
+test('an answer of before gives the place back, and is told when it is written down', async () => {
+  const told: string[] = [];
+  const never = () => Promise.reject(new Error('Nobody is to be asked.'));
+  const relay = { facts: noFacts, write: () => 'Again.' };
+  const steps: Steps = {
+    countRequest() {},
+    enter: () => () => void told.push('left'),
+    recall: async () => ({ relay }) as unknown as Recalled,
+    plan: () => [],
+    reserve: never,
+    openFirst: never,
+    async settle(_, { how }) {
+      await Bun.sleep(0);
+      told.push(how);
+      return { usage: noUsage, costCredits: 0 };
+    },
+    tellLate: () => told.push('late'),
+  };
+  const errand = { ask: { stream: false } } as unknown as Errand;
+  expect(await answer({ ...call }, async () => errand, steps)).toBe('Again.');
+  expect(told).toEqual(['left', 'recalled']);
 });

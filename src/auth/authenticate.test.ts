@@ -276,6 +276,73 @@ describe('after forget()', () => {
   });
 });
 
+describe('a key in use, when anything was changed,', () => {
+  /** The moment between the change and what happens next. */
+  const heardOf = async () => {
+    authenticator.forget();
+    await Bun.sleep(0);
+  };
+
+  test('is asked for again at once, so that it goes on if the store goes away', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    await heardOf();
+    store.failure = new Error('away');
+    expect(await outcome(key)).toBe('key_1');
+    // What fails is asked for by the next request.
+    await heardOf();
+    store.failure = undefined;
+    expect(await outcome(key)).toBe('key_1');
+  });
+
+  test('is not lost when the next change comes before it has come back', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    authenticator.forget();
+    await heardOf();
+    store.failure = new Error('away');
+    expect(await outcome(key)).toBe('key_1');
+  });
+
+  test('and revoked by that, is refused without asking once more', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    store.matches.clear();
+    await heardOf();
+    expect(await outcome(key)).toBe(unknown);
+    expect(store.asked).toBe(2);
+  });
+
+  test('shares the question with requests that come meanwhile', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    authenticator.forget();
+    expect(await Promise.all([outcome(key), outcome(key)])).toEqual(['key_1', 'key_1']);
+    expect(store.asked).toBe(2);
+  });
+
+  test('is not thought to be used by that', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    await authenticator.markUsed();
+    time = start + 599_999;
+    await heardOf();
+    expect(store.asked).toBe(2);
+    await authenticator.markUsed();
+    expect(store.marked).toEqual([['key_1', start]]);
+    time = start + 600_000;
+    await heardOf();
+    expect(store.asked).toBe(2);
+  });
+
+  test('names its tenant, and those beyond the first 2,000 wait for their requests', async () => {
+    for (let made = 0; made < 2_001; made++) await outcome(addKey());
+    expect([...authenticator.forget()]).toEqual(['acme']);
+    await Bun.sleep(0);
+    expect(store.asked).toBe(4_001);
+  });
+});
+
 describe('the admin token', () => {
   test('is recognised, and asked for once', async () => {
     const token = makeAdminToken();

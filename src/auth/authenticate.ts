@@ -2,6 +2,7 @@ import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { GatewayError } from '../core/errors.ts';
+import { putBounded } from '../core/put-bounded.ts';
 import { claimedKind, hashKey, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
 
@@ -11,10 +12,20 @@ const callersMax = 50_000;
 /** Key use is written down in batches, not per request. */
 const markUsedMs = 10_000;
 
+/** Keys that were used within this time are asked for again when anything changed. */
+const inUseMs = 600_000;
+
+/** So many of them: a few queries of the store, which nobody has to wait for. */
+const askedAgainMax = 2_000;
+
 interface Known {
   readonly caller: Caller;
   /** Why the key is refused, such as disabled. Expiry is checked at every request instead. */
   readonly refusal: string | null;
+}
+
+interface Kept extends Known {
+  usedAt: number;
 }
 
 type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
@@ -26,10 +37,12 @@ type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
 export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, Kept>();
+  /** What was in use when it was last forgotten: of it, some may not have come back yet. */
+  #inUse: ReadonlyMap<string, Kept> = new Map();
   readonly #unknown = new Map<string, number>();
   /** Asked of the store right now: a burst of one key, good or bad, asks once. */
-  readonly #asked = new Map<string, Promise<Caller>>();
+  readonly #asked = new Map<string, Promise<Kept>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
@@ -49,7 +62,7 @@ export class Authenticator {
     const refusedUntil = this.#unknown.get(name);
     if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
     if (claimedKind(key) === undefined) throw foreignKey();
-    return this.#asked.get(name) ?? this.#ask(name, hash);
+    return this.#askOnce(name, hash);
   }
 
   async isAdmin(token: string): Promise<boolean> {
@@ -59,13 +72,25 @@ export class Authenticator {
     return stored !== null && sameHash(hashKey(token), stored);
   }
 
-  /** Drops everything remembered; the next request of each key asks the store. */
-  forget(): void {
+  /**
+   * Drops everything remembered. Keys in use are asked for again at once, not at their next
+   * request: the store may be away by then. Answers whose keys those are.
+   */
+  forget(): ReadonlySet<string> {
+    const since = this.#now() - inUseMs;
+    const all = [...new Map([...this.#inUse, ...this.#known])];
+    const inUse = all.filter(([, { usedAt }]) => usedAt > since).slice(0, askedAgainMax);
+    this.#inUse = new Map(inUse);
     this.#generation++;
     this.#known.clear();
     this.#unknown.clear();
     this.#asked.clear();
     this.#adminHash = undefined;
+    for (const [name, { usedAt }] of inUse) {
+      // Nobody waits for it: where it fails, the next request asks.
+      this.#ask(name, Uint8Array.fromHex(name), usedAt).catch(() => undefined);
+    }
+    return new Set(inUse.map(([, { caller }]) => caller.tenantId));
   }
 
   chores(): Chore[] {
@@ -87,44 +112,43 @@ export class Authenticator {
     return stored;
   }
 
-  #ask(name: string, hash: Uint8Array): Promise<Caller> {
-    const asked = this.#lookUp(name, hash).finally(() => {
+  async #askOnce(name: string, hash: Uint8Array): Promise<Caller> {
+    return this.#admit(await (this.#asked.get(name) ?? this.#ask(name, hash, this.#now())));
+  }
+
+  #ask(name: string, hash: Uint8Array, usedAt: number): Promise<Kept> {
+    const asked = this.#lookUp(name, hash, usedAt).finally(() => {
       if (this.#asked.get(name) === asked) this.#asked.delete(name);
     });
     this.#asked.set(name, asked);
     return asked;
   }
 
-  async #lookUp(name: string, hash: Uint8Array): Promise<Caller> {
+  async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<Kept> {
     const generation = this.#generation;
     const match = await this.#directory.findKey(hash).catch(storeAway);
     // A revocation that arrived meanwhile must not be undone by this older answer.
     const current = generation === this.#generation;
     if (!match || !sameHash(match.hash, hash)) {
-      if (current)
-        this.#remember(this.#unknown, name, this.#now() + negativeKeyMs, negativeKeysMax);
+      if (current) putBounded(this.#unknown, name, this.#now() + negativeKeyMs, negativeKeysMax);
       throw unknownKey();
     }
-    const known = toKnown(match);
-    if (current) this.#remember(this.#known, name, known, callersMax);
-    return this.#admit(known);
+    const kept = { ...toKnown(match), usedAt };
+    if (current) putBounded(this.#known, name, kept, callersMax);
+    return kept;
   }
 
-  #admit({ caller, refusal }: Known): Caller {
+  #admit(kept: Kept): Caller {
+    const { caller, refusal } = kept;
     if (refusal !== null) throw new GatewayError('invalid_api_key', refusal);
     const now = this.#now();
     if (caller.expiresAt !== null && caller.expiresAt <= now) {
       const when = new Date(caller.expiresAt).toISOString();
       throw new GatewayError('invalid_api_key', `This API key expired at ${when}.`);
     }
+    kept.usedAt = now;
     this.#lastUsed.set(caller.keyId, now);
     return caller;
-  }
-
-  #remember<V>(map: Map<string, V>, name: string, value: V, sizeMax: number): void {
-    const oldest = map.size >= sizeMax ? map.keys().next().value : undefined;
-    if (oldest !== undefined) map.delete(oldest);
-    map.set(name, value);
   }
 }
 

@@ -134,6 +134,21 @@ describe('the memory', () => {
     expect(await vault.credentialsOf('acme')).toEqual([]);
   });
 
+  test('reads those in use again at once, so that they go on if the store goes away', async () => {
+    const { vault, state } = await openVault();
+    await vault.save(acme, 7);
+    await vault.credentialsOf('acme');
+    vault.forget(['acme', 'other']);
+    await Bun.sleep(0);
+    state.isAway = true;
+    expect((await vault.credentialsOf('acme')).length).toBe(1);
+    expect(await vault.credentialsOf('other')).toEqual([]);
+    vault.forget(['acme']);
+    await Bun.sleep(0);
+    state.isAway = false;
+    expect((await vault.credentialsOf('acme')).length).toBe(1);
+  });
+
   test('holds 50,000 tenants and then lets the first one go', async () => {
     const { vault, state } = await openVault();
     for (let i = 0; i < 50_000; i++) await vault.credentialsOf(`t${i}`);

@@ -102,9 +102,13 @@ export class Vault {
     return saved;
   }
 
-  /** Drops everything remembered; the next request of each tenant asks the store. */
-  forget(): void {
+  /** Drops everything remembered. The store is asked again for these at once, then for others. */
+  forget(tenantsInUse: Iterable<string> = []): void {
     this.#known.forget();
+    for (const tenantId of tenantsInUse) {
+      // Nobody waits for it: where it fails, the next request asks.
+      this.#known.keep(tenantId, this.#read(tenantId)).catch(() => undefined);
+    }
   }
 
   async #read(tenantId: string): Promise<readonly Credential[]> {

@@ -1,3 +1,5 @@
+import { putBounded } from './put-bounded.ts';
+
 /**
  * A bounded cache of what the store said, by name. First it keeps the promise of a reading, so that
  * a burst of requests asks the store once; then what was found. A reading that fails or finds
@@ -17,9 +19,7 @@ export class KeptReads<Found extends object | undefined> {
 
   /** The same reading, remembered. */
   keep(name: string, reading: Promise<Found>): Promise<Found> {
-    const oldest = this.#known.size >= this.#sizeMax ? this.#known.keys().next().value : undefined;
-    if (oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(name, reading);
+    putBounded(this.#known, name, reading, this.#sizeMax);
     const settle = (found: Found | undefined) => {
       // After a `forget()` meanwhile, this older answer must not come back.
       if (this.#known.get(name) !== reading) return;

@@ -12,8 +12,6 @@ const retryMsMax = 2_000;
 interface DrainParts {
   readonly store: Pick<LedgerStore, 'commit'>;
   readonly processId: string;
-  /** By which leases end; this process's own clock without. */
-  readonly now?: (() => number) | undefined;
   /** Called with what each commit took from which account, and whose lines are not needed now. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
   onFailure(waiting: number, reason: unknown): void;
@@ -111,8 +109,8 @@ export class Drain {
    * So a failure is one only when a second look, for such ids, fails too.
    */
   #commit(slips: readonly Slip[]): Promise<readonly Booked[]> {
-    const { store, processId, now = Date.now } = this.#parts;
-    const batch = { processId, slips, now: now() };
+    const { store, processId } = this.#parts;
+    const batch = { processId, slips, now: Date.now() };
     if (this.#inDoubt) return store.commit({ ...batch, mayRepeat: true });
     return store
       .commit({ ...batch, mayRepeat: false })

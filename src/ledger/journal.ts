@@ -133,8 +133,9 @@ export class Journal {
   #tryRoom(): void {
     try {
       this.#segment().write('\n'.repeat(tryBytes));
-    } catch (cause) {
-      throw new Error(unwritable, { cause });
+    } catch {
+      // Whoever asks may be a stranger: where it lies, and on which machine, is for the log alone.
+      throw new Error(unwritable);
     }
     this.#hasRoom = true;
   }

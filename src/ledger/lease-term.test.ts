@@ -64,3 +64,29 @@ test('a lease that begins after the clock was set back is not used beyond its en
   now -= 3_600_000;
   expect(term.isStaleAt(term.untilFromNow)).toBe(true);
 });
+
+test('leases that look ended are good again only once the store has answered', async () => {
+  let now = Date.UTC(2030, 0, 15, 12);
+  let isStoreAway = true;
+  const renewUntil = async () => {
+    if (isStoreAway) throw new Error('away');
+  };
+  const term = new LeaseTerm(renewUntil, () => now);
+  now += 3_600_000;
+  expect([await term.renewStale(), term.isAway]).toEqual([false, true]);
+  isStoreAway = false;
+  await term.renew();
+  expect([await term.renewStale(), term.isAway]).toEqual([true, false]);
+});
+
+test('a lease lasts from when its renewal was asked for, not from the answer', async () => {
+  const start = Date.UTC(2030, 0, 15, 12);
+  let now = start;
+  const slow = async () => {
+    now += 60_000;
+  };
+  const term = new LeaseTerm(slow, () => now);
+  await term.renew();
+  // Two minutes, by which another may have it.
+  expect(term.isStaleAt(start + 120_000)).toBe(true);
+});

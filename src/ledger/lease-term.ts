@@ -60,6 +60,11 @@ export class LeaseTerm {
     return !this.isStaleAt(this.#now());
   }
 
+  /** The store has answered something else: nobody need wait for the next renewal any more. */
+  async heardOfStore(): Promise<void> {
+    if (this.#isAway) await this.#prolong().catch(() => undefined);
+  }
+
   /** Once for all who ask at the same time. */
   #prolong(): Promise<void> {
     this.#prolonging ??= this.#prolongOnce().finally(() => {

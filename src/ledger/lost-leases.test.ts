@@ -11,11 +11,13 @@ import type { LedgerStore } from './ledger-store.ts';
 import { Wallets } from './wallets.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-lost-leases-'));
-const now = Date.UTC(2030, 0, 15, 12);
+let now = Date.UTC(2030, 0, 15, 12);
 const exactly = (credits: number) => ({ wanted: credits, least: credits });
 let store: Store;
 let caller: Caller;
 let isDeaf = false;
+/** What the store says of renewals and of credits that go back is heard only then. */
+let heard: Promise<void>;
 let orders: number[] = [];
 let unsure: Wallets;
 
@@ -30,6 +32,7 @@ beforeEach(async () => {
   const { tenantId } = await addCustomer(store, 1_000);
   caller = callerOf(tenantId);
   isDeaf = false;
+  heard = Promise.resolve();
   orders = [];
   const { ledger } = store;
   const lease: LedgerStore['lease'] = async (order) => {
@@ -40,8 +43,12 @@ beforeEach(async () => {
   };
   unsure = walletsOf('unsure', {
     lease,
-    giveBack: (back) => ledger.giveBack(back),
-    renew: (id, until) => ledger.renew(id, until),
+    giveBack: (back) => ledger.giveBack(back).then(() => heard),
+    renew: async (id, until) => {
+      const alive = await ledger.renew(id, until);
+      await heard;
+      return alive;
+    },
     expire: (at, dead) => ledger.expire(at, dead),
     recall: (owner, id) => ledger.recall(owner, id),
     recalled: (id) => ledger.recalled(id),
@@ -75,10 +82,59 @@ test('a lease whose answer was lost comes back with the next renewal, once', asy
   expect(orders).toEqual([1_000, 0]);
 });
 
+test('a lease whose answer was lost is not forgotten while nobody uses it', async () => {
+  await lose(1_000);
+  now += 6_000;
+  await unsure.returnIdle();
+  await unsure.renew();
+  expect(await leased()).toBe(0);
+});
+
+test('a lease that begins while the one before it ends is counted', async () => {
+  await (await unsure.hold(caller, exactly(100))).settle(0);
+  await store.ledger.recall(`tenant:${caller.tenantId}`, 'another');
+  await unsure.answerRecalls();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  heard = promise;
+  // The store ends the lease, which is empty now.
+  const renewal = unsure.renew();
+  await unsure.hold(caller, exactly(300));
+  resolve();
+  await renewal;
+  expect(unsure.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 300 });
+});
+
+test('a lease that is asked for while the last credits go back is counted', async () => {
+  await (await unsure.hold(caller, exactly(100))).settle(0);
+  await unsure.renew();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  heard = promise;
+  now += 6_000;
+  const returning = unsure.returnIdle();
+  while ((await leased()) !== 0) await Bun.sleep(1);
+  const holding = unsure.hold(caller, exactly(300));
+  resolve();
+  await returning;
+  await (await holding).settle(20);
+  expect(unsure.totals()).toMatchObject({ leasedCredits: await leased(), owedCredits: 20 });
+});
+
 test('a lease whose answer was lost goes to another process that starves', async () => {
   await lose(1_000);
   const poor = walletsOf('poor', store.ledger, () => unsure.answerRecalls());
   expect((await poor.hold(caller, exactly(700))).credits).toBe(700);
+});
+
+test('a process with nothing to give says so, and nobody waits for more', async () => {
+  await unsure.hold(caller, exactly(1_000));
+  let pauses = 0;
+  const poor = walletsOf('poor', store.ledger, () => {
+    pauses += 1;
+    return unsure.answerRecalls();
+  });
+  const refused = Promise.resolve(poor.hold(caller, exactly(1))).catch(String);
+  expect(await refused).toContain('This account has 0 credits left');
+  expect(pauses).toBe(1);
 });
 
 test('a question for the balance leases nothing, and ends no doubt about a lease', async () => {

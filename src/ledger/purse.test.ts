@@ -49,6 +49,18 @@ describe('a purse', () => {
     expect(asked).toEqual([10, 30]);
   });
 
+  test('gives nothing to who comes later while somebody waits for it', async () => {
+    const grants = [15, 5];
+    const purse = new Purse(walletOwner('t'), async (asking, need) => {
+      const asked = need.order();
+      await Bun.sleep(0);
+      asking.granted({ ...said, granted: grants.shift() ?? 0 }, asked);
+    });
+    await purse.take(10, 10);
+    const [large, small] = [purse.take(10, 10), purse.take(5, 5)];
+    expect([await large, await small]).toEqual([taken(10), { kind: 'short', available: 0 }]);
+  });
+
   test('asks for those who came meanwhile when it has to ask again', async () => {
     const asked: number[] = [];
     const trips = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
@@ -105,16 +117,20 @@ describe('a purse', () => {
     });
   });
 
-  test('gives what came to those it is enough for, before it goes to who starves', async () => {
+  test.each([
+    [25, 5],
+    [20, 0],
+  ])('gives what came to those it is enough for, of %i all but %i', async (granted, rest) => {
     const seen: number[] = [];
     const purse = new Purse(walletOwner('t'), async (asking, need) => {
       await Bun.sleep(0);
-      asking.granted({ ...said, granted: 25 }, need.order());
+      asking.granted({ ...said, granted }, need.order());
+      // The rest goes to who starves.
       seen.push(asking.held, asking.surrender().credits);
     });
     const answers = await Promise.all([purse.take(10, 10), purse.take(10, 10), purse.take(10, 10)]);
     expect(answers).toEqual([taken(10), taken(10), { kind: 'short', available: 0 }]);
-    expect(seen).toEqual([20, 5]);
+    expect(seen).toEqual([20, rest]);
   });
 
   test('gives what there is when that is enough to be of use', async () => {
@@ -194,6 +210,24 @@ describe('a purse that lost its lease', () => {
     expect([purse.leased, purse.inDoubt]).toEqual([0, true]);
   });
 
+  test('has nothing to give up while requests run on', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.lose();
+    expect(purse.surrender()).toEqual({ lease: 1, credits: 0 });
+  });
+
+  test('counts of a booking only what was taken from the new one', async () => {
+    const { purse } = purseWith(100);
+    await purse.take(60, 60);
+    purse.settle(60, 60);
+    purse.lose();
+    purse.granted({ ...said, granted: 40, lease: 9 }, 80);
+    // The other 20 were free in the account.
+    purse.booked(60, { lease: 9, credits: 40 });
+    expect([purse.leased, purse.owed, purse.free]).toEqual([0, 0, 0]);
+  });
+
   test('does not count a booking of the old lease against the new one', async () => {
     const { purse } = purseWith(100);
     await purse.take(60, 60);
@@ -263,11 +297,14 @@ describe('a purse in doubt', () => {
   });
 
   test('comes from a booking of which nobody knows where it was taken', async () => {
-    const { purse } = purseWith(100);
+    const { purse } = purseWith(100, 70);
     await purse.take(60, 60);
     purse.settle(60, 30);
     purse.booked(30, null);
     expect([purse.leased, purse.inDoubt]).toEqual([70, true]);
+    // Its new lease is whole: the booking was before it.
+    await purse.endDoubt();
+    expect([purse.leased, purse.inDoubt]).toEqual([70, false]);
   });
 
   test('does not come from an answer about a lease that is over', async () => {

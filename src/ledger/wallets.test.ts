@@ -175,6 +175,15 @@ describe('a hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(910))).credits).toBe(910);
   });
 
+  test('grows by what the wallet has left, and leaves no rest on the key', async () => {
+    const wallets = walletsWith();
+    const limited = callerOf(tenantId, { keyId: `e-${tenantId}`, limitCredits: 5_000 });
+    const hold = await wallets.hold(limited, exactly(600));
+    expect(await hold.extend(900, 1)).toBe(400);
+    await hold.settle(0);
+    expect([wallets.totals().heldCredits, wallets.spareOfAll()]).toEqual([0, 1_000]);
+  });
+
   test('charges beyond itself what the wallet still has', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
@@ -544,6 +553,14 @@ describe('a key’s limit', () => {
     expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
     const raised = callerOf(tenantId, { ...key, limitCredits: 200 });
     expect((await wallets.hold(raised, exactly(80))).credits).toBe(80);
+  });
+
+  test('that is lowered to what was spent allows no more, whatever is on lease', async () => {
+    const wallets = walletsWith();
+    const key = { keyId: `s-${tenantId}`, limitCredits: 1_000 };
+    await (await wallets.hold(callerOf(tenantId, key), exactly(100))).settle(100);
+    const lowered = callerOf(tenantId, { ...key, limitCredits: 100 });
+    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
   });
 
   test('that is lowered leaves what it still allows, however late that comes back', async () => {

@@ -187,6 +187,7 @@ export class Wallets {
     for (const { account, charge, fromLease } of charges) {
       this.#purses.get(account)?.purse.booked(charge, fromLease);
     }
+    void this.#term.heardOfStore();
   }
 
   /** These charges were given up before the drain had them. */

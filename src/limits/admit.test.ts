@@ -126,6 +126,10 @@ test('tokens a minute refuse the request after the one that used them up', async
   const error = await refusal(() => admission.countRequest(caller(), headers));
   expect(error.message).toBe('This API key may use 50 tokens a minute; try again in 40 s.');
   expect(headers['x-ratelimit-remaining']).toBe('8');
+  // A key that may send more or fewer requests may use as many tokens.
+  const faster = caller({ requestsPerMinute: 100 });
+  const same = await refusal(() => admission.countRequest(faster, {}));
+  expect(same.message).toBe('This API key may use 50 tokens a minute; try again in 40 s.');
 });
 
 test('a single token a minute is no plural', async () => {

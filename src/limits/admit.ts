@@ -29,8 +29,8 @@ export interface AdmissionParts {
 }
 
 /**
- * May this caller send one more request, now? Every request of a key passes here. Alone, a process
- * answers at once; a promise comes only where processes count together.
+ * May this caller send one more request, now? A client's calls of models and its new jobs pass
+ * here. Alone, a process answers at once; a promise comes only where processes count together.
  */
 export class Admission {
   readonly #rate: RateLimiter;

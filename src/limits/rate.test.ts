@@ -144,6 +144,7 @@ describe('what was counted elsewhere', () => {
     expect(limiter.known('a')).toEqual({ window, requests: 0, tokens: 0 });
     limiter.learn('a', { window, requests: 7, tokens: 20 });
     limiter.learn('a', { window, requests: 5, tokens: 30 });
+    limiter.learn('a', { window, requests: 6, tokens: 10 });
     expect(limiter.known('a')).toEqual({ window, requests: 7, tokens: 30 });
     expect(limiter.take('a', requests(9), noon).remaining).toBe(1);
     expect(limiter.take('a', requests(9), noon).remaining).toBe(0);

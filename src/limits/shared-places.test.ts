@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import type { SharedCounts } from './shared-counts.ts';
 import { SharedPlaces } from './shared-places.ts';
 
@@ -20,4 +20,55 @@ test('its chores keep the places of running requests, and tell of those left', a
   expect(told).toEqual([]);
   for (const { run } of places.chores()) await run();
   expect([renewed, told]).toEqual([[[stays ?? '']], [[leaves ?? '']]]);
+});
+
+describe('places that are left while nobody can be told', () => {
+  async function leftWhileAway(count: number) {
+    const told: (readonly string[])[] = [];
+    const state = { isUp: true };
+    const places = new SharedPlaces(
+      {
+        get isUp() {
+          return state.isUp;
+        },
+        take: async () => undefined,
+        addTokens: async () => undefined,
+        enter: async (_, place) => ({ isFree: true, taken: Number(place.split(':')[1]) }),
+        leave: async (_, left) => void told.push(left),
+        renew: async () => undefined,
+      },
+      'here',
+    );
+    const taken: string[] = [];
+    while (taken.length < count) taken.push((await places.enter('acme', 2)) ?? '');
+    state.isUp = false;
+    for (const place of taken) places.leave('acme', place);
+    await places.tellLeft();
+    expect(told).toEqual([]);
+    return { places, told, taken, state };
+  }
+
+  test('are told as soon as somebody can be: until then others would find none free', async () => {
+    const { places, told, taken, state } = await leftWhileAway(2);
+    await places.renew();
+    state.isUp = true;
+    await places.tellLeft();
+    await places.tellLeft();
+    expect(told).toEqual([taken]);
+  });
+
+  test('are forgotten when they have ended by themselves, after 30 seconds', async () => {
+    const { places, told, state } = await leftWhileAway(2);
+    for (let seconds = 0; seconds <= 30; seconds += 10) await places.renew();
+    state.isUp = true;
+    await places.tellLeft();
+    expect(told).toEqual([]);
+  });
+
+  test('are as many as one message takes', async () => {
+    const { places, told, taken, state } = await leftWhileAway(501);
+    state.isUp = true;
+    await places.tellLeft();
+    expect(told).toEqual([taken.slice(0, 500)]);
+  });
 });

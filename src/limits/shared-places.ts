@@ -1,4 +1,4 @@
-import { placeLeftMs, placeRenewMs, placesPerMessage } from '../core/bounds.ts';
+import { placeLeftMs, placeRenewMs, placesPerMessage, placeTtlMs } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import type { SharedCounts } from './shared-counts.ts';
 
@@ -20,6 +20,8 @@ export class SharedPlaces {
   readonly #processId: string;
   readonly #tenants = new Map<string, Tenant>();
   #last = 0;
+  /** For how long nobody could be told of anything. */
+  #untoldMs = 0;
 
   constructor(shared: SharedCounts, processId: string) {
     this.#shared = shared;
@@ -60,6 +62,9 @@ export class SharedPlaces {
   }
 
   async renew(): Promise<void> {
+    this.#untoldMs = this.#shared.isUp ? 0 : this.#untoldMs + placeRenewMs;
+    // By then, what was left before has ended by itself.
+    if (this.#untoldMs > placeTtlMs) for (const name of this.#tenants.keys()) this.#takeLeft(name);
     for (const [tenantId, { places }] of this.#tenants) {
       const all = [...places];
       for (let at = 0; at < all.length && this.#shared.isUp; at += placesPerMessage) {
@@ -71,9 +76,13 @@ export class SharedPlaces {
   }
 
   async #tell(tenantId: string): Promise<void> {
+    if (!this.#shared.isUp) {
+      // Who was away for a moment still counts them; beyond one message, they end by themselves.
+      this.#tenants.get(tenantId)?.left.splice(placesPerMessage);
+      return;
+    }
     const left = this.#takeLeft(tenantId);
-    // While nobody can be told they end by themselves.
-    if (left.length > 0 && this.#shared.isUp) await this.#shared.leave(tenantId, left);
+    if (left.length > 0) await this.#shared.leave(tenantId, left);
   }
 
   #takeLeft(tenantId: string): readonly string[] {

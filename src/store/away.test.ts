@@ -10,6 +10,9 @@ test.each([
   '53300',
   '25006',
   '25P03',
+  // A deadlock, and a change that another one overtook: undone as a whole, to be tried again.
+  '40P01',
+  '40001',
   'ECONNREFUSED',
   'SQLITE_FULL',
   'SQLITE_IOERR_WRITE',

@@ -108,8 +108,8 @@ export async function openLasting(
   const bodies = roomForBodies(crew);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
-    authenticator.forget();
-    vault.forget();
+    const tenants = authenticator.forget();
+    vault.forget(tenants);
     skills.shelf.forget();
   });
   const health = new Health();

@@ -199,8 +199,8 @@ test(
     const messages = [{ role: 'user', content: 'Two words' }];
     const ask = () => gateway.chat({ model: 'test/plain', messages });
     const ids = [await ask()];
-    expect((await gateway.manage('GET', '/api/v1/keys')).status).toBe(200);
-    // Both keys are known, and stay so when the gateway has looked for changes.
+    expect((await gateway.manage('POST', '/api/v1/keys', { name: 'now' })).status).toBe(201);
+    // Both keys are known, and stay so when the gateway has heard of the third.
     await Bun.sleep(2 * changePollMs);
     await postgres.halt('fast');
     const unmade = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });

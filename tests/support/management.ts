@@ -69,7 +69,9 @@ export class Management {
     });
     const parts = {
       ...this.desk,
-      noticeChange: async () => this.authenticator.forget(),
+      noticeChange: async () => {
+        this.authenticator.forget();
+      },
       credits: store.creditBook,
       sums: store.tenantSums,
       flush: async () => undefined,
