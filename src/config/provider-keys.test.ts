@@ -21,6 +21,12 @@ const pair = 'AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
 const aws = { dialect: 'bedrock', api_key: pair };
 const gemini = { dialect: 'gemini', base_url: 'https://eu-aiplatform.googleapis.com/v1' };
 
+test.each(['', 12_345])('a key must be a text with something in it, not %j', (api_key) => {
+  expect(() => load({ ...gemini, api_key })).toThrow(
+    'providers.mine.api_key must be a text in quotes that is not empty',
+  );
+});
+
 describe('a pair of AWS', () => {
   test('signs for the region of its address', () => {
     const base_url = 'https://bedrock-runtime.us-east-1.amazonaws.com';

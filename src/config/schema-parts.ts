@@ -24,7 +24,8 @@ export function httpAddress(example: string) {
 
 /** A credential; printed nowhere, not even in a complaint about it. */
 export function secretText() {
-  return Type.String({ minLength: 1, expected: 'a text in quotes', hidden: true });
+  const expected = 'a text in quotes that is not empty';
+  return Type.String({ minLength: 1, expected, hidden: true });
 }
 
 /** Money is written in quotes, so that no YAML reader turns it into a float on the way. */

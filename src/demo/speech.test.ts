@@ -70,6 +70,7 @@ test('longer texts sound longer, up to twenty seconds', async () => {
   expect(await seconds('x')).toBe(0.48);
   expect(await seconds('x'.repeat(100))).toBe(4.8);
   expect(await seconds('x'.repeat(4_096))).toBe(19.92);
+  expect(await seconds('😀'.repeat(4_096))).toBe(19.92);
 });
 
 test('speed shortens the melody', async () => {

@@ -1,5 +1,6 @@
 /** POST /v1/audio/speech: the text as a melody, in a file that players open. */
 import { audioTypes } from '../core/audio-formats.ts';
+import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { type Fields, isObject } from '../core/json.ts';
 import { composeMelody, mp3Note, pcmNote, wavHeader } from './melody.ts';
@@ -25,7 +26,7 @@ const otherFormats = ['opus', 'aac', 'flac'] as const;
 export async function answerSpeech(request: Request): Promise<Reply> {
   const body = await readJsonBody(request);
   const input = requiredTextField(body, 'input');
-  if (input.length > inputCharactersMax) {
+  if (countCharacters(input) > inputCharactersMax) {
     throw invalidRequest(`'input' is longer than ${inputCharactersMax} characters.`, 'input');
   }
   const format = readFormat(body);

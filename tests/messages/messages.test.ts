@@ -208,7 +208,7 @@ describe('a request that is wrong', () => {
     ['messages[0].content[0].type', block({ type: 'tool_use', id: 'a', name: 'b', input: {} })],
     [
       'messages[0].content[0].type',
-      block({ type: 'image', source: { type: 'url', url: 'https://a' } }, 'assistant'),
+      block({ type: 'document', source: { type: 'url', url: 'https://a' } }, 'assistant'),
     ],
     ['system[0].text', { system: [{ type: 'text' }] }],
     ['tools[1].input_schema', { tools: [{ type: 'x_1', name: 'x' }, { name: 'look' }] }],

@@ -13,11 +13,21 @@ let gateway: InProcessGateway;
 
 beforeAll(async () => {
   const pricing = { prompt: '2', cache_read: '0.2', cache_write: '2.5', completion: '8' };
+  const dialects = ['openai', 'anthropic', 'gemini'];
+  const at = (dialect: string, version: string) => ({
+    dialect,
+    base_url: `${upstream.url}/${version}`,
+    api_key: 'sk-theirs-012345',
+  });
   gateway = await InProcessGateway.start({
     providers: {
-      fake: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' },
+      openai: at('openai', 'v1'),
+      anthropic: at('anthropic', 'v1'),
+      gemini: at('gemini', 'v1beta'),
     },
-    models: [chatModel('test/chat', [{ provider: 'fake', model: 'chat', pricing }])],
+    models: dialects.map((provider) =>
+      chatModel(`test/${provider}`, [{ provider, model: 'chat', pricing }]),
+    ),
   });
 });
 afterAll(async () => {
@@ -25,10 +35,20 @@ afterAll(async () => {
   upstream.stop();
 });
 
-async function billed(stream: boolean) {
+async function billed(stream: boolean, dialect = 'openai') {
   const messages = [{ role: 'user', content: 'Hello there, please answer.' }];
-  const { requestId } = await gateway.post({ model: 'test/chat', messages, stream });
+  const { requestId } = await gateway.post({ model: `test/${dialect}`, messages, stream });
   return gateway.record(requestId);
+}
+
+async function expectCost(file: string, credits: number, dialect?: string): Promise<void> {
+  const isStream = file.endsWith('.sse');
+  const contentType = isStream ? 'text/event-stream' : 'application/json';
+  const bytes = readFileSync(new URL(`../../fixtures/${file}`, import.meta.url));
+  upstream.script('chat', replay(bytes, { contentType }));
+  const record = await billed(isStream, dialect);
+  expect(record.usageEstimated).toBe(false);
+  expect(record.charges.modelCharge).toBe(credits);
 }
 
 test.each([
@@ -45,15 +65,21 @@ test.each([
   ['moonshot/reasoning-stream.sse', 9 * 2 + 12 * 8],
   // 109 in total: 62 tokens of thinking are in neither count.
   ['gemini/openai-compat-tool-empty-id.json', 35 * 2 + (12 + 62) * 8],
-])('%s costs %d', async (file, credits) => {
-  const isStream = file.endsWith('.sse');
-  const contentType = isStream ? 'text/event-stream' : 'application/json';
-  const bytes = readFileSync(new URL(`../../fixtures/${file}`, import.meta.url));
-  upstream.script('chat', replay(bytes, { contentType }));
-  const record = await billed(isStream);
-  expect(record.usageEstimated).toBe(false);
-  expect(record.charges.modelCharge).toBe(credits);
-});
+])('%s costs %d', (file, credits) => expectCost(file, credits));
+
+test.each([
+  // 7,351 read from the cache stand beside the 10 in: 20 + 1470.2 + 32.
+  ['anthropic/cache-read.json', 1_523],
+  // 7,351 written to it do: 20 + 18377.5 + 32.
+  ['anthropic/cache-write.json', 18_430],
+  // 353 of the 638 tokens out are thinking.
+  ['anthropic/thinking-stream.sse', 80 * 2 + 638 * 8],
+  // 2,048 of 2,300 cached; 11 tokens of thinking stand beside the 3 out: 504 + 409.6 + 112.
+  ['gemini/cached-modalities-stream.sse', 1_026],
+  ['gemini/thinking-stream.sse', 9 * 2 + (29 + 256) * 8],
+])('%s costs %d, asked in its own dialect', (file, credits) =>
+  expectCost(file, credits, file.split('/')[0]),
+);
 
 const details = (cached: number, written?: number) => ({
   prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written },

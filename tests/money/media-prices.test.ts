@@ -62,6 +62,10 @@ describe('an edit costs', () => {
   test.each([
     // 350 at 8 and 196 at 30.
     ['openai/gpt-image-2', 350, 196, 2_800 + 5_880],
+    ['openai/gpt-image-2.5-flare', 350, 196, 2_800 + 5_880],
+    ['openai/gpt-image-2.5-sunburst', 350, 196, 2_800 + 5_880],
+    ['openai/gpt-image-2.6-flare', 350, 196, 2_800 + 5_880],
+    ['openai/gpt-image-2.6-sunburst', 350, 196, 2_800 + 5_880],
     // 350 at 8 and 272 at 32.
     ['openai/gpt-image-1.5', 350, 272, 2_800 + 8_704],
     // 101 at 10 and 272 at 40.

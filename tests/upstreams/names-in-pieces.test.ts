@@ -30,12 +30,13 @@ interface Piece {
   readonly id?: string;
 }
 
-function script(...pieces: readonly Piece[]): void {
+/** `always`: what is in every chunk as the reason for the end. */
+function script(pieces: readonly Piece[], always: string | null = null): void {
   const chunk = (delta: object, finish_reason: string | null = null) => ({
     choices: [{ index: 0, delta, finish_reason }],
   });
   const calls = pieces.map(({ name, json, id }) =>
-    chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: json } }] }),
+    chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: json } }] }, always),
   );
   const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 };
   const events = [...calls, chunk({}, 'tool_calls'), { choices: [], usage }];
@@ -73,13 +74,23 @@ async function calls(client: keyof typeof clients) {
 
 test.each(Object.keys(clients) as (keyof typeof clients)[])('%s', async (client) => {
   const rest = [{ name: 'ues' }, { json: '{"a":' }, { json: '1}' }];
-  script({ id: 'a', name: 'list_iss', json: '' }, ...rest);
-  expect(await calls(client)).toEqual([['list_issues', '{"a":1}']]);
+  const long = [{ id: 'a', name: 'list_iss', json: '' }, ...rest];
+  for (const always of [null, 'tool_calls', 'stop']) {
+    script(long, always);
+    expect(await calls(client)).toEqual([['list_issues', '{"a":1}']]);
+  }
   // Its older servers give each piece an id of its own.
-  script({ id: 'a', name: 'li' }, { id: 'b', name: 'st_' }, { id: 'c', name: 'users', json: '{}' });
+  script([
+    { id: 'a', name: 'li' },
+    { id: 'b', name: 'st_' },
+    { id: 'c', name: 'users', json: '{}' },
+  ]);
   expect(await calls(client)).toEqual([['list_users', '{}']]);
   // What makes no tool's name with the piece before it is another call.
-  script({ id: 'a', name: 'list', json: '{"a":1}' }, { id: 'a', name: 'look' });
+  script([
+    { id: 'a', name: 'list', json: '{"a":1}' },
+    { id: 'a', name: 'look' },
+  ]);
   expect(await calls(client)).toEqual([
     ['list', '{"a":1}'],
     ['look', '{}'],

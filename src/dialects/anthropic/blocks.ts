@@ -84,14 +84,14 @@ const known = new SchemasByType(schemas);
 
 type Role = 'user' | 'assistant' | 'system';
 
-/** The only role whose messages may have a block of this type. */
-const onlyRole: ReadonlyMap<string, Role> = new Map([
-  ['image', 'user'],
-  ['document', 'user'],
-  ['tool_result', 'user'],
-  ['tool_use', 'assistant'],
-  ['thinking', 'assistant'],
-  ['redacted_thinking', 'assistant'],
+/** The only roles whose messages may have a block of this type; models that draw answer images. */
+const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
+  ['image', ['user', 'assistant']],
+  ['document', ['user']],
+  ['tool_result', ['user']],
+  ['tool_use', ['assistant']],
+  ['thinking', ['assistant']],
+  ['redacted_thinking', ['assistant']],
 ]);
 
 /** Refuses the first block that is not what its type says, or stands where it cannot. */
@@ -100,9 +100,9 @@ export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: strin
     const place = `${path}[${at}]`;
     known.check(block.type, block, place);
     checkSource(block, `${place}.source.data`);
-    const only = onlyRole.get(block.type);
-    if (only !== undefined && only !== role) {
-      const article = only === 'user' ? 'a user' : 'an assistant';
+    const only = onlyRoles.get(block.type);
+    if (only !== undefined && !only.includes(role)) {
+      const article = only.includes('user') ? 'a user' : 'an assistant';
       const message = `${place}.type "${block.type}" belongs in ${article} message.`;
       throw invalidRequest(message, `${place}.type`);
     }

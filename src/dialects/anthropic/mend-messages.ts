@@ -18,10 +18,13 @@ interface Mended {
   readonly messages: Messages;
   /** Thoughts that are not Anthropic's were taken out. */
   readonly lostThoughts: boolean;
+  /** Pictures that another provider made were taken out. */
+  readonly lostPictures: boolean;
 }
 
 export function mendMessages(messages: Messages, images: Images): Mended {
   let lostThoughts = false;
+  let lostPictures = false;
   const mended = messages.flatMap((message) => {
     const { content } = message;
     const isAssistants = message.role === 'assistant';
@@ -29,12 +32,14 @@ export function mendMessages(messages: Messages, images: Images): Mended {
     if (typeof content === 'string') return isAssistants && !isSaid(content) ? [] : [message];
     // A user's empty words alone are left to be refused: somebody meant to say something.
     const dropsEmpty = isAssistants || !content.every(isEmpty);
-    const blocks = mendBlocks(content, dropsEmpty, images);
+    const said = isAssistants ? content.filter(({ type }) => type !== 'image') : content;
+    const blocks = sameIfUnchanged(content, mendBlocks(said, dropsEmpty, images));
     if (blocks === content) return [message];
+    lostPictures ||= said.length < content.length;
     lostThoughts ||= thoughtsIn(blocks) < thoughtsIn(content);
     return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
   });
-  return { messages: sameIfUnchanged(messages, mended), lostThoughts };
+  return { messages: sameIfUnchanged(messages, mended), lostThoughts, lostPictures };
 }
 
 function isSaid(text: string): boolean {

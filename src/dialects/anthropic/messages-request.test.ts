@@ -59,6 +59,15 @@ test('pictures are found however deep they stand: each is checked, held for and 
   expect(needs.images).toBe(true);
 });
 
+test('a picture that a model made may be sent back, and no model has to look at it', () => {
+  const picture = { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } };
+  const told = (role: string) => [{ role, content: [picture] }];
+  const { images, needs } = askOf({ messages: told('assistant') });
+  expect([images, needs.images]).toEqual([[], false]);
+  expect(askOf({ messages: told('user') }).needs.images).toBe(true);
+  expect(() => askOf({ messages: told('system') })).toThrow('"image" belongs in a user message');
+});
+
 test.each(['constructor', '__proto__', 'toString', 'block_of_next_year'])(
   'a block of the unknown type %s stands wherever its client put it',
   (type) => {

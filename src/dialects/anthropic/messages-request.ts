@@ -125,22 +125,32 @@ interface Placed {
   readonly path: string;
 }
 
-/** What is more than text in the conversation, blocks inside of others included. */
+/**
+ * What is more than text in the conversation, blocks inside of others included. Pictures that a
+ * model made go nowhere again.
+ */
 function blocksOf({ messages }: CountBody): readonly Placed[] {
   const found: Placed[] = [];
-  for (const [at, { content }] of messages.entries()) {
-    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`);
+  for (const [at, { role, content }] of messages.entries()) {
+    const isLeftOut = ({ type }: AnyBlock) =>
+      type === 'text' || (type === 'image' && role === 'assistant');
+    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isLeftOut);
   }
   return found;
 }
 
-function addBlocks(found: Placed[], blocks: readonly AnyBlock[], place: string): void {
+function addBlocks(
+  found: Placed[],
+  blocks: readonly AnyBlock[],
+  place: string,
+  isLeftOut: (block: AnyBlock) => boolean,
+): void {
   for (const [at, block] of blocks.entries()) {
-    if (block.type === 'text') continue;
+    if (isLeftOut(block)) continue;
     const path = `${place}[${at}]`;
     found.push({ block, path });
     const inner = innerBlocks(block);
-    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`);
+    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isLeftOut);
   }
 }
 

@@ -276,3 +276,16 @@ test('what the client wrote as null is left out, but for fields that only Anthro
   const { model: _, max_tokens: __, messages: ___, ...rest } = pass({ ...unset, new: null }).body;
   expect(rest).toEqual({ new: null });
 });
+
+test('pictures that another provider made stay behind, and are told', () => {
+  const words = { type: 'text', text: 'Here.' };
+  const source = { type: 'base64', media_type: 'image/png', data: 'aGk=' };
+  const picture = { type: 'image', source };
+  const beside = pass(answer(words, picture));
+  expect([contentOf(beside), beside.dropped]).toEqual([[words], ['messages.image']]);
+  const alone = pass(answer(picture));
+  expect(alone.body.messages).toHaveLength(2);
+  const shown = pass({ messages: [{ role: 'user', content: [picture] }] });
+  expect(shown.body.messages).toEqual([{ role: 'user', content: [picture] }]);
+  expect(shown.dropped).toEqual([]);
+});

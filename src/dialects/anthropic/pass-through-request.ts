@@ -77,7 +77,8 @@ function mend(
   const isPaid = (tool: Tool) => withoutPaidTools([tool], target).lost.length > 0;
   const gone = lost.map(({ name }) => name);
   const { messages: left, dropped } = withoutAdded(messages, isPaid, gone);
-  return { ...mendMessages(left, target.images), lost: dropped };
+  const mended = mendMessages(left, target.images);
+  return { ...mended, lost: mended.lostPictures ? [...dropped, 'messages.image'] : dropped };
 }
 
 function leaveOutPaidTools(

@@ -1,6 +1,7 @@
 /** The tools of a dialogue as Bedrock's `toolConfig`. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { inputSchema } from '../anthropic/clean-schema.ts';
+import { mayBeStrict, strictSchema } from '../anthropic/strict-tools.ts';
 import { callsIn } from '../ask/tools/called-tools.ts';
 import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target } from '../dialect.ts';
@@ -23,22 +24,26 @@ export function writeTools(
   if (tools.length === 0) return undefined;
   const isRefused = isForced(toolChoice) && quirks.drop_params?.includes('tool_choice');
   if (isRefused || (isSilenced && dialogue.tools.length > 0)) dropped.add('tool_choice');
-  const isNative = quirks.json_schema === 'native';
+  // Strictness came to Bedrock with structured output, and to the same models.
+  const isHeld = quirks.json_schema === 'native' && mayBeStrict(tools);
+  if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
   return {
-    tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isNative) }, tool)),
+    tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isHeld) }, tool)),
     toolChoice: isRefused ? undefined : writeChoice(toolChoice),
   };
 }
 
-/** Strictness came to Bedrock with structured output, and to the same models. */
-function writeTool({ name, description, parameters, strict }: Tool, isNative: boolean): object {
+function writeTool(tool: Tool, mayHold: boolean): object {
+  const { name, description, parameters } = tool;
+  const isStrict = tool.strict === true && mayHold;
+  const schema = isStrict ? strictSchema(tool) : inputSchema(parameters);
   // Nova refuses a schema that says where it is from.
-  const { $schema: _, $id: __, ...json } = inputSchema(parameters);
+  const { $schema: _, $id: __, ...json } = schema;
   return {
     name,
     description: description || undefined,
     inputSchema: { json },
-    strict: strict && isNative ? true : undefined,
+    strict: isStrict || undefined,
   };
 }
 

@@ -222,11 +222,32 @@ describe('tools', () => {
     expect(write({ tools }).body.toolConfig?.tools).toEqual([{ toolSpec }]);
   });
 
-  test('are strict where the model holds to schemas', () => {
-    const tools = [{ ...tool, strict: true }];
-    expect(write({ tools }).body.toolConfig?.tools).toEqual([{ toolSpec }]);
-    const able = write({ tools }, { quirks: { json_schema: 'native' } });
-    expect(able.body.toolConfig?.tools).toEqual([{ toolSpec: { ...toolSpec, strict: true } }]);
+  const native = { quirks: { json_schema: 'native' } } as const;
+
+  test('are strict where the model holds to schemas, in the words that it takes there', () => {
+    const city = { type: 'string', minLength: 1 };
+    const parameters = { type: 'object', properties: { city } };
+    const tools = [{ ...tool, parameters, strict: true }];
+    const unable = write({ tools });
+    const loose = { ...toolSpec, inputSchema: { json: parameters } };
+    expect(unable.body.toolConfig?.tools).toEqual([{ toolSpec: loose }]);
+    expect(unable.dropped).toEqual(['strict']);
+    const json = { ...tool.parameters, additionalProperties: false };
+    const held = { ...toolSpec, inputSchema: { json }, strict: true };
+    const able = write({ tools }, native);
+    expect(able.body.toolConfig?.tools).toEqual([{ toolSpec: held }]);
+    expect(able.dropped).toEqual([]);
+  });
+
+  test('are not strict beyond what a model can be held to', () => {
+    const tools = Array.from({ length: 21 }, (_, at) => ({
+      ...tool,
+      name: `t${at}`,
+      strict: true,
+    }));
+    const { body, dropped } = write({ tools }, native);
+    expect(body.toolConfig?.tools[0]).toEqual({ toolSpec: { ...toolSpec, name: 't0' } });
+    expect(dropped).toEqual(['strict']);
   });
 
   test('are cached up to the marked one, for as long as it says', () => {

@@ -88,7 +88,17 @@ describe('files', () => {
     [
       'a picture somewhere else',
       { kind: 'image', url: 'https://a.example/b.png' },
-      { fileData: { fileUri: 'https://a.example/b.png' } },
+      { fileData: { mimeType: 'image/png', fileUri: 'https://a.example/b.png' } },
+    ],
+    [
+      'a document somewhere else',
+      { kind: 'document', source: { url: 'https://a.example/b.PDF?c=d.png' } },
+      { fileData: { mimeType: 'application/pdf', fileUri: 'https://a.example/b.PDF?c=d.png' } },
+    ],
+    [
+      'something that has no name',
+      { kind: 'document', source: { url: 'https://a.pdf/b' } },
+      { fileData: { fileUri: 'https://a.pdf/b' } },
     ],
     [
       'a sound',
@@ -276,7 +286,7 @@ describe('results', () => {
     expect(after(user(result('a', [text('see'), far]), result('b', [])), targetOf())).toEqual([
       { functionResponse: { name: 'weather', response: { output: 'see' } } },
       { functionResponse: { name: 'news', response: { output: '' } } },
-      { fileData: { fileUri: 'https://a.example/b.png' } },
+      { fileData: { mimeType: 'image/png', fileUri: 'https://a.example/b.png' } },
     ]);
   });
 

@@ -243,6 +243,21 @@ function writeFile({ source }: DocumentPart): object[] {
 /** What is not here as bytes is left to Gemini to fetch, or to refuse. */
 function writeAddress(url: string): object {
   const inline = readDataUrl(url);
-  if (inline === undefined) return { fileData: { fileUri: url } };
+  if (inline === undefined) return { fileData: { mimeType: typeByName(url), fileUri: url } };
   return { inlineData: { mimeType: inline.mediaType, data: inline.base64 } };
+}
+
+const typesByEnding: ReadonlyMap<string, string> = new Map([
+  ['pdf', 'application/pdf'],
+  ['png', 'image/png'],
+  ['jpg', 'image/jpeg'],
+  ['jpeg', 'image/jpeg'],
+  ['gif', 'image/gif'],
+  ['webp', 'image/webp'],
+]);
+
+/** Vertex AI has to be told what it will find at an address; the Gemini API sees for itself. */
+function typeByName(url: string): string | undefined {
+  const [path = ''] = url.split(/[?#]/, 1);
+  return typesByEnding.get(path.slice(path.lastIndexOf('.') + 1).toLowerCase());
 }

@@ -61,3 +61,27 @@ test('a call that is also told as servers of before did is one call', () => {
   const older = told({ role: 'assistant', content: null, function_call: f });
   expect(older.calls).toMatchObject([f]);
 });
+
+describe('thoughts that are told one by one', () => {
+  const signed = (text: string, signature: string) => ({ type: 'reasoning.text', text, signature });
+  const encrypted = { type: 'reasoning.encrypted', data: 'zzz' };
+  const details = [encrypted, signed('One.', 'a'), signed('Two.', 'b')];
+  const order = ['redacted', 'reasoning', 'signature', 'reasoning', 'signature', 'text', 'finish'];
+
+  test.each([{ reasoning: 'One.Two.' }, {}])('keep each its proof: %j', (all) => {
+    const answer = told({ role: 'assistant', content: 'Hi', ...all, reasoning_details: details });
+    expect(answer.order).toEqual(order);
+    expect([answer.thought, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
+  });
+
+  test('are not told twice where they are written otherwise', () => {
+    const reasoning = 'One and two.';
+    const answer = told({
+      role: 'assistant',
+      content: 'Hi',
+      reasoning,
+      reasoning_details: details,
+    });
+    expect([answer.thought, answer.signatures]).toEqual([reasoning, ['a', 'b']]);
+  });
+});

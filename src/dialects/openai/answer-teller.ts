@@ -1,7 +1,15 @@
 /** Tells the messages and deltas of OpenAI-style upstreams, once mended, in our own words. */
 import type { AnswerListener, FinishReason } from '../../core/answer.ts';
 import { waitingArgumentsMax } from '../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  itemsOf,
+  objectsIn,
+  textOf,
+} from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import { tellImageAt } from '../answer/image-link.ts';
 import { JsonEnd } from '../answer/json-end.ts';
@@ -9,6 +17,7 @@ import { freeFormArguments } from '../ask/tools/free-form.ts';
 import { markEncrypted } from '../signature.ts';
 import { UnusableAnswer } from '../unusable-answer.ts';
 import { googleSignature } from './google-signature.ts';
+import { thoughtIn } from './message.ts';
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'],
@@ -116,12 +125,16 @@ export class AnswerTeller {
     else this.#to.finish('stop_sequence', stopSequence);
   }
 
-  #tellReasoning({ reasoning, reasoning_content: same, reasoning_details: details }: Fields): void {
-    if (isText(reasoning)) {
-      this.#to.reasoning(reasoning, isText(same) ? 'reasoning_content' : undefined);
-    }
-    for (const detail of itemsOf(details)) {
-      const { type, signature, data, format } = fieldsOf(detail);
+  #tellReasoning({ reasoning, reasoning_content: same, reasoning_details: list }: Fields): void {
+    const name = isText(same) ? 'reasoning_content' : undefined;
+    const details = objectsIn(list);
+    // A proof is of the words that it came with, and no other's.
+    const areApart = details.length > 0 && details.map(thoughtIn).join('') === reasoning;
+    if (isText(reasoning) && !areApart) this.#to.reasoning(reasoning, name);
+    for (const detail of details) {
+      const { type, signature, data, format } = detail;
+      const thought = areApart ? thoughtIn(detail) : '';
+      if (thought !== '') this.#to.reasoning(thought, name);
       if (isText(signature)) this.#to.reasoningSignature(signature);
       if (type === 'reasoning.encrypted' && isText(data)) {
         this.#to.redactedReasoning(markEncrypted(format, data));

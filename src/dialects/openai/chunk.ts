@@ -27,7 +27,7 @@ export function isTerminator(data: string): boolean {
 
 /**
  * Beside words a finish reason may be no end: some servers write one into every chunk. A piece of a
- * call is more than nothing, too, also where it waits for the next.
+ * call is more than nothing, too, also where it waits for the next and was taken out.
  */
 function isMore(delta: Fields): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
@@ -81,19 +81,21 @@ export class ChunkMender {
       choice.message = undefined;
       changed = true;
     }
+    const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#mendDelta(delta, index)) changed = true;
     if (isOwn && !this.#speaksInDeltas) this.#speaksInDeltas = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
       changed = true;
     }
-    if (this.#ended.has(index) && isMore(delta)) this.goesOn = true;
+    if (this.#ended.has(index) && (hadCalls || isMore(delta))) this.goesOn = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
     if (reason !== null) {
       this.#ended.add(index);
-      if (this.#completeDelta(delta, index, reason)) changed = true;
+      const isLast = !hadCalls && !isMore(delta);
+      if (isLast && this.#completeDelta(delta, index, reason)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
@@ -101,7 +103,7 @@ export class ChunkMender {
   }
 
   #completeDelta(delta: Fields, index: number, reason: string): boolean {
-    const lacking = isMore(delta) ? [] : this.complete(index, reason);
+    const lacking = this.complete(index, reason);
     if (lacking.length > 0) delta.tool_calls = lacking;
     return lacking.length > 0;
   }

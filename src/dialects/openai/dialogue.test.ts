@@ -41,6 +41,16 @@ test.each<[string | string[], string[]]>([
   expect(readDialogue({ body, source: null }).stop).toEqual(kept);
 });
 
+test('pictures that a model made are told as left out', () => {
+  const image_url = { url: 'data:image/png;base64,aGk=' };
+  const foreignIn = (images: object[]) => {
+    const message = { role: 'assistant', content: 'Here.', images } as ChatMessage;
+    return readDialogue({ body: { model: 'a/b', messages: [message] }, source: null }).foreign;
+  };
+  expect(foreignIn([{ type: 'image_url', image_url }])).toEqual(['messages.images']);
+  expect(foreignIn([])).toEqual([]);
+});
+
 describe('proofs of thoughts', () => {
   test('stand before their call and after it, where they came', () => {
     expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);

@@ -1,6 +1,6 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, Effort, ReasoningWish, Tool } from '../../core/dialogue.ts';
-import { fieldsOf } from '../../core/json.ts';
+import { fieldsOf, itemsOf } from '../../core/json.ts';
 import { cacheNameWithin } from '../ask/account/cache-names.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
 import { unknownFields } from '../ask/body/unknown-fields.ts';
@@ -48,8 +48,14 @@ export function readDialogue(request: Worded): Dialogue {
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: [...foreign, ...unheardIn(body), ...unsaid],
+    foreign: [...foreign, ...unseenIn(body.messages), ...unheardIn(body), ...unsaid],
   });
+}
+
+/** Pictures that a model made, which other dialects do not take back. */
+function unseenIn(messages: readonly object[]): readonly string[] {
+  const isUnseen = (message: object) => 'images' in message && itemsOf(message.images).length > 0;
+  return messages.some(isUnseen) ? ['messages.images'] : [];
 }
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };

@@ -42,6 +42,31 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
+  test('have an empty text where an earlier answer says and does nothing', () => {
+    const mend = (...messages: object[]) =>
+      mendMessages(messages as ChatMessage[], undefined, {}, none);
+    const silent = { role: 'assistant', content: '' };
+    for (const left of [{ content: null, audio: null }, {}, { content: null, tool_calls: [] }]) {
+      expect(mend({ role: 'assistant', ...left })).toMatchObject([silent]);
+    }
+    for (const said of [{ tool_calls: [call('a')] }, { refusal: 'No.' }, { audio: { id: 'a' } }]) {
+      expect(mend({ role: 'assistant', content: null, ...said })[0]?.content).toBeNull();
+    }
+  });
+
+  test('say an earlier refusal as an answer where the vendor has no other word for it', () => {
+    const asked: ChatMessage = { role: 'user', content: 'u' };
+    const answered: ChatMessage[] = [asked, { role: 'assistant', content: 'No.' }, asked];
+    for (const content of [null, '']) {
+      const refused: ChatMessage = { role: 'assistant', content, refusal: 'No.' };
+      const given = [asked, refused, asked];
+      expect(mendMessages(given, undefined, {}, none)).toBe(given);
+      for (const quirks of [{ answer_fields: 'known' }, { empty_answers: 'drop' }] as const) {
+        expect(mendMessages(given, undefined, quirks, none)).toEqual(answered);
+      }
+    }
+  });
+
   test('are without answers that say nothing where the vendor refuses those', () => {
     const said: ChatMessage = { role: 'user', content: 'u' };
     const answers: ChatMessage[] = [
@@ -203,6 +228,35 @@ describe('messages as a vendor wants them', () => {
       ]);
     },
   );
+
+  test('carry to a vendor that reads them no proofs of which another is the maker', () => {
+    const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
+    const answer = (thoughts: object): ChatMessage[] => [
+      { role: 'assistant', content: 'a', ...thoughts },
+    ];
+    const mend = (...reasoning_details: object[]) => {
+      const quirks = { replay_reasoning: 'reasoning_details' } as const;
+      return mendMessages(answer({ reasoning_details }), undefined, quirks, none);
+    };
+    const own = [{ type: 'reasoning.encrypted', data: 'x' }, detail('s')];
+    for (const maker of ['gemini:', 'responses:']) {
+      const foreign = detail(`${maker}s`);
+      expect(mend(...own, foreign)).toEqual(answer({ reasoning_details: own }));
+      expect(mend(foreign)).toEqual(answer({}));
+    }
+    expect(mend(...own)).toEqual(answer({ reasoning_details: own }));
+  });
+
+  test('are without the proofs of Google on their calls where only known fields may come', () => {
+    const signed = { ...call('a'), extra_content: { google: { thought_signature: 's' } } };
+    const calls = (...tool_calls: object[]) =>
+      [{ role: 'assistant', content: null, tool_calls }] as ChatMessage[];
+    const given = calls(signed, call('b'));
+    expect(mendMessages(given, undefined, { answer_fields: 'known' }, none)).toEqual(
+      calls(call('a'), call('b')),
+    );
+    expect(mendMessages(given, undefined, {}, none)).toBe(given);
+  });
 
   test.each<[string, object, object]>([
     ['an empty list of calls', { tool_calls: [] }, {}],

@@ -1,9 +1,11 @@
 import type { Quirks } from '../../config/provider-schema.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import { jsonInstruction } from '../ask/json-wish.ts';
 import { nineCharacters, shortCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
-import type { ChatBody, ChatMessage } from './chat-schema.ts';
+import { ownSignature } from '../signature.ts';
+import type { ChatBody, ChatMessage, ToolCall } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
 
@@ -18,11 +20,17 @@ export function mendMessages(
   images: Images,
 ): readonly ChatMessage[] {
   let adapted = changed(messages, dropUnmadeCalls);
+  adapted = changed(adapted, sayNothing);
   adapted = changed(adapted, replaying[quirks.replay_reasoning ?? 'drop']);
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
   if (quirks.text_parts === 'join') adapted = changed(adapted, joinTexts);
   if (quirks.message_names === 'drop') adapted = changed(adapted, dropName);
-  if (quirks.answer_fields === 'known') adapted = changed(adapted, dropLeftovers);
+  if (quirks.answer_fields === 'known' || quirks.empty_answers === 'drop') {
+    adapted = changed(adapted, sayRefusal);
+  }
+  if (quirks.answer_fields === 'known') {
+    adapted = changed(changed(adapted, dropLeftovers), dropProofsOnCalls);
+  }
   if (quirks.tool_call_ids !== 'keep') {
     adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
   }
@@ -88,6 +96,14 @@ const dropUnmadeCalls: Change = (message) => {
   return kept;
 };
 
+/** An answer that was cut off before its first word may have null for words: OpenAI refuses it. */
+const sayNothing: Change = (message) => {
+  if (message.role !== 'assistant' || (message.content ?? null) !== null) return message;
+  const said: LooseMessage = message;
+  const isSaid = said.tool_calls || said.function_call || said.refusal || said.audio;
+  return isSaid ? message : { ...message, content: '' };
+};
+
 const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
 
@@ -105,6 +121,13 @@ const dropName: Change = (message) => {
   if (!('name' in message) || message.role === 'function') return message;
   const { name: _, ...rest } = message as LooseMessage;
   return rest as ChatMessage;
+};
+
+/** OpenAI's models refuse in a field of its own: elsewhere that answer would be an empty one. */
+const sayRefusal: Change = (message) => {
+  if (message.role !== 'assistant' || !message.refusal || message.content?.length) return message;
+  const { refusal: content, ...rest } = message;
+  return { ...rest, content };
 };
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
@@ -133,15 +156,38 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
     const { reasoning, reasoning_content: content } = loose;
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
     if (present.length === 0 && missing === undefined) return message;
-    if (present.length === 1 && present[0] === field) return message;
+    const details = withoutForeignProofs(loose.reasoning_details);
+    const isTheirs = details === loose.reasoning_details;
+    if (present.length === 1 && present[0] === field && isTheirs) return message;
     const isOther = ([name]: [string, unknown]) => !reasoningFields.includes(name);
     const others = Object.fromEntries(Object.entries(loose).filter(isOther));
     const text = content ?? reasoning ?? missing;
-    const value = field === 'reasoning_details' ? loose[field] : text;
+    const value = field === 'reasoning_details' ? details : text;
     const isLost = field === 'drop' || value === undefined || value === null;
     return (isLost ? others : { ...others, [field]: value }) as ChatMessage;
   };
 }
+
+/** Those with our mark on them are no vendor's of this dialect: it would be refused for them. */
+function withoutForeignProofs(details: unknown): unknown {
+  if (!Array.isArray(details)) return details;
+  const kept = details.filter((detail) => {
+    const { signature } = fieldsOf(detail);
+    return !isText(signature) || ownSignature('anthropic', signature) !== undefined;
+  });
+  if (kept.length === details.length) return details;
+  return kept.length > 0 ? kept : undefined;
+}
+
+/** Gemini's calls are signed where Google's endpoint of this dialect reads it; some refuse it. */
+const dropProofsOnCalls: Change = (message) => {
+  if (message.role !== 'assistant' || !message.tool_calls) return message;
+  if (!message.tool_calls.some((call) => 'extra_content' in call)) return message;
+  const calls = message.tool_calls.map(
+    ({ extra_content: _, ...call }: ToolCall & { readonly extra_content?: unknown }) => call,
+  );
+  return { ...message, tool_calls: calls as ToolCall[] };
+};
 
 const replaying: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),

@@ -74,12 +74,16 @@ function partText(part: unknown): string {
   return textOf(fieldsOf(part).text);
 }
 
+/** The words of one of the thoughts that an answer lists. */
+export function thoughtIn({ text, summary }: Fields): string {
+  return partText(text ?? summary);
+}
+
 /** Reasoning under the names that servers give it; the first that has text wins. */
 function reasoningElsewhere(holder: Fields): string {
   const { reasoning_content: content, reasoning_details: details } = holder;
   if (isText(content)) return content;
-  const texts = objectsIn(details).map(({ text, summary }) => partText(text ?? summary));
-  return texts.join('');
+  return objectsIn(details).map(thoughtIn).join('');
 }
 
 /**
