@@ -22,7 +22,7 @@ export interface Steps {
   countRequest(call: Call): void | Promise<void>;
   /** Takes a place among the tenant's running requests; answers how to give it back. 429 */
   enter(call: Call): (() => void) | Promise<() => void>;
-  /** An answer that was given before and will do. 400 409 422 503 */
+  /** An answer that was given before and will do. 400 409 503 */
   recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
   /** Where it could go, best first. 400 403 404 503 */
   plan(call: Call, errand: Errand): readonly Offer[] | Promise<readonly Offer[]>;

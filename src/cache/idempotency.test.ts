@@ -159,7 +159,7 @@ describe('a key', () => {
     await dutyOf(await ask(claim('k'))).finish(recording('first'));
     expect(await ask(claim('k'))).toEqual({ found: 'first' });
     const other = await refusalOf(ask(claim('k', 'another request')));
-    expect([other.status, other.param]).toEqual([422, 'Idempotency-Key']);
+    expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
     expect(other.message).toContain('different request');
   });
 
@@ -189,7 +189,7 @@ describe('a repetition of a running request', () => {
     const duty = dutyOf(await ask(claim('k')));
     now = 3_600_000;
     const repeated = ask(claim('k'));
-    expect((await refusalOf(ask(claim('k', 'another request')))).status).toBe(422);
+    expect((await refusalOf(ask(claim('k', 'another request')))).status).toBe(409);
     await duty.finish(recording('once'));
     expect(await repeated).toEqual({ found: 'once' });
   });

@@ -46,7 +46,7 @@ export class Idempotency {
     this.#writeMs = writeMs;
   }
 
-  /** The first answer, or the duty to make it. 400 409 422 429 503 */
+  /** The first answer, or the duty to make it. 400 409 429 503 */
   async recall<T>(
     claim: Claim,
     client: AbortSignal,
@@ -63,7 +63,7 @@ export class Idempotency {
         return { duty: this.#dutyFor(claim) };
       }
       if (claimed.state === 'other_request') {
-        throw refusal('was used before with a different request', 422);
+        throw refusal('was used before with a different request');
       }
       const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
       if (done !== undefined) return { found: used(done, use) };
@@ -112,7 +112,7 @@ export class Idempotency {
 
   /** What a running one brought; undefined when it is time to ask the store again. */
   async #wait(claim: Claim, client: AbortSignal): Promise<Recording | null | undefined> {
-    if (client.aborted) throw refusal('is still being answered', 409);
+    if (client.aborted) throw refusal('is still being answered');
     const here = this.#running.get(nameOf(claim));
     if (here) return unlessAborted(here.ended, client);
     await Bun.sleep(idempotencyPollMs);
@@ -137,7 +137,7 @@ export class Idempotency {
         if (how === 'unwritten') this.#writeLater(running, recording);
         else this.#forget(running);
         end(how === 'taken_over' ? undefined : recording);
-        if (how === 'taken_over') throw refusal('is being answered by another process now', 409);
+        if (how === 'taken_over') throw refusal('is being answered by another process now');
         this.#count(claim, recording);
       },
       release: async () => {
@@ -214,11 +214,11 @@ export class Idempotency {
 
 function used<T>(recording: Recording | null, use: (recording: Recording) => T | undefined): T {
   if (!recording) {
-    throw refusal('was answered before, and its answer was too long to be kept, or was lost', 409);
+    throw refusal('was answered before, and its answer was too long to be kept, or was lost');
   }
   const found = use(recording);
   if (found !== undefined) return found;
-  throw refusal('was answered before, and its answer cannot be given in this form', 409);
+  throw refusal('was answered before, and its answer cannot be given in this form');
 }
 
 /** A key has no spaces, so no two claims share a name. */
@@ -226,10 +226,9 @@ function nameOf({ tenantId, key }: Claim): string {
   return `${tenantId} ${key}`;
 }
 
-/** SDKs send a request again after a 409; where that cannot help it is a 422. */
-function refusal(why: string, status: 409 | 422): GatewayError {
+function refusal(why: string): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
-  return invalidRequest(message, 'Idempotency-Key', status);
+  return invalidRequest(message, 'Idempotency-Key', 409);
 }
 
 function storeAway(cause: unknown): never {

@@ -30,7 +30,7 @@ export type ErrorSymbol = keyof typeof errorTable;
 type OwnStatus = (typeof errorTable)[ErrorSymbol]['status'];
 
 /** A symbol may carry another status than its own. */
-type ErrorStatus = OwnStatus | 404 | 405 | 409 | 413 | 415 | 422 | 426 | 504;
+type ErrorStatus = OwnStatus | 404 | 405 | 409 | 413 | 415 | 426 | 504;
 
 interface ErrorDetails {
   readonly status?: ErrorStatus;

@@ -190,7 +190,7 @@ describe('credits', () => {
     expect([first.status, second.status]).toEqual([201, 200]);
     expect(second.data).toEqual(first.data);
     const third = await admin('POST', '/tenants/twice/credits', { ...body, amount: 71 });
-    expect(third.status).toBe(422);
+    expect(third.status).toBe(409);
     expect(third.data.param).toBe('idempotency_key');
     expect((await admin('GET', '/tenants/twice/credits')).data.total).toBe(70);
   });

@@ -50,7 +50,7 @@ test(
     const stream = await later.stream(body, { headers });
     expect(await stream.read()).toBe('One two three');
     const other = await later.chat({ ...body, seed: 1 }, { headers });
-    expect(other.status).toBe(422);
+    expect(other.status).toBe(409);
     expect(await later.balance()).toBe(credits - answerCost);
     expect(upstream.book).toHaveLength(1);
   },
@@ -114,7 +114,7 @@ describe('two processes on one Postgres', () => {
       await upstream.until((book) => book.length > 0);
       const waiting = [two.chat(body, { headers }), one.chat(body, { headers })];
       const different = await two.chat({ ...body, seed: 1 }, { headers });
-      expect(different.status).toBe(422);
+      expect(different.status).toBe(409);
       upstream.open('go');
       const ended = await Promise.all([first, ...waiting]);
       expect(ended.map(textOf)).toEqual(Array(3).fill('One two three'));

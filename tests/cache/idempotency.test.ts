@@ -170,7 +170,7 @@ describe('a repetition', () => {
     expect([replayed(whole), replayed(stream), asked()]).toEqual(['true', 'true', 1]);
     // The same key for a request in the other dialect is another request.
     const other = await gateway.post(chat({ max_tokens: 100 }), named());
-    expect(other.status).toBe(422);
+    expect(other.status).toBe(409);
   });
 
   test('counts as a request and is in the log, which says whose answer it is', async () => {
@@ -237,12 +237,14 @@ describe('a repetition', () => {
 });
 
 describe('the same key', () => {
-  test('with another request is 422, charged nothing, and the first stays', async () => {
+  test('with another request is 409, charged nothing, and the first stays', async () => {
     upstream.script('chat', say('First', tokens(1, 1)));
     await gateway.post(chat(), named());
     for (const other of [chat({ seed: 1 }), chat({ messages: [...messages, ...messages] })]) {
       const refused = await gateway.post(other, named());
-      expect(refused.status).toBe(422);
+      expect(refused.status).toBe(409);
+      // SDKs send a request again after a 409 that does not say this.
+      expect(refused.headers.get('x-should-retry')).toBe('false');
       expect(refused.error).toMatchObject({ param: 'Idempotency-Key' });
       expect(await chargeOf(refused.requestId)).toBe(0);
     }
@@ -272,7 +274,7 @@ describe('the same key', () => {
     const theirs = await gateway.post(chat(), named({ key: stranger }));
     expect([contentOf(theirs), replayed(theirs)]).toEqual(['Theirs', null]);
     const other = await gateway.post(chat({ seed: 2 }), named({ key: stranger }));
-    expect(other.status).toBe(422);
+    expect(other.status).toBe(409);
   });
 
   test.each(['', 'two words', 'x'.repeat(256)])('that is no key (%j) is 400', async (key) => {
@@ -328,7 +330,7 @@ describe('a first request that', () => {
       gateway.post(chat(), named()),
     ];
     const different = await gateway.post(chat({ seed: 9 }), named());
-    expect(different.status).toBe(422);
+    expect(different.status).toBe(409);
     upstream.open('go');
     const ended = await Promise.all([first, ...others]);
     expect(ended.map(replayed)).toEqual([null, 'true', 'true', 'true']);

@@ -47,7 +47,6 @@ const refusals = {
   409: refusal(409, invalid, invalid, 'conflict_error'),
   413: refusal(413, invalid, invalid, 'request_too_large'),
   415: refusal(415, invalid, invalid),
-  422: refusal(422, invalid, invalid),
   429: refusal(429, 'rate_limit_exceeded', 'rate_limit_error'),
   502: refusal(502, 'upstream_error', 'upstream_error', 'api_error'),
 } as const;
@@ -316,7 +315,7 @@ test('a second tenant of one name, and another use of an idempotency key', async
   const headers = { 'idempotency-key': 'once' };
   await rig.done(name, pathOf(name), { headers, body: { model: embed, input: 'one' } });
   const another = { headers, body: { model: embed, input: 'two' } };
-  await refused(refusals[422], name, pathOf(name), another);
+  await refused(refusals[409], name, pathOf(name), another);
 });
 
 test('every route that can refuse was seen to; these were not', () => {

@@ -85,7 +85,7 @@ test('an Idempotency-Key makes one job, whoever asks how often', async () => {
   expect([two.json.id, later.json.id]).toEqual([one.json.id, one.json.id]);
   expect([one.status, two.status, later.status]).toEqual([202, 202, 202]);
   expect(later.headers.get('idempotent-replayed')).toBe('true');
-  expect((await ask('Something else.')).status).toBe(422);
+  expect((await ask('Something else.')).status).toBe(409);
   // A creation that was refused may be repeated under its name.
   expect((await ask('', 'job-2')).status).toBe(400);
   const second = await ask('Twice.', 'job-2');

@@ -85,7 +85,7 @@ test.each([{ input: 'Hullo' }, { voice: 'nova' }, { response_format: 'opus' }, {
     const key = `other ${JSON.stringify(change)}`.replaceAll(/\s/g, '');
     await speak(key);
     const refused = await speak(key, change);
-    expect([refused.status, refused.error.param]).toEqual([422, 'Idempotency-Key']);
+    expect([refused.status, refused.error.param]).toEqual([409, 'Idempotency-Key']);
     expect(await creditsOf(refused)).toBe(0);
     expect(audio.openai.book).toHaveLength(1);
   },

@@ -489,7 +489,7 @@ describe('a request that ends otherwise', () => {
     expect([again.requestId, (await audio.bill(again)).credits]).toEqual([first.requestId, 100]);
     expect(balance - (await audio.gateway.balance())).toBe(100);
     // The file is part of what makes a request the same.
-    expect((await send(wavFile(21))).status).toBe(422);
+    expect((await send(wavFile(21))).status).toBe(409);
   });
 
   test('because the provider took too long, unless the recording is long, too', async () => {

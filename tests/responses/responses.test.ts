@@ -342,7 +342,7 @@ describe('what every request has', () => {
     expect(first.status).toBe(200);
     expect(upstream.book).toHaveLength(1);
     const other = await post({ ...ask, input: 'Ho' }, key);
-    expect(other.status).toBe(422);
+    expect(other.status).toBe(409);
   });
 
   test('and a refusal of what is not kept says so, at every spelling of the path', async () => {

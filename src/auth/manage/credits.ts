@@ -55,7 +55,7 @@ export async function changeCredits(
       return { entry: entryObject(answer.entry), repeated: answer.kind === 'repeated' };
     case 'conflict': {
       const message = 'This idempotency_key was already used with another amount.';
-      throw invalidRequest(message, 'idempotency_key', 422);
+      throw invalidRequest(message, 'idempotency_key', 409);
     }
     case 'insufficient': {
       const there = counted(answer.available, 'credit is', 'credits are');
