@@ -117,7 +117,7 @@ function indented(value: object): string {
 const outputTokensUsual = 1_024;
 
 function anthropicBody(body: ChatBody): object {
-  const { model, messages, tools, skills, temperature, max_tokens } = body;
+  const { model, messages, tools, skills, temperature, max_tokens, reasoning } = body;
   const system = messages.flatMap((one) => (one.role === 'system' ? [one.content] : []));
   return {
     model,
@@ -127,6 +127,7 @@ function anthropicBody(body: ChatBody): object {
     messages: messages.flatMap(anthropicMessage),
     ...(tools ? { tools: tools.map(anthropicTool) } : {}),
     ...(skills ? { skills } : {}),
+    ...(reasoning ? { output_config: { effort: reasoning.effort } } : {}),
   };
 }
 

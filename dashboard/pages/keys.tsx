@@ -5,7 +5,7 @@ import { useLoad } from '../load.ts';
 import { AddButton } from '../parts/add-button.tsx';
 import { Ago } from '../parts/ago.tsx';
 import { TextField, Tick } from '../parts/field.tsx';
-import { askAllKeys, keysMax, keysPerPage } from '../parts/key-choice.tsx';
+import { keysPerPage } from '../parts/key-choice.tsx';
 import { Badge, Empty, Loading, Progress } from '../parts/notes.tsx';
 import { Card, Page } from '../parts/page.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -22,13 +22,6 @@ import { SecretBox } from './key-secret.tsx';
 /** What is open above the list. */
 type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
 
-/** A part of an id is in many by chance, so that only its beginning counts. */
-function matches({ id, name, label }: Key, search: string): boolean {
-  const wanted = search.trim().toLowerCase();
-  const text = `${name} ${label}`.toLowerCase();
-  return id.startsWith(wanted) || wanted.split(/\s+/).every((word) => text.includes(word));
-}
-
 function useKeyPage() {
   const { key } = useSession();
   const place = usePlace();
@@ -36,31 +29,16 @@ function useKeyPage() {
   const all = query.get('disabled') === '1';
   const search = query.get('search') ?? '';
   const offset = offsetOf(place);
-  const path = `/api/v1/keys?offset=${offset}&include_disabled=${all}`;
-  const isSearch = search.trim() !== '';
-  // Every key is fetched when one begins to type, and none again while one types on.
-  const loaded = useLoad(isSearch ? 'all' : path, (signal) =>
-    isSearch ? askAllKeys(key) : askData<Key[]>(path, { key, signal }),
-  );
-  const { data, isStale } = loaded;
-  const found =
-    isSearch && !isStale
-      ? data?.filter((one) => matches(one, search) && (all || !one.disabled))
-      : data;
-  return {
-    ...loaded,
-    keys: isSearch ? found?.slice(offset, offset + keysPerPage) : found,
-    isCut: isSearch && data?.length === keysMax,
-    all,
-    search,
-    offset,
-    isCreating: query.get('create') === '1',
-  };
+  const wanted = new URLSearchParams({ offset: String(offset), include_disabled: String(all) });
+  if (search !== '') wanted.set('search', search);
+  const path = `/api/v1/keys?${wanted}`;
+  const loaded = useLoad(path, (signal) => askData<Key[]>(path, { key, signal }));
+  return { ...loaded, all, search, offset, isCreating: query.get('create') === '1' };
 }
 
 export function Keys() {
   const page = useKeyPage();
-  const { keys, reload, offset, isCreating } = page;
+  const { data: keys, reload, offset, isCreating } = page;
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
@@ -101,27 +79,24 @@ export function Keys() {
   );
 }
 
-type FiltersProps = Pick<ReturnType<typeof useKeyPage>, 'search' | 'all' | 'isCut'>;
+type FiltersProps = Pick<ReturnType<typeof useKeyPage>, 'search' | 'all'>;
 
-function Filters({ search, all, isCut }: FiltersProps) {
+function Filters({ search, all }: FiltersProps) {
   return (
-    <>
-      <div class="toolbar">
-        <TextField
-          label="Search"
-          type="search"
-          placeholder="Name, label or id"
-          value={search}
-          onValue={(text) => choose({ search: text, offset: null }, 'replace')}
-        />
-        <Tick
-          label="Show disabled keys"
-          checked={all}
-          onTick={(on) => choose({ disabled: on ? '1' : null, offset: null })}
-        />
-      </div>
-      {isCut && <p class="note">Only the oldest {count(keysMax)} keys are searched.</p>}
-    </>
+    <div class="toolbar">
+      <TextField
+        label="Search"
+        type="search"
+        placeholder="Name, label or id"
+        value={search}
+        onValue={(text) => choose({ search: text, offset: null }, 'replace')}
+      />
+      <Tick
+        label="Show disabled keys"
+        checked={all}
+        onTick={(on) => choose({ disabled: on ? '1' : null, offset: null })}
+      />
+    </div>
   );
 }
 

@@ -24,7 +24,8 @@ interface TurnsProps {
 }
 
 export function Turns({ turns, running, onResults }: TurnsProps) {
-  const last = turns.at(-1);
+  // A call waits for its result still, when what was said instead is left out.
+  const last = turns.findLast(({ isLeftOut }) => !isLeftOut);
   const open = running ? [] : (last?.answer?.toolCalls ?? []);
   if (turns.length === 0) {
     return (

@@ -15,6 +15,9 @@ interface DialogProps {
   readonly isHeld?: boolean;
 }
 
+/** Where one was on the page: a dialog that follows another outlives the other's buttons. */
+let beneath: Element | null = null;
+
 /** The browser's own dialog: it keeps the focus inside and closes on Escape. */
 export function Dialog({ title, onClose, children, form = 'box', isHeld = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -24,12 +27,15 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
   useLayoutEffect(() => {
     const element = dialog.current;
     const opener = document.activeElement;
+    if (!document.querySelector('dialog:modal')) beneath = opener;
     element?.showModal();
     if (form === 'box') element?.querySelector<HTMLElement>(firstField)?.focus();
     return () => {
       element?.close();
       // Gone from the page a moment later, where the browser gives the focus back to nobody.
-      if (opener instanceof HTMLElement) opener.focus();
+      const isThere = opener?.isConnected && opener !== document.body;
+      const last = isThere ? opener : beneath;
+      if (last instanceof HTMLElement) last.focus();
     };
   }, []);
   return (

@@ -19,9 +19,9 @@ function askOnce(key: string): Promise<Key[]> {
 
 export const keysPerPage = 100;
 /** Nobody finds one in a longer list; beyond it, a key is chosen by its id. */
-export const keysMax = 1_000;
+const keysMax = 1_000;
 
-export async function askAllKeys(key: string): Promise<Key[]> {
+async function askAllKeys(key: string): Promise<Key[]> {
   const keys: Key[] = [];
   for (;;) {
     const path = `/api/v1/keys?include_disabled=true&offset=${keys.length}`;

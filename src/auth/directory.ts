@@ -90,6 +90,12 @@ export interface TenantPage extends Page {
   readonly order?: TenantOrder;
 }
 
+export interface KeyPage extends Page {
+  readonly includeDisabled: boolean;
+  /** Words of the name or label, or the beginning of the id; the case of A to Z does not matter. */
+  readonly search?: string;
+}
+
 /** The store that authentication and key management need. Times are epoch milliseconds. */
 export interface Directory {
   /** Finds a key by the SHA-256 of the whole key text: current secret first, then rotated-out. */
@@ -104,10 +110,7 @@ export interface Directory {
   /** Every look-up names the tenant: another tenant's key is as absent as no key. */
   getKey(tenantId: string, id: string): Promise<ApiKey | undefined>;
   countKeys(tenantId: string): Promise<number>;
-  listKeys(
-    tenantId: string,
-    page: Page & { readonly includeDisabled: boolean },
-  ): Promise<readonly ApiKey[]>;
+  listKeys(tenantId: string, page: KeyPage): Promise<readonly ApiKey[]>;
   changeKey(
     tenantId: string,
     id: string,

@@ -5,6 +5,11 @@ const conversations =
   'No conversation is kept between requests; send it whole, to POST /v1/chat/completions or ' +
   'POST /v1/responses.';
 
+/** For programs that want the whole address where others want the beginning of it. */
+const baseUrl =
+  'This is a base URL, to which clients append the rest: POST /v1/chat/completions, ' +
+  'POST /v1/messages and so on.';
+
 /** The first that fits a path, without its prefixes, is told. */
 const sentences: readonly (readonly [RegExp, string])[] = [
   [
@@ -84,6 +89,7 @@ const sentences: readonly (readonly [RegExp, string])[] = [
 export function insteadOf(path: string): string | undefined {
   const segments = path.split('/').slice(1);
   const begin = segments.findIndex((segment) => !isAnyPrefix.test(segment));
+  if (begin < 0) return baseUrl;
   const rest = `/${segments.slice(begin).join('/')}`;
   return sentences.find(([pattern]) => pattern.test(rest))?.[1];
 }

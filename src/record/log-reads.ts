@@ -16,6 +16,7 @@ export type LogRow = Pick<
   | 'requestId'
   | 'keyId'
   | 'jobId'
+  | 'endUser'
   | 'requestedModel'
   | 'provider'
   | 'status'

@@ -31,6 +31,7 @@ export function logObject(row: LogRow) {
     api_key_id: row.keyId,
     error: row.error,
     job_id: row.jobId ?? null,
+    user: row.endUser,
   };
 }
 
@@ -62,6 +63,7 @@ const columns = [
   'api_key_id',
   'error',
   'job_id',
+  'user',
 ] as const;
 
 function cellsOf(row: LogRow): Cell[] {

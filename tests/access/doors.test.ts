@@ -252,6 +252,16 @@ describe('the front of the house:', () => {
     expect(error.message).not.toContain('Did you mean');
   });
 
+  test.each(['/v1', '/v1/', '/api/v1', '/openai/v1', '/v1/anthropic'])(
+    '%s alone is a base URL, and told the rest',
+    async (path) => {
+      const answer = await gateway.call('POST', path, { body: {} });
+      expect(answer.status).toBe(404);
+      expect(answer.error.message).toContain('This is a base URL');
+      expect(answer.error.message).toContain('POST /v1/chat/completions');
+    },
+  );
+
   test.each([
     ['POST', '/v1/completions', 'POST /v1/chat/completions'],
     ['POST', '/v1/audio/translations', 'POST /v1/audio/transcriptions'],

@@ -171,16 +171,31 @@ describe('a list of keys', () => {
     expect(await list('?tenant_id=acme&a[__proto__][x]=1')).toHaveLength(100);
   });
 
-  test.each(['offset=-1', 'offset=1.5', 'offset=x', 'offset=1e3', 'include_disabled=maybe'])(
-    'refuses ?%s and names it',
-    async (query) => {
-      const { status, data } = await rig.call('GET', `/api/v1/keys?${query}`, {
-        key: acme.manager,
-      });
-      expect(status).toBe(400);
-      expect(data.param).toBe(query.split('=')[0]);
-    },
-  );
+  test('has those that are searched for, wherever they would stand', async () => {
+    const { manager } = await rig.addTenant('searched');
+    for (let i = 0; i < 120; i++) await createKey(rig.desk, 'searched', { name: `customer ${i}` });
+    const names = async (query: string) => {
+      const { list } = await rig.call('GET', `/api/v1/keys?${query}`, { key: manager });
+      return list.map(({ name }) => name);
+    };
+    expect(await names('search=%20119%20CUSTOMER')).toEqual(['customer 119']);
+    expect(await names('search=customer&offset=118')).toHaveLength(2);
+    expect(await names('search=nobody')).toEqual([]);
+    expect(await names('search=')).toHaveLength(100);
+  });
+
+  test.each([
+    'offset=-1',
+    'offset=1.5',
+    'offset=x',
+    'offset=1e3',
+    'include_disabled=maybe',
+    'search=a%00b',
+  ])('refuses ?%s and names it', async (query) => {
+    const { status, data } = await rig.call('GET', `/api/v1/keys?${query}`, { key: acme.manager });
+    expect(status).toBe(400);
+    expect(data.param).toBe(query.split('=')[0]);
+  });
 });
 
 describe('a rotated key', () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import type { ClaimStore } from '../../src/cache/claim.ts';
+import { Idempotency } from '../../src/cache/idempotency.ts';
 import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { Recording } from '../../src/core/recording.ts';
@@ -91,6 +92,8 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const one = await kept();
     // By a process that did not hear that the store has it.
     expect(await finish(claims, first, recording, 1)).toBe(true);
+    // By one who is too late: nothing of it is kept.
+    expect(await finish(claims, claim({ key: 'a' }), recording, 1)).toBe(false);
     expect(await kept()).toBe(one);
     await finish(claims, second, recording, hourMs);
     expect(await kept()).toBe(2 * one);
@@ -145,6 +148,15 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     expect(await elsewhere.claim(claim({ key: 'key' }), 0, leaseMs)).toEqual(ours);
     const stranger = claim({ key: 'Key', tenantId: await newTenant() });
     expect(await elsewhere.claim(stranger, 0, leaseMs)).toEqual(ours);
+  });
+
+  test('two tenants use one key at the same time in one process, each for its own', async () => {
+    const idempotency = new Idempotency(claims);
+    const client = new AbortController().signal;
+    const recall = (one: Claim) => idempotency.recall(one, client, ({ text }) => text);
+    const mine = await recall(claim());
+    const theirs = await recall(claim({ tenantId: await newTenant(), fingerprint: 'g' }));
+    expect([mine, theirs]).toEqual([{ duty: expect.anything() }, { duty: expect.anything() }]);
   });
 
   test('another request under the same key is told so, running or done', async () => {
@@ -284,7 +296,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
       expect(await again('charged', dayMs)).toEqual(ours);
     });
 
-    test('are told once it comes, and keep it when the charge comes after it', async () => {
+    test('are told once it comes', async () => {
       const first = claim();
       await claims.claim(first, 0, leaseMs);
       await charge([first]);
@@ -292,6 +304,14 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
       expect(await elsewhere.claim(claim(), leaseMs - 1, leaseMs)).toEqual(running);
       expect(await elsewhere.claim(claim(), leaseMs, leaseMs)).toEqual(lost);
       expect(await finish(claims, first, recording, dayMs)).toBe(true);
+      await charge([first]);
+      expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
+    });
+
+    test('keep the answer that came before it', async () => {
+      const first = claim();
+      await claims.claim(first, 0, leaseMs);
+      await finish(claims, first, recording, dayMs);
       await charge([first]);
       expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
     });

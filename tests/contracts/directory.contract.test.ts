@@ -230,6 +230,29 @@ describe.each([...engines])('the directory on $name', ({ empty }) => {
       expect(listed).toEqual(['z', 'A', 'B', 'a', 'b']);
     });
 
+    test('keys are found by words of name or label, or by how the id begins', async () => {
+      const tenant = await addedTenant();
+      const id = `key_begin${tenant.id}`;
+      await addedKey(tenant.id, { id, name: 'Acme Ltd', label: 'sk-tg-ab12…9f', createdAt: 1 });
+      await addedKey(tenant.id, { name: 'begin 50%_off', label: 'sk-tg-cd34…7e', createdAt: 2 });
+      await addedKey(tenant.id, { name: 'Zoë', label: 'sk-mgmt-ef56…AB', createdAt: 3 });
+      await addedKey((await addedTenant()).id, { name: 'Acme Ltd' });
+      const found = async (search: string) => {
+        const page = { limit: 10, offset: 0, includeDisabled: true, search };
+        return (await directory.listKeys(tenant.id, page)).map(({ name }) => name);
+      };
+      expect(await found('aCME')).toEqual(['Acme Ltd']);
+      expect(await found('ltd  12…')).toEqual(['Acme Ltd']);
+      expect(await found('ltd 34…')).toEqual([]);
+      expect(await found('zoë')).toEqual(['Zoë']);
+      expect(await found('ab')).toEqual(['Acme Ltd', 'Zoë']);
+      expect(await found(id.slice(0, 9))).toEqual(['Acme Ltd']);
+      expect(await found('begin')).toEqual(['begin 50%_off']);
+      expect(await found('0%_o')).toEqual(['begin 50%_off']);
+      expect(await found('5%f')).toEqual([]);
+      expect(await found('!')).toEqual([]);
+    });
+
     test('disabled keys are listed only on request, and always counted', async () => {
       const tenant = await addedTenant();
       const { key } = await addedKey(tenant.id);

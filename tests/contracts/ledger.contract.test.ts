@@ -160,6 +160,13 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await stores.one.ledger.renew('lively', later)).toEqual(new Set([wallet.name]));
     });
 
+    test('end also where nobody else has one', async () => {
+      const wallet = walletOwner(await tenantWith(100));
+      await lease(wallet, { processId: 'alone', until: soon });
+      await stores.other.ledger.expire(soon + 1);
+      expect(await account(wallet)).toMatchObject({ balance: 100, leased: 0 });
+    });
+
     test('that are empty end with the next renewal, and credits are leased again', async () => {
       const wallet = walletOwner(await tenantWith(100));
       const processId = randomText(8);
@@ -280,6 +287,26 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       await lease(limited(tenant, 60, 'k'), { credits: 0 });
       expect(await account(key)).toMatchObject({ balance: 20, granted: 60 });
     });
+
+    test('pay their own part, which may be less than the wallet paid', async () => {
+      const tenant = await tenantWith(100);
+      const key = limited(tenant, 50);
+      const beyond = settlementOf(newId(), { tenantId: tenant, keyId: 'beyond' }, 40);
+      await lease(key, { credits: 25 });
+      await commit([{ ...beyond, keyAccount: key.name, keyCharge: 25 }]);
+      expect(await account(key)).toMatchObject({ balance: 25, leased: 0, spent: 25 });
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 60, spent: 40 });
+    });
+
+    test('are not paid out of what another process has on lease', async () => {
+      const tenant = await tenantWith(100);
+      const key = limited(tenant, 10);
+      await lease(key, { processId: 'other', credits: 6 });
+      const late = settlementOf(newId(), { tenantId: tenant, keyId: 'late' }, 8);
+      await commit([{ ...late, keyAccount: key.name, keyCharge: 8 }]);
+      expect(await account(key)).toMatchObject({ balance: 6, leased: 6, spent: 4 });
+      expect(await account(walletOwner(tenant))).toMatchObject({ balance: 92, spent: 8 });
+    });
   });
 
   describe('commits', () => {
@@ -351,6 +378,18 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(again.filter(({ fromLease }) => fromLease === null)).toMatchObject([
         { account: wallet.name, charge: 10 },
       ]);
+    });
+
+    test('of answers that cost nothing leave the wallet’s history as it was', async () => {
+      const tenant = await tenantWith(100);
+      await commit([settled(tenant, 0)]);
+      const entries = await stores.one.database.read
+        .selectFrom('ledger_entries')
+        .innerJoin('accounts', 'accounts.id', 'account_id')
+        .select('kind')
+        .where('owner', '=', walletOwner(tenant).name)
+        .execute();
+      expect(entries).toEqual([{ kind: 'grant' }]);
     });
 
     test('take nothing from an account of which they have only repetitions', async () => {

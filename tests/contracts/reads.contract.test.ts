@@ -48,6 +48,7 @@ function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord
       durationMs: roll(1000),
       createdAt: day + (within % dayMs),
       note: at % 7 === 0 ? 'a note' : null,
+      endUser: at % 5 === 0 ? `user ${at}` : null,
     });
   });
 }
@@ -55,9 +56,9 @@ function someRecords(tenantId: string, keyIds: readonly string[]): RequestRecord
 /** A record as its tenant reads it in the log. */
 function shown({ record }: { record: RequestRecord }): LogRow {
   const { requestId, keyId, requestedModel, provider, status, error, trafficMode } = record;
-  const { usage, charges, skills, note, durationMs, createdAt } = record;
+  const { endUser, usage, charges, skills, note, durationMs, createdAt } = record;
   const call = { requestId, keyId, requestedModel, provider, status, error, trafficMode };
-  return { ...call, usage, charges, skills, note, durationMs, createdAt };
+  return { ...call, endUser, usage, charges, skills, note, durationMs, createdAt };
 }
 
 function newestFirst(rows: readonly { id: number; record: RequestRecord }[]) {

@@ -90,6 +90,7 @@ describe('a request that just ended', () => {
       api_key_id: expect.stringMatching(/^key_[0-9a-z]{16}$/),
       error: null,
       job_id: null,
+      user: null,
     });
     const generation = await gateway.get(`/v1/generation?id=${reply.requestId}`, { key });
     expect(part(generation.json, 'data').total_cost).toBe(cost);

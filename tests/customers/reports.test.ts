@@ -29,7 +29,8 @@ beforeAll(async () => {
   });
   upstream.script('*', say('one two three'));
   key = await gateway.makeTenant({ name: 'Reports' });
-  const replies = [await chat('acme/chat'), await chat('acme/large'), await chat('acme/large')];
+  const first = await chat('acme/chat', hostile);
+  const replies = [first, await chat('acme/large'), await chat('acme/large', 'alice')];
   costs = replies.map((reply) => Number(objectIn(reply.json, 'usage').cost));
   expect((await chat(hostile)).status).toBe(404);
 }, 120_000);
@@ -38,8 +39,8 @@ afterAll(async () => {
   upstream.stop();
 });
 
-function chat(model: string): Promise<Reply> {
-  return gateway.post({ model, messages: [{ role: 'user', content: 'Hello!' }] }, { key });
+function chat(model: string, user?: string): Promise<Reply> {
+  return gateway.post({ model, user, messages: [{ role: 'user', content: 'Hello!' }] }, { key });
 }
 
 function objectIn(value: unknown, name: string): Record<string, unknown> {
@@ -151,11 +152,14 @@ describe('tables', () => {
       'api_key_id',
       'error',
       'job_id',
+      'user',
     ]);
     expect(rows.map(({ api_key_id }) => api_key_id)).toEqual(
       logs.map((row) => String(row.api_key_id)),
     );
     expect(rows.map(({ error }) => error)).toEqual(logs.map((row) => String(row.error ?? '')));
+    expect(logs.map(({ user }) => user)).toEqual([null, 'alice', null, hostile]);
+    expect(rows.map(({ user }) => user)).toEqual(['', 'alice', '', `'${hostile}`]);
   });
 
   test('of analytics and statement add up to what was paid', async () => {

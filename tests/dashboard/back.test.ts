@@ -76,6 +76,23 @@ describe('the name of a tab', () => {
 });
 
 describe('the way back', () => {
+  test(
+    'from the last of two dialogs leads to the button that opened the first',
+    async () => {
+      await using tab = await see('management', '/keys');
+      const { page } = tab;
+      await page.getByRole('button', { name: 'Create a key' }).press('Enter');
+      await page.getByRole('textbox', { name: 'Name' }).fill('Followed');
+      await page.getByRole('button', { name: 'Create', exact: true }).press('Enter');
+      const secret = page.getByRole('dialog', { name: 'The secret of Followed' });
+      await secret.getByLabel('I have stored it').press('Space');
+      await secret.getByRole('button', { name: 'Done' }).press('Enter');
+      await secret.waitFor({ state: 'detached' });
+      await page.locator('button:focus').getByText('Create a key').waitFor();
+    },
+    patienceMs,
+  );
+
   test.each([
     ['management', '/logs', 'demo/chat'],
     ['api', '/models', 'demo/chat'],

@@ -215,11 +215,11 @@ const onePixel =
   'gg==';
 
 test(
-  'the playground asks with the skills that are ticked, and the address keeps them',
+  'the playground asks with the skills and the effort that are chosen, and the address keeps them',
   async () => {
     await using tab = await Tab.open(browser, { theme: 'light', size: phone });
     const { page } = tab;
-    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat');
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=demo/chat&effort=high');
     await page.locator('summary', { hasText: 'Skills' }).click();
     await page.getByLabel('json-only').check();
     await page.getByLabel('translate').check();
@@ -231,10 +231,18 @@ test(
     expect(await tab.barriers()).toEqual([]);
     expect(await tab.overhang()).toBe(0);
     await page.getByText('Copy as code').click();
-    for (const form of ['curl', 'openai SDK', 'Anthropic SDK']) {
+    for (const [form, effort] of [
+      ['curl', '"reasoning":{"effort":"high"}'],
+      ['openai SDK', '"reasoning":{"effort":"high"}'],
+      ['Anthropic SDK', '"output_config":{"effort":"high"}'],
+    ] as const) {
       await page.getByRole('button', { name: form, exact: true }).click();
-      const code = await page.getByLabel(form, { exact: true }).inputValue();
-      expect(code.replaceAll(/\s/g, '')).toContain('"skills":["translate"]');
+      const code = (await page.getByLabel(form, { exact: true }).inputValue()).replaceAll(
+        /\s/g,
+        '',
+      );
+      expect(code).toContain('"skills":["translate"]');
+      expect(code).toContain(effort);
     }
     await talk(tab);
     await page.getByRole('link', { name: 'receipt' }).click();

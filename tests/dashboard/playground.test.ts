@@ -4,6 +4,7 @@ import { isObject } from '../../src/core/json.ts';
 import { desk, openBrowser, Tab } from '../support/browser.ts';
 import {
   type BookEntry,
+  callTools,
   cutMidStream,
   type FakeUpstream,
   hangMidStream,
@@ -28,7 +29,10 @@ beforeAll(async () => {
   upstream.script('silent', hangMidStream(5));
   upstream.script('arabic', say(arabic));
   upstream.script('picky', [status(400), status(400), say('Yes.')]);
-  const models = { 'test/cut': {}, 'test/silent': {}, 'test/arabic': {}, 'test/picky': {} };
+  const look = callTools([{ name: 'look', arguments: {}, id: 'call_1' }]);
+  upstream.script('calling', [look, status(400), say('Rain.')]);
+  const names = ['cut', 'silent', 'arabic', 'picky', 'calling'];
+  const models = Object.fromEntries(names.map((name) => [`test/${name}`, {}]));
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
   browser = await openBrowser();
 }, patienceMs);
@@ -100,6 +104,32 @@ test(
       [{ role: 'user', content: 'Less' }],
     ]);
     expect(await tab.barriers()).toEqual([]);
+  },
+  patienceMs,
+);
+
+test(
+  'a tool still waits for its result when what was said instead is refused',
+  async () => {
+    await using tab = await open();
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/calling&tools=1');
+    await ask(tab, 'Weather?');
+    const said = page.getByLabel('Your message');
+    await said.fill('Well?');
+    await said.press('Enter');
+    await page.locator('.turn.user').getByText('left out').waitFor();
+    await page.getByLabel('Result of look').fill('wet');
+    await page.getByRole('button', { name: 'Send the result' }).click();
+    await page.locator('.said').getByText('Rain.').waitFor();
+    const { json } = upstream.book.at(-1) ?? {};
+    expect(json).toMatchObject({
+      messages: [
+        { role: 'user', content: 'Weather?' },
+        { role: 'assistant', tool_calls: [{ id: 'call_1' }] },
+        { role: 'tool', tool_call_id: 'call_1', content: 'wet' },
+      ],
+    });
   },
   patienceMs,
 );

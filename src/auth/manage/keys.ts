@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert';
 import { keysPerTenantMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { isKeyId, makeKey } from '../api-key.ts';
-import type { ApiKey, Directory } from '../directory.ts';
+import type { ApiKey, Directory, KeyPage } from '../directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 import { type KeyObject, keyObject } from './key-object.ts';
 import { type KeySpending, nothingSpent } from './key-spending.ts';
@@ -68,7 +68,7 @@ export async function createKey(
 export async function listKeys(
   desk: KeyDesk,
   tenantId: string,
-  page: { readonly offset: number; readonly includeDisabled: boolean },
+  page: Omit<KeyPage, 'limit'>,
 ): Promise<readonly KeyObject[]> {
   await desk.markUsed?.();
   const keys = await desk.directory.listKeys(tenantId, { ...page, limit: keysPerPage });

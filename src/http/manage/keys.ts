@@ -24,9 +24,10 @@ export function keyRoutes(desk: KeyParts): Route[] {
     management.get('/api/v1/keys', keyDocs.list, async (exchange, { tenantId }) => {
       const { query } = exchange;
       const offset = readOffset(query);
-      const { include_disabled } = keyDocs.list.query;
+      const { include_disabled, search: words } = keyDocs.list.query;
       const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
-      const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled });
+      const search = readParameter(query, 'search', words)?.trim() ?? '';
+      const data = await manage.listKeys(desk, tenantId, { offset, includeDisabled, search });
       return json(exchange, { data });
     }),
     management.get('/api/v1/keys/:id', keyDocs.show, async (exchange, { tenantId }) => {

@@ -37,6 +37,7 @@ const log = record('LogRow', {
   api_key_id: text('Of the key that made it.'),
   error: nullable(text('Why it failed, as one of the symbols of errors.')),
   job_id: nullable(text('The job that it was a piece of.')),
+  user: nullable(text('The end user that the request named.')),
 });
 
 const logPage = part({

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { credentialSchema } from '../../auth/manage/byok.ts';
 import { keyChangeSchema, newKeySchema, rotationSchema } from '../../auth/manage/key-input.ts';
+import { line } from '../../auth/manage/schema-parts.ts';
 import { byokModes } from '../../core/byok.ts';
 import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
 import { nullable, oneOf } from '../../core/schema-builders.ts';
@@ -74,6 +75,10 @@ export const keyDocs = {
     query: {
       ...offsetQuery,
       include_disabled: Type.Boolean({ default: false, description: 'Disabled ones too.' }),
+      search: Type.String({
+        ...line(0, 200),
+        description: 'Words of the name or label, or the beginning of the id.',
+      }),
     },
     answers: { 200: data(Type.Array(key)) },
   },

@@ -4,7 +4,7 @@ import type {
   Directory,
   KeyChange,
   KeyMatch,
-  Page,
+  KeyPage,
   Tenant,
   TenantChange,
   TenantPage,
@@ -16,7 +16,8 @@ import type { Schema } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
 import { findKeys } from './find-keys.ts';
 import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
-import { holds, rankOf } from './tenant-order.ts';
+import { keyHolds, tenantHolds } from './search.ts';
+import { rankOf } from './tenant-order.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
@@ -64,7 +65,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
     const rows = await read
       .selectFrom('tenants')
       .selectAll()
-      .$if(search !== '', (query) => query.where(holds(search, engine)))
+      .$if(search !== '', (query) => query.where(tenantHolds(search, engine)))
       .orderBy(order ? rankOf(order, engine) : 'created_at', order?.isDescending ? 'desc' : 'asc')
       .orderBy('id')
       .limit(limit)
@@ -122,16 +123,16 @@ export class SqlDirectory extends OnDatabase implements Directory {
     return row.count;
   }
 
-  async listKeys(
-    tenantId: string,
-    page: Page & { readonly includeDisabled: boolean },
-  ): Promise<readonly ApiKey[]> {
-    const rows = await this.database.read
+  async listKeys(tenantId: string, page: KeyPage): Promise<readonly ApiKey[]> {
+    const { read, engine } = this.database;
+    const { search = '' } = page;
+    const rows = await read
       .selectFrom('api_keys')
       .selectAll()
       .where('tenant_id', '=', tenantId)
       .where('deleted_at', 'is', null)
       .$if(!page.includeDisabled, (query) => query.where('disabled', '=', 0))
+      .$if(search !== '', (query) => query.where(keyHolds(search, engine)))
       .orderBy('created_at')
       .orderBy('id')
       .limit(page.limit)

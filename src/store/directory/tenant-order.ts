@@ -1,8 +1,9 @@
-import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { TenantOrder } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
 import type { Engine } from '../database.ts';
-import { byBytes, charged } from '../expressions.ts';
+import { charged } from '../expressions.ts';
+import { plain } from './search.ts';
 
 const sums = {
   spend: sql`sum(${charged})`,
@@ -24,18 +25,4 @@ export function rankOf({ by, days }: TenantOrder, engine: Engine): RawBuilder<un
       : sql`select ${sums[by]} from usage_daily
           where tenant_id = tenants.id and day between ${days.first} and ${days.last}`;
   return sql`coalesce((${found}), 0)`;
-}
-
-/** Tenants with this text in their name or id. */
-export function holds(text: string, engine: Engine): RawBuilder<SqlBool> {
-  const small = text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
-  // Not with a backslash, which `standard_conforming_strings` may give a meaning of its own.
-  const pattern = `%${small.replaceAll(/[!%_]/g, '!$&')}%`;
-  const like = (column: string) => sql`${plain(column, engine)} like ${pattern} escape '!'`;
-  return sql<SqlBool>`(${like('name')} or ${like('id')})`;
-}
-
-/** Without the case of A to Z, and of no other letters: SQLite knows no more than these. */
-function plain(column: string, engine: Engine): RawBuilder<string> {
-  return sql<string>`lower(${byBytes(column, engine)})`;
 }

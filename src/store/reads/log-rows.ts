@@ -21,11 +21,12 @@ export const shownColumns = [
 type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
 
 export function logRowOf(row: ShownRow): LogRow {
-  const { skills = [], note = null, error = null, job } = detailsOf(row);
+  const { skills = [], note = null, error = null, job, user = null } = detailsOf(row);
   return {
     requestId: idText(row.request_id),
     keyId: row.key_id,
     jobId: job,
+    endUser: user,
     requestedModel: row.requested_model,
     provider: row.provider,
     status: row.status,
