@@ -66,11 +66,6 @@ interface RecallWishes {
 export interface Memory {
   readonly tape: Tape;
   readonly duty: Duty;
-  /**
-   * This caller could not afford the output it wants, so the upstream was told to stop earlier: an
-   * answer that did is not given to others, who may have the credits.
-   */
-  isCapped?: boolean;
 }
 
 /**

@@ -148,7 +148,7 @@ test('how far an answer could grow is asked where its hold is whole, but not all
 });
 
 test('an answer whose price is known beforehand may be as long as it likes', async () => {
-  const bounds = new FixedBounds(() => ({ usage: { ...noUsage, inputTokens: 1 }, units: {} }));
+  const bounds = new FixedBounds({ usage: { ...noUsage, inputTokens: 1 }, units: {} });
   const one = offer('2');
   const reservation = await deskWith(1_000, false, ask, bounds).ordered(one);
   const budget = reservation.budgetFor(one);

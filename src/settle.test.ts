@@ -11,6 +11,7 @@ import type { Settlement } from './ledger/ledger-store.ts';
 import type { Offer } from './route/catalogue.ts';
 import { settle } from './settle.ts';
 import type { Opened } from './upstream/fallback.ts';
+import { Tape } from './upstream/tape.ts';
 
 /** One credit a token in, two a token out. */
 const pricing = { prompt: '1', completion: '2' };
@@ -37,8 +38,8 @@ const answer: NamedAnswer = {
   expiresAt: 1,
 };
 
-/** A wallet from which `most` can be taken in the end. */
-function holdOf(credits: number, most = credits) {
+/** A wallet from which `most` can be taken in the end, under a limit that allows `ofKey`. */
+function holdOf(credits: number, most = credits, ofKey = most) {
   let charged: number | undefined;
   const hold: Hold = {
     credits,
@@ -50,7 +51,7 @@ function holdOf(credits: number, most = credits) {
     extend: async () => null,
     async settle(charge) {
       charged = Math.min(charge, most);
-      return { wallet: charged, key: charged };
+      return { wallet: charged, key: Math.min(charged, ofKey) };
     },
   };
   return hold;
@@ -192,19 +193,34 @@ describe('an answer', () => {
   });
 
   test.each([
-    [true, 'length', 'released'],
-    [true, 'stop', 'given'],
-    [false, 'length', 'given'],
-  ])('(capped: %p) that ends with “%s” is %s to others', async (isCapped, finishReason, end) => {
-    const heard: string[] = [];
-    const duty = {
-      finish: async () => void heard.push('given'),
-      release: async () => void heard.push('released'),
-    };
-    const memory = { tape: { recording: () => undefined }, duty, isCapped } as unknown as Memory;
-    await settling({ hold: holdOf(1_000), memory, finishReason }).settle();
-    expect(heard).toEqual([end]);
-  });
+    { isForOthers: true, isCapped: true, finishReason: 'length', kept: undefined },
+    { isForOthers: true, isCapped: true, finishReason: 'stop', kept: 'Words.' },
+    { isForOthers: true, isCapped: false, finishReason: 'length', kept: 'Words.' },
+    { isForOthers: false, isCapped: true, finishReason: 'length', kept: 'Words.' },
+  ])(
+    'that credits cut short is not kept for others: $isForOthers, $isCapped, $finishReason',
+    async (one) => {
+      const { isForOthers, isCapped, finishReason } = one;
+      const tape = new Tape(100, isForOthers);
+      tape.noteCap(isCapped);
+      tape.begin(shared, 'whole');
+      tape.add('Words.');
+      const heard: unknown[] = [];
+      const duty: Duty = {
+        finish: async (recording, charge) => {
+          await charge?.keep();
+          heard.push(recording?.text);
+        },
+        release: async () => void heard.push('released'),
+      };
+      const memory = { tape, duty };
+      const { kept, settle } = settling({ hold: holdOf(1_000), memory, finishReason });
+      await settle();
+      expect(heard).toEqual([one.kept]);
+      // It was sent, so the journal has to have its charge.
+      expect(kept).toMatchObject([{ wasDispatched: true }]);
+    },
+  );
 
   test('that is settled a second time costs nothing more', async () => {
     const { kept, settle } = settling({ hold: holdOf(1_000) });
@@ -234,6 +250,11 @@ describe('an answer', () => {
     expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });
     expect(bill.charges).toMatchObject({ modelCharge: 90 });
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
+  });
+
+  test('that is more than its key’s limit takes from that no more than was there', async () => {
+    const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
+    expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
 
   test('from the caller’s own account costs the platform’s share of it', async () => {

@@ -36,7 +36,7 @@ export async function settle(
   parts: SettleParts,
 ): Promise<ReplyClosing> {
   const { hold, memory } = call;
-  const isRemembered = memory !== undefined && isWhole(memory, ending);
+  const isRemembered = memory !== undefined && ending.how === 'complete';
   if (memory && !isRemembered) await memory.duty.release();
   // When the journal fails, a call that was settled is refused as well: it is settled only once.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
@@ -52,8 +52,11 @@ export async function settle(
   const settlement = charged.wallet < owed ? withWriteOff(whole, owed - charged.wallet) : whole;
   if ('opened' in ending) observe(call, ending, bill.usage, parts);
   const closing = { usage: bill.usage, costCredits: charged.wallet, endedAt: Date.now() };
-  if (isRemembered) await remember(memory, firstOf(call, closing), settlement, parts);
-  else await parts.keep(settlement, hold !== undefined);
+  if (isRemembered) {
+    await remember(memory, ending.facts, firstOf(call, closing), settlement, parts);
+  } else {
+    await parts.keep(settlement, hold !== undefined);
+  }
   if (ending.how === 'recalled') return ending.first ?? closingOfOther(call, ending.facts);
   await parts.countTokens(call.caller, totalTokens(bill.usage));
   return closing;
@@ -67,11 +70,6 @@ function closingOfOther({ errand }: Call, facts: ReplyFacts): ReplyClosing {
   return { usage: errand?.measure(facts, 'complete').usage ?? noUsage, costCredits: 0 };
 }
 
-/** An answer that is short for want of credits is not given to others. */
-function isWhole({ isCapped }: Memory, ending: Ending): boolean {
-  return ending.how === 'complete' && !(isCapped && ending.facts.finishReason === 'length');
-}
-
 function firstOf({ requestId, receivedAt }: Call, closing: Required<ReplyClosing>): FirstRequest {
   return { requestId, receivedAt, ...closing };
 }
@@ -79,11 +77,12 @@ function firstOf({ requestId, receivedAt }: Call, closing: Required<ReplyClosing
 /** Charged by whoever keeps the answer: nobody may get one again that was not paid for. */
 function remember(
   { tape, duty }: Memory,
+  { finishReason }: ReplyFacts,
   first: FirstRequest,
   settlement: Settlement,
   parts: SettleParts,
 ) {
-  const recording = tape.recording();
+  const recording = tape.recording(finishReason);
   return duty.finish(recording ? { ...recording, first } : null, {
     keep: () => parts.keep(settlement, true),
     keepWith: (answer) => parts.keepWith(answer, settlement),

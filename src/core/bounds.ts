@@ -1,4 +1,4 @@
-/** Every hard limit with its reason. A number here has a test that reaches it. */
+/** Hard limits and waits, each with its reason. More of them stand beside their use. */
 
 /** Nested JSON deeper than this is an attack: real tool schemas stay below thirty levels. */
 export const jsonDepthMax = 128;

@@ -25,6 +25,8 @@ export class Exchange {
   answerLength: number | undefined;
   /** For how many seconds from now its connection may be silent; 0: for ever. */
   bearSilence: (seconds: number) => void = () => undefined;
+  /** Tells the operator what an answer failed with that had begun. One function for all of them. */
+  tellLate: (exchange: Exchange, thrown: unknown) => void = tellNobody;
   #match: Match | undefined;
 
   constructor(request: Request) {
@@ -83,6 +85,8 @@ export class Exchange {
     return URL.parse(url, nameless) ?? new URL(nameless + behindHost(url));
   }
 }
+
+function tellNobody(): void {}
 
 /** For requests that name no host: HTTP/1.0 allows it, and health checks of balancers speak it. */
 const nameless = 'http://localhost';

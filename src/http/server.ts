@@ -121,6 +121,7 @@ export class HttpServer {
   async #serve(request: Request): Promise<Response> {
     const exchange = new Exchange(request);
     exchange.bearSilence = (seconds) => this.#server?.timeout(request, seconds);
+    exchange.tellLate = this.#tellLate;
     let response: Response;
     try {
       response = await this.#dispatch(exchange);
@@ -206,10 +207,18 @@ export class HttpServer {
   }
 
   #refuse(exchange: Exchange, thrown: unknown): Response {
-    const error = this.#explain?.(thrown) ?? asGatewayError(thrown);
+    const error = this.#explained(thrown);
     this.#tellOf(exchange, error);
     return errorReply(exchange, error);
   }
+
+  #explained(thrown: unknown): GatewayError {
+    return this.#explain?.(thrown) ?? asGatewayError(thrown);
+  }
+
+  readonly #tellLate = (exchange: Exchange, thrown: unknown): void => {
+    this.#tellOf(exchange, this.#explained(thrown));
+  };
 
   #tellOf({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;

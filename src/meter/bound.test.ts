@@ -3,15 +3,7 @@ import { chatAsk } from '../../tests/support/question.ts';
 import type { ChatAsk } from '../core/ask.ts';
 import { readPriceList, readPrices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
-import {
-  affordableOutput,
-  boundOf,
-  ChatBounds,
-  FixedBounds,
-  inputBound,
-  type Priced,
-  textBytes,
-} from './bound.ts';
+import { ChatBounds, FixedBounds, inputBound, type Priced, textBytes } from './bound.ts';
 import type { Growth } from './growth.ts';
 
 const creditsPerUsd = 1_000_000;
@@ -51,7 +43,7 @@ describe('the cap that is sent where nobody needs one', () => {
 describe('the bound of a request', () => {
   test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {
     const at = (ask: ChatAsk, most?: number) =>
-      boundOf(ask, [offer('1', '2', {}, most)], creditsPerUsd);
+      new ChatBounds(ask).over([offer('1', '2', {}, most)], creditsPerUsd);
     expect(at(chatAsk())).toEqual({
       wanted: 100 + 4_096 * 2,
       least: 100 + 16 * 2,
@@ -69,29 +61,29 @@ describe('the bound of a request', () => {
   test('is that of the dearest offer, for each of the two', () => {
     const ask = chatAsk({ outputTokensMax: 100 });
     const offers = [offer('10', '1'), offer('1', '20')];
-    expect(boundOf(ask, offers, creditsPerUsd)).toEqual({
-      wanted: 100 + 100 * 20,
-      least: 1_000 + 16,
-      most: 100 + 100 * 20,
-    });
+    for (const ordered of [offers, offers.toReversed()]) {
+      expect(new ChatBounds(ask).over(ordered, creditsPerUsd)).toEqual({
+        wanted: 100 + 100 * 20,
+        least: 1_000 + 16,
+        most: 100 + 100 * 20,
+      });
+    }
   });
 
   test('reckons with input at the dearest of its prices', () => {
     const ask = chatAsk({ outputTokensMax: 1 });
     const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
-    expect(boundOf(ask, [written], creditsPerUsd).wanted).toBe(250);
+    expect(new ChatBounds(ask).over([written], creditsPerUsd).wanted).toBe(250);
     const freeUntilWritten = offer('0', '0', { cache_write: '1' });
-    expect(boundOf(ask, [freeUntilWritten], creditsPerUsd).wanted).toBe(100);
+    expect(new ChatBounds(ask).over([freeUntilWritten], creditsPerUsd).wanted).toBe(100);
   });
 
   test('reckons with input kept for an hour only where that is asked for', () => {
     const kept = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
-    const at = (cachesForHour: boolean, place = kept) =>
-      boundOf(
-        chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour }),
-        [place],
-        creditsPerUsd,
-      ).wanted;
+    const at = (cachesForHour: boolean, place = kept) => {
+      const ask = chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
+      return new ChatBounds(ask).over([place], creditsPerUsd).wanted;
+    };
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
     expect(at(true, offer('3', '0', { cache_write: '3.75' }))).toBe(375);
     expect(at(true, offer('3', '0', { cache_write: '3.75', cache_write_1h: '1' }))).toBe(375);
@@ -107,7 +99,7 @@ describe('the bound of a request', () => {
       const needs = { ...chatAsk().needs, audio };
       const ask = chatAsk({ outputTokensMax: 1, needs, cachesForHour: () => cachesForHour });
       const prices = readPriceList({ prompt: '3', completion: '0', ...more });
-      return boundOf(ask, [{ prices, model: {} }], creditsPerUsd).wanted;
+      return new ChatBounds(ask).over([{ prices, model: {} }], creditsPerUsd).wanted;
     };
     expect([at(false, false), at(true, false), at(true, true)]).toEqual([375, 500, 600]);
     expect(at(true, true, { ...heard, audio: '90' })).toBe(900);
@@ -125,8 +117,8 @@ describe('the bound of a request', () => {
 
   test('is rounded up, and nothing for what is free', () => {
     const ask = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
-    expect(boundOf(ask, [offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);
-    expect(boundOf(ask, [offer('0', '0')], creditsPerUsd)).toEqual({
+    expect(new ChatBounds(ask).over([offer('0.001', '0')], creditsPerUsd).wanted).toBe(1);
+    expect(new ChatBounds(ask).over([offer('0', '0')], creditsPerUsd)).toEqual({
       wanted: 0,
       least: 0,
       most: 0,
@@ -140,21 +132,28 @@ describe('the bound of a request', () => {
     expect(textBytes(ask)).toBe(300);
     expect(inputBound(ask)).toBe(100 + 2_000);
     const priced = offer('0', '0', { image: '0.001' });
-    expect(boundOf(ask, [priced], creditsPerUsd).wanted).toBe(1_000);
+    expect(new ChatBounds(ask).over([priced], creditsPerUsd).wanted).toBe(1_000);
   });
 
   test('includes the price of the request itself', () => {
     const ask = chatAsk({ outputTokensMax: 1 });
-    expect(boundOf(ask, [offer('0', '0', { request: '0.01' })], creditsPerUsd).wanted).toBe(10_000);
+    expect(
+      new ChatBounds(ask).over([offer('0', '0', { request: '0.01' })], creditsPerUsd).wanted,
+    ).toBe(10_000);
   });
 });
 
 describe('the affordable output', () => {
   test('is the most that fits', () => {
-    const ask = chatAsk();
-    const at = (credits: number) => affordableOutput(ask, offer('1', '2'), credits, creditsPerUsd);
+    const bounds = new ChatBounds(chatAsk());
+    const at = (credits: number) => bounds.capWithin(credits, offer('1', '2'), creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
     expect(at(1_000_000)).toBe(16_384);
+  });
+
+  test('is for each of several choices, since all of them are paid for', () => {
+    const bounds = new ChatBounds(chatAsk({ choices: 4 }));
+    expect(bounds.capWithin(500, offer('1', '2'), creditsPerUsd)).toBe(50);
   });
 });
 
@@ -236,7 +235,7 @@ describe('an answer that grows', () => {
 
 describe('a price that is known beforehand', () => {
   const bounds = (inputTokens: number) =>
-    new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
+    new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
 
   test('is that of the dearest offer, and all of it is needed', () => {
     const offers = [offer('1', '0'), offer('3', '0'), offer('2', '0')];
@@ -254,10 +253,10 @@ describe('a price that is known beforehand', () => {
 
 test('a request takes what its model does, or what was sent; 128,000 are always believed', () => {
   const sent = (inputTokens: number) =>
-    new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
+    new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
   const place = offer('1', '1', {}, 16_384);
-  expect(sent(127_999).contextTokensAt(place)).toBe(128_000);
-  expect(sent(128_001).contextTokensAt(place)).toBe(128_001);
+  expect(sent(127_999).contextTokensAt()).toBe(128_000);
+  expect(sent(128_001).contextTokensAt()).toBe(128_001);
   const chat = new ChatBounds(chatAsk());
   const tokens = (model: object) => chat.contextTokensAt({ ...place, model });
   expect(tokens({ context_length: 8_000, max_completion_tokens: 9_000 })).toBe(128_000);

@@ -1,7 +1,7 @@
 import type { ChatAsk } from '../core/ask.ts';
 import type { PriceList } from '../core/prices.ts';
 import { type Measured, noUnits, totalTokens, type Units } from '../core/usage.ts';
-import { Growth, leastOutputTokens, stretchTokens } from './growth.ts';
+import { Growth, lastPaid, leastOutputTokens, stretchTokens } from './growth.ts';
 import { holdPrices } from './hold-prices.ts';
 import { chargeAt, mostCostOf, type Payer } from './price.ts';
 
@@ -67,11 +67,24 @@ export class ChatBounds implements CostBounds {
   }
 
   over(offers: readonly Priced[], creditsPerUsd: number): Bound {
-    return boundOf(this.#ask, offers, creditsPerUsd);
+    const ask = this.#ask;
+    let [wanted, least, most] = [0, 0, 0];
+    for (const offer of offers) {
+      const costOf = (tokens: number) => chatCost(ask, offer, tokens * ask.choices, creditsPerUsd);
+      const [first, all] = [outputBound(ask, offer), outputCap(ask, offer)];
+      const held = costOf(first);
+      wanted = Math.max(wanted, held);
+      least = Math.max(least, costOf(Math.min(leastOutputTokens, first)));
+      most = Math.max(most, all > first ? costOf(all) : held);
+    }
+    return { wanted, least, most };
   }
 
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number {
-    return affordableOutput(this.#ask, offer, credits, creditsPerUsd);
+    const ask = this.#ask;
+    return lastPaid(0, outputCap(ask, offer), credits, (tokens) =>
+      chatCost(ask, offer, tokens * ask.choices, creditsPerUsd),
+    );
   }
 
   /**
@@ -101,16 +114,16 @@ export class ChatBounds implements CostBounds {
 
 /** For operations whose price is known before they are sent, or at least bounded. */
 export class FixedBounds implements CostBounds {
-  readonly #most: (offer: Priced) => Pick<Measured, 'usage' | 'units'>;
+  readonly #most: Pick<Measured, 'usage' | 'units'>;
 
-  constructor(most: (offer: Priced) => Pick<Measured, 'usage' | 'units'>) {
+  constructor(most: Pick<Measured, 'usage' | 'units'>) {
     this.#most = most;
   }
 
   over(offers: readonly Priced[], creditsPerUsd: number): Bound {
+    const { usage, units } = this.#most;
     let wanted = 0;
     for (const offer of offers) {
-      const { usage, units } = this.#most(offer);
       const cost = mostCostOf(usage, offer.prices, units);
       wanted = Math.max(wanted, chargeAt(offer, cost, creditsPerUsd));
     }
@@ -130,23 +143,9 @@ export class FixedBounds implements CostBounds {
   }
 
   /** By what was sent, not by the model: a request may have many texts, each of full length. */
-  contextTokensAt(offer: Priced): number {
-    return Math.max(leastContext, totalTokens(this.#most(offer).usage));
+  contextTokensAt(): number {
+    return Math.max(leastContext, totalTokens(this.#most.usage));
   }
-}
-
-/** The hold for a request over its dearest candidate. */
-export function boundOf(ask: ChatAsk, offers: readonly Priced[], creditsPerUsd: number): Bound {
-  let [wanted, least, most] = [0, 0, 0];
-  for (const offer of offers) {
-    const costOf = (tokens: number) => chatCost(ask, offer, tokens * ask.choices, creditsPerUsd);
-    const [first, all] = [outputBound(ask, offer), outputCap(ask, offer)];
-    const held = costOf(first);
-    wanted = Math.max(wanted, held);
-    least = Math.max(least, costOf(Math.min(leastOutputTokens, first)));
-    most = Math.max(most, all > first ? costOf(all) : held);
-  }
-  return { wanted, least, most };
 }
 
 /** Output tokens that the first hold covers. */
@@ -164,24 +163,6 @@ function outputMost(ask: ChatAsk, { model }: Priced): number {
 function outputCap(ask: ChatAsk, offer: Priced): number {
   const most = outputMost(ask, offer);
   return Number.isFinite(most) ? most : stretchTokens;
-}
-
-/** The output that so many credits pay for: what the upstream is told to stop at. */
-export function affordableOutput(
-  ask: ChatAsk,
-  offer: Priced,
-  credits: number,
-  creditsPerUsd: number,
-): number {
-  let low = 0;
-  let high = outputCap(ask, offer);
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    const cost = chatCost(ask, offer, middle * ask.choices, creditsPerUsd);
-    if (cost <= credits) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
 
 /** With so many tokens out, those of all choices together. */

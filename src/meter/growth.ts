@@ -10,6 +10,21 @@ const charactersPerCappedToken = 8;
 /** Text that may well be more than its tokens: time to set more aside. */
 export const charactersPerOpenToken = 3;
 
+/** The most tokens up to `high` that the credits pay for; `low` of them are paid in any case. */
+export function lastPaid(
+  low: number,
+  high: number,
+  credits: number,
+  creditsFor: (tokens: number) => number,
+): number {
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (creditsFor(middle) <= credits) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
 /** Sets more aside: so much, or less but not under the least. Null when there is no more. */
 type Take = (wanted: number, least: number) => Promise<number | null>;
 
@@ -57,14 +72,8 @@ export class Growth {
 
   /** Goes as far towards so many tokens as the credits do. */
   #reachFor(tokens: number): number {
-    let [low, high] = [this.#paidTokens, tokens];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (this.#creditsFor(middle) <= this.#credits) low = middle;
-      else high = middle - 1;
-    }
-    this.#paidTokens = low;
-    return low;
+    this.#paidTokens = lastPaid(this.#paidTokens, tokens, this.#credits, this.#creditsFor);
+    return this.#paidTokens;
   }
 
   get #nextTokens(): number {

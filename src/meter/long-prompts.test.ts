@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import type { ChatAsk } from '../core/ask.ts';
 import { readPriceList } from '../core/prices.ts';
 import { noUsage, type Usage } from '../core/usage.ts';
-import { boundOf, ChatBounds, FixedBounds, inputBound, outputBound } from './bound.ts';
+import { ChatBounds, FixedBounds, inputBound, outputBound } from './bound.ts';
 import { chargeAt, costOf, modelCharge } from './price.ts';
 
 const creditsPerUsd = 1_000_000;
@@ -109,12 +109,12 @@ describe('the hold', () => {
 
   test('is at the step’s prices once the prompt may exceed it', () => {
     // Nobody knows what a cache will do, and writing to it costs 2.5.
-    expect(boundOf(within, [offer], creditsPerUsd)).toEqual({
+    expect(new ChatBounds(within).over([offer], creditsPerUsd)).toEqual({
       wanted: 500_000 + 1_200,
       least: 500_000 + 16 * 12,
       most: 500_000 + 1_200,
     });
-    expect(boundOf(beyond, [offer], creditsPerUsd)).toEqual({
+    expect(new ChatBounds(beyond).over([offer], creditsPerUsd)).toEqual({
       wanted: 800_004 + 1_800,
       least: 800_004 + 16 * 18,
       most: 800_004 + 1_800,
@@ -124,7 +124,7 @@ describe('the hold', () => {
   test('counts pictures towards the length', () => {
     const pictured = askOf(594_003, 100, 1);
     expect(inputBound(pictured)).toBe(200_001);
-    expect(boundOf(pictured, [offer], creditsPerUsd).wanted).toBe(800_004 + 1_800);
+    expect(new ChatBounds(pictured).over([offer], creditsPerUsd).wanted).toBe(800_004 + 1_800);
   });
 
   test('affords less output there, and grows by dearer steps', async () => {
@@ -148,14 +148,14 @@ describe('the hold', () => {
 
   test('is over the dearest offer, stepped or flat', () => {
     const flat = { prices: readPriceList({ prompt: '3', completion: '3' }), model: {} };
-    expect(boundOf(within, [offer, flat], creditsPerUsd).wanted).toBe(600_000 + 300);
-    expect(boundOf(beyond, [flat, offer], creditsPerUsd).wanted).toBe(800_004 + 1_800);
+    expect(new ChatBounds(within).over([offer, flat], creditsPerUsd).wanted).toBe(600_000 + 300);
+    expect(new ChatBounds(beyond).over([flat, offer], creditsPerUsd).wanted).toBe(800_004 + 1_800);
   });
 
   test('does not fall where a step is cheaper: the prompt may turn out shorter', () => {
     const discount = { above_tokens: 200_000, prompt: '1', cache_write: '1', completion: '1' };
     const list = readPriceList({ ...base, long_prompts: [discount] });
-    expect(boundOf(beyond, [{ prices: list, model: {} }], creditsPerUsd).wanted).toBe(
+    expect(new ChatBounds(beyond).over([{ prices: list, model: {} }], creditsPerUsd).wanted).toBe(
       // 200,001 × 2.5 + 1,200 = 501,202.5
       501_203,
     );
@@ -163,7 +163,7 @@ describe('the hold', () => {
 
   test('of what is known beforehand steps as well', () => {
     const bound = (inputTokens: number) => {
-      const bounds = new FixedBounds(() => ({ usage: { ...noUsage, inputTokens }, units: {} }));
+      const bounds = new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
       return bounds.over([offer], creditsPerUsd).wanted;
     };
     expect([bound(200_000), bound(200_001)]).toEqual([400_000, 800_004]);
@@ -215,7 +215,7 @@ test('a request within its bounds never costs more than its hold', () => {
         };
         const units = images > 0 ? { inputImages: images } : {};
         const charge = chargeAt(offer, costOf(usage, list, units), creditsPerUsd);
-        expect(charge).toBeLessThanOrEqual(boundOf(ask, [offer], creditsPerUsd).wanted);
+        expect(charge).toBeLessThanOrEqual(new ChatBounds(ask).over([offer], creditsPerUsd).wanted);
       },
     ),
     { numRuns: 2_000 },

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { readPrices } from '../core/prices.ts';
 import { noUsage } from '../core/usage.ts';
 import { estimateUsage } from './estimate.ts';
-import { costOf, modelCharge } from './price.ts';
+import { chargeAt, costOf, modelCharge } from './price.ts';
 
 const perMillion = { prompt: '3', completion: '15', cache_read: '0.3', cache_write: '3.75' };
 const usage = {
@@ -90,6 +90,7 @@ describe('a price', () => {
     const charge = modelCharge(cost, 1_000_000);
     expect(charge).toBe(10_000_000_000_000);
     expect(Number.isSafeInteger(charge * 900)).toBe(true);
+    expect(chargeAt({ own: { feeBasisPoints: 500 } }, cost, 1_000_000)).toBe(charge);
   });
 });
 

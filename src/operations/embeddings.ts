@@ -25,7 +25,7 @@ import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { isCredible } from '../meter/credible.ts';
 import { estimateNote } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
-import type { AttemptResult } from '../upstream/attempt.ts';
+import { type AttemptResult, failed } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { type Counted, EmbeddingsReply } from './embeddings-reply.ts';
@@ -48,7 +48,7 @@ export class EmbeddingsErrand implements Errand {
     this.ask = ask;
     this.#wish = wish;
     const usage = { ...noUsage, inputTokens: inputBound(wish) };
-    this.bounds = new FixedBounds(() => ({ usage, units: noUnits }));
+    this.bounds = new FixedBounds({ usage, units: noUnits });
   }
 
   misfit({ model, dialect }: Offer): string | null {
@@ -65,9 +65,9 @@ export class EmbeddingsErrand implements Errand {
     assert(dialect, `No embeddings at ${offer.dialect} were planned.`);
     const wish = await this.#wordedFor(offer, dialect);
     const batches = await embedAll(wish, dialect, offer, link);
-    if (isFailure(batches)) return { kind: 'failed', failure: batches };
+    if (isFailure(batches)) return failed(batches);
     const vectors = batches.flatMap((batch) => batch.vectors);
-    const counted = countOf(wish, batches, this.bounds.contextTokensAt(offer));
+    const counted = countOf(wish, batches, this.bounds.contextTokensAt());
     const reply = await EmbeddingsReply.make(vectors, counted, wish.encoding);
     link.tape?.begin(offer, 'whole');
     link.tape?.add(reply.record() ?? '');

@@ -12,7 +12,7 @@ import type { ImagesRequest } from '../dialects/openai/media/images-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
-import type { AttemptResult } from '../upstream/attempt.ts';
+import { type AttemptResult, failed } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { imageAnswerOf, readRecorded, relayOf } from './image/answer.ts';
@@ -69,7 +69,7 @@ export class ImagesErrand implements Errand {
       inputTokens: words + (images.length + (mask ? 1 : 0)) * inputImageTokens,
       outputTokens: this.#outputTokens.held,
     };
-    this.bounds = new FixedBounds(() => ({ usage, units: this.#units }));
+    this.bounds = new FixedBounds({ usage, units: this.#units });
   }
 
   misfit({ model, dialect }: Offer): string | null {
@@ -103,7 +103,7 @@ export class ImagesErrand implements Errand {
     link.tellDropped(request.dropped ?? []);
     const question = { request, read: dialect.read, attemptMs: this.#attemptMs };
     const drawn = await tryWhole<Drawn>(question, offer, link);
-    if (isFailure(drawn)) return { kind: 'failed', failure: drawn };
+    if (isFailure(drawn)) return failed(drawn);
     this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
     const answer = await imageAnswerOf(drawn, offer, link);
     link.tape?.begin(offer, 'whole');

@@ -46,7 +46,7 @@ export class SpeechErrand implements Errand {
       inputTokens: tokensWithin(this.#wordBytes),
       outputTokens: Math.ceil(bytes * audioTokensPerByte * Math.min(4, slowness)),
     };
-    this.bounds = new FixedBounds(() => ({ usage, units: this.#units }));
+    this.bounds = new FixedBounds({ usage, units: this.#units });
   }
 
   misfit({ model, dialect }: Offer): string | null {

@@ -11,7 +11,7 @@ import { transcriptionDialect } from '../dialects/media/transcription.ts';
 import type { TranscriptionRequest } from '../dialects/openai/media/transcription-request.ts';
 import { FixedBounds } from '../meter/bound.ts';
 import type { Offer } from '../route/catalogue.ts';
-import type { AttemptResult } from '../upstream/attempt.ts';
+import { type AttemptResult, failed } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, noFacts, tryWhole } from '../upstream/try-whole.ts';
 import { likelySeconds, secondsMax } from './audio/length.ts';
@@ -41,7 +41,7 @@ export class TranscriptionErrand implements Errand {
     this.#audio = audio;
     const audioMs = Math.ceil(likelySeconds(audio.content.bytes, audio.seconds) * 1000);
     this.#patienceMs = Math.min(audioMs / 10, transcriptionAttemptMsMax);
-    this.bounds = new FixedBounds(() => ({ usage: noUsage, units: { audioMs } }));
+    this.bounds = new FixedBounds({ usage: noUsage, units: { audioMs } });
   }
 
   misfit({ model, dialect }: Offer): string | null {
@@ -72,7 +72,7 @@ export class TranscriptionErrand implements Errand {
     const read = (text: string) => dialect.read(text, format);
     const patience = this.#patienceMs > offer.provider.timeoutMs && { attemptMs: this.#patienceMs };
     const transcript = await tryWhole<Transcript>({ request, read, ...patience }, offer, link);
-    if (isFailure(transcript)) return { kind: 'failed', failure: transcript };
+    if (isFailure(transcript)) return failed(transcript);
     this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
     const body = bodyOf(this.#credible(transcript), this.#wish, link.identity);
     link.tape?.begin(offer, 'whole');

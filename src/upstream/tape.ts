@@ -5,6 +5,7 @@ import type { Offer } from '../route/catalogue.ts';
 export class Tape {
   readonly #lengthMax: number;
   readonly #isForOthers: boolean;
+  #isCapped = false;
   #isShort = false;
   #offer: Offer | undefined;
   #form: Recording['form'] = 'whole';
@@ -15,6 +16,11 @@ export class Tape {
   constructor(lengthMax: number, isForOthers = false) {
     this.#lengthMax = lengthMax;
     this.#isForOthers = isForOthers;
+  }
+
+  /** Whether the next attempt is told to stop before its client wants, for want of credits. */
+  noteCap(isCapped: boolean): void {
+    this.#isCapped = isCapped;
   }
 
   /** An attempt begins; what an earlier one said is forgotten. */
@@ -44,10 +50,11 @@ export class Tape {
   }
 
   /** Undefined when there is nothing worth keeping. */
-  recording(): Recording | undefined {
+  recording(finishReason: string | undefined): Recording | undefined {
     const offer = this.#offer;
     if (!offer || this.#length === 0 || this.#length > this.#lengthMax) return undefined;
-    if (this.#isShort && this.#isForOthers) return undefined;
+    const isShort = this.#isShort || (this.#isCapped && finishReason === 'length');
+    if (isShort && this.#isForOthers) return undefined;
     return {
       dialect: offer.dialect,
       form: this.#form,

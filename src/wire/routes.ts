@@ -31,6 +31,7 @@ import type { Route } from '../http/routes.ts';
 import { walletName } from '../ledger/owner.ts';
 import { isChatModel } from '../route/capability.ts';
 import { unknownModel } from '../route/plan.ts';
+import { storeAway } from '../store/away.ts';
 import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reads/overview.ts';
 import { refusalBy } from '../upstream/guard/user-address.ts';
@@ -75,6 +76,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     ...audioRoutes(media),
     ...modelRoutes({
       catalogueOf,
+      health,
       supportedParameters: (model, offers) =>
         supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
       unknownModel,
@@ -87,7 +89,12 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...customerReads(parts),
     ...skillRoutes(parts.skills.desk),
-    ...jobRoutes({ ...parts.jobs.routeParts(parts), steps }),
+    ...jobRoutes({
+      ...parts.jobs.routeParts(parts),
+      bodies: parts.bodies,
+      steps,
+      explain: storeAway,
+    }),
     ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({
@@ -133,7 +140,7 @@ async function overviewOf({ books, store: { database } }: RouteParts) {
 
 /** What tenants may know of their own. */
 function customerReads(parts: RouteParts): Route[] {
-  const { config, store, catalogueOf, books, health, now } = parts;
+  const { config, store, books, now } = parts;
   return [
     ...customerRoutes({
       logs: store.logs,
@@ -157,8 +164,6 @@ function customerReads(parts: RouteParts): Route[] {
       requests: store.requestLog,
       statements: store.statements,
       months: store.statementMonths,
-      catalogueOf,
-      health,
       creditsPerUsd: config.creditsPerUsd,
       flush: () => books.flush(),
       // Months end by the time that entries are booked by.

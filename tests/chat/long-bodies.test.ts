@@ -28,6 +28,11 @@ const chat = (megabytes: number, more: object = {}) => {
   return { model: 'test/chat', messages: [{ role: 'user', content }], max_tokens: 5, ...more };
 };
 
+/** As long as the longest text of a job, escaped; its model does not speak. */
+const job =
+  JSON.stringify({ model: 'test/chat', input: 'Hello.', voice: 'alloy' }) +
+  ' '.repeat(2 * megabyte);
+
 /** Its length is told by nobody. */
 async function postInPieces(body: object) {
   const bytes = Buffer.from(JSON.stringify(body));
@@ -54,12 +59,14 @@ test('is an eighth of the process’s, and is free again when an answer has ende
   await upstream.until((calls) => calls[3]);
   const messages = { path: '/v1/messages' };
   const count = { path: '/v1/messages/count_tokens' };
+  const jobs = { path: '/v1/jobs' };
 
   const refused = [
     await gateway.post(chat(6)),
     await postInPieces(chat(6)),
     await gateway.post(chat(6), messages),
     await gateway.post(chat(6), count),
+    await gateway.post(job, jobs),
   ];
   for (const { status, error, headers } of refused) {
     expect(status).toBe(503);
@@ -80,6 +87,11 @@ test('is an eighth of the process’s, and is free again when an answer has ende
     await gateway.post(chat(6), count),
   ];
   expect(served.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  // Together they are longer than the room.
+  for (let n = 0; n < 12; n++) {
+    const { error } = await gateway.post(job, jobs);
+    expect(error).toMatchObject({ type: 'model_capability_mismatch' });
+  }
 }, 120_000);
 
 test('is enough for the longest, also when a reload has allowed longer ones', async () => {

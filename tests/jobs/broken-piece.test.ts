@@ -1,4 +1,7 @@
-/** A piece whose audio breaks off reaches nobody: it costs nothing, and the next try costs once. */
+/**
+ * A piece whose audio breaks off reaches nobody: it costs nothing, and the next try costs once. One
+ * that its own client breaks off is paid for.
+ */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
@@ -61,6 +64,25 @@ test('a piece that broke off and was made again costs its price, once', async ()
   const { json } = await audio.gateway.get('/v1/customer/credits');
   expect(json.lifetime).toMatchObject({ spent: 720, requests: 2 });
   expect(await discrepancies(audio.gateway.store.database)).toEqual([]);
+}, 120_000);
+
+test('a piece that was under way when its job was cancelled costs what was delivered', async () => {
+  await audio.stop();
+  audio = await AudioGateway.start();
+  const told = { contentType: 'audio/mpeg', streamed: false } as const;
+  audio.openai.script('tts-1-hd', [hangMidStream(1, replay(new Uint8Array(8192), told))]);
+  const id = await create();
+  await audio.openai.until(([call]) => call?.outcome === 'hung');
+  const { url, keys } = audio.gateway;
+  const headers = { authorization: `Bearer ${keys.routing}` };
+  const cancelled = await fetch(`${url}/v1/jobs/${id}`, { method: 'DELETE', headers });
+  expect(cancelled.status).toBe(200);
+  while ((await rows()).length === 0) await Bun.sleep(10);
+  // Half of its audio.
+  expect(await rows()).toMatchObject([{ status: 'success', cost: 360 }]);
+  while ((await jobIn(id, 'cancelled')).cost !== 360) await Bun.sleep(10);
+  const { json } = await audio.gateway.get('/v1/customer/credits');
+  expect(json.lifetime).toMatchObject({ spent: 360, requests: 1 });
 }, 120_000);
 
 test('a piece that a stop of the process broke off costs nothing either', async () => {

@@ -105,7 +105,7 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     const english = { ...german, language: 'en' };
     for (const form of [formWith(other), formWith(recording, english)]) {
       const refused = await send('same', form);
-      expect([refused.status, refused.error.param]).toEqual([422, 'Idempotency-Key']);
+      expect([refused.status, refused.error.param]).toEqual([409, 'Idempotency-Key']);
     }
     expect([await jobIds(), await strays()]).toEqual([jobs, []]);
   });
@@ -124,7 +124,7 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     const again = await first.reply;
     expect([again.status, again.json.id]).toEqual([202, made.json.id]);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
-    expect((await third.reply).status).toBe(422);
+    expect((await third.reply).status).toBe(409);
     await ended(made);
     expect(await jobIds()).toEqual(expect.arrayContaining([...jobs, String(made.json.id)]));
     expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
@@ -141,6 +141,14 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     expect(new Set(replies.map(({ json }) => json.id)).size).toBe(1);
     for (const reply of replies) await ended(reply);
     expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
+  });
+
+  test('is not told to a key that may not use its model', async () => {
+    const made = await send('closed', formWith(recording));
+    await ended(made);
+    const key = await gateway.makeKey({ models: ['other/*'] });
+    const again = await send('closed', formWith(recording), { authorization: `Bearer ${key}` });
+    expect([made.status, again.status, again.json.id]).toEqual([202, 403, undefined]);
   });
 
   test('that was refused may be sent again, corrected', async () => {

@@ -1,5 +1,7 @@
 /** A job that is refused is a request that was: it is in the log, and costs nothing. */
+import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
 import { speech as spoken } from '../support/fake-upstream.ts';
@@ -9,11 +11,21 @@ import { withinOneMinute } from '../support/one-minute.ts';
 let audio: AudioGateway;
 
 beforeAll(async () => {
-  audio = await AudioGateway.start();
+  audio = await AudioGateway.start([gift]);
 });
 afterAll(() => audio.stop());
 
 const speech = { model: 'openai/tts-1', input: 'Hello', voice: 'alloy' };
+
+/** A voice that costs nothing. */
+const gift = {
+  id: 'acme/gift',
+  name: 'Gift',
+  input_modalities: ['text'],
+  output_modalities: ['audio'],
+  features: ['speech'],
+  endpoints: [{ provider: 'openai', model: 'gift', pricing: { characters: '0' } }],
+};
 
 const speak = (body: object, key?: string) =>
   audio.gateway.post(body, { path: '/v1/jobs', ...(key ? { key } : {}) });
@@ -58,6 +70,12 @@ test('a job for which there are no credits is refused, and logged at no cost', a
   await expectRow(await listen(key), 402, 'transcription');
 });
 
+test('a job for what is free needs no credits', async () => {
+  audio.openai.script('gift', [spoken()]);
+  const key = await audio.gateway.makeKey({ limit: 0 });
+  expect((await speak({ ...speech, model: 'acme/gift' }, key)).status).toBe(202);
+});
+
 test('a job is refused unless there are credits for all of its text', async () => {
   // Two pieces, without the space between them: 6,998 characters at $15 a million.
   const input = 'Hello. '.repeat(1_000).trim();
@@ -81,4 +99,15 @@ test('a job beyond the rate limit is refused, and logged at no cost', async () =
     return speak(speech, key);
   });
   await expectRow(refused, 429, 'speech');
+});
+
+test('a job that the store cannot take is refused, and logged as its client heard it', async () => {
+  using file = new Database(join(audio.gateway.folder, 'tollgate.db'));
+  // What a driver says whose connection is gone.
+  file.run(`create trigger away before insert on jobs
+    begin select raise(abort, 'Connection terminated unexpectedly'); end`);
+  const refused = [await speak(speech), await listen(audio.gateway.keys.routing)] as const;
+  file.run('drop trigger away');
+  await expectRow(refused[0], 503, 'speech');
+  await expectRow(refused[1], 503, 'transcription');
 });

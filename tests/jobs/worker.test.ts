@@ -194,6 +194,21 @@ describe('a speech job', () => {
     expect(bench.runner.charged).toBe(82);
   });
 
+  test('has no further piece begun, and paid for, once one was refused', async () => {
+    const refused = Promise.withResolvers<void>();
+    bench.runner.onCall = async (piece) => {
+      if (!('input' in piece) || piece.input === 'Sentence 0.') return;
+      if (piece.input !== 'Sentence 1.') return refused.promise.then(() => Bun.sleep(0));
+      refused.resolve();
+      throw new GatewayError('invalid_request_error', 'Not this.');
+    };
+    const words = Array.from({ length: 9 }, (_, number) => `Sentence ${number}.`);
+    const id = await bench.speech(caller, words.join(' '));
+    await workOff();
+    expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', piecesDone: 3 });
+    expect(bench.runner.spoken.length).toBe(4);
+  });
+
   test('whose pieces do not fit together fails, saying which', async () => {
     bench.runner.speak = ({ input }) =>
       input === 'Sentence two.' ? Buffer.from('<html>') : wavFile(1);
@@ -367,6 +382,21 @@ describe('a worker', () => {
     await worker.idle();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', attempts: 1 });
     expect(bench.runner.spoken.length).toBe(1);
+  });
+
+  test('keeps its job while the store is away, until another may have it', async () => {
+    const [brief, long] = [await underWay('Short.'), await underWay('Short.')];
+    const renewal = spyOn(bench.store.jobs.queue, 'renew').mockRejectedValue(new Error('away'));
+    bench.now += 45_000;
+    await brief.worker.renew();
+    brief.call.let();
+    await brief.worker.idle();
+    expect(await bench.job(caller, brief.id)).toMatchObject({ status: 'succeeded', attempts: 1 });
+    bench.now += 15_000;
+    await long.worker.renew();
+    renewal.mockRestore();
+    await long.worker.idle();
+    expect(bench.runner.spoken.map(({ signal }) => signal.reason)).toEqual([undefined, 'lost']);
   });
 
   test('stops a job that was cancelled, and says nothing more about it', async () => {

@@ -169,8 +169,9 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
   test('adds up while requests are being booked and over many pages', async () => {
     const own = await addCustomer(store, 1_000_000);
     const at = Date.UTC(2028, 3, 2);
-    for (let batch = 0; batch < 9; batch += 1) {
-      const records = Array.from({ length: 500 }, (_, n) => charged(own, 1 + (n % 3), at + batch));
+    // Pages have 500 lines: some end within an entry.
+    for (let batch = 0; batch < 10; batch += 1) {
+      const records = Array.from({ length: 450 }, (_, n) => charged(own, 1 + (n % 3), at + batch));
       await book(store, records, at + batch);
     }
     const pieces = statementCsv(store.statements, own.tenantId, readMonth('2028-04', now), now);
@@ -181,7 +182,7 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
     }
     const rows = readTable(text);
     expect(rows).toHaveLength(4_502);
-    expect(addedUp(rows)).toEqual({ opening: 1_000_000, closing: 991_009 });
+    expect(addedUp(rows)).toEqual({ opening: 1_000_000, closing: 991_000 });
     const ids = rows.map((row) => row.request_id ?? '').filter((id) => id);
     expect(new Set(ids).size).toBe(4_500);
   });

@@ -4,6 +4,7 @@ import { hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
 import { firstStart } from '../../src/auth/first-start.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { SharedRoom } from '../../src/core/shared-room.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/objects.ts';
@@ -57,6 +58,8 @@ export class JobServer {
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
           steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
+          bodies: new SharedRoom(Number.POSITIVE_INFINITY, ''),
+          explain: () => undefined,
         }),
         ...objectRoutes({
           open: (key) => bench.objects.open(key),

@@ -3,7 +3,7 @@
 import type { Answer, Call, Errand } from '../../call.ts';
 import type { OperationName } from '../../core/ask.ts';
 import type { Caller } from '../../core/caller.ts';
-import { asGatewayError } from '../../core/errors.ts';
+import { asGatewayError, type GatewayError } from '../../core/errors.ts';
 import type { SharedRoom } from '../../core/shared-room.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { answer, type Steps } from '../../gateway.ts';
@@ -18,6 +18,13 @@ export interface ModelCallParts {
   readonly bodies: SharedRoom;
   /** The steps of the story. */
   readonly steps: Steps;
+}
+
+export interface RefusalParts extends Pick<ModelCallParts, 'bodies'> {
+  /** Writes down who was refused. */
+  readonly steps: Pick<Steps, 'settle'>;
+  /** A store that is away, as the client will hear of it: the log must not say otherwise. */
+  explain(thrown: unknown): GatewayError | undefined;
 }
 
 export interface UploadCallParts extends ModelCallParts {
@@ -42,10 +49,10 @@ class WebCall implements Call, Posted {
   hold: Call['hold'];
   memory: Call['memory'];
   readonly #exchange: Exchange;
-  readonly #bodies: SharedRoom | undefined;
+  readonly #bodies: SharedRoom;
   #bodyShare: ReturnType<SharedRoom['share']> | undefined;
 
-  constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies?: SharedRoom) {
+  constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies: SharedRoom) {
     const { request } = exchange;
     this.requestId = exchange.requestId;
     this.caller = caller;
@@ -76,15 +83,15 @@ class WebCall implements Call, Posted {
   /** Until it leaves: the next attempt, and what an answer cost, may need the body again. */
   claimRoom(bytes: number): void {
     this.#bodyShare ??= this.#openShare();
-    this.#bodyShare?.claim(bytes);
+    this.#bodyShare.claim(bytes);
   }
 
   #openShare() {
-    const share = this.#bodies?.share(this.caller.tenantId);
+    const share = this.#bodies.share(this.caller.tenantId);
     const { leave } = this;
     this.leave = () => {
       leave?.();
-      share?.giveBack();
+      share.giveBack();
     };
     return share;
   }
@@ -126,15 +133,18 @@ export async function loggingRefusal<Made>(
   exchange: Exchange,
   caller: Caller,
   operation: OperationName,
-  make: () => Promise<Made>,
-  steps: Pick<Steps, 'settle'>,
+  make: (posted: Posted) => Promise<Made>,
+  { steps, bodies, explain }: RefusalParts,
 ): Promise<Made> {
-  const call = new WebCall(exchange, caller, operation);
+  const call = new WebCall(exchange, caller, operation, bodies);
   try {
-    return await make();
+    return await make(call);
   } catch (thrown) {
-    await steps.settle(call, { how: 'refused', error: asGatewayError(thrown) });
-    throw thrown;
+    const error = explain(thrown) ?? asGatewayError(thrown);
+    await steps.settle(call, { how: 'refused', error });
+    throw error;
+  } finally {
+    call.leave?.();
   }
 }
 

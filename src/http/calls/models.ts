@@ -4,6 +4,7 @@ import { type GatewayError, notFound } from '../../core/errors.ts';
 import { formatUsd } from '../../core/money.ts';
 import { perToken } from '../../core/prices.ts';
 import type { CallableModels, CatalogueOf, Offer } from '../../route/catalogue.ts';
+import type { Health } from '../../route/health.ts';
 import type { Exchange } from '../exchange.ts';
 import { modelDocs } from '../openapi/models.ts';
 import { json } from '../reply.ts';
@@ -14,6 +15,7 @@ const unknownCreated = 0;
 
 interface ModelParts {
   readonly catalogueOf: CatalogueOf;
+  readonly health: Pick<Health, 'state' | 'observed'>;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
   /** What a call of a model that nobody serves is told. */
@@ -30,17 +32,24 @@ export function modelRoutes(parts: ModelParts): Route[] {
     either.get('/v1/models/:id{.+}', modelDocs.show, (exchange, caller) =>
       showModel(exchange, caller, parts),
     ),
+    either.get('/v1/customer/models', modelDocs.endpoints, (exchange, caller) =>
+      listEndpoints(exchange, caller, parts),
+    ),
   ];
 }
 
 /** Only models that this key could call right now. */
+function callable(catalogue: CallableModels, caller: Caller): readonly Model[] {
+  return catalogue.live().filter(({ id }) => mayUseModel(caller, id));
+}
+
 async function listModels(
   exchange: Exchange,
   caller: Caller,
   parts: ModelParts,
 ): Promise<Response> {
   const catalogue = await parts.catalogueOf(caller.tenantId);
-  const models = catalogue.live().filter((model) => mayUseModel(caller, model.id));
+  const models = callable(catalogue, caller);
   const data = models.map((model) => modelRecord(model, catalogue.offers(model.id), parts));
   if (exchange.isOfAnthropicClient) {
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
@@ -57,6 +66,32 @@ async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts):
   // The list leaves it out, so this key does not hear here either that it exists.
   if (!mayUseModel(caller, id)) throw notFound(`There is no model "${id}".`, 'model');
   return json(exchange, modelRecord(model, offers, parts));
+}
+
+/** Each of those models, with every place that serves it. */
+async function listEndpoints(exchange: Exchange, caller: Caller, parts: ModelParts) {
+  const catalogue = await parts.catalogueOf(caller.tenantId);
+  const data = callable(catalogue, caller).map(({ id }) => ({
+    id,
+    endpoints: catalogue.offers(id).map((offer) => endpointObject(offer, parts)),
+  }));
+  return json(exchange, { data });
+}
+
+/** Never what the provider calls the model. */
+function endpointObject(offer: Offer, { health }: ModelParts) {
+  const { firstByteMs, tokensPerSecond } = health.observed(offer);
+  const { long_prompts, ...pricing } = offer.pricing;
+  return {
+    provider: offer.provider.name,
+    priority: offer.priority,
+    traffic_mode: offer.own ? 'byok' : 'shared',
+    pricing,
+    long_prompts,
+    circuit: health.state(offer),
+    first_byte_ms: firstByteMs,
+    tokens_per_second: tokensPerSecond,
+  };
 }
 
 function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelParts) {

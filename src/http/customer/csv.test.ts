@@ -1,6 +1,9 @@
 import { expect, test } from 'bun:test';
 import { connect } from 'node:net';
+import { Authenticator } from '../../auth/authenticate.ts';
+import { createLog } from '../../telemetry/log.ts';
 import { Exchange } from '../exchange.ts';
+import { HttpServer } from '../server.ts';
 import { csvReply } from './csv.ts';
 
 const exchange = new Exchange(new Request('http://gateway/'));
@@ -76,10 +79,54 @@ test('a download that fails cuts its own connection and nobody else’s', async 
     yield 'one\r\n';
     yield 'two\r\n';
   }
-  const torn = (await csvReply(exchange, 'x.csv', failing())).text();
+  const { body: torn } = await csvReply(exchange, 'x.csv', failing());
   const whole = (await csvReply(exchange, 'x.csv', good())).text();
-  expect(await torn.catch((thrown: Error) => thrown.message)).toBe('the store went away');
+  const failure = await Array.fromAsync(torn ?? []).catch((thrown: unknown) => thrown);
+  // The runtime prints whatever a body fails with, over several lines, between those of the log.
+  expect(failure).toBeNull();
   expect(await whole).toBe('one\r\ntwo\r\n');
+});
+
+test('a download that fails is told in the log, by its request id', async () => {
+  async function* failing(): AsyncGenerator<string> {
+    yield 'one\r\n';
+    throw new Error('the rest is lost');
+  }
+  const lines: string[] = [];
+  const nobody = async () => undefined;
+  const server = new HttpServer({
+    routes: [
+      {
+        method: 'GET',
+        path: '/torn',
+        access: 'public',
+        handle: (asked) => csvReply(asked, 'x.csv', failing()),
+      },
+    ],
+    authenticator: new Authenticator({ findKey: nobody, adminTokenHash: nobody, markUsed: nobody }),
+    log: createLog((line) => lines.push(line)),
+  });
+  const client = connect(server.listen('127.0.0.1', 0), '127.0.0.1');
+  let heard = '';
+  client.on('data', (bytes) => {
+    heard += bytes;
+  });
+  client.on('error', () => undefined);
+  client.write('GET /torn HTTP/1.1\r\nHost: gateway\r\n\r\n');
+  await new Promise((resolve) => client.on('close', resolve));
+  await server.drain(1);
+  expect(heard).toStartWith('HTTP/1.1 200 ');
+  // Chunks end with an empty one.
+  expect(heard).not.toEndWith('0\r\n\r\n');
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      level: 'error',
+      event: 'request_failed',
+      request_id: /x-request-id: (\S+)/i.exec(heard)?.[1],
+      path: '/torn',
+      reason: 'the rest is lost',
+    }),
+  ]);
 });
 
 test('a reader who leaves ends what was being read', async () => {

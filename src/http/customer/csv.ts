@@ -4,7 +4,8 @@ import { cutWhenStalled } from '../stalled-client.ts';
 /**
  * A table as a download. The first piece is read before the status goes out, so that a store that
  * is away is a 503 and not a torn file; a failure further down cuts the connection, so that half a
- * table never looks like a whole one. Pieces are made only as fast as the client takes them.
+ * table never looks like a whole one. The runtime prints whatever a body fails with, so the log is
+ * told and this one fails with nothing. Pieces are made only as fast as the client takes them.
  */
 export async function csvReply(
   exchange: Exchange,
@@ -12,7 +13,7 @@ export async function csvReply(
   pieces: AsyncGenerator<string>,
 ): Promise<Response> {
   const first = await inTurn(() => pieces.next());
-  return new Response(cutWhenStalled(exchange, resumed(first, pieces)), {
+  return new Response(cutWhenStalled(exchange, resumed(exchange, first, pieces)), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${fileName}"`,
@@ -22,11 +23,15 @@ export async function csvReply(
 }
 
 async function* resumed(
+  exchange: Exchange,
   first: IteratorResult<string>,
   rest: AsyncGenerator<string>,
 ): AsyncGenerator<string> {
   try {
     for (let piece = first; !piece.done; piece = await inTurn(() => rest.next())) yield piece.value;
+  } catch (thrown) {
+    exchange.tellLate(exchange, thrown);
+    await Promise.reject(null);
   } finally {
     await rest.return(undefined);
   }

@@ -37,10 +37,12 @@ async function* oneGroup() {
   throw cut;
 }
 
-async function ask(path: string, given: CustomerParts): Promise<Response> {
+async function ask(path: string, given: CustomerParts, told: unknown[] = []): Promise<Response> {
   const route = customerRoutes(given).find((one) => one.path === path);
   if (route?.access !== 'either' && route?.access !== 'management') throw new Error(path);
-  return route.handle(new Exchange(new Request(`http://tollgate.test${path}`)), caller);
+  const exchange = new Exchange(new Request(`http://tollgate.test${path}`));
+  exchange.tellLate = (_, thrown) => void told.push(thrown);
+  return route.handle(exchange, caller);
 }
 
 async function refusalOf(answer: Promise<Response>): Promise<GatewayError> {
@@ -67,10 +69,11 @@ describe('a store that is away', () => {
     },
   );
 
-  test('breaks a table off instead of ending it', async () => {
-    const answer = await ask('/v1/customer/analytics/export.csv', parts());
+  test('breaks a table off instead of ending it, and the operator hears why', async () => {
+    const told: unknown[] = [];
+    const answer = await ask('/v1/customer/analytics/export.csv', parts(), told);
     expect(answer.status).toBe(200);
-    const failure: unknown = await answer.text().catch((reason: unknown) => reason);
-    expect(failure).toBe(cut);
+    expect(await answer.text().catch(() => 'broken off')).toBe('broken off');
+    expect(told).toEqual([cut]);
   });
 });

@@ -1,24 +1,21 @@
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import type { Caller } from '../../core/caller.ts';
-import type { Steps } from '../../gateway.ts';
 import type { JobDesk } from '../../jobs/desk.ts';
 import type { JobClaim } from '../../jobs/queue.ts';
 import type { Admission } from '../../limits/admit.ts';
-import { readJson } from '../body/body.ts';
+import { type Posted, readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
-import { loggingRefusal } from '../calls/model-call.ts';
+import { loggingRefusal, type RefusalParts } from '../calls/model-call.ts';
 import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { readJobPage } from './query.ts';
 
-interface JobParts {
+interface JobParts extends RefusalParts {
   readonly desk: JobDesk;
-  /** Writes down who was refused a job. */
-  readonly steps: Pick<Steps, 'settle'>;
   readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
-  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 422 */
+  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 */
   once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade>;
   /** Where clients reach this gateway; null: where this one did. */
   readonly publicUrl: string | null;
@@ -72,16 +69,16 @@ async function create(exchange: Exchange, caller: Caller, parts: JobParts): Prom
   const [operation, read] = isForm
     ? (['transcription', transcription] as const)
     : (['speech', speech] as const);
-  const make = async () => {
+  const make = async (posted: Posted) => {
     await parts.admission.countRequest(caller, exchange.headers);
     const leave = await parts.admission.enter(caller);
     try {
-      return await read(exchange, caller, parts);
+      return await read(exchange, caller, parts, posted);
     } finally {
       leave();
     }
   };
-  const job = await loggingRefusal(exchange, caller, operation, make, parts.steps);
+  const job = await loggingRefusal(exchange, caller, operation, make, parts);
   return json(exchange, job, 202);
 }
 
@@ -105,8 +102,8 @@ async function transcription(exchange: Exchange, caller: Caller, parts: JobParts
   }
 }
 
-async function speech(exchange: Exchange, caller: Caller, parts: JobParts) {
-  const { value } = await readJson(exchange, jsonBytesMax);
+async function speech(exchange: Exchange, caller: Caller, parts: JobParts, posted: Posted) {
+  const { value } = await readJson(posted, jsonBytesMax);
   const base = baseUrlOf(exchange, parts);
   const make: MakeJob = (claim) => parts.desk.createSpeech(caller, value, base, claim);
   return once(exchange, caller, value, make, parts);

@@ -126,10 +126,10 @@ async function splitRepeats(
   const seen = new Set(known.map((row) => idText(row.request_id)));
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
   for (const settlement of settlements) {
-    const name = settlement.record.requestId.toLowerCase();
+    const { requestId } = settlement.record;
     // A journal may hold a line twice; the first one counts.
-    (seen.has(name) ? repeats : fresh).push(settlement);
-    seen.add(name);
+    (seen.has(requestId) ? repeats : fresh).push(settlement);
+    seen.add(requestId);
   }
   return { fresh, repeats };
 }

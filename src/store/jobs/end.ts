@@ -30,17 +30,16 @@ export async function endJob(
   if (lease) query = query.where('lease', '=', lease.token);
   const job = await query.returning(['tenant_id', 'webhook_url']).executeTakeFirst();
   if (!job) return false;
-  const outputKey = end.output_key ?? '';
   await change
     .updateTable('job_objects')
     .set({ delete_at: end.completed_at })
     .where('job_id', '=', jobId)
-    .where('key', '!=', outputKey)
     .execute();
+  // Its output stays longer.
   await change
     .updateTable('job_objects')
     .set({ delete_at: end.expires_at ?? end.completed_at })
-    .where('key', '=', outputKey)
+    .where('key', '=', end.output_key ?? '')
     .execute();
   if (job.webhook_url !== null) {
     await change

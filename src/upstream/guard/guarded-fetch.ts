@@ -1,6 +1,7 @@
 /**
- * The only way to call an address that a user gave us. Every hop is checked in full, dialled at
- * the checked address, and bounded in bytes and time; what goes wrong comes back as a sentence.
+ * How pictures and webhooks reach an address that a user gave us. Every hop is checked in full,
+ * dialled at the checked address, and bounded in bytes and time; what goes wrong comes back as a
+ * sentence. (A tenant's own base URL is dialled the same way, as a provider, in client.ts.)
  */
 import { boundedCall } from '../../core/bounded-call.ts';
 import { failureCode } from '../../core/failure-code.ts';

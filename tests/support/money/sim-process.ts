@@ -19,6 +19,7 @@ import { replayJournals } from '../../../src/ledger/replay.ts';
 import { slipOf } from '../../../src/ledger/slip.ts';
 import { type HoldOrder, Wallets } from '../../../src/ledger/wallets.ts';
 import { withoutCharge } from '../../../src/ledger/write-off.ts';
+import { byStoreTime } from '../../../src/store/clock.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
@@ -90,7 +91,7 @@ export class SimProcess {
     this.renewedAt = now();
     this.#store = store;
     this.#root = join(folder, processId);
-    const faulty = this.#faulty(store);
+    const faulty = byStoreTime(this.#faulty(store), { now, set: async () => undefined });
     this.wallets = new Wallets(faulty, processId, now, () => Bun.sleep(1));
     this.#journal = new Journal(this.#root, processId, 'journal');
     const onCommit: ConstructorParameters<typeof AnswerDrain>[0]['onCommit'] = (booked, ids) => {
@@ -100,7 +101,7 @@ export class SimProcess {
     this.#answers = new AnswerDrain({ store: faulty, processId, onCommit }, writeMs);
     this.#idempotency = new Idempotency(this.#faultyClaims(claims), now, writeMs);
     const onFailure = () => undefined;
-    this.#drain = new Drain({ store: faulty, processId, now, onCommit, onFailure });
+    this.#drain = new Drain({ store: faulty, processId, onCommit, onFailure });
   }
 
   /** The next call of this kind goes wrong in this way. */
