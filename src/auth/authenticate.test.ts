@@ -280,10 +280,10 @@ describe('a key in use, when anything was changed,', () => {
   /** The moment between the change and what happens next. */
   const heardOf = async () => {
     authenticator.forget();
-    await Bun.sleep(0);
+    await authenticator.askAgain();
   };
 
-  test('is asked for again at once, so that it goes on if the store goes away', async () => {
+  test('is asked for again before its next request: the store may be away then', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     await heardOf();
@@ -317,7 +317,10 @@ describe('a key in use, when anything was changed,', () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     authenticator.forget();
-    expect(await Promise.all([outcome(key), outcome(key)])).toEqual(['key_1', 'key_1']);
+    const early = outcome(key);
+    const asking = authenticator.askAgain();
+    expect(await Promise.all([early, outcome(key)])).toEqual(['key_1', 'key_1']);
+    await asking;
     expect(store.asked).toBe(2);
   });
 
@@ -337,9 +340,51 @@ describe('a key in use, when anything was changed,', () => {
 
   test('names its tenant, and those beyond the first 2,000 wait for their requests', async () => {
     for (let made = 0; made < 2_001; made++) await outcome(addKey());
-    expect([...authenticator.forget()]).toEqual(['acme']);
-    await Bun.sleep(0);
+    authenticator.forget();
+    expect(await authenticator.askAgain()).toEqual(['acme']);
     expect(store.asked).toBe(4_001);
+    expect(await authenticator.askAgain()).toEqual([]);
+    expect(store.asked).toBe(4_001);
+  });
+
+  test('is asked for among the chores, which hand its tenant on', async () => {
+    await outcome(addKey());
+    authenticator.forget();
+    const tenants: string[] = [];
+    const chores = authenticator.chores(async (tenantIds) => {
+      tenants.push(...tenantIds);
+    });
+    for (const { run } of chores) await run();
+    expect(tenants).toEqual(['acme']);
+    expect(store.asked).toBe(2);
+  });
+
+  test('is not asked for by each of many changes in a row', async () => {
+    const key = addKey({ id: 'key_1' });
+    await outcome(key);
+    for (let change = 0; change < 10; change++) {
+      authenticator.forget();
+      await Bun.sleep(0);
+    }
+    expect(store.asked).toBe(1);
+    await authenticator.askAgain();
+    store.failure = new Error('away');
+    expect(await outcome(key)).toBe('key_1');
+  });
+
+  test('waits behind 255 others at most, and a change meanwhile puts the rest off', async () => {
+    for (let made = 0; made < 300; made++) await outcome(addKey());
+    authenticator.forget();
+    const gate = Promise.withResolvers<void>();
+    store.gate = gate.promise;
+    const asking = authenticator.askAgain();
+    expect(store.asked).toBe(300 + 256);
+    authenticator.forget();
+    gate.resolve();
+    expect(await asking).toEqual([]);
+    expect(store.asked).toBe(300 + 256);
+    expect(await authenticator.askAgain()).toEqual(['acme']);
+    expect(store.asked).toBe(300 + 256 + 300);
   });
 });
 

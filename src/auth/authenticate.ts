@@ -18,6 +18,12 @@ const inUseMs = 600_000;
 /** So many of them: a few queries of the store, which nobody has to wait for. */
 const askedAgainMax = 2_000;
 
+/** Not at each change: whoever makes a thousand keys in a row would ask for all each time. */
+const askAgainMs = 1_000;
+
+/** In pieces: a request for another key waits for one of them, not for all. */
+const askedAtOnce = 256;
+
 interface Known {
   readonly caller: Caller;
   /** Why the key is refused, such as disabled. Expiry is checked at every request instead. */
@@ -38,14 +44,16 @@ export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
   readonly #known = new Map<string, Kept>();
-  /** What was in use when it was last forgotten: of it, some may not have come back yet. */
-  #inUse: ReadonlyMap<string, Kept> = new Map();
+  /** What was known before: of it, some may not have come back yet. */
+  #forgotten = new Map<string, Kept>();
   readonly #unknown = new Map<string, number>();
   /** Asked of the store right now: a burst of one key, good or bad, asks once. */
   readonly #asked = new Map<string, Promise<Kept>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
+  /** The generation whose keys were asked for again. */
+  #askedAgain = 0;
 
   constructor(directory: KeyStore, now: () => number = Date.now) {
     this.#directory = directory;
@@ -72,29 +80,48 @@ export class Authenticator {
     return stored !== null && sameHash(hashKey(token), stored);
   }
 
-  /**
-   * Drops everything remembered. Keys in use are asked for again at once, not at their next
-   * request: the store may be away by then. Answers whose keys those are.
-   */
-  forget(): ReadonlySet<string> {
-    const since = this.#now() - inUseMs;
-    const all = [...new Map([...this.#inUse, ...this.#known])];
-    const inUse = all.filter(([, { usedAt }]) => usedAt > since).slice(0, askedAgainMax);
-    this.#inUse = new Map(inUse);
+  /** Drops everything remembered; the next request of each key asks the store. */
+  forget(): void {
+    for (const [name, kept] of this.#known) putBounded(this.#forgotten, name, kept, callersMax);
     this.#generation++;
     this.#known.clear();
     this.#unknown.clear();
     this.#asked.clear();
     this.#adminHash = undefined;
-    for (const [name, { usedAt }] of inUse) {
-      // Nobody waits for it: where it fails, the next request asks.
-      this.#ask(name, Uint8Array.fromHex(name), usedAt).catch(() => undefined);
-    }
-    return new Set(inUse.map(([, { caller }]) => caller.tenantId));
   }
 
-  chores(): Chore[] {
-    return [{ everyMs: markUsedMs, run: () => this.markUsed() }];
+  /** `alsoFor` is called with the tenants whose keys were asked for again. */
+  chores(alsoFor: (tenantIds: readonly string[]) => Promise<void>): Chore[] {
+    return [
+      { everyMs: markUsedMs, run: () => this.markUsed() },
+      { everyMs: askAgainMs, run: async () => alsoFor(await this.askAgain()) },
+    ];
+  }
+
+  /**
+   * Asks for the keys in use that were forgotten before their next request does: the store may be
+   * away by then. Answers whose keys those are; another change meanwhile leaves all to next time.
+   */
+  async askAgain(): Promise<readonly string[]> {
+    const generation = this.#generation;
+    if (this.#askedAgain === generation) return [];
+    this.#askedAgain = generation;
+    const since = this.#now() - inUseMs;
+    const inUse = [...this.#forgotten]
+      .filter(([, { usedAt }]) => usedAt > since)
+      .slice(0, askedAgainMax);
+    this.#forgotten = new Map(inUse);
+    for (let at = 0; at < inUse.length; at += askedAtOnce) {
+      const missing = inUse.slice(at, at + askedAtOnce).filter(([name]) => !this.#known.has(name));
+      const asked = missing.map(
+        ([name, { usedAt }]) =>
+          this.#asked.get(name) ?? this.#ask(name, Uint8Array.fromHex(name), usedAt),
+      );
+      // Where it fails, the next request asks.
+      await Promise.allSettled(asked);
+      if (generation !== this.#generation) return [];
+    }
+    return [...new Set(inUse.map(([, { caller }]) => caller.tenantId))];
   }
 
   async markUsed(): Promise<void> {

@@ -102,13 +102,15 @@ export class Vault {
     return saved;
   }
 
-  /** Drops everything remembered. The store is asked again for these at once, then for others. */
-  forget(tenantsInUse: Iterable<string> = []): void {
+  /** Drops everything remembered; the next request of each tenant asks the store. */
+  forget(): void {
     this.#known.forget();
-    for (const tenantId of tenantsInUse) {
-      // Nobody waits for it: where it fails, the next request asks.
-      this.#known.keep(tenantId, this.#read(tenantId)).catch(() => undefined);
-    }
+  }
+
+  /** For tenants in use, before their next request: the store may be away by then. */
+  async readAgain(tenantIds: readonly string[]): Promise<void> {
+    // Where it fails, the next request asks.
+    await Promise.allSettled(tenantIds.map((tenantId) => this.credentialsOf(tenantId)));
   }
 
   async #read(tenantId: string): Promise<readonly Credential[]> {

@@ -108,8 +108,8 @@ export async function openLasting(
   const bodies = roomForBodies(crew);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
-    const tenants = authenticator.forget();
-    vault.forget(tenants);
+    authenticator.forget();
+    vault.forget();
     skills.shelf.forget();
   });
   const health = new Health();
@@ -125,7 +125,7 @@ export async function openLasting(
     ...{ demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [
-      ...authenticator.chores(),
+      ...authenticator.chores((tenantIds) => vault.readAgain(tenantIds)),
       ...changes.chores(),
       ...clock.chores(),
       ...books.chores(),

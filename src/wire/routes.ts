@@ -89,12 +89,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...customerReads(parts),
     ...skillRoutes(parts.skills.desk),
-    ...jobRoutes({
-      ...parts.jobs.routeParts(parts),
-      bodies: parts.bodies,
-      steps,
-      explain: storeAway,
-    }),
+    ...jobRoutes({ ...chat, ...parts.jobs.routeParts(parts), explain: storeAway }),
     ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({

@@ -141,6 +141,11 @@ export function isKnown(block: AnyBlock): block is KnownBlock {
   return known.has(block.type);
 }
 
+/** A picture that a model made: it came with an answer, and goes nowhere again. */
+export function isMade(block: AnyBlock, role: Role): block is BlockOf<'image'> {
+  return role === 'assistant' && isKnown(block) && block.type === 'image';
+}
+
 /** Where a picture is, as an address; undefined for one that only its provider knows. */
 export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   if (source.type === 'url') return source.url;

@@ -45,6 +45,13 @@ test('a result of a tool counts by what is in it, a call by its name and its inp
   ]);
 });
 
+test('a picture that a model made does not count', () => {
+  const image = { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } };
+  const content = [{ type: 'text', text: 'Here.' }, image];
+  const body = { model: 'a/b', messages: [{ role: 'assistant', content }] };
+  expect([...countable(body as never)]).toEqual([{ tokens: 4 }, 'Here.']);
+});
+
 test('thoughts of earlier turns do not count', () => {
   expect(counted({ type: 'thinking', thinking: 'Hm.', signature: 's' })).toEqual([]);
 });

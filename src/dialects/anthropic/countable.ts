@@ -1,6 +1,6 @@
 /** What of a request counts as input: its texts, one by one, and its pictures and files. */
 import { readDataUrlImageSize } from '../../core/image-size.ts';
-import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown } from './blocks.ts';
+import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown, isMade } from './blocks.ts';
 import type { CountBody } from './messages-schema.ts';
 
 /** What Anthropic puts around each message and each tool. */
@@ -22,9 +22,10 @@ export function* countable({ system, messages, tools }: CountBody): Generator<Co
     yield { tokens: tokensPerTool };
     yield JSON.stringify(tool);
   }
-  for (const { content } of messages) {
+  for (const { role, content } of messages) {
     yield { tokens: tokensPerMessage };
-    yield* inContent(content);
+    const blocks = blocksIn(content ?? []);
+    yield* inContent(blocks.filter((block) => !isMade(block, role)));
   }
 }
 

@@ -8,7 +8,7 @@ import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import { plainCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
 import { isAnthropics, ownSignature } from '../signature.ts';
-import { type AnyBlock, isKnown } from './blocks.ts';
+import { type AnyBlock, isKnown, isMade } from './blocks.ts';
 import type { MessagesBody } from './messages-schema.ts';
 import { imageSource } from './write-blocks.ts';
 
@@ -32,7 +32,7 @@ export function mendMessages(messages: Messages, images: Images): Mended {
     if (typeof content === 'string') return isAssistants && !isSaid(content) ? [] : [message];
     // A user's empty words alone are left to be refused: somebody meant to say something.
     const dropsEmpty = isAssistants || !content.every(isEmpty);
-    const said = isAssistants ? content.filter(({ type }) => type !== 'image') : content;
+    const said = content.filter((block) => !isMade(block, message.role));
     const blocks = sameIfUnchanged(content, mendBlocks(said, dropsEmpty, images));
     if (blocks === content) return [message];
     lostPictures ||= said.length < content.length;

@@ -68,6 +68,14 @@ test('a picture that a model made may be sent back, and no model has to look at 
   expect(() => askOf({ messages: told('system') })).toThrow('"image" belongs in a user message');
 });
 
+test('nothing is held for the bytes of a picture that a model made', () => {
+  const bytesWith = (data: string) => {
+    const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data } };
+    return askOf({ messages: [{ role: 'assistant', content: [picture] }] }).inputBytes;
+  };
+  expect(bytesWith('AAAA'.repeat(1_000))).toBe(bytesWith('AAAA'));
+});
+
 test.each(['constructor', '__proto__', 'toString', 'block_of_next_year'])(
   'a block of the unknown type %s stands wherever its client put it',
   (type) => {

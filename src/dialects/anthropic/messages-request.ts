@@ -12,7 +12,7 @@ import { readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import type { CountAsk } from '../count.ts';
 import { namesGiven } from '../parameters.ts';
-import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown } from './blocks.ts';
+import { type AnyBlock, checkBlocks, imageUrl, innerBlocks, isKnown, isMade } from './blocks.ts';
 import {
   type CountBody,
   type CustomTool,
@@ -59,7 +59,7 @@ export function readMessagesRequest(
     choices: 1,
     needs: readNeeds(value, blocks),
     parameters: value.provider?.require_parameters ? parametersOf(value) : [],
-    inputBytes: source.bytes.length,
+    inputBytes: source.bytes.length - madeBytes(value),
     cachesForHour: cachesForHour(source),
     images,
     user: value.metadata?.user_id ?? null,
@@ -132,8 +132,7 @@ interface Placed {
 function blocksOf({ messages }: CountBody): readonly Placed[] {
   const found: Placed[] = [];
   for (const [at, { role, content }] of messages.entries()) {
-    const isLeftOut = ({ type }: AnyBlock) =>
-      type === 'text' || (type === 'image' && role === 'assistant');
+    const isLeftOut = (block: AnyBlock) => block.type === 'text' || isMade(block, role);
     if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isLeftOut);
   }
   return found;
@@ -152,6 +151,16 @@ function addBlocks(
     const inner = innerBlocks(block);
     if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isLeftOut);
   }
+}
+
+/** Of pictures that a model made: nobody gets them, so that nothing is held for them. */
+function madeBytes({ messages }: CountBody): number {
+  let bytes = 0;
+  for (const { role, content } of messages) {
+    if (role !== 'assistant' || !Array.isArray(content)) continue;
+    for (const block of content) if (isMade(block, role)) bytes += imageUrl(block)?.length ?? 0;
+  }
+  return bytes;
 }
 
 function imageIn({ block, path }: Placed): readonly AddressInput[] {

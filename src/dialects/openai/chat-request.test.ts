@@ -33,6 +33,14 @@ describe('what a request asks of the steps between', () => {
     expect(includeUsage).toBe(false);
   });
 
+  test('nothing is held for the bytes of pictures that a model made', () => {
+    const bytesWith = (data: string) => {
+      const images = [{ image_url: { url: `data:image/png;base64,${data}` } }];
+      return read({ messages: [{ role: 'assistant', content: '', images }] }).ask.inputBytes;
+    };
+    expect(bytesWith('AAAA'.repeat(1_000))).toBe(bytesWith('AAAA'));
+  });
+
   test('the chain is the model and then the others, each once', () => {
     const { ask } = read({ models: ['b/b', 'acme/chat', 'b/b', 'c/c'] });
     expect(ask.models).toEqual(['acme/chat', 'b/b', 'c/c']);

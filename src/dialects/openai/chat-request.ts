@@ -15,6 +15,7 @@ import { readSearchWish } from '../ask/search-wish.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
 import { nestTools } from './flat-tools.ts';
+import { madePictures } from './made-pictures.ts';
 import { checkAllowed } from './newer-tools.ts';
 import { imagesOfInput, inChat, inputToMessages, unsaidIn } from './responses-input.ts';
 
@@ -67,7 +68,7 @@ export function readChatRequest(
     choices: value.n ?? 1,
     needs: readNeeds(body, { images, attached, searches: search !== null }),
     parameters: value.provider?.require_parameters ? parametersOf(body) : none,
-    inputBytes: source.bytes.length,
+    inputBytes: source.bytes.length - madeBytes(value.messages ?? none),
     cachesForHour: cachesForHour(source),
     images,
     user: value.user ?? null,
@@ -154,6 +155,13 @@ function saysMore(part: Part): boolean {
 function imageAt({ part, path }: Placed): readonly AddressInput[] {
   if (part.type !== 'image_url') return none;
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
+}
+
+/** Of pictures that a model made: their bytes say nothing about their tokens. */
+function madeBytes(messages: readonly ChatMessage[]): number {
+  let bytes = 0;
+  for (const url of madePictures(messages)) if (url.startsWith('data:')) bytes += url.length;
+  return bytes;
 }
 
 /** A file or a sound. */

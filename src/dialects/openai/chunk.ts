@@ -108,6 +108,11 @@ export class ChunkMender {
     return lacking.length > 0;
   }
 
+  /** Whether a call of a choice waits for its name. */
+  isWaiting(index: unknown): boolean {
+    return isChoiceIndex(index) && this.#tools.get(index)?.isWaiting === true;
+  }
+
   /** What the calls of a choice lack that ended for this reason. */
   complete(index: number, reason: unknown): readonly Fields[] {
     return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];

@@ -1,6 +1,6 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
 import type { Dialogue, Effort, ReasoningWish, Tool } from '../../core/dialogue.ts';
-import { fieldsOf, itemsOf } from '../../core/json.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { cacheNameWithin } from '../ask/account/cache-names.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
 import { unknownFields } from '../ask/body/unknown-fields.ts';
@@ -11,6 +11,7 @@ import { filledStops } from '../ask/stops.ts';
 import type { Worded } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
 import { inTools } from './functions.ts';
+import { madePictures } from './made-pictures.ts';
 import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
@@ -54,8 +55,7 @@ export function readDialogue(request: Worded): Dialogue {
 
 /** Pictures that a model made, which other dialects do not take back. */
 function unseenIn(messages: readonly object[]): readonly string[] {
-  const isUnseen = (message: object) => 'images' in message && itemsOf(message.images).length > 0;
-  return messages.some(isUnseen) ? ['messages.images'] : [];
+  return madePictures(messages).length > 0 ? ['messages.images'] : [];
 }
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };

@@ -22,6 +22,11 @@ interface Before {
   readonly untold: ReadonlyMap<unknown, unknown>;
 }
 
+/** Knows the choices in which something of a chunk waits for the next. */
+interface Waiting {
+  isWaiting(index: unknown): boolean;
+}
+
 /** As many choices as a client may ask for: each keeps a chunk, which may be as long as any. */
 const untoldMax = 16;
 
@@ -29,6 +34,7 @@ const untoldMax = 16;
 export function finishApart(
   choices: readonly Choice[],
   { open, finished, untold }: Before,
+  calls: Waiting,
 ): Apart | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || finished.has(index);
@@ -52,7 +58,7 @@ export function finishApart(
     if (saysMore) said.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !untold.has(index)) continue;
     const canWait = untold.has(index) || untold.size + held.length < untoldMax;
-    if (!saysMore) closed.push({ ...choice, delta: {} });
+    if (!saysMore && !calls.isWaiting(index)) closed.push({ ...choice, delta: {} });
     else (canWait ? held : closed).push(bare(choice));
   }
   return isClean ? undefined : { said, closed, held };

@@ -106,7 +106,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
-    const apart = finishApart(choices, this.#choices);
+    const apart = finishApart(choices, this.#choices, this.#mender);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.

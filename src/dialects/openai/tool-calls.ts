@@ -148,6 +148,11 @@ export class ToolCallAssembly {
     return this.#calls.some(isBegun);
   }
 
+  /** Whether a call has begun that nobody was told of. */
+  get isWaiting(): boolean {
+    return this.#calls.some((call) => call.index === undefined && isBegun(call));
+  }
+
   /**
    * Mends the `tool_calls` of one delta, and leaves out those that have no name yet; answers the
    * very same list if nothing had to change.
