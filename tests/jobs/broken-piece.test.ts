@@ -68,12 +68,17 @@ test('a piece that broke off and was made again costs its price, once', async ()
 
 test('a piece that was under way when its job was cancelled costs what was delivered', async () => {
   await audio.stop();
-  audio = await AudioGateway.start();
+  audio = await AudioGateway.start([], { idle_timeout_ms: 100_000 });
   const told = { contentType: 'audio/mpeg', streamed: false } as const;
   audio.openai.script('tts-1-hd', [hangMidStream(1, replay(new Uint8Array(8192), told))]);
   const id = await create();
-  await audio.openai.until(([call]) => call?.outcome === 'hung');
   const { url, keys } = audio.gateway;
+  // Its first bytes have come.
+  const hasBegun = async () => {
+    const { text } = await audio.gateway.get('/admin/v1/providers', { key: keys.admin });
+    return /"upstream_model":"tts-1-hd",[^}]*"first_byte_ms":\d/.test(text);
+  };
+  while (!(await hasBegun())) await Bun.sleep(10);
   const headers = { authorization: `Bearer ${keys.routing}` };
   const cancelled = await fetch(`${url}/v1/jobs/${id}`, { method: 'DELETE', headers });
   expect(cancelled.status).toBe(200);

@@ -1,7 +1,6 @@
 /** A job that is refused is a request that was: it is in the log, and costs nothing. */
-import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { join } from 'node:path';
+import { sql } from 'kysely';
 import { wavFile } from '../support/audio-files.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
 import { speech as spoken } from '../support/fake-upstream.ts';
@@ -102,12 +101,12 @@ test('a job beyond the rate limit is refused, and logged at no cost', async () =
 });
 
 test('a job that the store cannot take is refused, and logged as its client heard it', async () => {
-  using file = new Database(join(audio.gateway.folder, 'tollgate.db'));
+  const { write } = audio.gateway.store.database;
   // What a driver says whose connection is gone.
-  file.run(`create trigger away before insert on jobs
-    begin select raise(abort, 'Connection terminated unexpectedly'); end`);
+  await sql`create trigger away before insert on jobs
+    begin select raise(abort, 'Connection terminated unexpectedly'); end`.execute(write);
   const refused = [await speak(speech), await listen(audio.gateway.keys.routing)] as const;
-  file.run('drop trigger away');
+  await sql`drop trigger away`.execute(write);
   await expectRow(refused[0], 503, 'speech');
   await expectRow(refused[1], 503, 'transcription');
 });

@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import pg from 'pg';
-import { changePollMs } from '../../src/core/bounds.ts';
 import { openStore } from '../../src/store/open.ts';
 import { chargesById, discrepancies } from '../support/book-check.ts';
 import {
@@ -197,17 +196,20 @@ test(
       env: { TOLLGATE_BOOTSTRAP_CREDITS: String(credits), DATABASE_URL },
     });
     const messages = [{ role: 'user', content: 'Two words' }];
-    const ask = () => gateway.chat({ model: 'test/plain', messages });
+    const ask = (key = gateway.keys.api) =>
+      gateway.chat({ model: 'test/plain', messages }, { key });
     const ids = [await ask()];
-    expect((await gateway.manage('POST', '/api/v1/keys', { name: 'now' })).status).toBe(201);
-    // Both keys are known, and stay so when the gateway has heard of the third.
-    await Bun.sleep(2 * changePollMs);
+    const third = await gateway.manage('POST', '/api/v1/keys', { name: 'now' });
+    // Both keys are known, and are asked for again about a second after the third was made.
+    await Bun.sleep(4_000);
+    // Credits that nobody uses go back after five seconds.
+    ids.push(await ask(String(third.body.key)));
     await postgres.halt('fast');
     const unmade = await gateway.manage('POST', '/api/v1/keys', { name: 'later' });
     expect(unmade.status).toBe(503);
     expect(unmade.error.message).toBe('The store cannot be reached right now.');
     ids.push(await ask(), await ask());
-    expect(ids.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(ids.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     gateway.signal('SIGTERM');
     const { stderr } = await gateway.finished;
     expect(stderr).not.toMatch(/\.ts:\d/);
@@ -219,8 +221,8 @@ test(
     const charges = await chargesById(database);
     const ours = ids.map(({ headers }) => charges.get(headers.get('x-request-id') ?? ''));
     // Two words in, seven out.
-    expect(ours).toEqual([25, 25, 25]);
-    expect(await next.balance()).toBe(credits - 75);
+    expect(ours).toEqual([25, 25, 25, 25]);
+    expect(await next.balance()).toBe(credits - 100);
     expect(await discrepancies(database)).toEqual([]);
     await database.close();
   },
