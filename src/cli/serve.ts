@@ -158,6 +158,8 @@ async function serveOne(serving: Serving): Promise<void> {
     }
   });
   serving.announce(readyOf(tollgate, port));
+  // Code that only a start needs takes five megabytes.
+  setTimeout(Bun.shrink, 500).unref();
   await stop.asked;
   log.info('draining', { seconds: drainSeconds });
   await Promise.race([tollgate.drain(drainSeconds), stop.again]);
