@@ -33,12 +33,13 @@ describe('what a request asks of the steps between', () => {
     expect(includeUsage).toBe(false);
   });
 
-  test('nothing is held for the bytes of pictures that a model made', () => {
-    const bytesWith = (data: string) => {
-      const images = [{ image_url: { url: `data:image/png;base64,${data}` } }];
+  test('pictures that a model made count as 2,000 tokens each, however long they are', () => {
+    const bytesWith = (...lengths: number[]) => {
+      const images = lengths.map((length) => ({ image_url: { url: 'A'.repeat(length) } }));
       return read({ messages: [{ role: 'assistant', content: '', images }] }).ask.inputBytes;
     };
-    expect(bytesWith('AAAA'.repeat(1_000))).toBe(bytesWith('AAAA'));
+    expect(bytesWith(2_000_000)).toBe(bytesWith(0) + 6_000);
+    expect(bytesWith(2_000_000, 500_000, 900)).toBe(bytesWith(0, 0, 0) + 12_900);
   });
 
   test('the chain is the model and then the others, each once', () => {
