@@ -1,4 +1,4 @@
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { explain, type Problem } from '../core/explain.ts';
 import { fieldsOf, isObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { misfit, validate } from './misfit.ts';
 import { oneOf, optional, wholeNumber } from './schema-builders.ts';
 

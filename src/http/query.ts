@@ -1,5 +1,5 @@
 import { type Static, type TInteger, type TSchema, Type } from 'typebox';
-import { Check } from 'typebox/value';
+import { Check } from 'typebox/schema';
 import { invalidRequest } from '../core/errors.ts';
 import { explain } from '../core/explain.ts';
 

@@ -1,5 +1,5 @@
 /** What `/openapi.json` says of an answer, ready to be held against a real one. */
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { isObject } from '../../src/core/json.ts';
 
 export type Json = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { byokModes } from '../../core/byok.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { isObject, parseJson } from '../../core/json.ts';

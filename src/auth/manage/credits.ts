@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { counted } from '../../core/counted.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/misfit.ts';

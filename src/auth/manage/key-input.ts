@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { allowListMax } from '../../core/bounds.ts';
 import { cacheModes, limitResets, scopes } from '../../core/caller.ts';
 import { invalidRequest } from '../../core/errors.ts';

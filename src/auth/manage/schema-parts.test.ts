@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { validate } from '../../core/misfit.ts';
 import { line } from './schema-parts.ts';
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { given } from '../../core/given.ts';
 import { newTenantId } from '../../core/ids.ts';

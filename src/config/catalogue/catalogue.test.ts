@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { parseDocument } from 'yaml';
 import { explain } from '../../core/explain.ts';
 import { oneOf } from '../../core/schema-builders.ts';

@@ -1,6 +1,6 @@
 /** Things that are known by their `type`, each checked by the schema of that type. */
 import type { Static, TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { misfit } from '../../core/misfit.ts';
 
 /** What any of the schemas describes. */

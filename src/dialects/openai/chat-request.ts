@@ -1,4 +1,4 @@
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { fieldsOf, isText } from '../../core/json.ts';

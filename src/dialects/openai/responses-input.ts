@@ -1,6 +1,6 @@
 /** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { AddressInput } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { misfit } from '../../core/misfit.ts';

@@ -1,6 +1,6 @@
 /** The tools of a Responses client, wherever they stand, and what is checked of them. */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';

@@ -3,7 +3,7 @@
  * the model asks for them, and then sends along what it found.
  */
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { isObject, isText } from '../../core/json.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { parseArguments } from '../answer/exact-json.ts';

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { skillDescriptionMax, skillInstructionsMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { validate } from '../../core/misfit.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { readMessagesRequest } from '../../anthropic/messages-request.ts';
 import { readChatRequest } from '../../openai/chat-request.ts';
 import { readResponsesRequest } from '../../responses/request.ts';

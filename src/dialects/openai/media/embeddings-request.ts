@@ -1,6 +1,6 @@
 /** An embeddings request in OpenAI's words, as clients send it. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { embeddingsInputsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';

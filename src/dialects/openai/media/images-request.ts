@@ -1,6 +1,6 @@
 /** Requests for images in OpenAI's words, as clients send them. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { invalidRequest } from '../../../core/errors.ts';
 import { misfit } from '../../../core/misfit.ts';

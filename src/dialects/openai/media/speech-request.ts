@@ -1,6 +1,6 @@
 /** A request for speech in OpenAI's words, as clients send it. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { refuseUnspeakable, speechFields } from '../../../core/audio-formats.ts';
 import { invalidRequest } from '../../../core/errors.ts';

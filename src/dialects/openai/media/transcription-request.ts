@@ -1,6 +1,6 @@
 /** A request for a transcript in OpenAI's words, as the fields of a form. */
 import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { refuseUntold, transcriptFields } from '../../../core/audio-formats.ts';
 import { invalidRequest } from '../../../core/errors.ts';
