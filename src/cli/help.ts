@@ -17,8 +17,6 @@ export function overviewHelp(topics: readonly Topic[]): string {
 }
 
 export function topicHelp(topic: Topic): string {
-  const [only] = topic.commands;
-  if (only?.name === '') return commandHelp(topic, only);
   return [
     `${topic.summary}.`,
     '',

@@ -1,7 +1,7 @@
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { GatewayError } from '../core/errors.ts';
-import { failureCode } from '../core/failure-code.ts';
+import { failureCode, failureMessage } from '../core/failure-code.ts';
 import { given } from '../core/given.ts';
 import { didYouMean } from '../core/nearest.ts';
 import {
@@ -119,8 +119,7 @@ async function runOne(
   } catch (thrown) {
     // A reader that closes the pipe, as `head` does, has what it wanted.
     if (failureCode(thrown) === 'EPIPE') return 0;
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
-    world.err(message + (isAbsent(thrown) ? tenantHint(command, args) : ''));
+    world.err(failureMessage(thrown) + (isAbsent(thrown) ? tenantHint(command, args) : ''));
     return thrown instanceof ConfigProblems ? 2 : 1;
   } finally {
     await store?.close();

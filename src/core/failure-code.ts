@@ -3,3 +3,8 @@ export function failureCode(thrown: unknown): string | undefined {
   if (!(thrown instanceof Error) || !('code' in thrown)) return undefined;
   return typeof thrown.code === 'string' ? thrown.code : undefined;
 }
+
+/** What it says, whatever was thrown. */
+export function failureMessage(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,3 +1,4 @@
+import { type GatewayError, invalidRequest } from './errors.ts';
 import { parseJson } from './json.ts';
 
 /** A form as it arrives: fields with their text, files as streams. */
@@ -50,4 +51,17 @@ const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 /** A number as any language writes one; anything else stays text, for whoever checks it. */
 export function numberIn(text: string): number | string {
   return number.test(text) ? Number(text) : text;
+}
+
+export function givenTwice(name: string): GatewayError {
+  return invalidRequest(`${name} is given twice.`, name);
+}
+
+export function wantsText(name: string): GatewayError {
+  return invalidRequest(`${name} must be a text, not a file.`, name);
+}
+
+/** Whoever forgot the filename sees a file refused as if it were a text. */
+export function wantsFile(name: string): GatewayError {
+  return invalidRequest(`${name} must be a file, not a text; a file needs a filename.`, name);
 }

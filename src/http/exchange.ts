@@ -19,8 +19,6 @@ export class Exchange {
   errorShape: ErrorShape;
   /** Headers that every answer to this request carries, whatever becomes of it. */
   readonly headers: Record<string, string>;
-  /** What its body calls the model, once that was read. */
-  modelNamed = '';
   /** Of an answer that is sent whole; undefined where it goes out piece by piece. */
   answerLength: number | undefined;
   /** For how many seconds from now its connection may be silent; 0: for ever. */

@@ -2,7 +2,7 @@ import { refusalOfManner, type SpeechFormat, type TextLimit } from '../core/audi
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
-import { addField, type FormPart } from '../core/form.ts';
+import { addField, type FormPart, givenTwice, wantsFile, wantsText } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { crowded } from './crowded.ts';
 import type { Job, JobRequest } from './job.ts';
@@ -97,7 +97,8 @@ export class JobDesk {
           addField(fields, part);
           continue;
         }
-        if (part.name !== 'file' || upload) throw wrongFile(part.name);
+        if (part.name !== 'file') throw wantsText(part.name);
+        if (upload) throw givenTwice('file');
         upload = await storeAudio(part, id, this.#parts.now(), this.#parts);
       }
       return { id, fields, upload };
@@ -115,9 +116,9 @@ export class JobDesk {
     baseUrl: string,
     claim: JobClaim | null,
   ) {
-    if (fields.has('file')) throw invalidRequest('file must be a file with a name.', 'file');
+    if (fields.has('file')) throw wantsFile('file');
     const input = readTranscriptionInput(fields);
-    if (!upload) throw invalidRequest('file is required: the audio to transcribe.', 'file');
+    if (!upload) throw invalidRequest('file is required: a recording.', 'file');
     await this.#parts.transcriptionModel(caller, input.model);
     await this.#checkWebhook(input);
     const request = transcriptionRequest(input);
@@ -236,12 +237,6 @@ function transcriptionRequest(input: TranscriptionInput): JobRequest {
 
 function newJobId(): string {
   return `job_${randomText(24)}`;
-}
-
-function wrongFile(name: string): GatewayError {
-  const message =
-    name === 'file' ? 'file is given more than once.' : `${name} may not be a file; send file.`;
-  return invalidRequest(message, name);
 }
 
 /** An id that no job can have is not looked up: a store may refuse its bytes. */

@@ -38,7 +38,7 @@ test('a model under two spellings is given twice', () => {
     ['model', ['acme/hear']],
     ['model[0]', ['acme/other']],
   ]);
-  expect(() => readTranscriptionInput(fields)).toThrow('model[0] is given more than once.');
+  expect(() => readTranscriptionInput(fields)).toThrow('model[0] is given twice.');
 });
 
 test.each(['day', '["day"]', '["word"', '[["word"]]', '[1]', '["word","word","word"]'])(

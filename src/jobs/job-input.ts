@@ -9,7 +9,7 @@ import {
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { listIn, listName, numberIn } from '../core/form.ts';
+import { givenTwice, listIn, listName, numberIn } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import { validate } from '../core/misfit.ts';
 import { optional } from '../core/schema-builders.ts';
@@ -75,7 +75,7 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
       times.push(...listIn(values));
       body[field] = times;
     } else if (values.length > 1 || Object.hasOwn(body, field)) {
-      throw invalidRequest(`${name} is given more than once.`, name);
+      throw givenTwice(name);
     } else body[field] = readField(field, values[0] ?? '');
   }
   refuseRouting(body);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idempotentLengthMax } from '../core/bounds.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
@@ -35,7 +36,7 @@ export class EmbeddingsReply {
     for (const [index, vector] of vectors.entries()) {
       items.push(itemOf(vector, index, encoding));
       if (index % vectorsAtOnce === vectorsAtOnce - 1) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
       }
     }
     return new EmbeddingsReply(items, counted);

@@ -13,10 +13,11 @@ import { estimateNote, estimateUsage } from '../meter/estimate.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
+import type { StreamEnd } from '../upstream/stream-answer.ts';
 import { tryBytes } from '../upstream/try-bytes.ts';
 import { noFacts } from '../upstream/try-whole.ts';
 import { taped } from './audio/spoken-again.ts';
-import { type End, partOf, typicalBytes } from './audio/spoken-part.ts';
+import { partOf, typicalBytes } from './audio/spoken-part.ts';
 import { refusalOf, speedAt, voiceAt } from './audio/voice.ts';
 import { targetAt } from './target.ts';
 
@@ -94,7 +95,8 @@ export class SpeechErrand implements Errand {
     return link.tape ? taped(result, link.tape) : result;
   }
 
-  measure({ usage: told, outputCharacters: deliveredBytes }: ReplyFacts, how: End): Measured {
+  measure(facts: ReplyFacts, how: StreamEnd['how']): Measured {
+    const { usage: told, outputCharacters: deliveredBytes } = facts;
     const { isTokenPriced = false, wholeBytes = null } = this.#answered ?? {};
     const usage = isTokenPriced ? (told ?? estimateUsage(this.#wordBytes, 0)) : noUsage;
     const isEstimate = isTokenPriced && !told;

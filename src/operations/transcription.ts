@@ -65,9 +65,7 @@ export class TranscriptionErrand implements Errand {
     const dialect = transcriptionDialect(offer.dialect);
     assert(dialect, `No transcripts at ${offer.dialect} were planned.`);
     const { format } = this.#wish;
-    const { filename, contentType, content } = this.#audio;
-    const recorded = { filename, contentType, content };
-    const request = dialect.write(this.#wish, recorded, targetAt(offer));
+    const request = dialect.write(this.#wish, this.#audio, targetAt(offer));
     link.tellDropped(request.dropped ?? []);
     const read = (text: string) => dialect.read(text, format);
     const patience = this.#patienceMs > offer.provider.timeoutMs && { attemptMs: this.#patienceMs };

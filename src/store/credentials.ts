@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import type { Resealed, RotationStore } from '../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../auth/vault.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
-import { bumpVersion } from './directory/directory.ts';
+import { tellingAll } from './directory/directory.ts';
 import { Gathered, padded } from './gathered.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
@@ -33,7 +33,7 @@ export class SqlCredentials extends OnDatabase implements VaultStore, RotationSt
   }
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
-    return inTransaction(this.database, async (change) => {
+    return tellingAll(this.database, async (change) => {
       // In the same transaction: two processes with two keys must not both leave something behind.
       const [first = none] = byKey.keys();
       const credential = byKey.get(await claimSetting(change, fingerprintSetting, first));
@@ -45,22 +45,19 @@ export class SqlCredentials extends OnDatabase implements VaultStore, RotationSt
         .onConflict((conflict) => conflict.columns(['tenant_id', 'provider']).doUpdateSet(rest))
         .returningAll()
         .executeTakeFirstOrThrow();
-      await bumpVersion(change);
       return credentialOf(row);
     });
   }
 
   remove(tenantId: string, provider: string): Promise<boolean> {
-    return inTransaction(this.database, async (change) => {
+    return tellingAll(this.database, async (change) => {
       const row = await change
         .deleteFrom('byok_credentials')
         .where('tenant_id', '=', tenantId)
         .where('provider', '=', provider)
         .returning('provider')
         .executeTakeFirst();
-      if (!row) return false;
-      await bumpVersion(change);
-      return true;
+      return row !== undefined;
     });
   }
 

@@ -62,8 +62,11 @@ export async function standingOf(
   steps: readonly Migration[] = migrations,
 ): Promise<Standing> {
   const known = steps.length;
-  if (!(await isBegun(read, engine))) return { applied: undefined, known };
-  const applied = await currentNumber(read, engine);
+  // Asked before anything is created: a role that may not make tables can serve on existing ones.
+  const columns = await columnsOf(read, engine, 'migrations');
+  if (columns.size === 0) return { applied: undefined, known };
+  if (!columns.has('applied_at')) throw ofAnotherProgram();
+  const applied = await currentNumber(read);
   if (applied > known) {
     throw unusable(
       `The database is at schema ${applied}, but this Tollgate only knows schemas up to ` +
@@ -84,24 +87,25 @@ export async function standingOf(
  * days have their numbers and not their columns: a gateway on one would serve and never book. They
  * are known by a column that every one of them has, and none since.
  */
-function isUnfinished(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
-  return hasColumn(read, engine, 'request_log', 'operation');
+async function isUnfinished(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
+  return (await columnsOf(read, engine, 'request_log')).has('operation');
 }
 
-async function hasColumn(
+/** None where there is no such table. */
+export async function columnsOf(
   read: Kysely<Schema>,
   engine: Engine,
-  table: string,
-  column: string,
-): Promise<boolean> {
+  table: keyof Schema,
+): Promise<ReadonlySet<string>> {
   const look = {
-    sqlite: sql`select 1 from pragma_table_info(${table}) where name = ${column}`,
-    postgres: sql`select 1 from information_schema.columns
-      where table_schema = current_schema() and table_name = ${table}
-        and column_name = ${column}`,
+    sqlite: sql<{ name: string }>`select name from pragma_table_info(${table})`,
+    // Not by its bare name: in a schema further down another program may have one too.
+    postgres: sql<{ name: string }>`select attname as name from pg_attribute
+      where attrelid = to_regclass(quote_ident(current_schema()) || '.' || cast(${table} as text))
+        and attnum > 0 and not attisdropped`,
   };
   const { rows } = await look[engine].execute(read);
-  return rows.length > 0;
+  return new Set(rows.map(({ name }) => name));
 }
 
 /** Many programs call tables `migrations`, `jobs` or `settings`. */
@@ -132,23 +136,10 @@ async function begin(change: StoreTransaction, engine: Engine): Promise<void> {
     .execute(change);
 }
 
-async function currentNumber(read: Kysely<Schema>, engine: Engine): Promise<number> {
-  if (!(await hasColumn(read, engine, 'migrations', 'applied_at'))) throw ofAnotherProgram();
+async function currentNumber(read: Kysely<Schema>): Promise<number> {
   const row = await read
     .selectFrom('migrations')
     .select((of) => of.fn.max('number').as('current'))
     .executeTakeFirst();
   return row?.current ?? 0;
-}
-
-/** Asked before anything is created: a role that may not make tables can serve on existing ones. */
-async function isBegun(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
-  const look = {
-    sqlite: "select 1 from sqlite_schema where type = 'table' and name = 'migrations'",
-    // Not by its bare name: in a schema further down another program may have one too.
-    postgres: `select 1
-      where to_regclass(quote_ident(current_schema()) || '.migrations') is not null`,
-  };
-  const { rows } = await sql.raw(look[engine]).execute(read);
-  return rows.length > 0;
 }

@@ -1,8 +1,9 @@
 import { type Insertable, sql } from 'kysely';
+import { failureMessage } from '../core/failure-code.ts';
 import { insertRows } from './books/many-rows.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { deploymentSetting } from './deployment.ts';
-import { applyRest, standingOf } from './migrate.ts';
+import { applyRest, columnsOf, standingOf } from './migrate.ts';
 import type { Schema } from './schema.ts';
 import { unusable } from './unusable.ts';
 
@@ -72,7 +73,7 @@ export async function moveStore({ source, url, now, onProgress }: Move): Promise
       const rows = total.get(table) ?? 0;
       const tell = (moved: number) => onProgress(table, moved, rows);
       const moved = await moveTable(source, change, table, tell).catch((thrown: unknown) => {
-        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        const why = failureMessage(thrown);
         throw refused(`The table ${table} cannot be moved: ${why.replace(/\.$/, '')}.`);
       });
       if (moved !== rows) throw refused(`Of ${rows} rows in ${table}, ${moved} were copied.`);
@@ -139,7 +140,7 @@ async function moveTable<T extends Table>(
   table: T,
   tell: (moved: number) => void,
 ): Promise<number> {
-  const columns = await columnsOf(source, table);
+  const columns = [...(await columnsOf(source.read, 'sqlite', table))] as Column<T>[];
   let [moved, told, last] = [0, 0, Number.MIN_SAFE_INTEGER];
   for (;;) {
     const rows = await rowsAfter(source, table, columns, last);
@@ -153,12 +154,6 @@ async function moveTable<T extends Table>(
     told = moved;
     tell(moved);
   }
-}
-
-async function columnsOf<T extends Table>({ read }: Database, table: T): Promise<Column<T>[]> {
-  const { rows } = await sql<{ name: Column<T> }>`
-    select name from pragma_table_info(${table})`.execute(read);
-  return rows.map(({ name }) => name);
 }
 
 /** In the order of their row ids, which every table has. Sizes are read without the texts. */

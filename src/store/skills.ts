@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { SkillBook, StoredSkill } from '../tools/skills/skill.ts';
-import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
-import { bumpVersion } from './directory/directory.ts';
+import { OnDatabase, type StoreTransaction } from './database.ts';
+import { tellingAll } from './directory/directory.ts';
 import type { SkillsTable } from './schema.ts';
 
 export class SqlSkills extends OnDatabase implements SkillBook {
@@ -26,7 +26,7 @@ export class SqlSkills extends OnDatabase implements SkillBook {
   }
 
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined> {
-    return inTransaction(this.database, async (change) => {
+    return tellingAll(this.database, async (change) => {
       if (!(await hasRoom(change, skill, countMax))) return undefined;
       const { tenantId, name, description, instructions, createdAt, updatedAt } = skill;
       const text = { description, instructions, updated_at: updatedAt };
@@ -36,22 +36,19 @@ export class SqlSkills extends OnDatabase implements SkillBook {
         .onConflict((conflict) => conflict.columns(['tenant_id', 'name']).doUpdateSet(text))
         .returningAll()
         .executeTakeFirstOrThrow();
-      await bumpVersion(change);
       return skillOf(row);
     });
   }
 
   remove(tenantId: string, name: string): Promise<boolean> {
-    return inTransaction(this.database, async (change) => {
+    return tellingAll(this.database, async (change) => {
       const row = await change
         .deleteFrom('skills')
         .where('tenant_id', '=', tenantId)
         .where('name', '=', name)
         .returning('name')
         .executeTakeFirst();
-      if (!row) return false;
-      await bumpVersion(change);
-      return true;
+      return row !== undefined;
     });
   }
 }

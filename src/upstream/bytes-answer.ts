@@ -1,7 +1,7 @@
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { ReplyClosing, ReplyFacts } from '../dialects/dialect.ts';
 import type { Line } from './line.ts';
-import type { Settle, StreamEnd } from './stream-answer.ts';
+import { brokenOff, type Settle, type StreamEnd } from './stream-answer.ts';
 
 /** An answer of bytes whose first ones are in hand; from here on there is no other attempt. */
 export interface OpenBytes {
@@ -97,9 +97,4 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     this.#settled ??= this.#settle(end, this.#bytes.facts).catch(asGatewayError);
     return this.#settled;
   }
-}
-
-function brokenOff(cause: unknown): GatewayError {
-  const message = 'The provider broke off in the middle of its answer.';
-  return new GatewayError('upstream_error', message, { cause });
 }

@@ -327,8 +327,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       const message = 'The provider fell silent in the middle of its answer.';
       return new GatewayError('upstream_error', message, { status: 504 });
     }
-    const message = 'The provider broke off in the middle of its answer.';
-    return new GatewayError('upstream_error', message);
+    return brokenOff();
   }
 
   /** An end that could not be written down must not count as one, nor tear the connection. */
@@ -357,6 +356,11 @@ function hangUpOn(next: AttemptResult | string): void {
   if (typeof next === 'string' || next.kind !== 'stream') return;
   next.source.close();
   next.line.hangUp();
+}
+
+export function brokenOff(cause?: unknown): GatewayError {
+  const message = 'The provider broke off in the middle of its answer.';
+  return new GatewayError('upstream_error', message, { cause });
 }
 
 function unusable(): GatewayError {

@@ -67,7 +67,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   const media = { ...chat, tray: (tenantId: string) => parts.uploads.tray(tenantId) };
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => ping(parts), isDraining }),
-    ...metricsRoutes({ metrics }),
+    ...metricsRoutes(metrics),
     ...chatRoutes(chat),
     ...messagesRoutes({ ...chat, admission: parts.admission, countUpstream }),
     ...responsesRoutes(chat),
@@ -136,35 +136,27 @@ async function overviewOf({ books, store: { database } }: RouteParts) {
 /** What tenants may know of their own. */
 function customerReads(parts: RouteParts): Route[] {
   const { config, store, books, now } = parts;
-  return [
-    ...customerRoutes({
-      logs: store.logs,
-      analytics: store.analytics,
-      splits: store.splits,
-      wallets: {
-        async totals(tenantId) {
-          const withoutSpare = books.withoutSpare(tenantId);
-          return withoutSpare(await store.analytics.totals(tenantId));
-        },
+  const reads = {
+    logs: store.logs,
+    analytics: store.analytics,
+    splits: store.splits,
+    wallets: {
+      async totals(tenantId: string) {
+        const withoutSpare = books.withoutSpare(tenantId);
+        return withoutSpare(await store.analytics.totals(tenantId));
       },
-      statements: store.statements,
-      spending: store.keySpending,
-      creditsPerUsd: config.creditsPerUsd,
-      limits: config.limits,
-      flush: () => books.flush(),
-      now: Date.now,
-      booksNow: now,
-    }),
-    ...detailRoutes({
-      requests: store.requestLog,
-      statements: store.statements,
-      months: store.statementMonths,
-      creditsPerUsd: config.creditsPerUsd,
-      flush: () => books.flush(),
-      // Months end by the time that entries are booked by.
-      now,
-    }),
-  ];
+    },
+    requests: store.requestLog,
+    statements: store.statements,
+    months: store.statementMonths,
+    spending: store.keySpending,
+    creditsPerUsd: config.creditsPerUsd,
+    limits: config.limits,
+    flush: () => books.flush(),
+    now: Date.now,
+    booksNow: now,
+  };
+  return [...customerRoutes(reads), ...detailRoutes(reads)];
 }
 
 /** Programs take what they ask as it is; an example for people must name a whole address. */

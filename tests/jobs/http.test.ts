@@ -395,14 +395,14 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       () => form({ model: 'played/hear' }),
       400,
       'file',
-      'file is required: the audio to transcribe.',
+      'file is required: a recording.',
     ],
     [
       'a file that is a field',
       () => form({ model: 'played/hear', file: 'text' }),
       400,
       'file',
-      'file must be a file with a name.',
+      'file must be a file, not a text; a file needs a filename.',
     ],
     [
       'two files',
@@ -413,14 +413,14 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       },
       400,
       'file',
-      'file is given more than once.',
+      'file is given twice.',
     ],
     [
       'a file under another name',
       () => form({ model: 'played/hear', audio: wav() }),
       400,
       'audio',
-      'audio may not be a file; send file.',
+      'audio must be a text, not a file.',
     ],
     [
       'an empty file',
@@ -504,7 +504,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       () => transcription({ language: ['de', 'en'] }),
       400,
       'language',
-      'language is given more than once.',
+      'language is given twice.',
     ],
     [
       'metadata that is no JSON',

@@ -394,6 +394,16 @@ describe('bad input', () => {
     await audio.expectRefusal(await transcribe(wishes), 400, param);
   });
 
+  // Those of tests/jobs/http.test.ts.
+  test.each<[Record<string, Value>, string]>([
+    [{ file: undefined }, 'file is required: a recording.'],
+    [{ file: 'talk.wav' }, 'file must be a file, not a text; a file needs a filename.'],
+    [{ audio: named('talk.wav') }, 'audio must be a text, not a file.'],
+    [{ language: ['de', 'en'] }, 'language is given twice.'],
+  ])('is told in the words that a job has for it: %#', async (wishes, sentence) => {
+    expect((await transcribe(wishes)).error.message).toBe(sentence);
+  });
+
   test('two files', async () => {
     const form = formOf({});
     form.append('file', named('second.wav'));

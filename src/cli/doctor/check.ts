@@ -1,3 +1,4 @@
+import { failureMessage } from '../../core/failure-code.ts';
 /** One thing that is looked at; a line of the doctor's report. */
 export interface Check {
   readonly name: string;
@@ -29,6 +30,6 @@ export async function finding(check: Check): Promise<Finding | undefined> {
   try {
     return await check.look();
   } catch (thrown) {
-    return unwell(thrown instanceof Error ? thrown.message : String(thrown));
+    return unwell(failureMessage(thrown));
   }
 }

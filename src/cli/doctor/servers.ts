@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import { failureMessage } from '../../core/failure-code.ts';
 import { shareObjects } from '../../core/missing-object.ts';
 import { newObjectKey } from '../../core/object-key.ts';
 import { within } from '../../core/within.ts';
@@ -70,7 +71,7 @@ async function roundTrip(address: string, identity: Config['objectStorage']): Pr
     if (kept && sent.equals(kept)) return well(`One was written, read and removed in ${ms} ms.`);
     return unwell('One that was written cannot be read.', 'Check the policy of the bucket.');
   } catch (thrown) {
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    const why = failureMessage(thrown);
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
     return unwell(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
   }

@@ -95,22 +95,13 @@ export class BlockTeller {
   }
 
   #add(open: OpenBlock, delta: Fields): number {
-    switch (delta.type) {
-      case 'text_delta':
-        return this.#tell('text', delta.text);
-      case 'thinking_delta':
-        return this.#tell('reasoning', delta.thinking);
-      case 'signature_delta':
-        open.signature += textOf(delta.signature);
-        return 0;
-      case 'citations_delta':
-        cite(open, delta.citation);
-        return 0;
-      case 'input_json_delta':
-        return this.#tellInput(open, textOf(delta.partial_json));
-      default:
-        return 0;
-    }
+    const { type } = delta;
+    if (type === 'text_delta') return this.#tell('text', delta.text);
+    if (type === 'thinking_delta') return this.#tell('reasoning', delta.thinking);
+    if (type === 'input_json_delta') return this.#tellInput(open, textOf(delta.partial_json));
+    if (type === 'signature_delta') open.signature += textOf(delta.signature);
+    else if (type === 'citations_delta') cite(open, delta.citation);
+    return 0;
   }
 
   #end(): void {

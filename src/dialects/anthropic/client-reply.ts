@@ -10,7 +10,8 @@ type Block =
   | { readonly type: 'text'; text: string; citations?: object[] }
   | { readonly type: 'thinking'; thinking: string; signature: string }
   | { readonly type: 'tool_use'; readonly id: string; readonly name: string; json: string }
-  | { readonly type: 'whole'; readonly block: object };
+  | { readonly type: 'redacted_thinking'; readonly data: string }
+  | ReturnType<typeof imageBlock>;
 
 export class AnthropicReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
@@ -38,7 +39,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   redactedReasoning(data: string): void {
-    this.#blocks.push({ type: 'whole', block: { type: 'redacted_thinking', data } });
+    this.#blocks.push({ type: 'redacted_thinking', data });
   }
 
   toolCall(call: number, id: string, name: string): void {
@@ -66,7 +67,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
   }
 
   image(mediaType: string, base64: string): void {
-    this.#blocks.push({ type: 'whole', block: imageBlock(mediaType, base64) });
+    this.#blocks.push(imageBlock(mediaType, base64));
   }
 
   finish(reason: FinishReason, stopSequence: string | null): void {
@@ -98,7 +99,6 @@ export class AnthropicReplyWriter implements ReplyWriter {
 }
 
 function writeBlock(block: Block): object {
-  if (block.type === 'whole') return block.block;
   if (block.type !== 'tool_use') return block;
   const { type, id, name, json } = block;
   return { type, id, name, input: toolInput(json) };
@@ -115,5 +115,6 @@ export function citationOf({ url, title, quote }: Citation) {
 }
 
 export function imageBlock(mediaType: string, base64: string) {
-  return { type: 'image', source: { type: 'base64', media_type: mediaType, data: base64 } };
+  const source = { type: 'base64', media_type: mediaType, data: base64 };
+  return { type: 'image' as const, source };
 }

@@ -36,29 +36,13 @@ function* inContent(
 }
 
 function* inBlock(block: AnyBlock): Generator<Countable> {
-  if (!isKnown(block)) {
-    yield JSON.stringify(block);
-    return;
-  }
-  switch (block.type) {
-    case 'text':
-      yield block.text;
-      return;
-    case 'image':
-      yield { tokens: imageTokens(imageUrl(block) ?? '') };
-      return;
-    case 'document':
-      yield* inDocument(block.source);
-      return;
-    case 'tool_use':
-      yield `${block.name} ${JSON.stringify(block.input)}`;
-      return;
-    case 'tool_result':
-      yield* inContent(block.content);
-      return;
-    // Thoughts of earlier turns are not read again.
-    default:
-  }
+  if (!isKnown(block)) yield JSON.stringify(block);
+  else if (block.type === 'text') yield block.text;
+  else if (block.type === 'image') yield { tokens: imageTokens(imageUrl(block) ?? '') };
+  else if (block.type === 'document') yield* inDocument(block.source);
+  else if (block.type === 'tool_use') yield `${block.name} ${JSON.stringify(block.input)}`;
+  else if (block.type === 'tool_result') yield* inContent(block.content);
+  // Thoughts of earlier turns are not read again.
 }
 
 function imageTokens(url: string): number {

@@ -4,9 +4,7 @@
  */
 import type { Quirks } from '../../config/provider-schema.ts';
 import { type AnyBlock, blocksIn, isKnown } from './blocks.ts';
-import type { MessagesBody } from './messages-schema.ts';
-
-type Messages = MessagesBody['messages'];
+import type { Messages, MessagesBody } from './messages-schema.ts';
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 

@@ -9,10 +9,8 @@ import { plainCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
 import { isAnthropics, ownSignature } from '../signature.ts';
 import { type AnyBlock, isKnown, isMade } from './blocks.ts';
-import type { MessagesBody } from './messages-schema.ts';
+import type { Messages } from './messages-schema.ts';
 import { imageSource } from './write-blocks.ts';
-
-type Messages = MessagesBody['messages'];
 
 interface Mended {
   readonly messages: Messages;

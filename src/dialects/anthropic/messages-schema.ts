@@ -90,6 +90,7 @@ const limit = Type.Integer({ ...outputLimitSchema, minimum: 0 });
 
 export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });
 export type MessagesBody = Static<typeof messagesSchema>;
+export type Messages = MessagesBody['messages'];
 
 /** Whoever only counts has no limit to give. */
 export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });

@@ -5,9 +5,8 @@
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import type { AnyBlock } from './blocks.ts';
-import type { MessagesBody } from './messages-schema.ts';
+import type { Messages, MessagesBody } from './messages-schema.ts';
 
-type Messages = MessagesBody['messages'];
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
 /** The tool that a block brings along; undefined for every other block. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { EmbeddingsWish } from './embeddings.ts';
 
@@ -46,7 +47,7 @@ export async function toTexts({
       sinceTurn += 1;
       if (sinceTurn < tokensAtOnce) continue;
       sinceTurn = 0;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     texts.push(Buffer.concat(pieces).toString('utf8'));
   }

@@ -52,7 +52,8 @@ export function readChatRequest(
   checkAllowed(sent);
   const exact = sent === value ? value : exactWords(value, source);
   const body = exact === value ? sent : inMessages(exact);
-  const placed = placedIn(value.messages ?? none);
+  const messages = value.messages ?? none;
+  const placed = placedIn(messages);
   const images = value.input ? imagesOfInput(value.input) : placed.flatMap(imageAt);
   for (const { url, param } of images) checkDataUrl(url, param);
   const attached = placed.flatMap(attachmentAt);
@@ -68,7 +69,7 @@ export function readChatRequest(
     choices: value.n ?? 1,
     needs: readNeeds(body, { images, attached, searches: search !== null }),
     parameters: value.provider?.require_parameters ? parametersOf(body) : none,
-    inputBytes: source.bytes.length - madeBytes(value.messages ?? none),
+    inputBytes: source.bytes.length - madeBytes(messages),
     cachesForHour: cachesForHour(source),
     images,
     user: value.user ?? null,
@@ -79,7 +80,7 @@ export function readChatRequest(
       ...addressesIn(more, ''),
       ...placed.flatMap(addressesBeside),
     ],
-    ownAccount: ownAccountFor(attached, more) ?? keptSound(value.messages ?? none),
+    ownAccount: firstNeed(attached, keptInAttachment) ?? keptIn(more, '') ?? keptSound(messages),
   };
   return {
     ask,
@@ -203,11 +204,6 @@ function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined
     (message) => 'audio' in message && isText(fieldsOf(message.audio).id),
   );
   return at < 0 ? undefined : keptAt(`messages[${at}].audio.id`);
-}
-
-/** Of files and sounds, and in `more`, the fields that only an upstream knows. */
-function ownAccountFor(attached: readonly Attachment[], more: object): OwnAccountNeed | undefined {
-  return firstNeed(attached, keptInAttachment) ?? keptIn(more, '');
 }
 
 function keptInAttachment({ part, path }: Attachment): OwnAccountNeed | undefined {

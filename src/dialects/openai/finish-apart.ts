@@ -4,6 +4,8 @@
  * with nothing but the last reason. What says nothing after it is left out: Azure sends results of
  * its filters late.
  */
+import type { ChunkMender } from './chunk.ts';
+
 type Choice = Record<string, unknown>;
 
 export interface Apart {
@@ -22,11 +24,6 @@ interface Before {
   readonly untold: ReadonlyMap<unknown, unknown>;
 }
 
-/** Knows the choices in which something of a chunk waits for the next. */
-interface Waiting {
-  isWaiting(index: unknown): boolean;
-}
-
 /** As many choices as a client may ask for: each keeps a chunk, which may be as long as any. */
 const untoldMax = 16;
 
@@ -34,7 +31,7 @@ const untoldMax = 16;
 export function finishApart(
   choices: readonly Choice[],
   { open, finished, untold }: Before,
-  calls: Waiting,
+  mender: Pick<ChunkMender, 'isWaiting'>,
 ): Apart | undefined {
   const mayClose = ({ finish_reason: reason, index }: Choice) =>
     typeof reason === 'string' || finished.has(index);
@@ -58,7 +55,7 @@ export function finishApart(
     if (saysMore) said.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !untold.has(index)) continue;
     const canWait = untold.has(index) || untold.size + held.length < untoldMax;
-    if (!saysMore && !calls.isWaiting(index)) closed.push({ ...choice, delta: {} });
+    if (!saysMore && !mender.isWaiting(index)) closed.push({ ...choice, delta: {} });
     else (canWait ? held : closed).push(bare(choice));
   }
   return isClean ? undefined : { said, closed, held };

@@ -3,7 +3,7 @@ import { isObject } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import type { ReplyIdentity, ReplyRelay, UpstreamFailure } from '../dialect.ts';
 import { unreadableAnswer } from '../failure.ts';
-import { PassedOutput, signResponse } from './passed-response.ts';
+import { countedUsage, PassedOutput, signResponse } from './passed-response.ts';
 import { failureOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 
@@ -21,6 +21,7 @@ export function readReply(
   const { facts } = output;
   return {
     facts,
-    write: (closing) => signResponse(response, identity, facts.usage, closing, echo),
+    write: (closing) =>
+      signResponse(response, identity, echo, countedUsage(response, facts.usage, closing)),
   };
 }

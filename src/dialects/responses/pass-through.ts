@@ -17,7 +17,7 @@ import { keepAlive } from '../event-stream.ts';
 import { failureInside, readErrorObject, unreadableEvent } from '../failure.ts';
 import { eventText, failureEvents, responsesWords } from './client-stream.ts';
 import { mendEvent, nameItem } from './mend-output.ts';
-import { PassedOutput, signResponse, ToldItems } from './passed-response.ts';
+import { countedUsage, PassedOutput, signResponse, ToldItems } from './passed-response.ts';
 import { tooManyItems } from './reader.ts';
 import { type Echo, failed } from './response-object.ts';
 
@@ -59,7 +59,8 @@ export class ResponsesPassThrough implements StreamRelay {
     this.ended = true;
     if (!this.#last) return '';
     const { type, fields, response } = this.#last;
-    const own = signResponse(response, this.#identity, this.facts.usage, closing, this.#echo);
+    const usage = countedUsage(response, this.facts.usage, closing);
+    const own = signResponse(response, this.#identity, this.#echo, usage);
     const { response: _, type: __, sequence_number: ___, ...rest } = fields;
     return withResponse(eventText(type, this.#number, rest), own);
   }
@@ -101,7 +102,7 @@ export class ResponsesPassThrough implements StreamRelay {
     if (failure) return this.#break(failure);
     // A second beginning after words would be another answer.
     if (this.started) return '';
-    const own = signResponse(response, this.#identity, undefined, null, this.#echo);
+    const own = signResponse(response, this.#identity, this.#echo, null);
     const text = eventText(type, this.#number, {});
     this.#number += 1;
     return withResponse(text, own);

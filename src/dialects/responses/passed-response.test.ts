@@ -1,21 +1,20 @@
 import { expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { noUsage } from '../../core/usage.ts';
-import { signResponse } from './passed-response.ts';
+import { countedUsage, signResponse } from './passed-response.ts';
 import { echoOf } from './response-object.ts';
 
 const echo = echoOf({ input: 'Hi' });
 
 test('a response without output has an empty one', () => {
-  const signed = JSON.parse(signResponse({ status: 'queued' }, identity, undefined, null, echo));
+  const signed = JSON.parse(signResponse({ status: 'queued' }, identity, echo, null));
   expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
 });
 
 test('usage that could not be read gives way to the settled one', () => {
   const closing = { usage: { ...noUsage, inputTokens: 7, outputTokens: 2 }, costCredits: 3 };
   const response = { status: 'completed', usage: { input_tokens: 'many' }, output: [] };
-  const signed = JSON.parse(signResponse(response, identity, undefined, closing, echo));
-  expect(signed.usage).toMatchObject({
+  expect(countedUsage(response, undefined, closing)).toMatchObject({
     ...{ input_tokens: 7, output_tokens: 2, total_tokens: 9 },
     cost: 3,
   });
@@ -25,6 +24,6 @@ test.each([
   [{ a: 1 }, []],
   [[null, { type: 'message' }, true], [{ type: 'message' }]],
 ])('a response is one by its name, and its output a list of items: %j', (output, items) => {
-  const signed = JSON.parse(signResponse({ output }, identity, undefined, null, echo));
+  const signed = JSON.parse(signResponse({ output }, identity, echo, null));
   expect(signed).toMatchObject({ object: 'response', output: items });
 });

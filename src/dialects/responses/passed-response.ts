@@ -97,28 +97,29 @@ export class ToldItems {
   }
 }
 
-/** The response as JSON under our names, with what it cost; `closing` is null before its end. */
+/** The response as JSON under our names; `usage` is null before its end. */
 export function signResponse(
   response: Fields,
   { id, model, created }: ReplyIdentity,
-  reported: Usage | undefined,
-  closing: ReplyClosing | null,
   { cacheKey }: Echo,
+  usage: object | null,
 ): string {
-  const { output, model: upstreamModel, usage, ...rest } = response;
+  const { output, model: upstreamModel, usage: _, ...rest } = response;
   // The upstream knows it by another name.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
-  const counted = closing && countedUsage(usage, reported, closing);
   const known = { id: answerId('resp', id), object: 'response', model, created_at: created };
-  const own = { ...rest, usage: counted, ...known };
+  const own = { ...rest, usage, ...known };
   // Fields beside the output may name the model that answered.
   const named = renameModel(JSON.stringify(own), upstreamModel, model);
   return `${named.slice(0, -1)},"output":${JSON.stringify(objectsIn(output))}}`;
 }
 
-/** As the upstream counted, or as it was settled where it did not. */
-function countedUsage(usage: unknown, reported: Usage | undefined, closing: ReplyClosing): object {
-  const { usage: settled, costCredits } = closing;
+/** As the upstream counted, or as it was settled where it did not; with what it cost. */
+export function countedUsage(
+  { usage }: Fields,
+  reported: Usage | undefined,
+  { usage: settled, costCredits }: ReplyClosing,
+): object {
   if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
   // Codex takes an answer for a broken one whose details are there, but not with these counts.
   const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;

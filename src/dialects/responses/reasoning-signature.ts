@@ -29,8 +29,8 @@ export function readSignature({
   if (!content) return {};
   if (content.startsWith(anthropicMark)) return { signature: content.slice(anthropicMark.length) };
   if (content.startsWith(redactedMark)) return { redacted: content.slice(redactedMark.length) };
-  if (content.startsWith(geminiMark)) return { signature: content };
-  if (ownSignature('responses', content) !== undefined) return { signature: content };
+  // One that has a mark keeps it.
+  if (ownSignature('anthropic', content) === undefined) return { signature: content };
   return id ? { signature: joinSignature(id, content) } : {};
 }
 

@@ -266,12 +266,12 @@ test('a body has a million values at most: lists in lists count like those in a 
 });
 
 test('a management call has room for a quarter of a mebibyte, and for nothing at all', async () => {
-  const management = (text: string) => readManagementBody({ request: post(text), modelNamed: '' });
+  const management = (text: string) => readManagementBody({ request: post(text) });
   const filled = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`;
   expect(await management(filled(262_144))).toHaveProperty('a');
   await expect(management(filled(262_145))).rejects.toMatchObject({ status: 413 });
   const bare = new Request('http://gateway/api/v1/keys', { method: 'POST' });
-  expect(await readManagementBody({ request: bare, modelNamed: '' })).toEqual({});
+  expect(await readManagementBody({ request: bare })).toEqual({});
 });
 
 test('nothing waits for a body that has come: whoever has read some ends by itself', async () => {

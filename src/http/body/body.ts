@@ -63,9 +63,9 @@ function refuseExcess(text: string): void {
 const managementBytesMax = 256 * 1024;
 
 /** The body of a management call; one that was left out is an empty object. */
-export async function readManagementBody(posted: Posted): Promise<unknown> {
-  if (posted.request.body === null) return {};
-  return (await readJson(posted, managementBytesMax)).value;
+export async function readManagementBody({ request }: Pick<Posted, 'request'>): Promise<unknown> {
+  if (request.body === null) return {};
+  return (await readJson({ request, modelNamed: '' }, managementBytesMax)).value;
 }
 
 /**

@@ -34,8 +34,8 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
     }),
     routing.post('/v1/audio/transcriptions', audioDocs.transcribe, async (exchange, caller) => {
       let format: TranscriptFormat = 'json';
-      const read = async (tray: UploadTray) => {
-        const { request, audio } = await readTranscription(exchange, tray);
+      const read = async (posted: Posted, tray: UploadTray) => {
+        const { request, audio } = await readTranscription(posted, tray);
         format = request.wish.format;
         return new TranscriptionErrand(request, audio);
       };

@@ -1,19 +1,25 @@
 import { editImagesMax, imageEditBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { addField, type FormFile, listName } from '../../core/form.ts';
+import {
+  addField,
+  type FormFile,
+  givenTwice,
+  listName,
+  wantsFile,
+  wantsText,
+} from '../../core/form.ts';
 import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { type FormFields, sortForm } from '../../dialects/openai/media/form-routing.ts';
 import { imagesSchema, readImagesRequest } from '../../dialects/openai/media/images-request.ts';
 import { Mask } from '../../operations/image/mask.ts';
 import type { SentImage, SentMask } from '../../operations/images.ts';
-import { declaredLength, tooLarge } from '../body/body.ts';
+import { declaredLength, type Posted, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
-import type { Exchange } from '../exchange.ts';
 
 /** Reads the form of an image edit; its files lie in the tray, and were checked. */
-export async function readEdit(exchange: Exchange, tray: UploadTray) {
-  const declared = declaredLength(exchange.request) ?? 0;
+export async function readEdit(posted: Posted, tray: UploadTray) {
+  const declared = declaredLength(posted.request) ?? 0;
   if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   const fields = new Map<string, string[]>();
   const images: Upload[] = [];
@@ -23,7 +29,7 @@ export async function readEdit(exchange: Exchange, tray: UploadTray) {
     bytes += more;
     if (bytes > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   };
-  for await (const part of readForm(exchange, imageEditBytesMax)) {
+  for await (const part of readForm(posted, imageEditBytesMax)) {
     if (part.kind === 'file') {
       const kind = readKind(part, images.length, masks.length);
       const upload = await tray.keep(counted(part.chunks, count));
@@ -43,10 +49,8 @@ export async function readEdit(exchange: Exchange, tray: UploadTray) {
 /** Several images come as a list, or as `image` again and again. */
 function readKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
   const kind = listName(name);
-  if (kind !== 'image' && kind !== 'mask') {
-    throw invalidRequest(`${name} must be a text, not a file.`, name);
-  }
-  if (kind === 'mask' && masks > 0) throw invalidRequest('mask is given twice.', 'mask');
+  if (kind !== 'image' && kind !== 'mask') throw wantsText(name);
+  if (kind === 'mask' && masks > 0) throw givenTwice('mask');
   if (kind === 'image' && images === editImagesMax) {
     throw invalidRequest(`image is given more than ${editImagesMax} times.`, 'image');
   }
@@ -66,10 +70,10 @@ async function* counted(
 /** A form knows only texts. */
 function valuesOf(fields: FormFields): Record<string, unknown> {
   const field = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
-  if (field) throw invalidRequest(`${field} must be a file, not a text.`, field);
+  if (field) throw wantsFile(field);
   const { routing, rest } = sortForm(fields);
   const values = [...rest].map(([name, [text = '', ...more]]) => {
-    if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);
+    if (more.length > 0) throw givenTwice(name);
     return [name, readValue(name, text)] as const;
   });
   return { ...routing, ...Object.fromEntries(values) };

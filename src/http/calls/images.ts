@@ -19,8 +19,8 @@ export function imagesRoutes(parts: UploadCallParts): Route[] {
       return callModel(exchange, caller, 'images', read, parts);
     }),
     routing.post('/v1/images/edits', imagesDocs.edit, (exchange, caller) => {
-      const read = async (tray: UploadTray) => {
-        const { request, images, mask } = await readEdit(exchange, tray);
+      const read = async (posted: Posted, tray: UploadTray) => {
+        const { request, images, mask } = await readEdit(posted, tray);
         return new ImagesErrand(request, images, mask);
       };
       return callModelWithFiles(exchange, caller, 'images', read, parts);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Caller } from '../../core/caller.ts';
 import { anthropicConversation } from '../../dialects/anthropic/conversation.ts';
 import { anthropicCount } from '../../dialects/anthropic/count.ts';
@@ -84,7 +85,7 @@ async function estimate(body: CountBody): Promise<number> {
       counted += piece.length;
       if (counted < charactersAtOnce) continue;
       counted = 0;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
   return tokens;

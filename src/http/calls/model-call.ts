@@ -34,6 +34,7 @@ export interface UploadCallParts extends ModelCallParts {
 
 /** A call that came by HTTP. */
 class WebCall implements Call, Posted {
+  readonly request: Request;
   readonly requestId: string;
   readonly caller: Caller;
   readonly client: AbortSignal;
@@ -43,17 +44,18 @@ class WebCall implements Call, Posted {
   readonly headers: Record<string, string>;
   readonly trail: Call['trail'] = [];
   readonly operation: OperationName;
+  modelNamed = '';
   readonly wishes: Call['wishes'];
   errand: Call['errand'];
   leave: Call['leave'];
   hold: Call['hold'];
   memory: Call['memory'];
-  readonly #exchange: Exchange;
   readonly #bodies: SharedRoom;
   #bodyShare: ReturnType<SharedRoom['share']> | undefined;
 
   constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies: SharedRoom) {
     const { request } = exchange;
+    this.request = request;
     this.requestId = exchange.requestId;
     this.caller = caller;
     this.client = request.signal;
@@ -64,20 +66,7 @@ class WebCall implements Call, Posted {
       cacheControl: request.headers.get('cache-control'),
       idempotencyKey: request.headers.get('idempotency-key'),
     };
-    this.#exchange = exchange;
     this.#bodies = bodies;
-  }
-
-  get request(): Request {
-    return this.#exchange.request;
-  }
-
-  get modelNamed(): string {
-    return this.#exchange.modelNamed;
-  }
-
-  set modelNamed(name: string) {
-    this.#exchange.modelNamed = name;
   }
 
   /** Until it leaves: the next attempt, and what an answer cost, may need the body again. */
@@ -117,12 +106,12 @@ export async function callModelWithFiles(
   exchange: Exchange,
   caller: Caller,
   operation: OperationName,
-  read: (tray: UploadTray) => Promise<Errand>,
+  read: (posted: Posted, tray: UploadTray) => Promise<Errand>,
   parts: UploadCallParts,
 ): Promise<Response> {
   const tray = parts.tray(caller.tenantId);
   try {
-    return await callModel(exchange, caller, operation, () => read(tray), parts);
+    return await callModel(exchange, caller, operation, (posted) => read(posted, tray), parts);
   } finally {
     await tray.clear();
   }

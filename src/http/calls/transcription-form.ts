@@ -1,15 +1,14 @@
 import { readExtension, readKind, sniffBytes } from '../../core/audio-type.ts';
 import { formFieldsBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { addField } from '../../core/form.ts';
+import { addField, givenTwice, wantsFile, wantsText } from '../../core/form.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { readTranscriptionRequest } from '../../dialects/openai/media/transcription-request.ts';
 import { readSeconds } from '../../operations/audio/length.ts';
 import { nameAudio } from '../../operations/audio/name.ts';
 import type { SentAudio } from '../../operations/transcription.ts';
-import { declaredLength } from '../body/body.ts';
+import { declaredLength, type Posted } from '../body/body.ts';
 import { partTooLarge, readForm } from '../body/multipart.ts';
-import type { Exchange } from '../exchange.ts';
 
 interface SentFile {
   readonly extension: string | undefined;
@@ -19,24 +18,22 @@ interface SentFile {
 const largerHint = '; POST /v1/jobs takes larger recordings';
 
 /** Reads the form of a transcription; its file lies in the tray, and was checked. */
-export async function readTranscription(exchange: Exchange, tray: UploadTray) {
-  const declared = declaredLength(exchange.request) ?? 0;
+export async function readTranscription(posted: Posted, tray: UploadTray) {
+  const declared = declaredLength(posted.request) ?? 0;
   if (declared > transcriptionBytesMax + formFieldsBytesMax) {
     throw partTooLarge('file', transcriptionBytesMax, largerHint);
   }
   const fields = new Map<string, string[]>();
   let file: SentFile | undefined;
-  for await (const part of readForm(exchange, transcriptionBytesMax, largerHint)) {
+  for await (const part of readForm(posted, transcriptionBytesMax, largerHint)) {
     if (part.kind === 'file') {
-      if (part.name !== 'file') {
-        throw invalidRequest(`${part.name} must be a text, not a file.`, part.name);
-      }
+      if (part.name !== 'file') throw wantsText(part.name);
       const extension = readExtension(part.filename);
-      if (file) throw invalidRequest('file is given twice.', 'file');
+      if (file) throw givenTwice('file');
       file = { extension, content: await tray.keep(part.chunks) };
       continue;
     }
-    if (part.name === 'file') throw invalidRequest('file must be a file, not a text.', 'file');
+    if (part.name === 'file') throw wantsFile('file');
     addField(fields, part);
   }
   const request = readTranscriptionRequest(fields);

@@ -3,23 +3,18 @@ import { notFound } from '../../core/errors.ts';
 import { toRequestId } from '../../core/ids.ts';
 import { receiptObject } from '../../record/receipt.ts';
 import type { RequestLog } from '../../record/request-log.ts';
-import type { StatementReads } from '../../record/statement.ts';
 import { type MonthReads, statementMonths } from '../../record/statement-months.ts';
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { readMonths } from './query.ts';
-import { reading } from './reads.ts';
+import { type CustomerParts, reading } from './reads.ts';
 
-interface DetailParts {
+interface DetailParts
+  extends Pick<CustomerParts, 'statements' | 'creditsPerUsd' | 'flush' | 'booksNow'> {
   readonly requests: RequestLog;
-  readonly statements: StatementReads;
   readonly months: MonthReads;
-  readonly creditsPerUsd: number;
-  /** Makes every request that has ended readable. */
-  flush(): Promise<void>;
-  now(): number;
 }
 
 const either = routesFor({ access: 'either', scope: 'customer' });
@@ -48,5 +43,5 @@ async function showReceipt(
 
 async function listStatements(parts: DetailParts, exchange: Exchange, { tenantId }: Caller) {
   const count = readMonths(exchange.query);
-  return json(exchange, { data: await statementMonths(parts, tenantId, count, parts.now()) });
+  return json(exchange, { data: await statementMonths(parts, tenantId, count, parts.booksNow()) });
 }

@@ -82,9 +82,9 @@ async function create(exchange: Exchange, caller: Caller, parts: JobParts): Prom
   return json(exchange, job, 202);
 }
 
-async function transcription(exchange: Exchange, caller: Caller, parts: JobParts) {
+async function transcription(exchange: Exchange, caller: Caller, parts: JobParts, posted: Posted) {
   const { desk } = parts;
-  const received = await desk.receive(caller.tenantId, readForm(exchange, jobFileBytesMax));
+  const received = await desk.receive(caller.tenantId, readForm(posted, jobFileBytesMax));
   // Not the bytes of the body: each sending of the same form has a boundary of its own.
   const content = {
     fields: Object.fromEntries(received.fields),

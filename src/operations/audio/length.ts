@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { audioMeasureMs } from '../../core/bounds.ts';
 import { id3Bytes } from '../../core/mp3-frames.ts';
 import type { LongBytes } from '../../core/upload.ts';
@@ -81,7 +82,7 @@ function streamOf(
     start: () => reader.skip(skippedBytes),
     async pull(controller) {
       if (performance.now() > turnEnds) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
         turnEnds = performance.now() + turnMs;
       }
       if (performance.now() > until) throw new Error('The time for looking is up.');

@@ -4,8 +4,6 @@ import type { StreamEnd } from '../../upstream/stream-answer.ts';
 
 /** What is charged for speech of which only a part was delivered. */
 
-export type End = StreamEnd['how'];
-
 /**
  * People read about fifteen bytes of text aloud in a second: fifteen letters, or five characters
  * of Chinese.
@@ -29,7 +27,7 @@ export function typicalBytes(format: SpeechFormat, textBytes: number, speed: num
 }
 
 interface Delivery {
-  readonly how: End;
+  readonly how: StreamEnd['how'];
   readonly deliveredBytes: number;
   /** As the provider said beforehand; null when it did not. */
   readonly wholeBytes: number | null;

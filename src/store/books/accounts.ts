@@ -1,7 +1,9 @@
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
+import type { CreditChange } from '../../auth/manage/credit-book.ts';
 import type { Allowance } from '../../ledger/owner.ts';
 import type { StoreTransaction } from '../database.ts';
 import { charged } from '../expressions.ts';
+import type { LedgerEntriesTable } from '../schema.ts';
 
 /** One account, locked for the rest of the transaction. */
 export interface Account {
@@ -55,29 +57,40 @@ export async function bookAllowance(
   const wished = allowance.credits - elsewhere - account.granted;
   const amount = Math.max(wished, account.leased - account.balance);
   if (amount === 0) return account;
-  const booked = {
-    ...account,
-    balance: account.balance + amount,
-    granted: account.granted + amount,
-  };
+  const entry = { kind: 'allowance', amount, note: 'Key limit', idempotencyKey: null, now };
+  const { balance_after: balance } = await bookGranted(change, account, entry);
+  return { ...account, balance, granted: account.granted + amount };
+}
+
+interface GrantedEntry extends Omit<CreditChange, 'tenantId'> {
+  readonly kind: string;
+}
+
+/** Adds to what an account was granted, or takes of it; everything else that it loses is spent. */
+export async function bookGranted(
+  change: StoreTransaction,
+  account: Account,
+  { kind, amount, note, idempotencyKey, now }: GrantedEntry,
+): Promise<Selectable<LedgerEntriesTable>> {
+  const balance = account.balance + amount;
   await change
     .updateTable('accounts')
-    .set({ balance: booked.balance, granted: booked.granted })
+    .set({ balance, granted: account.granted + amount })
     .where('id', '=', account.id)
     .execute();
-  await change
+  return change
     .insertInto('ledger_entries')
     .values({
       account_id: account.id,
-      kind: 'allowance',
+      kind,
       amount,
-      balance_after: booked.balance,
-      note: 'Key limit',
-      idempotency_key: null,
+      balance_after: balance,
+      note,
+      idempotency_key: idempotencyKey,
       created_at: now,
     })
-    .execute();
-  return booked;
+    .returningAll()
+    .executeTakeFirstOrThrow();
 }
 
 /** By the daily sums, as the key object shows it. */

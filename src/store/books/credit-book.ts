@@ -12,7 +12,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { walletName } from '../../ledger/owner.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import type { LedgerEntriesTable } from '../schema.ts';
-import { lockAccount } from './accounts.ts';
+import { bookGranted, lockAccount } from './accounts.ts';
 
 const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
 
@@ -27,15 +27,15 @@ export class SqlCreditBook extends OnDatabase implements CreditBook {
         const kind = first.amount === change.amount ? 'repeated' : 'conflict';
         return { kind, entry: entryOf(change.tenantId, first) };
       }
-      const balance = account.balance + change.amount;
-      if (balance < account.leased && change.amount < 0) {
-        return { kind: 'insufficient', available: account.balance - account.leased };
+      const available = account.balance - account.leased;
+      if (change.amount < 0 && available + change.amount < 0) {
+        return { kind: 'insufficient', available };
       }
-      const granted = account.granted + change.amount;
-      if (!Number.isSafeInteger(granted)) {
+      if (!Number.isSafeInteger(account.granted + change.amount)) {
         throw invalidRequest('That would be more credits than can be counted.', 'amount');
       }
-      const entry = await book(transaction, account.id, { balance, granted }, change);
+      const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
+      const entry = await bookGranted(transaction, account, { kind, ...change });
       return { kind: 'booked', entry: entryOf(change.tenantId, entry) };
     });
   }
@@ -78,29 +78,6 @@ async function findEntry(
     .where('account_id', '=', accountId)
     .where('idempotency_key', '=', idempotencyKey)
     .executeTakeFirst();
-}
-
-async function book(
-  transaction: StoreTransaction,
-  accountId: number,
-  totals: { readonly balance: number; readonly granted: number },
-  change: CreditChange,
-): Promise<Selectable<LedgerEntriesTable>> {
-  await transaction.updateTable('accounts').set(totals).where('id', '=', accountId).execute();
-  const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
-  return transaction
-    .insertInto('ledger_entries')
-    .values({
-      account_id: accountId,
-      kind,
-      amount: change.amount,
-      balance_after: totals.balance,
-      note: change.note,
-      idempotency_key: change.idempotencyKey,
-      created_at: change.now,
-    })
-    .returningAll()
-    .executeTakeFirstOrThrow();
 }
 
 function entryOf(tenantId: string, row: Selectable<LedgerEntriesTable>): CreditEntry {

@@ -10,7 +10,7 @@ import type {
   TenantPage,
 } from '../../auth/directory.ts';
 import { walletName } from '../../ledger/owner.ts';
-import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
+import { type Database, inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
 import { Gathered } from '../gathered.ts';
 import type { Schema } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
@@ -33,22 +33,22 @@ export class SqlDirectory extends OnDatabase implements Directory {
     return this.#lookUps.ask(hash);
   }
 
-  addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
-    return inTransaction(this.database, async (change) => {
-      const added = await change
+  async addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
+    const added = await tellingAll(this.database, async (change) => {
+      const row = await change
         .insertInto('tenants')
         .values(tenantRow(tenant))
         .onConflict((conflict) => conflict.column('id').doNothing())
         .returning('id')
         .executeTakeFirst();
-      if (!added) return 'exists';
+      if (!row) return undefined;
       await change
         .insertInto('accounts')
         .values({ tenant_id: tenant.id, owner: walletName(tenant.id) })
         .execute();
-      await bumpVersion(change);
-      return 'added';
+      return row;
     });
+    return added ? 'added' : 'exists';
   }
 
   async getTenant(id: string): Promise<Tenant | undefined> {
@@ -75,31 +75,27 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
-    return inTransaction(this.database, async (transaction) => {
+    return tellingAll(this.database, async (transaction) => {
       const row = await transaction
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirst();
-      if (!row) return undefined;
-      await bumpVersion(transaction);
-      return tenantOf(row);
+      return row && tenantOf(row);
     });
   }
 
-  addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    return inTransaction(this.database, async (change) => {
-      const added = await change
+  async addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
+    const added = await tellingAll(this.database, (change) =>
+      change
         .insertInto('api_keys')
         .values(keyRow(key, hash))
         .onConflict((conflict) => conflict.doNothing())
         .returning('id')
-        .executeTakeFirst();
-      if (!added) return 'exists';
-      await bumpVersion(change);
-      return 'added';
-    });
+        .executeTakeFirst(),
+    );
+    return added ? 'added' : 'exists';
   }
 
   async getKey(tenantId: string, id: string): Promise<ApiKey | undefined> {
@@ -179,7 +175,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
-    return inTransaction(this.database, async (change) => {
+    return tellingAll(this.database, async (change) => {
       const row = await change
         .updateTable('api_keys')
         .set(update)
@@ -188,9 +184,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
         .where('deleted_at', 'is', null)
         .returningAll()
         .executeTakeFirst();
-      if (!row) return undefined;
-      await bumpVersion(change);
-      return keyOf(row);
+      return row && keyOf(row);
     });
   }
 
@@ -229,17 +223,16 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
-    return inTransaction(this.database, async (change) => {
-      const isOurs = (await claimSetting(change, adminTokenSetting, hash.toHex())) === hash.toHex();
-      if (isOurs) await bumpVersion(change);
-      return isOurs;
+    return tellingAll(this.database, async (change) => {
+      const kept = await claimSetting(change, adminTokenSetting, hash.toHex());
+      return kept === hash.toHex();
     });
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
-    await inTransaction(this.database, async (change) => {
+    await tellingAll(this.database, async (change) => {
       await replaceSetting(change, adminTokenSetting, hash.toHex());
-      await bumpVersion(change);
+      return true;
     });
   }
 
@@ -252,10 +245,19 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 }
 
-/** Last in its transaction: every change of the directory meets at this one row. */
-export async function bumpVersion(change: StoreTransaction): Promise<void> {
-  await change
-    .updateTable('changes')
-    .set((of) => ({ version: of('version', '+', 1) }))
-    .execute();
+/** A change that every process hears of, unless nothing came of it. */
+export function tellingAll<T>(
+  database: Database,
+  work: (change: StoreTransaction) => Promise<T>,
+): Promise<T> {
+  return inTransaction(database, async (change) => {
+    const made = await work(change);
+    if (!made) return made;
+    // Last in its transaction: all such changes meet at this one row.
+    await change
+      .updateTable('changes')
+      .set((of) => ({ version: of('version', '+', 1) }))
+      .execute();
+    return made;
+  });
 }

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import type { GatewayError } from '../../core/errors.ts';
-import { failureCode } from '../../core/failure-code.ts';
+import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import { unusable } from '../unusable.ts';
 
 export interface PostgresAddress {
@@ -71,7 +71,7 @@ const passwordless = 'it asks for a password, and neither the address nor PGPASS
 
 /** A failure as one sentence, such as "Postgres at … cannot be reached: connection refused." */
 export function refusal(target: string, what: string, thrown: unknown): GatewayError {
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = failureMessage(thrown);
   const isPasswordless = message.includes('client password must be a');
   const reason = isPasswordless ? passwordless : (reasons[failureCode(thrown) ?? ''] ?? message);
   return unusable(`Postgres at ${target} ${what}: ${reason}.`, thrown);

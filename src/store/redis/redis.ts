@@ -1,6 +1,6 @@
 import { RedisClient } from 'bun';
 import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
-import { failureCode } from '../../core/failure-code.ts';
+import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import { Deadlines } from './deadlines.ts';
 
 /** Failures in a row after which Redis counts as away: one slow command is not an outage. */
@@ -198,6 +198,5 @@ const closed =
 
 function messageOf(thrown: unknown): string {
   if (failureCode(thrown) === 'ERR_REDIS_CONNECTION_CLOSED') return closed;
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return message.replace(/ script: \w+, on @user_script:\d+\.$/, '');
+  return failureMessage(thrown).replace(/ script: \w+, on @user_script:\d+\.$/, '');
 }

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../core/errors.ts';
-import { failureCode } from '../../core/failure-code.ts';
+import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import { unusable } from '../unusable.ts';
 
 const reasons: Record<string, string> = {
@@ -20,8 +20,7 @@ const reasons: Record<string, string> = {
 
 /** One sentence for the operator about a file that cannot be used. */
 export function fileFailure(path: string, thrown: unknown): GatewayError {
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return unusable(fileSentence(path, failureCode(thrown) ?? '', message), thrown);
+  return unusable(fileSentence(path, failureCode(thrown) ?? '', failureMessage(thrown)), thrown);
 }
 
 /** What is wrong with the file itself; one that was moved away says so in words of its own. */

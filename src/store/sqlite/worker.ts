@@ -5,7 +5,7 @@
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
 import { closeSync, openSync, statSync } from 'node:fs';
-import { failureCode } from '../../core/failure-code.ts';
+import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
 import type { Answer, Outcome, Question, SqlValue, Step } from './messages.ts';
 
@@ -37,8 +37,7 @@ async function answer(question: Question): Promise<Answer> {
     const outcome = question.kind === 'book' ? await book(question.batch) : perform(question);
     return { ok: true, outcome };
   } catch (thrown) {
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
-    return { ok: false, message, code: failureCode(thrown) ?? null };
+    return { ok: false, message: failureMessage(thrown), code: failureCode(thrown) ?? null };
   }
 }
 

@@ -1,4 +1,5 @@
 import { connectionsLeftMax, idleConnectionsMax } from '../../core/bounds.ts';
+import { hostIn, portIn } from '../../core/host-in-url.ts';
 import { BrokenAnswer } from './broken-answer.ts';
 import { Connection, type Keeper, type Place } from './connection.ts';
 import type { RoundTrip } from './round-trip.ts';
@@ -107,16 +108,11 @@ export class Connections implements Keeper {
 const byOrigin = new Map<string, Connections>();
 
 export function connectionsTo(baseUrl: string): Connections {
-  const { origin, hostname, port, protocol } = new URL(baseUrl);
-  const known = byOrigin.get(origin);
+  const url = new URL(baseUrl);
+  const known = byOrigin.get(url.origin);
   if (known) return known;
-  const isSecure = protocol === 'https:';
-  const connections = new Connections({
-    // An address of version 6 stands in brackets in a URL, and nowhere else.
-    hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
-    port: port === '' ? (isSecure ? 443 : 80) : Number(port),
-    isSecure,
-  });
-  byOrigin.set(origin, connections);
+  const isSecure = url.protocol === 'https:';
+  const connections = new Connections({ hostname: hostIn(url), port: portIn(url), isSecure });
+  byOrigin.set(url.origin, connections);
   return connections;
 }

@@ -3,7 +3,7 @@ import { type AnswerHead, readHead } from './answer-head.ts';
 import { BrokenAnswer } from './broken-answer.ts';
 
 /** A request as it goes over the connection. */
-export interface Outgoing {
+interface Outgoing {
   /** With the empty line behind it, and perhaps with the beginning of the body or all of it. */
   readonly start: string;
   readonly rest: Uint8Array | undefined;

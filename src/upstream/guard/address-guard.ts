@@ -5,6 +5,7 @@
  * The operator's provider URLs do not pass here.
  */
 import { addressBytes, addressRanges, isWithin } from '../../core/address-bytes.ts';
+import { hostIn, portIn } from '../../core/host-in-url.ts';
 import { isHostName, isPrivateAddress, privatePlace } from '../../core/private-addresses.ts';
 import { ownDoor } from './own-door.ts';
 
@@ -52,7 +53,7 @@ export function policyWith(
 /** Whether a URL may be called at this address: the one it names, or one its name leads to. */
 export function mayDial(url: URL, ip: string, policy: AddressPolicy): boolean {
   const bytes = unwrapped(ip);
-  if (bytes === null || policy.isOwnDoor(bytes, portOf(url))) return false;
+  if (bytes === null || policy.isOwnDoor(bytes, portIn(url))) return false;
   if (policy.isAllowedAddress(ip)) return true;
   return policy.privateNames.has(url.hostname) && isPrivateAddress(ip);
 }
@@ -193,22 +194,17 @@ export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): 
   }
   url.hash = '';
   if (policy.allowHosts.includes(hostAndPort(url))) return url;
-  return refusalOfPort(portOf(url)) ?? refusalOfHost(url, policy) ?? url;
+  return refusalOfPort(portIn(url)) ?? refusalOfHost(url, policy) ?? url;
 }
 
 /** The address a URL names literally, without brackets, or null when it names a host. */
 export function literalAddress(url: URL): string | null {
-  const bare = url.hostname.replace(/^\[|\]$/g, '');
+  const bare = hostIn(url);
   return addressBytes(bare) === null ? null : bare;
 }
 
 export function hostAndPort(url: URL): string {
-  return `${url.hostname}:${portOf(url)}`;
-}
-
-function portOf(url: URL): number {
-  if (url.port !== '') return Number(url.port);
-  return url.protocol === 'https:' ? 443 : 80;
+  return `${url.hostname}:${portIn(url)}`;
 }
 
 function refusalOfPort(port: number): string | null {

@@ -6,6 +6,7 @@ import {
   regionIn,
   type ServiceAccount,
 } from '../../core/provider-key.ts';
+import { putBounded } from '../../core/put-bounded.ts';
 import { unlessAborted } from '../../core/within.ts';
 import type { Spliced, UpstreamRequest } from '../../dialects/dialect.ts';
 import { AccountToken } from './account-token.ts';
@@ -142,8 +143,6 @@ function knownAccount(text: string): AccountPass | undefined {
 
 function newAccount(text: string, account: ServiceAccount): AccountPass {
   const pass = new AccountPass(text, account);
-  accounts.set(text, pass);
-  const [oldest = ''] = accounts.keys();
-  if (accounts.size > accountsMax) accounts.delete(oldest);
+  putBounded(accounts, text, pass, accountsMax);
   return pass;
 }

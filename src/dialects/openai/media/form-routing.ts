@@ -1,5 +1,5 @@
 /** The fields by which a request chooses its way, as forms say them. */
-import { invalidRequest } from '../../../core/errors.ts';
+import { givenTwice } from '../../../core/form.ts';
 import { type Fields, fieldsOf, itemsOf, parseJson } from '../../../core/json.ts';
 
 /** A form knows only texts, and a field may come several times. */
@@ -29,7 +29,7 @@ export function sortForm(fields: FormFields): SortedForm {
     else rest.set(name, all);
   }
   if (provider.length > 0) {
-    if (routing.get('provider')) throw invalidRequest('provider is given twice.', 'provider');
+    if (routing.get('provider')) throw givenTwice('provider');
     routing.set('provider', nested(provider));
   }
   return { routing: Object.fromEntries(routing), rest };
@@ -58,7 +58,7 @@ function preferenceIn(name: string, texts: readonly string[]): unknown {
 
 function only(name: string, texts: readonly string[]): string | undefined {
   const [text, ...more] = texts;
-  if (more.length > 0) throw invalidRequest(`${name} is given twice.`, name);
+  if (more.length > 0) throw givenTwice(name);
   return text;
 }
 

@@ -4,7 +4,7 @@ import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { refuseUntold, transcriptFields } from '../../../core/audio-formats.ts';
 import { invalidRequest } from '../../../core/errors.ts';
-import { listIn, listName, numberIn } from '../../../core/form.ts';
+import { givenTwice, listIn, listName, numberIn } from '../../../core/form.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { optional } from '../../../core/schema-builders.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
@@ -62,7 +62,7 @@ function valuesOf(fields: FormFields) {
     else if (otherRecording.test(name)) {
       throw invalidRequest(`${name} names another recording than file: leave it out.`, name);
     } else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
-    else if (texts.length > 1) throw invalidRequest(`${name} is given twice.`, name);
+    else if (texts.length > 1) throw givenTwice(name);
     else value[name] = readValue(name, texts[0] ?? '');
   }
   if (times.length > 0) value.timestamp_granularities = times;

@@ -1,0 +1,64 @@
+/** Turns as Anthropic and Bedrock want them: instructions apart, and the two sides in turns. */
+import type { Turn } from '../../core/dialogue.ts';
+
+interface Message<Block> {
+  readonly role: Turn['role'];
+  readonly content: readonly Block[];
+}
+
+interface Sides<Block> {
+  readonly system: readonly Block[];
+  readonly messages: readonly Message<Block>[];
+}
+
+/** How one of the two says it. */
+interface Words<Block> {
+  write(turn: Turn): readonly Block[];
+  /** All that the user says at a time, in the order that it takes. */
+  arrange(content: readonly Block[]): readonly Block[];
+  /** Stands for the user where it insists on a message of one. */
+  readonly pleaseContinue: Block;
+  /** Instructions may stand in the middle, too. */
+  readonly instructsInside: boolean;
+  /** A conversation that ends with an answer: while it thinks, it goes on only if it is asked. */
+  readonly mustBeAsked: boolean;
+}
+
+export function inSides<Block extends Readonly<Record<string, unknown>>>(
+  turns: readonly Turn[],
+  words: Words<Block>,
+): Sides<Block> {
+  const system: Block[] = [];
+  const sides: { readonly role: Turn['role']; readonly content: Block[] }[] = [];
+  for (const turn of turns) {
+    const content = words.write(turn);
+    if (content.length === 0) continue;
+    const last = sides.at(-1);
+    const isInside = words.instructsInside && last !== undefined;
+    // Neighbours of one side are one message: each block is moved once, however many there are.
+    if (turn.role === 'system' && !isInside) for (const block of content) system.push(block);
+    else if (last?.role === turn.role) for (const block of content) last.content.push(block);
+    else sides.push({ role: turn.role, content: [...content] });
+  }
+  const messages: Message<Block>[] = sides.map(({ role, content }) => ({
+    role,
+    content: role === 'user' ? words.arrange(content) : content,
+  }));
+  const asked = { role: 'user' as const, content: [words.pleaseContinue] };
+  if (messages[0]?.role !== 'user') messages.unshift(asked);
+  const last = messages.at(-1);
+  if (last?.role !== 'assistant') return { system, messages };
+  if (words.mustBeAsked) return { system, messages: [...messages, asked] };
+  return { system, messages: messages.with(-1, withoutLastSpace(last)) };
+}
+
+/** Who goes on from the last letter of an answer refuses one that is a space. */
+function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
+  answer: Message<Block>,
+): Message<Block> {
+  const { role, content } = answer;
+  const at = content.findLastIndex((block) => !('cachePoint' in block));
+  const block = content[at];
+  if (typeof block?.text !== 'string') return answer;
+  return { role, content: content.with(at, { ...block, text: block.text.trimEnd() }) };
+}
