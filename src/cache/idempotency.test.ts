@@ -160,6 +160,7 @@ describe('a key', () => {
     expect(await ask(claim('k'))).toEqual({ found: 'first' });
     const other = await refusalOf(ask(claim('k', 'another request')));
     expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
+    expect(other.retryHelps).toBe(false);
     expect(other.message).toContain('different request');
   });
 
@@ -239,7 +240,7 @@ test('an answer that comes after another has taken its key over is not given', a
   const heir = { claim: claim('k'), done: recording('the heir’s'), until: 1 };
   store.rows.set('k', heir);
   const thrown = await late.finish(recording('late')).catch((failure: unknown) => failure);
-  expect(thrown).toMatchObject({ status: 409, param: 'Idempotency-Key' });
+  expect(thrown).toMatchObject({ status: 409, param: 'Idempotency-Key', retryHelps: true });
   expect(store.rows.get('k')).toBe(heir);
   // Who waited for it gets the one that counts.
   expect(await repeated).toEqual({ found: 'the heir’s' });

@@ -137,7 +137,7 @@ export class Idempotency {
         if (how === 'unwritten') this.#writeLater(running, recording);
         else this.#forget(running);
         end(how === 'taken_over' ? undefined : recording);
-        if (how === 'taken_over') throw refusal('is being answered by another process now');
+        if (how === 'taken_over') throw refusal('is being answered by another process now', true);
         this.#count(claim, recording);
       },
       release: async () => {
@@ -226,9 +226,11 @@ function nameOf({ tenantId, key }: Claim): string {
   return `${tenantId} ${key}`;
 }
 
-function refusal(why: string): GatewayError {
+/** Where repeating it helps, SDKs do that by themselves. */
+function refusal(why: string, retryHelps = false): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
-  return invalidRequest(message, 'Idempotency-Key', 409);
+  const more = { status: 409, param: 'Idempotency-Key', retryHelps } as const;
+  return new GatewayError('invalid_request_error', message, more);
 }
 
 function storeAway(cause: unknown): never {

@@ -25,10 +25,11 @@ test('its chores keep the places of running requests, and tell of those left', a
 describe('places that are left while nobody can be told', () => {
   async function leftWhileAway(count: number) {
     const told: (readonly string[])[] = [];
-    const state = { isUp: true };
+    const state = { isUp: true, asked: 0 };
     const places = new SharedPlaces(
       {
         get isUp() {
+          state.asked += 1;
           return state.isUp;
         },
         take: async () => undefined,
@@ -70,5 +71,15 @@ describe('places that are left while nobody can be told', () => {
     state.isUp = true;
     await places.tellLeft();
     expect(told).toEqual([taken.slice(0, 500)]);
+  });
+
+  test('cost one look for all tenants, 50 times a second', async () => {
+    const { places, state } = await leftWhileAway(1);
+    for (let tenant = 0; tenant < 100; tenant++) {
+      places.leave(`tenant-${tenant}`, (await places.enter(`tenant-${tenant}`, 2)) ?? '');
+    }
+    state.asked = 0;
+    await places.tellLeft();
+    expect(state.asked).toBe(1);
   });
 });

@@ -58,6 +58,8 @@ export class SharedPlaces {
 
   /** For places that no later request of their tenant has reported along with its own. */
   async tellLeft(): Promise<void> {
+    // Asked once: each tenant that has left places stays until somebody can be told of them.
+    if (!this.#shared.isUp) return;
     await Promise.all([...this.#tenants.keys()].map((tenantId) => this.#tell(tenantId)));
   }
 

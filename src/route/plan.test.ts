@@ -146,6 +146,9 @@ describe('the plan', () => {
     for (const _ of ['first', 'again']) {
       expect(planned({ health })).toEqual(inOrder('north', 'east', 'south'));
     }
+    // Another request may be its probe by the time this one is sent.
+    const alone = planned({ health, wishes: { allowFallbacks: false } });
+    expect(alone).toEqual(inOrder('north', 'east', 'south'));
   });
 
   test('without fallbacks there is one candidate', () => {

@@ -29,7 +29,10 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   // Most requests say nothing about providers; then there is nothing to rule out.
   if (preferences === noPreferences) return order(able, preferences, around.health);
   const ordered = order(keepWished(able, ask, around), preferences, around.health);
-  return preferences.allowFallbacks ? ordered : ordered.slice(0, 1);
+  // The next may have to stand in for one that recovers, when another request is its probe.
+  const [first] = ordered;
+  const isSure = first && around.health.state(first) !== 'half_open';
+  return isSure && !preferences.allowFallbacks ? [first] : ordered;
 }
 
 /** The offers of each model that the client names, in its order. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { noPreferences } from '../core/ask.ts';
 import { Catalogue, type Offer } from './catalogue.ts';
 import { Health } from './health.ts';
 import { withProbe } from './with-probe.ts';
@@ -21,8 +22,8 @@ function sick(...providers: string[]) {
     if (!providers.includes(offer.provider.name)) continue;
     for (let i = 0; i < 5; i++) health.failed(offer);
   }
-  const asked = (offers: readonly Offer[] = plan) =>
-    withProbe(offers, health).map((offer) => offer.upstreamModel);
+  const asked = (offers: readonly Offer[] = plan, wishes = {}) =>
+    withProbe(offers, { ...noPreferences, ...wishes }, health).map((one) => one.upstreamModel);
   return { clock, asked };
 }
 
@@ -46,6 +47,24 @@ test('who stands behind another keeps its probe for a request that asks it first
   const first = east && north && south ? [east, north, south] : [];
   for (const _ of ['first', 'again']) expect(asked()[0]).toBe('a@north');
   expect([asked(first)[0], asked(first)[0]]).toEqual(['a@east', 'a@north']);
+});
+
+test('where models are sorted together, the others of all of them go before it', () => {
+  const { clock, asked } = sick('north');
+  clock.now = 5_000;
+  const sorted = plan.toSorted((a, b) => b.provider.name.localeCompare(a.provider.name)).slice(2);
+  const usual = ['a@north', 'b@north', 'a@east', 'b@east'];
+  expect(asked(sorted, { route: 'sort' })).toEqual(usual);
+  expect(asked(sorted, { route: 'sort' })).toEqual(['b@north', 'a@east', 'b@east', 'a@north']);
+});
+
+test('without fallbacks the next of its model is asked instead, and nobody else', () => {
+  const { clock, asked } = sick('north', 'east', 'south');
+  const wishes = { allowFallbacks: false };
+  clock.now = 5_000;
+  const askedFor = [asked(plan, wishes), asked(plan, wishes), asked(plan, wishes)];
+  expect(askedFor).toEqual([['a@north'], ['a@east'], ['a@south']]);
+  expect([asked(plan, wishes), asked([], wishes)]).toEqual([['a@north'], []]);
 });
 
 test('where all are left alone the order stays, as with one alone and with none', () => {

@@ -34,11 +34,12 @@ export interface StepParts extends Lasting {
 
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
-  const { config, catalogue, catalogueOf, admission, books, health, telemetry, watch } = parts;
-  const { cache, idempotency } = parts;
-  const { addressPolicy } = parts;
+  const { config, catalogue, catalogueOf, admission, books, cache, idempotency } = parts;
+  const { health, telemetry, watch, addressPolicy } = parts;
   const surroundings = {
-    ...{ watch, telemetry, addressPolicy },
+    watch,
+    telemetry,
+    addressPolicy,
     fetchGuarded: createGuardedFetch(addressPolicy),
     checkAddress: checkBy(addressPolicy),
   };
@@ -81,7 +82,8 @@ export function makeSteps(parts: StepParts): Steps {
         const cap = affordable ?? reservation.usualCapFor(offer);
         return errand.tryAt(offer, new CallLink(call, offer, cap, surroundings));
       };
-      return openFirst(withProbe(reservation.offers, health), tryAt, health, call);
+      const offers = withProbe(reservation.offers, errand.ask.preferences, health);
+      return openFirst(offers, tryAt, health, call);
     },
     settle: (call, ending) => settle(call, ending, money),
     tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),

@@ -47,3 +47,16 @@ test('nor is one that the provider refuses for its own fault', async () => {
   upstream.script('broken', status(400));
   expect((await gateway.post(body)).status).toBe(400);
 });
+
+test('of many at once one is it, also of those with nowhere to go in their model', async () => {
+  const toBroken = () => upstream.book.filter((entry) => entry.model === 'broken').length;
+  const before = toBroken();
+  const alone = { ...body, provider: { allow_fallbacks: false } };
+  const models = ['test/two', 'test/chat'];
+  const sorted = { ...body, models, route: 'sort', provider: { only: ['first'] } };
+  const many = Array.from({ length: 20 }, () => [alone, sorted]).flat();
+  const answers = await Promise.all(many.map((one) => gateway.post(one)));
+  expect(toBroken() - before).toBe(1);
+  expect(answers.filter((answer) => answer.status === 200).length).toBeGreaterThanOrEqual(39);
+  while ((await circuit()) !== 'half_open') await Bun.sleep(50);
+}, 120_000);
