@@ -255,6 +255,20 @@ describe('a whole answer', () => {
     expect((await gateway.record(response.requestId)).charges.modelCharge).toBe(price());
   });
 
+  test('of a guardrail that let no model see the prompt is free', async () => {
+    const message = { role: 'assistant', content: [{ text: 'This is blocked.' }] };
+    const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0 };
+    const body = { output: { message }, stopReason: 'guardrail_intervened', usage };
+    upstream.script(modelId, json(200, body));
+    const reply = await gateway.post(asked());
+    expect(reply.json).toMatchObject({
+      choices: [{ finish_reason: 'content_filter', message: { content: 'This is blocked.' } }],
+      usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 },
+    });
+    const { charges, usageEstimated } = await gateway.record(reply.requestId);
+    expect([charges.modelCharge, usageEstimated]).toEqual([0, false]);
+  });
+
   test('where a stream was asked for is streamed', async () => {
     upstream.script(modelId, replay(readBytes('bedrock/converse-text.json')));
     const heard = await gateway.stream(asked());

@@ -141,6 +141,19 @@ describe('a stream for an Anthropic client', () => {
     expect(answer).toMatchObject({ text: 'I cannot do that.', stopReason: 'refusal' });
   });
 
+  test('tells a refusal that was cut, or that calls tools, by that reason', () => {
+    const cut = seen((to) => {
+      to.refusal('I cannot');
+      to.finish('length', null);
+    });
+    const called = seen((to) => {
+      to.refusal('Not that.');
+      to.toolCall(0, 'a', 'look');
+      to.finish('tool_calls', null);
+    });
+    expect([cut.stopReason, called.stopReason]).toEqual(['max_tokens', 'tool_use']);
+  });
+
   test.each([
     ['stop', 'end_turn'],
     ['length', 'max_tokens'],

@@ -47,7 +47,12 @@ export class Stop {
   /** Clients run tools only when the reason says so, and then wait for ever if there are none. */
   get fields() {
     const isPlain = this.reason === 'stop' || this.reason === 'tool_calls';
-    const word = isPlain ? (this.hasTools ? 'tool_use' : 'end_turn') : stopReasons[this.reason];
-    return { stop_reason: this.isRefused ? 'refusal' : word, stop_sequence: this.sequence };
+    const word = isPlain ? this.#plainWord : stopReasons[this.reason];
+    return { stop_reason: word, stop_sequence: this.sequence };
+  }
+
+  get #plainWord(): string {
+    if (this.hasTools) return 'tool_use';
+    return this.isRefused ? 'refusal' : 'end_turn';
   }
 }

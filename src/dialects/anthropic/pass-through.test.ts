@@ -58,6 +58,13 @@ describe('an Anthropic stream that passes through', () => {
     expect(said).toContain('Hi');
   });
 
+  test('gets them where its end forgets the prompt that its beginning counted', () => {
+    const { relay } = push([begin, ...hello, end({ usage: { ...usage, input_tokens: 0 } }), over]);
+    expect(relay.facts.usage).toMatchObject({ inputTokens: 3, outputTokens: 2 });
+    const settled = { usage: { ...noUsage, inputTokens: 3, outputTokens: 2 }, costCredits: 1 };
+    expect(relay.close(settled)).toContain('"usage":{"input_tokens":3,');
+  });
+
   test('keeps events, blocks and fields that nobody knows, and long numbers', () => {
     const block = '{"type":"new","n":12345678901234567890}';
     const odd = `{"type":"content_block_start","index":1,"content_block":${block}}`;

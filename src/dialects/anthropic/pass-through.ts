@@ -168,14 +168,19 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** The held event: as it came, or with the settled usage where the upstream counted no output. */
+  /**
+   * The held event: as it came, or with the settled usage where the upstream counted no output, or
+   * has zeros for the prompt that it counted at the beginning.
+   */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
     if (!held) return '';
     this.#held = undefined;
     const { fields, data } = held;
     const counted = settled ?? this.facts.usage;
-    const isCounted = this.facts.usage && !readReport(fields.usage).isEstimate;
+    const report = readReport(fields.usage);
+    const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
+    const isCounted = this.facts.usage && !report.isEstimate && !isForgotten;
     if (counted && !isCounted) {
       return eventText('message_delta', { ...fields, usage: writeUsage(counted) });
     }

@@ -96,6 +96,14 @@ describe('usage', () => {
     expect(reader.ended).toBe(true);
   });
 
+  test('of nothing at all is believed: a guardrail stopped the prompt', () => {
+    const nothing = { inputTokens: 0, outputTokens: 0, totalTokens: 0 };
+    const { told } = hear(text(0, 'Blocked.'), ends('guardrail_intervened'), used(nothing));
+    expect(told.lastUsage).toMatchObject({ inputTokens: 0, cacheReadTokens: 0, outputTokens: 0 });
+    const cached = { ...nothing, cacheReadInputTokens: 9 };
+    expect(hear(ends('end_turn'), used(cached)).told.lastUsage?.cacheReadTokens).toBe(9);
+  });
+
   test('for an hour that is more than the whole is not believed', () => {
     const counts = { inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: 10 };
     const cacheDetails = [{ ttl: '1h', inputTokens: 11 }];

@@ -55,10 +55,16 @@ export class GeminiStreamReader implements StreamReader {
 
   /** Tells what one chunk, or a whole answer, says. */
   take(chunk: Fields): UpstreamFailure | undefined {
-    const { error, candidates, promptFeedback, usageMetadata } = chunk;
+    const { error, usageMetadata } = chunk;
     if (error !== undefined && error !== null) return readErrorObject(chunk);
+    const failure = this.#takeCandidates(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
+    // Behind the words that it counts.
     if (usage !== undefined) this.#to.usage?.(usage);
+    return failure;
+  }
+
+  #takeCandidates({ candidates, promptFeedback }: Fields): UpstreamFailure | undefined {
     const list = itemsOf(candidates);
     for (const [at, candidate] of list.entries()) {
       if (!isObject(candidate)) continue;

@@ -106,6 +106,7 @@ export class OpenAiPassThrough implements StreamRelay {
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
+    if (hasUsage) this.facts.coverWords();
     const apart = finishApart(choices, this.#choices, this.#mender);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;

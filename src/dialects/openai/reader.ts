@@ -45,14 +45,19 @@ export class OpenAiStreamReader implements StreamReader {
     }
     const chunk = parseExact(data);
     if (!isObject(chunk)) return this.#takeGarbage(event, data);
-    this.#takeUsage(chunk);
+    const usage = usageIn(chunk, this.#usage);
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
-    if (failure !== undefined) return failure;
+    if (failure === undefined) this.#takeChoices(chunk);
+    // Behind the words that it counts.
+    this.#tellUsage(chunk, usage);
+    return failure;
+  }
+
+  #takeChoices(chunk: Fields): void {
     const choices = objectsIn(chunk.choices);
     this.#mender.mend(chunk, choices);
     // Only OpenAI's own clients can hear of several answers at once.
     for (const choice of choices) if (choice.index === 0) this.#takeChoice(choice);
-    return undefined;
   }
 
   #takeChoice(choice: Fields): void {
@@ -75,11 +80,10 @@ export class OpenAiStreamReader implements StreamReader {
   /** Some servers send the usage after their terminator; nothing else is read there. */
   #takeLateUsage(data: string): undefined {
     const chunk = this.#usage === undefined ? parseExact(data) : undefined;
-    if (isObject(chunk)) this.#takeUsage(chunk);
+    if (isObject(chunk)) this.#tellUsage(chunk, usageIn(chunk));
   }
 
-  #takeUsage(chunk: Fields): void {
-    const usage = usageIn(chunk, this.#usage);
+  #tellUsage(chunk: Fields, usage: Usage | undefined): void {
     if (usage === undefined) return;
     this.#usage = mergeUsage(this.#usage, usage);
     this.#to.usage?.(this.#usage, isPromptAlone(chunk, this.#usage));

@@ -1,6 +1,7 @@
 import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import type { AssistantPart, ReasoningPart } from '../../core/dialogue.ts';
 import type { Usage } from '../../core/usage.ts';
+import { withWords } from '../../dialects/answer/facts.ts';
 
 /** A search that the model asks for. */
 export interface SearchCall {
@@ -33,10 +34,11 @@ interface Manner {
 export class SearchRound implements AnswerListener {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: ClientCall[] = [];
-  usageSoFar: Usage | undefined;
-  /** Whether part of that is a guess. */
-  isEstimate = false;
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
+  #usage: Usage | undefined;
+  #isGuess = false;
+  /** How many of its characters the last report is about. */
+  #counted = 0;
   readonly #toolName: string;
   readonly #to: AnswerListener;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
@@ -80,6 +82,20 @@ export class SearchRound implements AnswerListener {
     for (const call of this.#byCall.values())
       count += call.arguments.length + this.#toolName.length;
     return count;
+  }
+
+  /** With the words behind the last report: a round that breaks off never has another. */
+  get usageSoFar(): Usage | undefined {
+    return this.#usage && withWords(this.#usage, this.#uncounted);
+  }
+
+  /** Whether part of that is a guess. */
+  get isEstimate(): boolean {
+    return this.#isGuess || (this.#usage !== undefined && this.#uncounted > 0);
+  }
+
+  get #uncounted(): number {
+    return this.finished ? 0 : this.characters - this.#counted;
   }
 
   /** The model's turn, to be sent back to it. */
@@ -181,7 +197,8 @@ export class SearchRound implements AnswerListener {
   }
 
   usage(usage: Usage, isEstimate = false): void {
-    this.usageSoFar = usage;
-    this.isEstimate = isEstimate;
+    this.#usage = usage;
+    this.#isGuess = isEstimate;
+    this.#counted = this.characters;
   }
 }

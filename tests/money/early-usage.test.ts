@@ -1,0 +1,94 @@
+/** Usage that a provider told before its last words, of an answer that broke off behind them. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { hangMidStream, replay, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatModel, InProcessGateway } from '../support/in-process.ts';
+
+const upstream = startFakeUpstream();
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  const { url } = upstream;
+  const api_key = 'sk-theirs-0123456789';
+  const pricing = { prompt: '1', completion: '2' };
+  gateway = await InProcessGateway.start({
+    limits: { requests_per_minute: 100_000 },
+    providers: {
+      open: { dialect: 'openai', base_url: `${url}/v1`, api_key },
+      google: { dialect: 'gemini', base_url: `${url}/v1beta`, api_key },
+    },
+    models: [
+      chatModel('test/openai', [{ provider: 'open', model: 'chat', pricing }]),
+      chatModel('test/gemini', [{ provider: 'google', model: 'chat', pricing }]),
+    ],
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  upstream.stop();
+});
+beforeEach(() => upstream.reset());
+
+type Count = readonly [prompt: number, completion: number];
+
+const asEvents = (chunks: readonly object[]) =>
+  Buffer.from(chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join(''));
+
+const words = {
+  openai: (content: string, count?: Count) => ({
+    choices: [{ index: 0, delta: { content }, finish_reason: null }],
+    ...(count && { usage: { prompt_tokens: count[0], completion_tokens: count[1] } }),
+  }),
+  gemini: (text: string, count?: Count) => ({
+    candidates: [{ index: 0, content: { parts: [{ text }] } }],
+    ...(count && { usageMetadata: { promptTokenCount: count[0], candidatesTokenCount: count[1] } }),
+  }),
+};
+
+const clients = { chat: '/v1/chat/completions', messages: '/v1/messages' };
+const cases = (['openai', 'gemini'] as const).flatMap((dialect) =>
+  Object.entries(clients).map(([client, path]) => ({ dialect, client, path })),
+);
+
+const asked = (dialect: string) => ({
+  model: `test/${dialect}`,
+  messages: [{ role: 'user', content: 'Count.' }],
+  ...{ max_tokens: 1_000, stream: true },
+});
+
+async function bill(dialect: keyof typeof words, path: string, chunks: readonly object[]) {
+  upstream.script('chat', replay(asEvents(chunks), { contentType: 'text/event-stream' }));
+  const { requestId, text } = await gateway.post(asked(dialect), { path });
+  expect(text).toContain('The provider broke off in the middle of its answer.');
+  const { charges, usageEstimated } = await gateway.record(requestId);
+  return { charge: charges.modelCharge, usageEstimated };
+}
+
+test.each(cases)('$dialect: $client pays what came behind it, too', async ({ dialect, path }) => {
+  const say = words[dialect];
+  const chunks = [say('One', [10, 2]), say('x'.repeat(400))];
+  // 10 in; out the 2 that were counted, and 400 characters, a hundred by the estimate.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 214, usageEstimated: true });
+});
+
+test.each(cases)('$dialect: $client pays a count with its words as it is', async (each) => {
+  const { dialect, path } = each;
+  const say = words[dialect];
+  const chunks = [say('One', [10, 2]), say('x'.repeat(400), [10, 90])];
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 190, usageEstimated: false });
+});
+
+test('a client that leaves behind it pays what it has heard, too', async () => {
+  const chunks = asEvents([words.openai('One', [10, 2]), words.openai('x'.repeat(400))]);
+  const events = { contentType: 'text/event-stream', piece: 'event by event' as const };
+  upstream.script('chat', hangMidStream(2, replay(chunks, events)));
+  const leaving = new AbortController();
+  const response = await gateway.fetch(asked('openai'), { signal: leaving.signal });
+  let heard = '';
+  for await (const piece of response.body ?? []) {
+    heard += Buffer.from(piece).toString();
+    if (heard.includes('xxx')) break;
+  }
+  leaving.abort();
+  const { charges } = await gateway.record(response.headers.get('x-request-id') ?? '');
+  expect(charges.modelCharge).toBe(214);
+});
