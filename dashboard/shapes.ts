@@ -86,6 +86,7 @@ export interface LogPage {
 export interface Attempt {
   readonly provider: string;
   readonly model: string;
+  readonly own_account?: boolean;
   readonly outcome: string;
   readonly status: number | null;
   readonly message: string | null;

@@ -71,13 +71,14 @@ interface WaterfallProps {
 }
 
 function Waterfall({ attempt, startMs, wholeMs }: WaterfallProps) {
-  const { provider, model, outcome, status, message, ms } = attempt;
+  const { provider, model, own_account: isOwn, outcome, status, message, ms } = attempt;
   const isGood = outcome === 'answered';
   const share = (value: number) => `${((value / wholeMs) * 100).toFixed(2)}%`;
   return (
     <>
       <p>
-        <b>{provider}</b> <code>{model}</code>
+        <b>{provider}</b>
+        {isOwn && ' (own account)'} <code>{model}</code>
         <Badge tone={isGood ? 'good' : 'bad'}>
           {outcomes[outcome] ?? outcome}
           {!isGood && status !== null ? ` (${status})` : ''}

@@ -10,7 +10,10 @@ import { type Context, type Desk, onlyCommand } from './command.ts';
 import { printJson } from './output.ts';
 import { type Cell, fields, table } from './table.ts';
 
-/** The story of one request: the same receipt that its tenant sees, for who is asked about it. */
+/**
+ * The story of one request: the receipt that its tenant sees, for who is asked about it, with what
+ * providers said of their accounts.
+ */
 export const why = onlyCommand(
   'why',
   'Tell the story of one request: attempts, times, tokens, charge',
@@ -30,7 +33,7 @@ async function tell(context: Context): Promise<void> {
     desk.requests.findAnybodys(id),
   );
   if (!record) throw notFound('There is no request with this id.', 'id');
-  const receipt = receiptObject(record, creditsPerUsd);
+  const receipt = { ...receiptObject(record, creditsPerUsd), attempts: record.attempts };
   const asker = await askerOf(desk, record);
   if (args.has('json')) return printJson(context, { data: { ...receipt, ...asker } });
   const parts = [

@@ -40,13 +40,25 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
     first_byte_ms: record.firstByteMs,
     latency_ms: record.durationMs,
     user: record.endUser,
-    attempts: record.attempts,
+    attempts: forTenants(record.attempts),
     created_at: isoTime(record.createdAt),
     generation_url: `/v1/generation?id=${record.requestId}`,
   };
 }
 
 export type Receipt = ReturnType<typeof receiptObject>;
+
+/**
+ * What a provider says of an account, or in place of an answer, is for its owner: it may tell what
+ * the account owes, or name an inner machine. No client hears it at once, either.
+ */
+const forOwners: ReadonlySet<string> = new Set(['credential', 'quota', 'malformed']);
+
+function forTenants(attempts: RequestRecord['attempts']): RequestRecord['attempts'] {
+  return attempts.map((one) =>
+    forOwners.has(one.outcome) && !one.own_account ? { ...one, message: null } : one,
+  );
+}
 
 /** The classes do not overlap, except that reasoning is part of the output. */
 function tokensOf(usage: Usage) {

@@ -84,6 +84,8 @@ export function feesOf(charges: Charges) {
 interface AttemptRecord {
   readonly provider: string;
   readonly model: string;
+  /** Left out where it was the operator's, as nearly always. */
+  readonly own_account?: boolean | undefined;
   readonly outcome: string;
   readonly status: number | null;
   readonly message: string | null;

@@ -88,6 +88,16 @@ describe('names that must not leave', () => {
   });
 
   test.each([
+    ['a key that is too lo', 'a key that is too lo'],
+    ['Your key is AIzaSyA', 'Your key is AIzaSyA'],
+    ['Your key is AIzaSyAb', 'Your key is [key]'],
+    ['Your key is AIzaSyAbCdEfGhIjKlM', 'Your key is [key]'],
+    ['Your key AIzaSyAb is AIzaSyAbCdEfGhI', 'Your key AIzaSyAb is [key]'],
+  ])('the beginning of a key, where the sentence was cut: %s', (message, clean) => {
+    expect(scrub(message, offerOf('AIzaSyAbCdEfGhIjKlMn', 'vendor/model'))).toBe(clean);
+  });
+
+  test.each([
     ['Bad key 0a1b2c3d4e for team blue', 'Bad key [key] for team blue'],
     ['Bearer pass-4711 is no Bearer', 'Bearer [key] is no Bearer'],
     ['Set x-tier to true, not 0a1b2c3d4ex', 'Set x-tier to true, not [key]x'],

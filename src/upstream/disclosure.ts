@@ -74,7 +74,7 @@ const accounts = [
 export function scrub(message: string, offer: Offer): string {
   const { provider, upstreamModel, model } = offer;
   const withoutKey = secretsOf(provider).reduce(
-    (text, secret) => exchanged(text, secret, '[key]'),
+    (text, secret) => withoutStart(exchanged(text, secret, '[key]'), secret),
     message,
   );
   const withoutAddress = addressesOf(provider).reduce(
@@ -103,4 +103,12 @@ function exchanged(text: string, name: string, instead: string): string {
   if (name.length >= tellingLength) return text.replaceAll(name, () => instead);
   const alone = new RegExp(`(?<!\\w)${RegExp.escape(name)}(?!\\w)`, 'g');
   return text.replaceAll(alone, () => instead);
+}
+
+/** Long sentences are cut before they come here, and may end with the beginning of a secret. */
+function withoutStart(text: string, secret: string): string {
+  for (let length = Math.min(secret.length, text.length); length >= tellingLength; length--) {
+    if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}[key]`;
+  }
+  return text;
 }

@@ -10,6 +10,8 @@ import { finalError, isAboutAccess, scrub, type TriedFailure } from './disclosur
 export interface TrailEntry {
   readonly provider: string;
   readonly model: string;
+  /** Left out where it was the operator's, as nearly always. */
+  readonly own_account?: boolean | undefined;
   /** `answered`, `left` when the client went meanwhile, or the kind of failure. */
   readonly outcome: 'answered' | 'left' | FailureKind;
   readonly status: number | null;
@@ -35,7 +37,7 @@ interface Trailed {
  */
 export async function openFirst(
   plan: readonly Offer[],
-  tryOffer: (offer: Offer) => Promise<AttemptResult>,
+  tryAt: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
   { trail, client }: Trailed,
 ): Promise<Opened> {
@@ -47,25 +49,26 @@ export async function openFirst(
     if (refusedModels.includes(model)) continue;
     if (trail.length >= attemptsMax) break;
     const startedAt = performance.now();
-    const result = await tryOffer(offer);
+    const result = await tryAt(offer);
     const ms = Math.round(performance.now() - startedAt);
-    const provider = offer.provider.name;
+    const isOwnAccount = offer.own !== null;
+    const where = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };
     if (result.kind !== 'failed') {
-      trail.push({ provider, model, ms, outcome: 'answered', status: 200, message: null });
+      trail.push({ ...where, ms, outcome: 'answered', status: 200, message: null });
       health.succeeded(offer, ms);
       return { offer, answer: result, firstByteMs: ms };
     }
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
-      trail.push({ provider, model, ms, outcome: 'left', status: null, message: null });
+      trail.push({ ...where, ms, outcome: 'left', status: null, message: null });
       throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
     const { failure } = result;
     const { kind, status } = failure;
     const message = scrub(failure.message, offer);
     const param = failure.param && scrub(failure.param, offer);
-    trail.push({ provider, model, ms, outcome: kind, status, message });
-    const tried = { ...failure, message, param, isOwnAccount: offer.own !== null };
+    trail.push({ ...where, ms, outcome: kind, status, message });
+    const tried = { ...failure, message, param, isOwnAccount };
     failures.push(tried);
     // A request that is at fault says nothing about the offer's health. Every other provider of the
     // model would refuse it too; another model may have other limits.

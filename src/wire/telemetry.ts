@@ -13,6 +13,7 @@ import { type Log, reason } from '../telemetry/log.ts';
 import { type MetricSource, Metrics } from '../telemetry/metrics.ts';
 import { ProcessGauges } from '../telemetry/process-gauges.ts';
 import { RecentTraffic } from '../telemetry/recent-calls.ts';
+import { RefusedAccounts } from '../telemetry/refused-accounts.ts';
 import { RequestLines } from '../telemetry/request-lines.ts';
 import { TraceExport } from '../telemetry/trace-export.ts';
 import { type TracedCall, Tracer } from '../telemetry/tracer.ts';
@@ -32,6 +33,7 @@ export class Telemetry {
   readonly #process = new ProcessGauges();
   readonly #traffic = new Traffic((alias) => this.#catalogue?.model(alias) !== undefined);
   readonly recent = new RecentTraffic(() => this.#traffic.calls());
+  readonly #refused: RefusedAccounts;
   readonly #lines: RequestLines | undefined;
   readonly #export: TraceExport | undefined;
   readonly #tracer: Tracer | undefined;
@@ -45,6 +47,7 @@ export class Telemetry {
     worker: number | null,
   ) {
     this.#log = log;
+    this.#refused = new RefusedAccounts(log);
     this.#lines = logs.requests ? new RequestLines((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? makeExport(tracing, log, processId) : undefined;
     this.#tracer = this.#export && new Tracer((spans) => this.#export?.add(spans));
@@ -92,6 +95,7 @@ export class Telemetry {
   ended(request: EndedRequest): void {
     try {
       this.#traffic.ended(request);
+      this.#refused.ended(request);
       this.#lines?.ended(request);
       this.#tracer?.ended(request);
     } catch {

@@ -1,7 +1,13 @@
 /** `tollgate why`: the story of one request, told beside a running gateway. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject, parseJson } from '../../src/core/json.ts';
-import { type FakeUpstream, say, startFakeUpstream, status } from '../support/fake-upstream.ts';
+import {
+  type FakeUpstream,
+  replay,
+  say,
+  startFakeUpstream,
+  status,
+} from '../support/fake-upstream.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 
 const timeoutMs = 120_000;
@@ -18,9 +24,12 @@ beforeAll(async () => {
     upstreams: {
       first: { url, models: { 'test/two': { name: 'broken', ...prices } } },
       second: { url, models: { 'test/two': { name: 'works', ...prices } } },
+      third: { url, models: { 'test/owing': { name: 'owing' }, 'test/page': { name: 'page' } } },
     },
   });
   upstream.script('broken', status(503, 'Too \u001b[2Jbusy'));
+  upstream.script('owing', status(401, 'Acme Ltd owes us 4,711 dollars.'));
+  upstream.script('page', replay('<h1>squid-3.inner is busy</h1>'));
   upstream.script('works', say('Good day', { usage: { prompt: 101, completion: 7 } }));
 }, timeoutMs);
 
@@ -112,6 +121,23 @@ describe('the story of a request', () => {
       );
       expect(text).toContain('\n\nIt was sent to no provider.\n\n');
       expect(amountsOf(text)).toEqual([0]);
+    },
+    timeoutMs,
+  );
+
+  test.each([
+    ['test/owing', 'credential', 401, 'Acme Ltd owes us 4,711 dollars.'],
+    ['test/page', 'malformed', null, 'squid-3.inner is busy'],
+  ])(
+    'has what the provider of %s said of itself, which its tenant does not read',
+    async (model, outcome, status, words) => {
+      const refused = await gateway.chat({ model, messages });
+      expect(refused.status).toBe(502);
+      const path = `/v1/customer/logs/${idOf(refused)}`;
+      const { body } = await gateway.call('GET', path, { key: gateway.keys.api });
+      expect(body.data).toMatchObject({ attempts: [{ outcome, status, message: null }] });
+      expect(JSON.stringify([refused.text, body])).not.toContain(words);
+      expect(await story(idOf(refused))).toContain(words);
     },
     timeoutMs,
   );

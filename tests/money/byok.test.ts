@@ -243,6 +243,24 @@ describe('traffic', () => {
     expect(shown(north)).toEqual(['sk-own-0123456789']);
   });
 
+  test('tells the tenant what was said of its own account, and not of the operator’s', async () => {
+    const tenant = await newTenant();
+    await tenant.bring('north', { api_key: 'sk-own-0123456789' });
+    north.script('chat', [status(401, 'This key ended in May.'), status(401, 'Acme owes us 12.')]);
+    const { requestId } = await tenant.chat();
+    const receipt = dataOf(await tenant.manage('GET', `/v1/customer/logs/${requestId}`));
+    expect(receipt.attempts).toMatchObject([
+      { own_account: true, outcome: 'credential', message: 'This key ended in May.' },
+      { outcome: 'credential', message: null },
+    ]);
+    await tenant.chat();
+    // The operator hears of its own account alone, and not at every request.
+    const told = gateway.logged.filter((line) => line.includes('account_refused'));
+    expect(told.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'warn', provider: 'north', why: 'credential' },
+    ]);
+  });
+
   test('goes back to the operator’s account once the credential is deleted', async () => {
     const tenant = await newTenant();
     await tenant.bring('north', { api_key: 'sk-own-0123456789' });

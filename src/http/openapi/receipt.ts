@@ -70,9 +70,10 @@ export const receipt = record(
       record('Attempt', {
         provider: text(),
         model: text(),
+        own_account: Type.Optional(Type.Boolean({ description: 'Your own account was asked.' })),
         outcome: text(),
         status: nullable(count('HTTP, if the provider answered.')),
-        message: nullable(text()),
+        message: nullable(text('What the provider said, unless that is about an account of ours.')),
         ms: Type.Number(),
       }),
     ),

@@ -7,7 +7,7 @@ test.each([
   ...['bootstrap_pair_key', 'disaggregated_params', 'http_worker_ipc', 'session_params'],
   ...['request_id', 'rid', 'id_slot', 'priority', 'data_parallel_rank', 'routed_dp_rank'],
   ...['disagg_prefill_dp_rank', 'n_predict', 'auto_max_new_tokens', 'custom_logit_processor'],
-  ...['logits_processors', 'lora_path', 'adapter_id', 'adapter_source'],
+  ...['best_of', 'logits_processors', 'lora_path', 'adapter_id', 'adapter_source'],
 ])('a tenant does not say %s to a server of the operator’s', (name) => {
   const edits: Edits = {};
   expect(leaveOutServerWords({ model: 'a', [name]: 1, seed: 2 }, edits)).toEqual([name]);

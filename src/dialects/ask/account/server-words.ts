@@ -24,9 +24,10 @@ export const serverWords: ReadonlySet<string> = new Set([
   'data_parallel_rank',
   'routed_dp_rank',
   'disagg_prefill_dp_rank',
-  // How much to write, whatever `max_tokens` says.
+  // How much to write, whatever `max_tokens` and `n` say: nobody counts what is thrown away.
   'n_predict',
   'auto_max_new_tokens',
+  'best_of',
   // Programs to run, and other weights than those that have a price.
   'custom_logit_processor',
   'logits_processors',
