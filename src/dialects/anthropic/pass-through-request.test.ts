@@ -289,3 +289,21 @@ test('pictures that another provider made stay behind, and are told', () => {
   expect(shown.body.messages).toEqual([{ role: 'user', content: [picture] }]);
   expect(shown.dropped).toEqual([]);
 });
+
+test('an effort goes to models that know efforts, and the rest of its field to all', () => {
+  const format = { type: 'json_schema', schema: { type: 'object' } };
+  const configAt = (thinking: Target['thinking'], config: object) => {
+    const { body, dropped } = pass({ output_config: config }, { thinking });
+    return [body.output_config, dropped];
+  };
+  const both = { effort: 'high', format };
+  for (const thinking of ['adaptive', 'effort', null] as const) {
+    expect(configAt(thinking, both)).toEqual([both, []]);
+  }
+  expect(configAt('budget', both)).toEqual([{ format }, ['output_config.effort']]);
+  expect(configAt('budget', { effort: 'low' })).toEqual([undefined, ['output_config.effort']]);
+  expect(configAt('budget', { format })).toEqual([{ format }, []]);
+  const quirks = { drop_params: ['output_config'] };
+  const { body, dropped } = pass({ output_config: both }, { thinking: 'budget', quirks });
+  expect([body.output_config, dropped]).toEqual([undefined, ['output_config']]);
+});

@@ -50,6 +50,13 @@ export function passMessages(
   }
   if ((headers['anthropic-beta'] ?? '') !== version.betas) dropped.push('anthropic-beta');
   dropped.push(...leaveOutPricedApart(body, target, edits));
+  // What thinks by budget knows no efforts, and refuses whoever speaks of one.
+  const hasEffort = (body.output_config?.effort ?? null) !== null;
+  if (target.thinking === 'budget' && hasEffort && !dropped.includes('output_config')) {
+    const { effort: _, ...config } = exactWords(request.body, source).output_config ?? {};
+    edits.output_config = Object.keys(config).length > 0 ? config : undefined;
+    dropped.push('output_config.effort');
+  }
   const paid = leaveOutPaidTools(body, target, edits);
   const { messages, lostThoughts, lost } = mend(spoken, target, paid.lost);
   dropped.push(...paid.dropped, ...lost, ...unsaidIn(body.messages, spoken));

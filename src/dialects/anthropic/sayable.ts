@@ -1,5 +1,6 @@
 /** What of a dialogue can be said to a model of Anthropic's, at its own door or at Bedrock's. */
 import type { Dialogue } from '../../core/dialogue.ts';
+import { detailNames } from '../ask/content/picture-detail.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target } from '../dialect.ts';
@@ -49,7 +50,7 @@ export function sayable(
   // No model samples while it thinks.
   const refused = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : beside;
   const sampled = leaveOut(spoken.dialogue, refused);
-  const dropped = new Set([...spoken.dropped, ...sampled.dropped]);
+  const dropped = new Set([...spoken.dropped, ...sampled.dropped, ...detailNames(asked)]);
   if (reasoning.isDropped) dropped.add('reasoning');
   return { dialogue: sampled.dialogue, reasoning, limit, outputTokensMax, dropped };
 }

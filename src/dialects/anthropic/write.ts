@@ -2,7 +2,6 @@
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { cacheField } from '../ask/cache-marks.ts';
 import { jsonInstruction } from '../ask/json-wish.ts';
-import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import { inputSchema, outputSchema } from './clean-schema.ts';
 import { defaultVersion, messagesAt } from './hosts.ts';
@@ -44,16 +43,13 @@ function writeSampling(dialogue: Dialogue, dropped: Set<string>): object {
 function writeTools(dialogue: Dialogue, { quirks }: Target, dropped: Set<string>): object {
   const { tools, toolChoice, parallelTools } = dialogue;
   if (tools.length === 0) return {};
-  const isRefused = isForced(toolChoice) && quirks.drop_params?.includes('tool_choice');
-  if (isRefused) dropped.add('tool_choice');
-  const choice = isRefused ? 'auto' : toolChoice;
   const parallel = parallelTools === false ? { disable_parallel_tool_use: true } : {};
-  const isSaid = choice !== null || parallelTools === false;
+  const isSaid = toolChoice !== null || parallelTools === false;
   const isHeld = quirks.json_schema !== 'instruct' && mayBeStrict(tools);
   if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
   return {
     tools: tools.map((tool) => writeTool(tool, isHeld)),
-    tool_choice: isSaid ? writeChoice(choice, parallel) : undefined,
+    tool_choice: isSaid ? writeChoice(toolChoice, parallel) : undefined,
   };
 }
 

@@ -11,6 +11,7 @@ const wishes: Partial<Dialogue> = {
   cacheControl: { type: 'ephemeral' },
   choices: 2,
   parallelTools: false,
+  toolChoice: 'required',
   json: { schema: null, name: 'a' },
   reasoning: { effort: 'high', budgetTokens: null, visible: true },
   sampling: {
@@ -26,7 +27,7 @@ const wishes: Partial<Dialogue> = {
   },
 };
 const names = [
-  ...['stop', 'user', 'n', 'parallel_tool_calls', 'response_format', 'reasoning'],
+  ...['stop', 'user', 'n', 'tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning'],
   ...['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty'],
   ...['logprobs', 'top_logprobs', 'logit_bias'],
   ...['verbosity', 'prompt_cache_key', 'cache_control'],

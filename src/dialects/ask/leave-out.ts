@@ -1,5 +1,6 @@
 /** What an upstream has no words for is left out of a dialogue, and told by the client's names. */
 import type { Dialogue, Sampling } from '../../core/dialogue.ts';
+import { isForced } from './tools/tool-choice.ts';
 
 const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   temperature: 'temperature',
@@ -21,6 +22,8 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
   prompt_cache_key: ({ promptCacheKey }) =>
     promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
+  // A model that must not be forced may still call; that it must not is another wish.
+  tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
   // Parallel calls are what every model does when nobody says otherwise.
   parallel_tool_calls: ({ parallelTools }) =>
     parallelTools === false ? { parallelTools: null } : undefined,

@@ -3,7 +3,6 @@ import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { inputSchema } from '../anthropic/clean-schema.ts';
 import { mayBeStrict, strictSchema } from '../anthropic/strict-tools.ts';
 import { callsIn } from '../ask/tools/called-tools.ts';
-import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 import type { ContentWriter } from './write-content.ts';
 
@@ -22,14 +21,13 @@ export function writeTools(
   const tools: readonly Tool[] =
     dialogue.tools.length > 0 ? dialogue.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
-  const isRefused = isForced(toolChoice) && quirks.drop_params?.includes('tool_choice');
-  if (isRefused || (isSilenced && dialogue.tools.length > 0)) dropped.add('tool_choice');
+  if (isSilenced && dialogue.tools.length > 0) dropped.add('tool_choice');
   // Strictness came to Bedrock with structured output, and to the same models.
   const isHeld = quirks.json_schema === 'native' && mayBeStrict(tools);
   if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
   return {
     tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isHeld) }, tool)),
-    toolChoice: isRefused ? undefined : writeChoice(toolChoice),
+    toolChoice: writeChoice(toolChoice),
   };
 }
 

@@ -223,11 +223,14 @@ describe('the settings', () => {
   });
 
   test('that the vendor refuses are left out by its quirks', () => {
-    const quirks = { drop_params: ['temperature', 'stop'] };
+    const quirks = { drop_params: ['temperature', 'stop', 'tool_choice'] };
     const sampling = { temperature: 1, topP: 0.5 };
-    const { body, dropped } = write({ sampling, stop: ['a'] }, { quirks });
+    const tools = [{ name: 'look', parameters: null }];
+    const asked = { sampling, stop: ['a'], tools, toolChoice: 'required' } as const;
+    const { body, dropped } = write(asked, { quirks });
     expect(body.generationConfig).toEqual({ topP: 0.5 });
-    expect(dropped).toEqual(['temperature', 'stop']);
+    expect(body.toolConfig).toBeUndefined();
+    expect(dropped).toEqual(['temperature', 'stop', 'tool_choice']);
   });
 
   test('about thinking are told as dropped where nobody thinks, unless it is not wanted', () => {

@@ -2,6 +2,7 @@
 import type { Dialogue, JsonWish, Tool, Turn } from '../../core/dialogue.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { cacheMarkNames } from '../ask/cache-marks.ts';
+import { detailNames } from '../ask/content/picture-detail.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { leaveOut } from '../ask/leave-out.ts';
 import { outputLimit } from '../ask/output-limit.ts';
@@ -48,6 +49,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     dropped: [
       ...dropped,
       ...cacheMarkNames(dialogue),
+      ...detailNames(dialogue),
       ...(kept.stop.length > stopSequencesMax ? ['stop'] : []),
     ],
   };

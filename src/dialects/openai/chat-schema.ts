@@ -5,7 +5,7 @@ import { imageAddress } from '../ask/content/address-schema.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
 import { label, routingFields } from '../ask/routing.ts';
 import { addedFields, searchToolSchema } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tools/tool-names.ts';
+import { toolNamePattern, toolNameWords } from '../ask/tools/tool-names.ts';
 import { grammarFields, customTool as responsesTool } from '../responses/tool-schema.ts';
 
 /**
@@ -79,7 +79,7 @@ const messageSchema = Type.Union([
 export type ChatMessage = Static<typeof messageSchema>;
 
 const named = {
-  name: Type.String({ pattern: toolNamePattern, expected: 'a function name' }),
+  name: Type.String({ pattern: toolNamePattern, expected: toolNameWords }),
   description: optional(Type.String()),
 };
 /** Of a schema, only what every provider reads the same way. */

@@ -27,9 +27,9 @@ export function isTerminator(data: string): boolean {
 
 /**
  * Beside words a finish reason may be no end: some servers write one into every chunk. A piece of a
- * call is more than nothing, too, also where it waits for the next and was taken out.
+ * call is more than nothing, too.
  */
-function isMore(delta: Fields): boolean {
+function saysMore(delta: Fields): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
 }
 
@@ -83,19 +83,20 @@ export class ChunkMender {
     }
     const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#mendDelta(delta, index)) changed = true;
+    // A piece that waits for the next was taken out, and is more as well.
+    const isMore = saysMore(delta) || (hadCalls && this.isWaiting(index));
     if (isOwn && !this.#speaksInDeltas) this.#speaksInDeltas = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
       changed = true;
     }
-    if (this.#ended.has(index) && (hadCalls || isMore(delta))) this.goesOn = true;
+    if (this.#ended.has(index) && isMore) this.goesOn = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
     if (reason !== null) {
       this.#ended.add(index);
-      const isLast = !hadCalls && !isMore(delta);
-      if (isLast && this.#completeDelta(delta, index, reason)) changed = true;
+      if (!isMore && this.#completeDelta(delta, index, reason)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;

@@ -144,3 +144,24 @@ test('what is said of reasoning in words of others is named', () => {
   const dialogue = readDialogue({ body: { model: 'a/b', messages, reasoning }, source: null });
   expect([dialogue.reasoning?.effort, dialogue.foreign]).toEqual(['high', ['reasoning.mode']]);
 });
+
+test('a speaker’s name has no place elsewhere and is named; a tool’s is not needed', () => {
+  const foreignIn = (message: object) => {
+    const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
+    return readDialogue({ body: { model: 'a/b', messages }, source: null }).foreign;
+  };
+  for (const role of ['user', 'assistant', 'system', 'developer']) {
+    expect(foreignIn({ role, content: 'Hi', name: 'ann' })).toEqual(['messages.name']);
+    expect(foreignIn({ role, content: 'Hi', name: null })).toEqual([]);
+  }
+  expect(foreignIn({ role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' })).toEqual([]);
+});
+
+test('a wish that a model reasons leaves it to the model how much', () => {
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const wish = (enabled: boolean) =>
+    readDialogue({ body: { model: 'a/b', messages, reasoning: { enabled } }, source: null })
+      .reasoning;
+  expect(wish(true)).toEqual({ effort: null, budgetTokens: null, isAdaptive: true, visible: true });
+  expect(wish(false)).toEqual({ effort: 'none', budgetTokens: null, visible: true });
+});

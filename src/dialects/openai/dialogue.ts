@@ -10,8 +10,9 @@ import { readJsonWish } from '../ask/json-wish.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Worded } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
-import { inTools } from './functions.ts';
+import { inTools, type ToolMessage } from './functions.ts';
 import { madePictures } from './made-pictures.ts';
+import { speakerNames } from './mend-messages.ts';
 import { isFunction, toolsInFunctions } from './newer-tools.ts';
 import { readTurns } from './turns.ts';
 
@@ -53,9 +54,10 @@ export function readDialogue(request: Worded): Dialogue {
   });
 }
 
-/** Pictures that a model made, which other dialects do not take back. */
-function unseenIn(messages: readonly object[]): readonly string[] {
-  return madePictures(messages).length > 0 ? ['messages.images'] : [];
+/** What other dialects have no place for: who speaks, and pictures that a model made. */
+function unseenIn(messages: readonly ToolMessage[]): readonly string[] {
+  const pictures = madePictures(messages).length > 0 ? ['messages.images'] : [];
+  return [...pictures, ...speakerNames(messages)];
 }
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
@@ -100,6 +102,7 @@ export function readReasoningWish(
   return {
     effort,
     budgetTokens: reasoning?.budget_tokens ?? reasoning?.max_tokens ?? null,
+    ...(reasoning?.enabled ? { isAdaptive: true } : {}),
     visible: reasoning?.exclude !== true,
   };
 }

@@ -34,3 +34,15 @@ test('a call whose name never goes on is told, too', () => {
   expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(said[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
+
+test('an end beside a piece that says nothing still has all that its call lacks before it', () => {
+  const nothing = { tool_calls: [{ index: 0 }] };
+  const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
+  for (const empty of [nothing, announced]) {
+    const [, ...said] = heard(piece('get_wind', ''), empty);
+    expect(said.map((choice) => choice?.finish_reason)).toEqual([null, null, 'tool_calls']);
+    expect(said[1]).toMatchObject({
+      delta: { tool_calls: [{ index: 0, function: { arguments: '{}' } }] },
+    });
+  }
+});

@@ -27,15 +27,15 @@ describe('messages as a vendor wants them', () => {
       after_tool_results: 'answer',
       empty_answers: 'drop',
     } as const;
-    expect(mendMessages(messages, undefined, oddities, none)).toBe(messages);
+    expect(mendMessages(messages, oddities, none)).toBe(messages);
   });
 
   test('have answers without what a library left in them where the vendor refuses more', () => {
     const asked: ChatMessage = { role: 'user', content: 'u' };
     const left = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
     const given = [asked, { role: 'assistant', content: 'a', ...left }, asked] as ChatMessage[];
-    expect(mendMessages(given, undefined, {}, none)).toBe(given);
-    expect(mendMessages(given, undefined, { answer_fields: 'known' }, none)).toEqual([
+    expect(mendMessages(given, {}, none)).toBe(given);
+    expect(mendMessages(given, { answer_fields: 'known' }, none)).toEqual([
       asked,
       { role: 'assistant', content: 'a' },
       asked,
@@ -43,8 +43,7 @@ describe('messages as a vendor wants them', () => {
   });
 
   test('have an empty text where an earlier answer says and does nothing', () => {
-    const mend = (...messages: object[]) =>
-      mendMessages(messages as ChatMessage[], undefined, {}, none);
+    const mend = (...messages: object[]) => mendMessages(messages as ChatMessage[], {}, none);
     const silent = { role: 'assistant', content: '' };
     for (const left of [{ content: null, audio: null }, {}, { content: null, tool_calls: [] }]) {
       expect(mend({ role: 'assistant', ...left })).toMatchObject([silent]);
@@ -60,9 +59,9 @@ describe('messages as a vendor wants them', () => {
     for (const content of [null, '']) {
       const refused: ChatMessage = { role: 'assistant', content, refusal: 'No.' };
       const given = [asked, refused, asked];
-      expect(mendMessages(given, undefined, {}, none)).toBe(given);
+      expect(mendMessages(given, {}, none)).toBe(given);
       for (const quirks of [{ answer_fields: 'known' }, { empty_answers: 'drop' }] as const) {
-        expect(mendMessages(given, undefined, quirks, none)).toEqual(answered);
+        expect(mendMessages(given, quirks, none)).toEqual(answered);
       }
     }
   });
@@ -81,9 +80,9 @@ describe('messages as a vendor wants them', () => {
       { role: 'assistant', content: 'a' },
     ];
     const messages = [said, ...answers, ...full];
-    const kept = mendMessages(messages, undefined, { empty_answers: 'drop' }, none);
+    const kept = mendMessages(messages, { empty_answers: 'drop' }, none);
     expect(kept).toEqual([said, ...full]);
-    expect(mendMessages(messages, undefined, {}, none)).toHaveLength(8);
+    expect(mendMessages(messages, {}, none)).toHaveLength(8);
   });
 
   test('end with the user where the vendor refuses another end', () => {
@@ -91,7 +90,7 @@ describe('messages as a vendor wants them', () => {
     const answer: ChatMessage = { role: 'assistant', content: 'a' };
     const rules: ChatMessage = { role: 'system', content: 's' };
     const mend = (...messages: ChatMessage[]) =>
-      mendMessages(messages, undefined, { last_answer: 'continue' }, none);
+      mendMessages(messages, { last_answer: 'continue' }, none);
     for (const last of [answer, rules]) {
       const [given, ...more] = mend(said, last).slice(1);
       expect([given, more]).toEqual([last, [{ role: 'user', content: expect.any(String) }]]);
@@ -102,7 +101,7 @@ describe('messages as a vendor wants them', () => {
     for (const end of [[said], [called], [called, result], [begun]]) {
       expect(mend(said, ...end)).toHaveLength(1 + end.length);
     }
-    expect(mendMessages([said, answer], undefined, {}, none)).toHaveLength(2);
+    expect(mendMessages([said, answer], {}, none)).toHaveLength(2);
   });
 
   test('have an answer between results and the user’s words where the vendor wants one', () => {
@@ -110,8 +109,8 @@ describe('messages as a vendor wants them', () => {
     const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
     const said: ChatMessage = { role: 'user', content: 'u' };
     const messages = [said, called, result, result, said, called, result];
-    const roles = (oddities: Parameters<typeof mendMessages>[2]) =>
-      mendMessages(messages, undefined, oddities, none)
+    const roles = (oddities: Parameters<typeof mendMessages>[1]) =>
+      mendMessages(messages, oddities, none)
         .map(({ role }) => role)
         .join(' ');
     expect(roles({ after_tool_results: 'answer' })).toBe(
@@ -138,7 +137,7 @@ describe('messages as a vendor wants them', () => {
       { role: 'user', content: [...shown(address), ...shown('https://a.example/other.png')] },
     ];
     const images = new Map([[url, data]]);
-    expect(mendMessages([...others, ...pictures(url)], undefined, {}, images)).toEqual([
+    expect(mendMessages([...others, ...pictures(url)], {}, images)).toEqual([
       ...others,
       ...pictures(data),
     ]);
@@ -157,12 +156,7 @@ describe('messages as a vendor wants them', () => {
       { role: 'assistant', content: texts },
       { role: 'tool', tool_call_id: 'a', content: texts },
     ];
-    const mended = mendMessages(
-      [...messages, illustrated],
-      undefined,
-      { text_parts: 'join' },
-      none,
-    );
+    const mended = mendMessages([...messages, illustrated], { text_parts: 'join' }, none);
     expect(mended).toEqual([
       ...messages.map((message) => ({ ...message, content: 'a\n\nb' }) as ChatMessage),
       illustrated,
@@ -176,7 +170,7 @@ describe('messages as a vendor wants them', () => {
       { role: 'user', content: 'u', ...named },
     ];
     const oddities = { developer_role: 'system', message_names: 'drop' } as const;
-    expect(mendMessages(messages, undefined, oddities, none)).toEqual([
+    expect(mendMessages(messages, oddities, none)).toEqual([
       { role: 'system', content: 'd' },
       { role: 'user', content: 'u' },
     ]);
@@ -194,7 +188,7 @@ describe('messages as a vendor wants them', () => {
         ],
       },
     ];
-    expect(mendMessages(messages, undefined, { system_messages: 'merge' }, none)).toEqual([
+    expect(mendMessages(messages, { system_messages: 'merge' }, none)).toEqual([
       { role: 'system', content: 'one\n\ntwo\n\nthree' },
       { role: 'user', content: 'u' },
     ]);
@@ -207,7 +201,7 @@ describe('messages as a vendor wants them', () => {
   ] as const)('carry earlier reasoning as %s and in no other field', (field, expected) => {
     for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
       const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
-      const adapted = mendMessages(messages, undefined, { replay_reasoning: field }, none);
+      const adapted = mendMessages(messages, { replay_reasoning: field }, none);
       expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
     }
   });
@@ -221,7 +215,7 @@ describe('messages as a vendor wants them', () => {
     (field, expected) => {
       const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
       const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
-      const adapted = mendMessages(messages, undefined, { replay_reasoning: field }, none);
+      const adapted = mendMessages(messages, { replay_reasoning: field }, none);
       expect(adapted).toEqual([
         { role: 'user', content: 'u' },
         { ...bare, ...expected },
@@ -236,7 +230,7 @@ describe('messages as a vendor wants them', () => {
     ];
     const mend = (...reasoning_details: object[]) => {
       const quirks = { replay_reasoning: 'reasoning_details' } as const;
-      return mendMessages(answer({ reasoning_details }), undefined, quirks, none);
+      return mendMessages(answer({ reasoning_details }), quirks, none);
     };
     const own = [{ type: 'reasoning.encrypted', data: 'x' }, detail('s')];
     for (const maker of ['gemini:', 'responses:']) {
@@ -252,10 +246,10 @@ describe('messages as a vendor wants them', () => {
     const calls = (...tool_calls: object[]) =>
       [{ role: 'assistant', content: null, tool_calls }] as ChatMessage[];
     const given = calls(signed, call('b'));
-    expect(mendMessages(given, undefined, { answer_fields: 'known' }, none)).toEqual(
+    expect(mendMessages(given, { answer_fields: 'known' }, none)).toEqual(
       calls(call('a'), call('b')),
     );
-    expect(mendMessages(given, undefined, {}, none)).toBe(given);
+    expect(mendMessages(given, {}, none)).toBe(given);
   });
 
   test.each<[string, object, object]>([
@@ -268,7 +262,7 @@ describe('messages as a vendor wants them', () => {
     ],
   ])('say nothing of calls that were not made: %s', (_, given, expected) => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
-    expect(mendMessages(messages, undefined, {}, none)).toStrictEqual([
+    expect(mendMessages(messages, {}, none)).toStrictEqual([
       { role: 'assistant', content: 'a', ...expected },
     ]);
   });
@@ -280,7 +274,7 @@ describe('messages as a vendor wants them', () => {
       ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
     ];
     const oddities = { tool_call_ids: 'nine_characters' } as const;
-    const [first, ...rest] = mendMessages(messages, undefined, oddities, none);
+    const [first, ...rest] = mendMessages(messages, oddities, none);
     const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
     const short = calls.map(({ id }) => id);
     for (const id of short) expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
@@ -296,19 +290,19 @@ describe('messages as a vendor wants them', () => {
       { role: 'assistant', content: null, tool_calls: ids.map(call) },
       ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
     ];
-    const [first, ...rest] = mendMessages(messages, undefined, {}, none);
+    const [first, ...rest] = mendMessages(messages, {}, none);
     const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
     const short = calls.map(({ id }) => id);
     for (const id of short) expect(id.length).toBeLessThanOrEqual(40);
     expect(new Set(short).size).toBe(ids.length);
     expect(short[2]).toBe('x'.repeat(40));
     expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
-    expect(mendMessages(messages, undefined, { tool_call_ids: 'keep' }, none)).toBe(messages);
+    expect(mendMessages(messages, { tool_call_ids: 'keep' }, none)).toBe(messages);
   });
 
   test('do not change the client’s own objects', () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
-    mendMessages(messages, undefined, {}, none);
+    mendMessages(messages, {}, none);
     expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
   });
 });

@@ -1,11 +1,10 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { fieldsOf, isText } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
-import { jsonInstruction } from '../ask/json-wish.ts';
 import { nineCharacters, shortCallId } from '../ask/tools/call-ids.ts';
 import type { Images } from '../dialect.ts';
 import { ownSignature } from '../signature.ts';
-import type { ChatBody, ChatMessage, ToolCall } from './chat-schema.ts';
+import type { ChatMessage, ToolCall } from './chat-schema.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
 
@@ -15,7 +14,6 @@ type LooseMessage = ChatMessage & Record<string, unknown>;
  */
 export function mendMessages(
   messages: readonly ChatMessage[],
-  format: ChatBody['response_format'],
   quirks: Quirks,
   images: Images,
 ): readonly ChatMessage[] {
@@ -35,10 +33,6 @@ export function mendMessages(
     adapted = changed(adapted, quirks.tool_call_ids ? shortenAllCallIds : shortenLongCallIds);
   }
   if (images.size > 0) adapted = changed(adapted, putImages(images));
-  if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
-    const content = jsonInstruction(format.json_schema.schema ?? {});
-    adapted = [{ role: 'system', content }, ...adapted];
-  }
   if (quirks.system_messages === 'merge') adapted = mergeSystem(adapted);
   if (quirks.empty_answers === 'drop' && adapted.some(isEmptyAnswer)) {
     adapted = adapted.filter((message) => !isEmptyAnswer(message));
@@ -115,6 +109,13 @@ const joinTexts: Change = (message) => {
   if (texts.length < content.length) return message;
   return { ...message, content: oneText(texts) } as ChatMessage;
 };
+
+/** Which of several speaks, to be told as left out. Results of tools belong to their calls. */
+export function speakerNames(messages: readonly ChatMessage[]): readonly string[] {
+  const isNamed = ({ role, name }: LooseMessage) =>
+    role !== 'tool' && role !== 'function' && isText(name);
+  return messages.some(isNamed) ? ['messages.name'] : [];
+}
 
 const dropName: Change = (message) => {
   // The result of a function is known by nothing else.

@@ -355,8 +355,19 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(asked({ reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
     expect(asked({ reasoning: { effort: 'none' } })).toEqual([plain, []]);
     expect(asked({ reasoning: { exclude: true } })).toEqual([plain, []]);
+    expect(asked({ reasoning: { enabled: true } })).toEqual([plain, ['reasoning']]);
     const thinking = { type: 'enabled', budget_tokens: 2_000 };
     expect(asked({ thinking })).toEqual([[...plain, 'thinking'], []]);
+  });
+
+  test('the names of speakers, but not those of tools', () => {
+    const said = (name: unknown) => ({ ...chat, messages: [{ role: 'user', content: 'a', name }] });
+    const names = (body: object, quirks: Quirks = { message_names: 'drop' }) =>
+      dropped(quirks, read(JSON.stringify(body)))[1];
+    expect([names(said('ann')), names(said(null))]).toEqual([['messages.name'], []]);
+    expect(names(said('ann'), {})).toEqual([]);
+    const result = { role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' };
+    expect(names({ ...chat, messages: [...messages, result] })).toEqual([]);
   });
 
   test('while it reasons', () => {
@@ -366,6 +377,24 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
       ['messages', 'model', 'reasoning_effort'],
       ['temperature'],
     ]);
+  });
+});
+
+describe('a wish that a model reasons, and no more', () => {
+  const request = read(JSON.stringify({ ...chat, temperature: 0, reasoning: { enabled: true } }));
+  const words = { medium: 'normal' };
+
+  test('is one for the middle level, in the vendor’s word', () => {
+    expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
+    const asked = target({ efforts: words, sampling_while_reasoning: 'drop_when_asked' });
+    expect(sent(request, asked).reasoning_effort).toBe('normal');
+    expect(passChat(request, asked).dropped).toEqual(['temperature']);
+  });
+
+  test('is left out where nobody says that the model does, and the client is told', () => {
+    const to = { ...target({ efforts: words }), reasons: false };
+    expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
+    expect(passChat(request, to).dropped).toEqual(['reasoning']);
   });
 });
 

@@ -8,16 +8,16 @@ import {
   leaveOutOf,
   ourWords,
 } from '../ask/body/edit-body.ts';
-import { effortOf, effortWord, refusesSampling } from '../ask/effort.ts';
+import { effortOf, effortWord, levelOf, refusesSampling } from '../ask/effort.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { filledStops } from '../ask/stops.ts';
 import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
 import type { ChatRequest, Worded } from './chat-request.ts';
-import { type ChatMessage, chatSchema } from './chat-schema.ts';
+import { chatSchema } from './chat-schema.ts';
 import { readReasoningWish, unheardIn } from './dialogue.ts';
-import { mendMessages, withoutNamedParts } from './mend-messages.ts';
+import { mendMessages, speakerNames, withoutNamedParts } from './mend-messages.ts';
 import { inFunctions } from './newer-tools.ts';
 import { withoutMarks } from './without-marks.ts';
 
@@ -60,26 +60,16 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
   limitOutput(body, target, edits);
   askForUsage(body, quirks, edits);
   const isSilenced = mustNotReason(body, quirks);
-  const isUnsampled = !isSilenced && setEffort(body, quirks, edits);
+  const isUnsampled = !isSilenced && setEffort(body, target, edits);
   if (isSilenced) edits.thinking = { type: 'disabled' };
   spellToolChoice(body, quirks, edits);
   leaveOutEmptyLists(body, edits);
   leaveOutEmptyStops(body, edits);
-  const instruction = instructionFor(body, quirks);
+  const instruction = spellFormat(body, quirks, edits);
   const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
-  const all = instruction ? [instruction, ...named] : named;
-  const format = instruction ? null : body.response_format;
-  const messages = mendMessages(all, format, quirks, target.images);
-  if (instruction) edits.response_format = undefined;
-  else if (quirks.json_object === 'schema' && format?.type === 'json_object') {
-    edits.response_format = anyObject;
-  }
-  if (messages !== body.messages) {
-    edits.messages = messages;
-    if (quirks.json_schema === 'instruct' && format?.type === 'json_schema') {
-      edits.response_format = { type: 'json_object' };
-    }
-  }
+  const all = instruction ? [{ role: 'system' as const, content: instruction }, ...named] : named;
+  const messages = mendMessages(all, quirks, target.images);
+  if (messages !== body.messages) edits.messages = messages;
   keepCachesApart(body, request.tenantId ?? null, edits);
   const { drop_params: refusedAlways = none } = quirks;
   const refused = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
@@ -92,6 +82,7 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
     ...unheardIn(body),
     ...(isUnheard && wantsReasoning(body) ? ['reasoning'] : none),
     ...(request === given ? none : ['cache_control']),
+    ...(quirks.message_names === 'drop' ? speakerNames(body.messages) : none),
     ...refused.filter((name) => (body[name] ?? null) !== null),
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
@@ -181,21 +172,35 @@ function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boole
 }
 
 function wantsReasoning(body: Body): boolean {
-  const effort = effortOf(readReasoningWish(body));
+  const effort = levelOf(readReasoningWish(body));
   return effort !== null && effort !== 'none';
 }
 
-/** What is told instead of a format that the vendor refuses beside tools. */
-function instructionFor(body: Body, { json_with_tools: how }: Quirks): ChatMessage | undefined {
+/** Puts the format in the vendor's words; answers what the model is told where it has none. */
+function spellFormat(body: Body, quirks: Quirks, edits: Edits): string | undefined {
   const { response_format: format, tools } = body;
-  if (how !== 'instruct' || !tools?.length || !format || format.type === 'text') return undefined;
-  const schema = format.type === 'json_schema' ? (format.json_schema.schema ?? null) : null;
-  return { role: 'system', content: jsonInstruction(schema, unlessCalling) };
+  if (!format || format.type === 'text') return undefined;
+  const schema = format.type === 'json_schema' ? format.json_schema.schema : undefined;
+  if (quirks.json_with_tools === 'instruct' && tools?.length) {
+    edits.response_format = undefined;
+    return jsonInstruction(schema ?? null, unlessCalling);
+  }
+  if (format.type === 'json_object') {
+    if (quirks.json_object === 'schema') edits.response_format = anyObject;
+    return undefined;
+  }
+  if (quirks.json_schema !== 'instruct') return undefined;
+  edits.response_format = { type: 'json_object' };
+  return jsonInstruction(schema ?? {});
 }
 
-/** Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. */
-function setEffort(body: Body, quirks: Quirks, edits: Edits): boolean {
-  const word = effortWord(effortOf(readReasoningWish(body)), quirks);
+/**
+ * Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. A
+ * client that names none is not taken at its word where the model may not reason at all.
+ */
+function setEffort(body: Body, { quirks, reasons = true }: Target, edits: Edits): boolean {
+  const wish = readReasoningWish(body);
+  const word = effortWord(reasons ? levelOf(wish) : effortOf(wish), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
   return refusesSampling(word, quirks);
 }

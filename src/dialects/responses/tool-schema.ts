@@ -5,11 +5,11 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tools/tool-names.ts';
+import { toolNamePattern, toolNameWords } from '../ask/tools/tool-names.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 import { isSearchOutput, isToolSearch } from './tool-search.ts';
 
-const name = Type.String({ pattern: toolNamePattern, expected: 'a name for a tool' });
+const name = Type.String({ pattern: toolNamePattern, expected: toolNameWords });
 const description = optional(Type.String());
 
 const functionTool = Type.Object({

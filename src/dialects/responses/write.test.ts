@@ -104,11 +104,12 @@ describe('the parameters', () => {
 
   test('that the vendor refuses are left out by its quirks', () => {
     const { body, dropped } = write(
-      { user: 'ann', parallelTools: false, tools: [tool] },
-      { quirks: { drop_params: ['user', 'parallel_tool_calls'] } },
+      { user: 'ann', parallelTools: false, tools: [tool], toolChoice: { name: tool.name } },
+      { quirks: { drop_params: ['user', 'parallel_tool_calls', 'tool_choice'] } },
     );
-    expect([body.user, body.parallel_tool_calls]).toEqual([undefined, undefined]);
-    expect(dropped).toEqual(['user', 'parallel_tool_calls']);
+    const { user, parallel_tool_calls: parallel, tool_choice: choice } = body;
+    expect([user, parallel, choice]).toEqual([undefined, undefined, undefined]);
+    expect(dropped).toEqual(['user', 'parallel_tool_calls', 'tool_choice']);
   });
 });
 

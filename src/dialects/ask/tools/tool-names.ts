@@ -4,6 +4,8 @@ import { callsIn } from './called-tools.ts';
 
 /** What clients may call a tool, in all of their dialects. */
 export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
+/** The same in words. */
+export const toolNameWords = 'a name for a tool of 1 to 128 letters, digits or _.:-';
 
 const digestLength = 8;
 
