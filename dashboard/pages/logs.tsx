@@ -206,7 +206,15 @@ interface RowsProps {
 
 function Rows({ page, reload }: RowsProps) {
   const names = useKeyNames();
+  const { query } = usePlace();
   const { total, offset, has_more } = page.pagination;
+  if (total === 0 && query.size === 0) {
+    return (
+      <Empty title="No requests in the last 30 days" curl={chatCurl()} reload={reload}>
+        <p>Send one: it appears here the moment it is answered.</p>
+      </Empty>
+    );
+  }
   if (total === 0) {
     return (
       <Empty title="No request matches" curl={chatCurl()} reload={reload}>

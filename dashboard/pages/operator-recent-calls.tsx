@@ -52,6 +52,14 @@ export function RecentCalls({ providers }: { readonly providers: readonly Provid
         rows={called}
         rowKey={({ name }) => name}
       />
+      {called
+        .filter(({ recent }) => recent.failures.credential !== undefined)
+        .map(({ name }) => (
+          <p key={name} class="hint">
+            {name} refused a key: <code>tollgate doctor</code> tries yours,{' '}
+            <code>providers.{name}.api_key</code>, and says what to set.
+          </p>
+        ))}
     </>
   );
 }

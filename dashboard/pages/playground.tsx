@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Answer, chat } from '../chat.ts';
+import { useFollow } from '../follow.ts';
 import { sentence, useLoad } from '../load.ts';
 import { BringCallKey } from '../parts/call-key.tsx';
 import { Icon } from '../parts/icon.tsx';
@@ -118,6 +119,7 @@ function Room({ models, callKey }: RoomProps) {
   const { system } = settings;
   const opening: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   const talk = useTalk(callKey, settings.body, opening);
+  const section = useFollow();
   const [draft, setDraft] = useState('Hello!');
   const next: Message[] =
     draft.trim() === '' || talk.running ? [] : [{ role: 'user', content: draft }];
@@ -125,7 +127,7 @@ function Room({ models, callKey }: RoomProps) {
   if (models.length === 0) return <NoModel kind="chat" />;
   return (
     <div class="playground">
-      <section class="talk" aria-label="Conversation">
+      <section ref={section} class="talk" aria-label="Conversation">
         <Turns turns={talk.turns} running={talk.running} onResults={talk.say} />
         <ErrorNote message={talk.error} again={talk.again} />
         <Composer

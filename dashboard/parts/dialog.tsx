@@ -29,7 +29,6 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
     const opener = document.activeElement;
     if (!document.querySelector('dialog:modal')) beneath = opener;
     element?.showModal();
-    if (form === 'box') element?.querySelector<HTMLElement>(firstField)?.focus();
     return () => {
       element?.close();
       // Gone from the page a moment later, where the browser gives the focus back to nobody.
@@ -38,6 +37,14 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
       if (last instanceof HTMLElement) last.focus();
     };
   }, []);
+  const isBegun = useRef(form === 'sheet');
+  // Once: what one begins with may have to be fetched first.
+  useLayoutEffect(() => {
+    if (isBegun.current) return;
+    const field = dialog.current?.querySelector(firstField);
+    isBegun.current = field instanceof HTMLElement;
+    if (field instanceof HTMLElement) field.focus();
+  });
   return (
     <dialog
       ref={dialog}

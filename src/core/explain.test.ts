@@ -59,6 +59,7 @@ describe('one value that does not fit', () => {
     ['a word for a truth value', { type: 'boolean' }, 'yes', 'must be true or false, not "yes"'],
     ['another constant', { const: 'on' }, 'off', 'must be "on", not "off"'],
     ['another choice', { enum: ['a', 'b'] }, 'c', 'must be one of "a", "b", not "c"'],
+    ['the only choice', { enum: ['a'] }, 'c', 'must be "a", not "c"'],
     ['too few', { type: 'array', minItems: 2 }, [1], 'must have at least 2 item(s)'],
     ['too many', { type: 'array', maxItems: 1 }, [1, 2], 'has 2 items; at most 1 are allowed'],
   ])('%s', (_, schema, value, message) => {
@@ -219,7 +220,7 @@ describe('a choice of shapes', () => {
 
   test('names the tags when the tag is wrong or missing', () => {
     expect(told(content, [{ type: 'picture' }])).toEqual([
-      '[0].type must be one of "text", "image_url"',
+      '[0].type must be one of "text", "image_url", not "picture"',
     ]);
     expect(told(content, [{}])).toEqual([
       '[0].type is required and must be one of "text", "image_url"',
@@ -256,7 +257,7 @@ describe('a choice of shapes', () => {
 
   test('of constants is told as a list', () => {
     const schema = { anyOf: [{ const: 'auto' }, { type: 'boolean' }] };
-    expect(told(schema, 'x')).toEqual(['must be one of "auto" or true or false, not "x"']);
+    expect(told(schema, 'x')).toEqual(['must be "auto" or true or false, not "x"']);
   });
 });
 

@@ -133,10 +133,10 @@ function explainUnion(
   if (tag !== undefined && isObject(value)) {
     const chosen = sameType.find((branch) => branch.properties?.[tag]?.const === value[tag]);
     if (chosen) return walk(chosen, value, path);
-    const allowed = new Set(sameType.map((branch) => show(branch.properties?.[tag]?.const)));
-    const got = value[tag] === undefined ? 'is required and' : '';
-    const message = `${got} must be one of ${[...allowed].join(', ')}`.trim();
-    return [{ path: join(path, tag), message }];
+    const choice = { enum: [...new Set(sameType.map((one) => one.properties?.[tag]?.const))] };
+    const place = join(path, tag);
+    if (value[tag] !== undefined) return [misfit(choice, value[tag], place)];
+    return [{ path: place, message: `is required and must be ${describe(choice)}` }];
   }
   const attempts = sameType.map((branch) => walk(branch, value, path));
   // One branch fits: nothing to complain about. Else the one that is named, or the nearest miss.
@@ -212,7 +212,7 @@ function mayRepeat(schema: Schema): boolean {
 function describe(schema: Schema, value?: unknown): string {
   if (schema.expected) return schema.expected;
   if (schema.const !== undefined) return show(schema.const);
-  if (schema.enum) return `one of ${schema.enum.map(show).join(', ')}`;
+  if (schema.enum) return oneOf(schema.enum);
   if (schema.anyOf) {
     // «or null» is true of nearly every optional field and helps nobody.
     const branches = schema.anyOf.filter((branch) => branch.type !== 'null');
@@ -220,13 +220,18 @@ function describe(schema: Schema, value?: unknown): string {
     const others = branches
       .filter((branch) => branch.const === undefined)
       .map((branch) => describe(branch, value));
-    const listed = constants.map((branch) => show(branch.const)).join(', ');
-    const parts = listed ? [`one of ${listed}`, ...others] : others;
+    const listed = oneOf(constants.map((branch) => branch.const));
+    const parts = listed ? [listed, ...others] : others;
     return [...new Set(parts)].join(' or ');
   }
   if (schema.items?.enum) return `a list of ${schema.items.enum.map(show).join(', ')}`;
   const { type = 'anything' } = schema;
   return `${typeNames[type] ?? type}${describeRange(schema, value)}`;
+}
+
+function oneOf(values: readonly unknown[]): string {
+  const listed = values.map(show).join(', ');
+  return values.length > 1 ? `one of ${listed}` : listed;
 }
 
 const typeNames: Readonly<Record<string, string>> = {

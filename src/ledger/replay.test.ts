@@ -205,6 +205,14 @@ describe('whose process is dead', () => {
     const { store } = storeThatNotes();
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
   });
+
+  test('where nobody can look, it is not known that there is nothing to do', async () => {
+    const { store } = storeThatNotes();
+    const file = join(root, 'file');
+    writeFileSync(file, '');
+    const look = replayJournals(join(file, 'journal'), store, Date.now());
+    await expect(look).rejects.toMatchObject({ code: 'ENOTDIR' });
+  });
 });
 
 describe('a process that is found dead later', () => {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { failureCode } from '../core/failure-code.ts';
@@ -36,8 +36,7 @@ export async function replayJournals(
 
 /** The folders of processes that are known to be dead. */
 export function deadJournals(root: string, now: number): readonly string[] {
-  if (!existsSync(root)) return [];
-  return readdirSync(root).filter((name) => {
+  return ifThere(() => readdirSync(root), []).filter((name) => {
     const owner = readFolderName(name);
     return owner && !isAlive(owner, join(root, name), now);
   });

@@ -176,10 +176,14 @@ test('of a choice or a tool of another type, the types there are are told', asyn
     return reply.error.message;
   };
   expect(await sentence({ tool_choice: { type: 'some_tools' } })).toBe(
-    'tool_choice.type must be one of "function", "custom", "allowed_tools".',
+    'tool_choice.type must be one of "function", "custom", "allowed_tools", not "some_tools".',
   );
   expect(await sentence({ tools: [{ type: 'poem' }] })).toBe(
     'tools[0].type must be function, custom or web_search, not "poem".',
+  );
+  expect(await sentence({ tools: [{ type: 'custom', custom: { name: 'a b' } }] })).toBe(
+    'tools[0].custom.name must be a name for a tool of 1 to 128 letters, digits or _.:-, not ' +
+      '"a b".',
   );
 });
 

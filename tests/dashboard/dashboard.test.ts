@@ -260,7 +260,7 @@ describe('who sees what', () => {
       await gateway.chat({ model: 'demo/chat', messages: [{ role: 'user', content: 'Hi' }] });
       await using tab = await open();
       await tab.signIn(gateway.url, (JSON.parse(text) as { key: string }).key, '/logs');
-      await tab.page.getByText('No request matches').waitFor();
+      await tab.page.getByText('No requests in the last 30 days').waitFor();
       await tab.page.getByRole('link', { name: 'Keys', exact: true }).click();
       const rows = tab.page.getByRole('table', { name: 'Keys' }).getByRole('row');
       await rows.nth(1).waitFor();

@@ -279,6 +279,29 @@ test(
 );
 
 test(
+  'in colours of the system one still sees what is chosen, and which line is whose',
+  async () => {
+    await using tab = await see(desk, 'management', '');
+    const { page } = tab;
+    await page.emulateMedia({ forcedColors: 'active' });
+    const stylesOf = (selector: string, name: string) =>
+      page.evaluate(
+        `[...document.querySelectorAll('${selector}')].map((one) => getComputedStyle(one).${name})`,
+      ) as Promise<string[]>;
+    for (const place of ['.segments', '.pick']) {
+      const [chosen] = await stylesOf(`${place} [aria-pressed=true]`, 'borderColor');
+      const others = await stylesOf(`${place} [aria-pressed=false]`, 'borderColor');
+      expect(others.length).toBeGreaterThan(3);
+      expect(others).not.toContain(chosen ?? '');
+    }
+    const marks = await stylesOf('.legend i', 'backgroundColor');
+    expect(marks.length).toBe(4);
+    expect(new Set(marks).size).toBe(4);
+  },
+  patienceMs,
+);
+
+test(
   'a new secret is seen from its first letter to its last',
   async () => {
     await using tab = await see(phone, 'management', '/keys?create=1');

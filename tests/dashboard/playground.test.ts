@@ -187,3 +187,33 @@ test(
   },
   patienceMs,
 );
+
+test(
+  'a long conversation is followed to its end by whoever has not scrolled away',
+  async () => {
+    await using tab = await open();
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/arabic');
+    const message = page.getByLabel('Your message');
+    const lines = 'line\n'.repeat(desk.height / 20);
+    for (const answers of [1, 2]) {
+      await message.fill(lines);
+      await message.press('Enter');
+      await page
+        .getByRole('link', { name: 'receipt' })
+        .nth(answers - 1)
+        .waitFor();
+      const box = await message.boundingBox();
+      expect(box && box.y + box.height).toBeLessThan(desk.height);
+    }
+    await message.fill('Hi');
+    await page.evaluate(`new Promise((there) => {
+      addEventListener('scroll', () => scrollY === 100 && there());
+      scrollTo(0, 100);
+    })`);
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'receipt' }).nth(2).waitFor();
+    expect(await page.evaluate('scrollY')).toBe(100);
+  },
+  patienceMs,
+);

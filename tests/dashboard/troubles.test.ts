@@ -178,12 +178,15 @@ test(
     });
     const failures = { timeout: 9, unreachable: 1_200 };
     const recent = { window_seconds: 890, calls: 1_612, failed_calls: 1_209, failures };
-    const data = [{ name: 'acme', dialect: 'openai', circuit: 'open', recent, endpoints }];
+    const refused = { ...recent, failed_calls: 2, failures: { credential: 2 } };
+    const acme = { name: 'acme', dialect: 'openai', circuit: 'open', recent, endpoints };
+    const closed = { ...acme, name: 'closed', recent: refused, endpoints: endpoints.slice(0, 1) };
+    const data = [acme, closed];
     await page.route('**/admin/v1/providers', (route) => route.fulfill({ json: { data } }));
     await tab.signIn(gateway.url, gateway.keys.admin);
     const alarm = page.getByRole('status').filter({ hasText: 'endpoints' });
     await alarm.waitFor();
-    expect(await alarm.innerText()).toBe('Of 4 endpoints, 1 failing and 1 recovering. Which ones');
+    expect(await alarm.innerText()).toBe('Of 5 endpoints, 1 failing and 1 recovering. Which ones');
     await alarm.getByRole('link').click();
     const rows = page
       .getByRole('table', { name: 'Providers and their endpoints' })
@@ -198,10 +201,36 @@ test(
       'unreachable 1,200, too slow 9',
     ]);
     expect(await page.getByText('Calls in the last 14 min').count()).toBe(1);
+    expect(await page.getByText(/refused a key/).allInnerTexts()).toEqual([
+      'closed refused a key: tollgate doctor tries yours, providers.closed.api_key, and says ' +
+        'what to set.',
+    ]);
     expect(await tab.barriers()).toEqual([]);
     await page.unroute('**/admin/v1/providers');
     await alarm.waitFor({ state: 'detached' });
     expect(tab.problems).toEqual([]);
+  },
+  patienceMs,
+);
+
+test.each([
+  ['/jobs?create=1', '**/v1/models', 'Model'],
+  ['/skills?skill=json-only', '**/v1/customer/skills/json-only', 'What it does'],
+] as const)(
+  'whoever opens a form types into its first field, also where that comes late: %s',
+  async (path, address, field) => {
+    await using tab = await open();
+    const { page } = tab;
+    const answered = Promise.withResolvers<void>();
+    await page.route(address, async (route) => {
+      await answered.promise;
+      await route.continue();
+    });
+    await tab.signIn(gateway.url, gateway.keys.api, path);
+    const form = page.getByRole('dialog');
+    await form.getByText('Fetching').waitFor();
+    answered.resolve();
+    await form.getByLabel(field).and(page.locator(':focus')).waitFor();
   },
   patienceMs,
 );
