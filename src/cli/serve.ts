@@ -4,7 +4,7 @@ import { everySection, loadConfig, readConfigText } from '../config/load.ts';
 import type { Flags } from '../config/overrides.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { ConfigText } from '../config/read-file.ts';
-import { failureCode } from '../core/failure-code.ts';
+import { failureCode, failureMessage } from '../core/failure-code.ts';
 import { given } from '../core/given.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
 import type { CrewMember } from '../wire.ts';
@@ -70,9 +70,12 @@ async function serveUntilStopped(context: Context): Promise<void> {
     throw new Error('--workers needs Linux, where processes can share a port; start one without.');
   }
   const crew = new Crew(childWords(flags, port, workers), text, log);
+  let running = text;
   hup.call(() => {
-    const again = readAgain(flags, log);
-    if (again) crew.reload(again.text);
+    const again = readAgain(around, running.source);
+    if (!again) return;
+    running = again.text;
+    crew.reload(running);
   });
   const greet = (ready: Ready) => out(greeting(ready, config, flags, workers));
   await crew.run(workers, stop, greet);
@@ -126,7 +129,7 @@ interface Serving extends Around {
 /** One gateway in this process, from its start until its last request has ended. */
 async function serveOne(serving: Serving): Promise<void> {
   const { config, flags, log, stop, hup, member } = serving;
-  let { drainSeconds } = config.server;
+  let running = config;
   // Loaded only here: the other commands start in half the time without it.
   const { buildLate } = await import('../wire.ts');
   const building = buildLate(config, log, member).catch((thrown) => {
@@ -137,7 +140,7 @@ async function serveOne(serving: Serving): Promise<void> {
   // Tables that are not up to date by then are left as they were.
   const tollgate = await Promise.race([building, stop.again]);
   if (!tollgate) return;
-  if (serving.reloaded) drainSeconds = tollgate.reload(serving.reloaded).config.server.drainSeconds;
+  if (serving.reloaded) running = tollgate.reload(serving.reloaded).config;
   let port: number;
   try {
     port = tollgate.listen(member.worker !== null);
@@ -146,11 +149,11 @@ async function serveOne(serving: Serving): Promise<void> {
     throw new Error(cannotListen(config, flags, thrown));
   }
   hup.call(() => {
-    const again = readAgain(flags, log);
+    const again = readAgain(serving, running.source);
     if (!again) return;
     try {
       const { config: next, needRestart, models } = tollgate.reload(again.config);
-      drainSeconds = next.server.drainSeconds;
+      running = next;
       const waits = needRestart.length > 0 ? needRestart.join(', ') : undefined;
       log.info('config_reloaded', { source: next.source, models, needs_restart: waits });
     } catch (thrown) {
@@ -161,14 +164,18 @@ async function serveOne(serving: Serving): Promise<void> {
   // Code that only a start needs takes five megabytes.
   setTimeout(Bun.shrink, 500).unref();
   await stop.asked;
+  const { drainSeconds } = running.server;
   log.info('draining', { seconds: drainSeconds });
   await Promise.race([tollgate.drain(drainSeconds), stop.again]);
 }
 
 /** The configuration as it is now; undefined, with every problem in the log, when it is no good. */
-function readAgain(flags: Flags, log: Log): { text: ConfigText; config: Config } | undefined {
+function readAgain(
+  { flags, log }: Around,
+  before: string,
+): { text: ConfigText; config: Config } | undefined {
   try {
-    const text = readConfigText(flags, environment);
+    const text = readConfigText(flags, environment, before);
     return { text, config: configIn(text, flags) };
   } catch (thrown) {
     const problems = thrown instanceof ConfigProblems ? thrown.message.split('\n') : [];
@@ -224,5 +231,5 @@ function cannotListen(config: Config, flags: Flags, thrown: unknown): string {
     const other = 'set --host to 127.0.0.1, or to 0.0.0.0 for all that it has';
     return `Cannot listen on ${where}: "${host}" is no address of this machine; ${other}.`;
   }
-  return `Cannot listen on ${where}: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+  return `Cannot listen on ${where}: ${failureMessage(thrown)}`;
 }

@@ -6,11 +6,11 @@ import { stringify } from 'yaml';
 import { loadConfig } from './load.ts';
 import type { Environment } from './read-file.ts';
 
-function load(content: object, environment: Environment = {}) {
+function load(content: object | string, environment: Environment = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-edges-'));
   try {
     const config = join(folder, 'tollgate.yaml');
-    writeFileSync(config, stringify(content));
+    writeFileSync(config, typeof content === 'string' ? content : stringify(content));
     return loadConfig({ config }, environment);
   } finally {
     rmSync(folder, { recursive: true });
@@ -225,3 +225,21 @@ test('a section with nothing in it is as good as left out; a field needs a value
 });
 
 const nothingIn = (section: string) => [section, null];
+
+test('a variable in braces without quotes is told to need them, and nothing else is', () => {
+  const file = [
+    'providers:',
+    `  openai: { api_key: \${OPENAI_API_KEY} }`,
+    `  mine: { headers: { x: \${MINE} } }`,
+  ].join('\n');
+  const told = (column: number) =>
+    `column ${column}: inside of braces a text with "\${" in it needs quotes around it`;
+  expect(() => load(file)).toThrow(
+    expect.objectContaining({
+      problems: [
+        expect.objectContaining({ message: `line 2, ${told(23)}` }),
+        expect.objectContaining({ message: `line 3, ${told(26)}` }),
+      ],
+    }),
+  );
+});

@@ -11,7 +11,13 @@ import { readObjectStorage } from './object-storage.ts';
 import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
 import { readPrivateAddresses } from './private-addresses.ts';
 import { ConfigProblems, type OutsideProblem } from './problems.ts';
-import { type ConfigText, type Environment, readConfigFile, substitute } from './read-file.ts';
+import {
+  type ConfigText,
+  type Environment,
+  noFile,
+  readConfigFile,
+  substitute,
+} from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
 import { readTracing } from './tracing.ts';
 import { readWebSearch } from './web-search.ts';
@@ -65,9 +71,17 @@ export function loadConfig(
   return deepFreeze(config);
 }
 
-/** What the file says at this moment; it can be loaded again when the file says something else. */
-export function readConfigText(flags: Flags, environment: Environment): ConfigText {
-  return readConfigFile(flags.config ?? (environment.TOLLGATE_CONFIG || undefined));
+/**
+ * What the file says at this moment; it can be loaded again when the file says something else.
+ * `before` is where it was the last time: a file that is gone is missed, not taken for none.
+ */
+export function readConfigText(
+  flags: Flags,
+  environment: Environment,
+  before: string = noFile,
+): ConfigText {
+  const found = before === noFile ? undefined : before;
+  return readConfigFile(flags.config ?? (environment.TOLLGATE_CONFIG || found));
 }
 
 export const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];

@@ -8,6 +8,8 @@ import { ConfigProblems, type MissingVariable } from './problems.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultFile = 'tollgate.yaml';
+/** In the place of its name. */
+export const noFile = 'no configuration file';
 
 /** The mistakes that people make, where the parser speaks of its grammar. */
 const plainWords: Partial<Record<ErrorCode, string>> = {
@@ -16,6 +18,8 @@ const plainWords: Partial<Record<ErrorCode, string>> = {
     'a second colon in one line; put quotes around the text, or break the line',
   DUPLICATE_KEY: 'this name is in the file twice at the same place; keep one of the two',
 };
+
+const bareVariable = 'inside of braces a text with "${" in it needs quotes around it';
 
 const unreadable: Readonly<Record<string, string>> = {
   ENOENT: 'this file does not exist',
@@ -40,7 +44,7 @@ export interface ConfigText {
 /** An empty object when none was asked for or found. */
 export function readConfigFile(path: string | undefined): ConfigText {
   const file = path ?? (existsSync(defaultFile) ? defaultFile : undefined);
-  if (file === undefined) return { source: 'no configuration file', data: {} };
+  if (file === undefined) return { source: noFile, data: {} };
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
@@ -51,11 +55,14 @@ export function readConfigFile(path: string | undefined): ConfigText {
   const lines = new LineCounter();
   const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {
-    const problems = document.errors.map((error) => {
+    const bare = document.errors.filter(({ pos: [at] }) => text.slice(at - 1, at + 1) === '${');
+    // Whatever else the parser stumbled over comes of these.
+    const problems = (bare.length > 0 ? bare : document.errors).map((error) => {
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
       const [sentence = ''] = error.message.split(/ at line|; please use|\n/);
-      return { path: '', message: `${where}${plainWords[error.code] ?? sentence}` };
+      const words = bare.length > 0 ? bareVariable : plainWords[error.code];
+      return { path: '', message: `${where}${words ?? sentence}` };
     });
     throw new ConfigProblems(file, problems);
   }

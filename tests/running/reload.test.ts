@@ -1,6 +1,6 @@
 /** SIGHUP: other settings from the next request on, and none of those under way notices. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { gated, json, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
@@ -130,6 +130,31 @@ test(
     expect((await reload(gateway, 'a: [', 'config_refused')).length).toBe(4);
     expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
     expect((await reload(gateway, settings({}), 'config_reloaded')).length).toBe(1);
+    expect((await gateway.chat(asking('test/chat'))).status).toBe(404);
+  },
+  testMs,
+);
+
+test.each<[string, string[]]>([
+  ['one process', []],
+  ['two workers', ['--workers', '2']],
+])(
+  'a file that is gone is a bad file, not none: %s go on as before',
+  async (_, args) => {
+    await using gateway = await startGateway({ config: settings({ 'test/chat': {} }), args });
+    rmSync(join(gateway.folder, 'tollgate.yaml'));
+    gateway.signal('SIGHUP');
+    const told = () => gateway.log().filter(({ event }) => String(event).startsWith('config_'));
+    while (told().length === 0) await Bun.sleep(5);
+    expect(told()).toEqual([
+      expect.objectContaining({
+        event: 'config_refused',
+        problem: 'tollgate.yaml: this file does not exist',
+      }),
+    ]);
+    expect((await gateway.chat(asking('test/chat'))).status).toBe(200);
+    // Back again, it counts as ever.
+    await reload(gateway, settings({}), 'config_reloaded', args.length > 0 ? 2 : 1);
     expect((await gateway.chat(asking('test/chat'))).status).toBe(404);
   },
   testMs,
