@@ -65,20 +65,44 @@ async function bill(dialect: keyof typeof words, path: string, chunks: readonly 
 
 test.each(cases)('$dialect: $client pays what came behind it, too', async ({ dialect, path }) => {
   const say = words[dialect];
-  const chunks = [say('One', [10, 2]), say('x'.repeat(400))];
-  // 10 in; out the 2 that were counted, and 400 characters, a hundred by the estimate.
-  expect(await bill(dialect, path, chunks)).toEqual({ charge: 214, usageEstimated: true });
+  const chunks = [say('One', [10, 1]), say('x'.repeat(400))];
+  // 10 in; out the 1 that was counted, and 400 characters, a hundred by the estimate.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 212, usageEstimated: true });
 });
 
 test.each(cases)('$dialect: $client pays a count with its words as it is', async (each) => {
   const { dialect, path } = each;
   const say = words[dialect];
-  const chunks = [say('One', [10, 2]), say('x'.repeat(400), [10, 90])];
+  const chunks = [say('One', [10, 1]), say('x'.repeat(400), [10, 90])];
   expect(await bill(dialect, path, chunks)).toEqual({ charge: 190, usageEstimated: false });
 });
 
+test.each(cases)('$dialect: $client pays all words where none were counted', async (each) => {
+  const { dialect, path } = each;
+  const say = words[dialect];
+  const chunks = [say('x'.repeat(200), [10, 0]), say('x'.repeat(200))];
+  // 10 in; out 400 characters, a hundred by the estimate: a count of the prompt is about none.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 210, usageEstimated: true });
+});
+
+test.each(cases)('$dialect: $client pays what came with zeros behind it, too', async (each) => {
+  const { dialect, path } = each;
+  const say = words[dialect];
+  const chunks = [say('One', [10, 1]), say('x'.repeat(400), [0, 0])];
+  // Some servers have them in every chunk that counts nothing.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 212, usageEstimated: true });
+});
+
+test.each(cases)('$dialect: $client pays no words twice that were counted before', async (each) => {
+  const { dialect, path } = each;
+  const say = words[dialect];
+  const chunks = [say('One', [10, 500]), say('x'.repeat(400))];
+  // More than all of the words come to: the count is of the whole answer, or of hidden thoughts.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 1_010, usageEstimated: false });
+});
+
 test('a client that leaves behind it pays what it has heard, too', async () => {
-  const chunks = asEvents([words.openai('One', [10, 2]), words.openai('x'.repeat(400))]);
+  const chunks = asEvents([words.openai('One', [10, 1]), words.openai('x'.repeat(400))]);
   const events = { contentType: 'text/event-stream', piece: 'event by event' as const };
   upstream.script('chat', hangMidStream(2, replay(chunks, events)));
   const leaving = new AbortController();
@@ -90,5 +114,5 @@ test('a client that leaves behind it pays what it has heard, too', async () => {
   }
   leaving.abort();
   const { charges } = await gateway.record(response.headers.get('x-request-id') ?? '');
-  expect(charges.modelCharge).toBe(214);
+  expect(charges.modelCharge).toBe(212);
 });

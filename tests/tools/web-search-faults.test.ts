@@ -383,15 +383,15 @@ describe('a round', () => {
 
   test('that breaks off behind its count pays for the words behind that, too', async () => {
     const words = (content: string) => ({ choices: [{ index: 0, delta: { content } }] });
-    const usage = { prompt_tokens: 300, completion_tokens: 2 };
+    const usage = { prompt_tokens: 300, completion_tokens: 1 };
     const events = [{ ...words('It'), usage }, words('x'.repeat(400))];
     const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
     const broken = replay(text, { contentType: 'text/event-stream' });
     rig.upstream.script('chat', [searchFor('q'), broken]);
     const reading = await rig.gateway.stream(chat());
     expect(reading.error?.type).toBe('upstream_error');
-    // 120 for the search; 300 in, out the 2 that were counted and a hundred for 400 characters.
-    expect(await rig.bill(reading)).toMatchObject({ model: 120 + 300 + 2 * 102, searches: 1 });
+    // 120 for the search; 300 in, out the 1 that was counted and a hundred for 400 characters.
+    expect(await rig.bill(reading)).toMatchObject({ model: 120 + 300 + 2 * 101, searches: 1 });
   });
 
   test('that is cut by its length ends the answer so', async () => {

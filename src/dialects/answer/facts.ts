@@ -13,7 +13,7 @@ export class NotedFacts implements ReplyFacts {
 
   /** With the words behind the last report: an answer that has not ended may never have another. */
   get usage(): Usage | undefined {
-    return this.#usage && withWords(this.#usage, this.#uncounted);
+    return this.#usage && withWords(this.#usage, this.outputCharacters, this.#uncounted);
   }
 
   set usage(usage: Usage | undefined) {
@@ -22,16 +22,16 @@ export class NotedFacts implements ReplyFacts {
   }
 
   get isEstimate(): boolean {
-    return this.#isGuess || (this.#usage !== undefined && this.#uncounted > 0);
+    return this.#isGuess || this.usage !== this.#usage;
   }
 
   set isEstimate(isGuess: boolean) {
     this.#isGuess = isGuess;
   }
 
-  /** The words that came with a report are in it. */
+  /** The words that came with a report are in it; one of the prompt alone is about none. */
   coverWords(): void {
-    this.#counted = this.outputCharacters;
+    this.#counted = this.#usage?.outputTokens ? this.outputCharacters : 0;
   }
 
   get #uncounted(): number {
@@ -39,9 +39,16 @@ export class NotedFacts implements ReplyFacts {
   }
 }
 
-/** A count with words that came behind it, by the estimate. */
-export function withWords(usage: Usage, characters: number): Usage {
-  if (characters === 0) return usage;
-  const more = Math.ceil(characters / charactersPerToken);
-  return { ...usage, outputTokens: usage.outputTokens + more };
+/**
+ * A count with words that came behind it, by the estimate. Where more was counted than all of the
+ * words come to, they may be in it: nobody pays for them twice.
+ */
+export function withWords(usage: Usage, characters: number, uncounted: number): Usage {
+  const { outputTokens } = usage;
+  const more = Math.min(tokensIn(uncounted), tokensIn(characters) - outputTokens);
+  return more > 0 ? { ...usage, outputTokens: outputTokens + more } : usage;
+}
+
+function tokensIn(characters: number): number {
+  return Math.ceil(characters / charactersPerToken);
 }

@@ -98,7 +98,7 @@ export class OpenAiPassThrough implements StreamRelay {
     }
     const chunk = parseExact(data);
     if (!isObject(chunk)) return this.#takeGarbage(event, data);
-    const hasUsage = this.#takeUsage(chunk);
+    const isCounted = this.#takeUsage(chunk);
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure !== undefined) return this.#break(failure);
     const choices = objectsIn(chunk.choices);
@@ -106,13 +106,15 @@ export class OpenAiPassThrough implements StreamRelay {
     const given = this.#plainWordsIn(choices);
     let isMended = this.#mender.mend(chunk, choices);
     for (const choice of choices) if (this.#takeWords(choice)) isMended = true;
-    if (hasUsage) this.facts.coverWords();
+    if (isCounted) this.facts.coverWords();
     const apart = finishApart(choices, this.#choices, this.#mender);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
     // What is hidden was paid for, so it has been counted.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (apart) return this.#rewriteApart(chunk, apart);
+    // Zeros that count nothing are not for clients either.
+    const hasUsage = isCounted || (chunk.usage ?? null) !== null;
     if (isHidden || hasUsage) return this.#rewrite(chunk);
     const said = isMended ? this.#rewrite(chunk) : this.#forward(data, chunk);
     if (given !== undefined && given === onlyWordsIn(choices[0])) {
@@ -172,7 +174,7 @@ export class OpenAiPassThrough implements StreamRelay {
       this.facts.isEstimate = isPromptAlone(chunk, merged);
       this.#outputDetails = outputDetailsIn(chunk) ?? this.#outputDetails;
     }
-    return usage !== undefined || (chunk.usage !== undefined && chunk.usage !== null);
+    return usage !== undefined;
   }
 
   /** Counts them, as the upstream says them; true where the client is told others. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { noUsage } from '../../core/usage.ts';
+import { Tally } from '../answer/tally.ts';
 import { AnswerTeller } from './answer-teller.ts';
 import { OpenAiStreamWriter } from './client-stream.ts';
 import { OpenAiStreamReader } from './reader.ts';
@@ -189,9 +190,13 @@ describe('a free-form tool, which only clients of OpenAI know', () => {
     const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
     const message = { role: 'assistant', content: null, tool_calls: [call] };
     const choices = [{ index: 0, message, finish_reason: reason }];
-    expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+    const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
+    const tally = new Tally(told);
+    expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
     expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
     expect(told.finishReason).toBe(reason);
+    // It is in the count, also where nothing says why the answer ended.
+    expect([tally.facts.usage?.outputTokens, tally.facts.isEstimate]).toEqual([9, false]);
   });
 });
 

@@ -109,8 +109,8 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   if (characters === 0 && finishReason === null) return malformed(noOutput);
   const teller = new AnswerTeller(listener);
   teller.tell(message);
+  teller.finish(finishReason, stopSequenceIn(first));
   const usage = usageIn(body);
   if (usage) listener.usage?.(usage, isPromptAlone(body, usage));
-  teller.finish(finishReason, stopSequenceIn(first));
   return undefined;
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
+import { noUsage } from '../../core/usage.ts';
 import { SearchRound } from './round.ts';
 
 const plainly = { gap: '', isJson: false, endWords: () => undefined };
@@ -56,4 +57,15 @@ test('JSON is told as it comes, words before it only if nothing is searched', ()
     round.toolCall(0, 'a', 'lookup');
   };
   expect(hear(beforeACall)).toEqual(['Wait.', 'Wait.', true]);
+});
+
+test('words behind a count are guessed, and all of them where none were counted', () => {
+  const usageOf = (outputTokens: number) => {
+    const round = new SearchRound('search', new ToldAnswer(), plainly);
+    round.text('x'.repeat(40));
+    round.usage({ ...noUsage, inputTokens: 10, outputTokens });
+    round.text('x'.repeat(40));
+    return round.usageSoFar?.outputTokens;
+  };
+  expect([usageOf(7), usageOf(0), usageOf(50)]).toEqual([17, 20, 50]);
 });

@@ -37,7 +37,7 @@ export class SearchRound implements AnswerListener {
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
   #usage: Usage | undefined;
   #isGuess = false;
-  /** How many of its characters the last report is about. */
+  /** How many of its characters the last report is about: none, if it is of the prompt alone. */
   #counted = 0;
   readonly #toolName: string;
   readonly #to: AnswerListener;
@@ -86,12 +86,12 @@ export class SearchRound implements AnswerListener {
 
   /** With the words behind the last report: a round that breaks off never has another. */
   get usageSoFar(): Usage | undefined {
-    return this.#usage && withWords(this.#usage, this.#uncounted);
+    return this.#usage && withWords(this.#usage, this.characters, this.#uncounted);
   }
 
   /** Whether part of that is a guess. */
   get isEstimate(): boolean {
-    return this.#isGuess || (this.#usage !== undefined && this.#uncounted > 0);
+    return this.#isGuess || this.usageSoFar !== this.#usage;
   }
 
   get #uncounted(): number {
@@ -199,6 +199,6 @@ export class SearchRound implements AnswerListener {
   usage(usage: Usage, isEstimate = false): void {
     this.#usage = usage;
     this.#isGuess = isEstimate;
-    this.#counted = this.characters;
+    this.#counted = usage.outputTokens > 0 ? this.characters : 0;
   }
 }
