@@ -109,3 +109,10 @@ test('a model that has no tools cannot hear a summary that brings one along', ()
   );
   expect(asking()).toBe(false);
 });
+
+test('a tool’s name that cannot be one is told what it may be of', () => {
+  const tools = [{ name: 'look up', input_schema: { type: 'object' } }];
+  expect(() => askOf({ tools })).toThrow(
+    'tools[0].name must be a name for a tool of 1 to 128 letters, digits or _.:-, not "look up".',
+  );
+});

@@ -4,7 +4,7 @@ import { oneOf, optional } from '../../core/schema-builders.ts';
 import { outputLimitSchema } from '../ask/output-limit.ts';
 import { label, routingFields } from '../ask/routing.ts';
 import { addedFields } from '../ask/search-wish.ts';
-import { toolNamePattern } from '../ask/tools/tool-names.ts';
+import { toolNamePattern, toolNameWords } from '../ask/tools/tool-names.ts';
 import { anyBlock, textBlock } from './blocks.ts';
 
 /**
@@ -28,7 +28,7 @@ const toolSchema = Type.Object({
 
 export const customToolSchema = Type.Object({
   type: optional(Type.Literal('custom')),
-  name: Type.String({ pattern: toolNamePattern, expected: 'a name for a tool' }),
+  name: Type.String({ pattern: toolNamePattern, expected: toolNameWords }),
   description: optional(Type.String()),
   input_schema: Type.Object({}),
   strict: optional(Type.Boolean()),

@@ -303,6 +303,9 @@ test('an effort goes to models that know efforts, and the rest of its field to a
   expect(configAt('budget', both)).toEqual([{ format }, ['output_config.effort']]);
   expect(configAt('budget', { effort: 'low' })).toEqual([undefined, ['output_config.effort']]);
   expect(configAt('budget', { format })).toEqual([{ format }, []]);
+  // Opus 4.5 thinks by budget and knows efforts as well.
+  const knowing = { thinking: 'budget', quirks: { efforts: { high: 'high' } } } as const;
+  expect(pass({ output_config: both }, knowing).body.output_config).toEqual(both);
   const quirks = { drop_params: ['output_config'] };
   const { body, dropped } = pass({ output_config: both }, { thinking: 'budget', quirks });
   expect([body.output_config, dropped]).toEqual([undefined, ['output_config']]);

@@ -50,9 +50,10 @@ export function passMessages(
   }
   if ((headers['anthropic-beta'] ?? '') !== version.betas) dropped.push('anthropic-beta');
   dropped.push(...leaveOutPricedApart(body, target, edits));
-  // What thinks by budget knows no efforts, and refuses whoever speaks of one.
+  // What thinks by budget refuses whoever speaks of an effort, unless its quirks know some.
   const hasEffort = (body.output_config?.effort ?? null) !== null;
-  if (target.thinking === 'budget' && hasEffort && !dropped.includes('output_config')) {
+  const refusesEfforts = target.thinking === 'budget' && !target.quirks.efforts;
+  if (refusesEfforts && hasEffort && !dropped.includes('output_config')) {
     const { effort: _, ...config } = exactWords(request.body, source).output_config ?? {};
     edits.output_config = Object.keys(config).length > 0 ? config : undefined;
     dropped.push('output_config.effort');
