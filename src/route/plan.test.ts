@@ -146,9 +146,33 @@ describe('the plan', () => {
     for (const _ of ['first', 'again']) {
       expect(planned({ health })).toEqual(inOrder('north', 'east', 'south'));
     }
-    // Another request may be its probe by the time this one is sent.
-    const alone = planned({ health, wishes: { allowFallbacks: false } });
-    expect(alone).toEqual(inOrder('north', 'east', 'south'));
+  });
+
+  test('without fallbacks the next stands in for one that recovers, and nobody else', () => {
+    let now = 0;
+    const health = new Health(() => now);
+    const [north, east, south] = catalogue.offers('acme/a');
+    const fail = (offer: Offer | undefined) => {
+      for (let i = 0; offer && i < 5; i++) health.failed(offer);
+    };
+    const alone = (wishes = {}) =>
+      planned({
+        health,
+        models: ['acme/a', 'acme/b'],
+        wishes: { allowFallbacks: false, ...wishes },
+      });
+    fail(north);
+    now = 5_000;
+    expect(alone()).toEqual(inOrder('north', 'east'));
+    fail(east);
+    fail(south);
+    now = 10_000;
+    // The other model would not be asked, so no credits are set aside for it.
+    expect(alone()).toEqual(inOrder('north', 'east', 'south'));
+    expect(alone({ route: 'sort', sort: 'latency' })).toEqual([
+      ...inOrder('north', 'east', 'south'),
+      'acme/b@east',
+    ]);
   });
 
   test('without fallbacks there is one candidate', () => {

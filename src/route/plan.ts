@@ -6,6 +6,7 @@ import { parseUsd } from '../core/money.ts';
 import { isLike } from './capability.ts';
 import type { CallableModels, Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
+import { firstGroup } from './with-probe.ts';
 
 /** What a plan is made from. */
 interface Surroundings {
@@ -29,10 +30,12 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   // Most requests say nothing about providers; then there is nothing to rule out.
   if (preferences === noPreferences) return order(able, preferences, around.health);
   const ordered = order(keepWished(able, ask, around), preferences, around.health);
-  // The next may have to stand in for one that recovers, when another request is its probe.
-  const [first] = ordered;
-  const isSure = first && around.health.state(first) !== 'half_open';
-  return isSure && !preferences.allowFallbacks ? [first] : ordered;
+  if (preferences.allowFallbacks) return ordered;
+  // The next stands in for one that recovers, if another request is its probe by then. No others:
+  // credits are set aside for the dearest of all.
+  const group = firstGroup(ordered, preferences);
+  const sure = group.findIndex((offer) => around.health.state(offer) !== 'half_open');
+  return sure === -1 ? group : group.slice(0, sure + 1);
 }
 
 /** The offers of each model that the client names, in its order. */

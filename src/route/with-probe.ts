@@ -13,11 +13,18 @@ export function withProbe(
   { route, allowFallbacks }: Pick<RoutePreferences, 'route' | 'allowFallbacks'>,
   health: Health,
 ): readonly Offer[] {
-  const isOther = ({ model }: Offer) => route !== 'sort' && model.id !== plan[0]?.model.id;
-  const end = plan.findIndex(isOther);
-  const group = end === -1 ? plan : plan.slice(0, end);
+  const group = firstGroup(plan, { route });
   const at = group.findIndex((offer) => health.admit(offer));
   if (!allowFallbacks) return group.slice(Math.max(0, at)).slice(0, 1);
   if (at < 1) return plan;
   return [...group.slice(at), ...group.slice(0, at), ...plan.slice(group.length)];
+}
+
+/** Those that may change places with the first of a plan. */
+export function firstGroup(
+  plan: readonly Offer[],
+  { route }: Pick<RoutePreferences, 'route'>,
+): readonly Offer[] {
+  const end = plan.findIndex(({ model }) => route !== 'sort' && model.id !== plan[0]?.model.id);
+  return end === -1 ? plan : plan.slice(0, end);
 }
