@@ -206,14 +206,22 @@ test(
       const box = await message.boundingBox();
       expect(box && box.y + box.height).toBeLessThan(desk.height);
     }
-    await message.fill('Hi');
-    await page.evaluate(`new Promise((there) => {
-      addEventListener('scroll', () => scrollY === 100 && there());
-      scrollTo(0, 100);
-    })`);
-    await page.keyboard.press('Enter');
-    await page.getByRole('link', { name: 'receipt' }).nth(2).waitFor();
-    expect(await page.evaluate('scrollY')).toBe(100);
+    // A notch of a wheel, or farther.
+    const steps = [
+      [2, 40],
+      [3, 400],
+    ] as const;
+    for (const [answers, up] of steps) {
+      await message.fill('Hi');
+      const place = await page.evaluate(`new Promise((there) => {
+        const place = Math.round(scrollY) - ${up};
+        addEventListener('scroll', () => scrollY === place && there(place));
+        scrollTo(0, place);
+      })`);
+      await page.keyboard.press('Enter');
+      await page.getByRole('link', { name: 'receipt' }).nth(answers).waitFor();
+      expect(await page.evaluate('scrollY')).toBe(place);
+    }
   },
   patienceMs,
 );
