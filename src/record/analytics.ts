@@ -1,4 +1,4 @@
-import { type Cell, csvLine } from './csv.ts';
+import { type Cell, csvTable } from './csv.ts';
 import { type DayRange, dayMs, isoDay, isoTime } from './period.ts';
 import { type Charges, noCharges, totalCharge } from './request-record.ts';
 
@@ -122,13 +122,8 @@ function ratio(part: number, whole: number): number {
   return whole === 0 ? 0 : Math.round((part / whole) * 100) / 100;
 }
 
-export async function* analyticsCsv(
-  pages: AsyncIterable<readonly GroupSums[]>,
-): AsyncGenerator<string> {
-  yield csvLine(columns);
-  for await (const groups of pages) {
-    yield groups.map((group) => csvLine(cellsOf(group))).join('');
-  }
+export function analyticsCsv(pages: AsyncIterable<readonly GroupSums[]>): AsyncGenerator<string> {
+  return csvTable(columns, pages, cellsOf);
 }
 
 const columns = [

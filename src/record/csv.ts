@@ -14,6 +14,20 @@ export function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(written).join(',')}\r\n`;
 }
 
+/** The names go out with the first rows: a store that is away is known before any word is said. */
+export async function* csvTable<Row>(
+  names: readonly string[],
+  pages: AsyncIterable<readonly Row[]>,
+  cellsOf: (row: Row) => readonly Cell[],
+): AsyncGenerator<string> {
+  let head = csvLine(names);
+  for await (const rows of pages) {
+    yield head + rows.map((row) => csvLine(cellsOf(row))).join('');
+    head = '';
+  }
+  if (head !== '') yield head;
+}
+
 function written(cell: Cell): string {
   if (cell === null) return '';
   if (typeof cell === 'number') return String(cell);

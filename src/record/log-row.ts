@@ -1,5 +1,5 @@
 import { promptTokens, totalTokens } from '../core/usage.ts';
-import { type Cell, csvLine } from './csv.ts';
+import { type Cell, csvTable } from './csv.ts';
 import type { LogRow } from './log-reads.ts';
 import { isoTime } from './period.ts';
 import { feesOf, totalCharge } from './request-record.ts';
@@ -35,9 +35,8 @@ export function logObject(row: LogRow) {
   };
 }
 
-export async function* logsCsv(pages: AsyncIterable<readonly LogRow[]>): AsyncGenerator<string> {
-  yield csvLine(columns);
-  for await (const rows of pages) yield rows.map((row) => csvLine(cellsOf(row))).join('');
+export function logsCsv(pages: AsyncIterable<readonly LogRow[]>): AsyncGenerator<string> {
+  return csvTable(columns, pages, cellsOf);
 }
 
 const columns = [

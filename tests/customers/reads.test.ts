@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
+import { SqlLogReads } from '../../src/store/reads/logs.ts';
 import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 import { awayFromMidnight } from '../support/one-minute.ts';
@@ -225,4 +226,16 @@ test('the totals of the account are those of its lifetime', async () => {
       total_usage: part({ lifetime }, 'lifetime').spent,
     },
   });
+});
+
+test.each([
+  ['Connection terminated unexpectedly', 503, 'service_unavailable', '2'],
+  ['A row is not as it was written', 500, 'internal_error', null],
+])('a store that is away is no fault of ours, and a fault no store: %s', async (...row) => {
+  const [reason, code, type, wait] = row;
+  using _ = spyOn(SqlLogReads.prototype, 'page').mockRejectedValueOnce(new Error(reason));
+  const reply = await logs();
+  expect([reply.status, reply.headers.get('retry-after')]).toEqual([code, wait]);
+  expect(reply.error).toMatchObject({ type, code });
+  expect(reply.text).not.toContain(reason);
 });

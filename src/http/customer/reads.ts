@@ -1,5 +1,4 @@
 import type { Caller } from '../../core/caller.ts';
-import { GatewayError } from '../../core/errors.ts';
 import { analyticsCsv, analyticsObject } from '../../record/analytics.ts';
 import { groupObjects, type SplitReads } from '../../record/analytics-split.ts';
 import type { LogReads } from '../../record/log-reads.ts';
@@ -49,20 +48,14 @@ export function customerRoutes(parts: CustomerParts): Route[] {
   ];
 }
 
-/** Whatever goes wrong in here goes wrong in the store: a 503, and not the caller's fault. */
+/** Behind what has just ended. */
 export function reading<Parts extends Flushed>(
   parts: Parts,
   read: Read<Parts>,
 ): KeyedRoute['handle'] {
   return async (exchange, caller) => {
-    try {
-      await parts.flush();
-      return await read(parts, exchange, caller);
-    } catch (cause) {
-      if (cause instanceof GatewayError) throw cause;
-      const message = 'The records cannot be read right now; try again shortly.';
-      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
-    }
+    await parts.flush();
+    return read(parts, exchange, caller);
   };
 }
 
