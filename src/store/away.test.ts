@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import pg from 'pg';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { storeAway } from './away.ts';
 
@@ -32,8 +33,28 @@ test.each([
   expect(storeAway(new Error(message))?.status).toBe(503);
 });
 
+const failureAt = (server: pg.ClientConfig): Promise<unknown> =>
+  new pg.Client(server).connect().catch((thrown: unknown) => thrown);
+
+test('so is a socket that is gone until its server is back', async () => {
+  const thrown = await failureAt({ host: '/run/nobody-listens-here' });
+  expect(storeAway(thrown)?.status).toBe(503);
+});
+
+test('so is a server that hangs up while keys are exchanged', async () => {
+  const data = (socket: Bun.Socket, said: Buffer) => {
+    // Eight bytes ask whether it knows TLS; it does, and is gone before the next.
+    if (said.length === 8) socket.write('S');
+    else socket.end();
+  };
+  using server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data } });
+  const { hostname: host, port } = server;
+  expect(storeAway(await failureAt({ host, port, ssl: true }))?.status).toBe(503);
+});
+
 test.each([
   ['a statement that is wrong', withCode('42601')],
+  ['a file that is missing', withCode('ENOENT')],
   ['a row that is there already', withCode('23505')],
   ['a mistake of ours', new TypeError('undefined is not a function')],
   ['what was explained already', invalidRequest('name is required.', 'name')],

@@ -9,11 +9,13 @@ import { failureCode } from '../core/failure-code.ts';
 const awayCodes: readonly RegExp[] = [
   /^(?:08...|40...|53...|57P0.|57014|25006|25P03)$/,
   /^SQLITE_(?:BUSY|FULL|IOERR|READONLY|CANTOPEN)/,
-  /^(?:E(?:CONN|HOST|NET)\w+|ETIMEDOUT|EPIPE|EAI_AGAIN|ENOTFOUND|ENOSPC|EMFILE|ENFILE)$/,
+  /^(?:E(?:CONN|HOST|NET)\w+|ETIMEDOUT|EPIPE|EAI_AGAIN|ENOTFOUND|ERR_SOCKET_CLOSED)$/,
+  /^(?:ENOSPC|EMFILE|ENFILE)$/,
 ];
 
-/** The driver has no codes for these. */
+/** The driver has no codes for these, or one that a missing file has as well. */
 const awayMessages: readonly string[] = [
+  'connect ENOENT',
   'Connection terminated',
   'timeout exceeded when trying to connect',
   'Query read timeout',
