@@ -1,4 +1,4 @@
-/** Usage that a provider told before its last words, of an answer that broke off behind them. */
+/** Usage that a provider told before its last words, and no more behind them. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { hangMidStream, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -44,6 +44,11 @@ const words = {
   }),
 };
 
+const ends = {
+  openai: { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+  gemini: { candidates: [{ index: 0, content: { parts: [] }, finishReason: 'STOP' }] },
+};
+
 const clients = { chat: '/v1/chat/completions', messages: '/v1/messages' };
 const cases = (['openai', 'gemini'] as const).flatMap((dialect) =>
   Object.entries(clients).map(([client, path]) => ({ dialect, client, path })),
@@ -55,12 +60,19 @@ const asked = (dialect: string) => ({
   ...{ max_tokens: 1_000, stream: true },
 });
 
-async function bill(dialect: keyof typeof words, path: string, chunks: readonly object[]) {
+type Said = readonly [dialect: keyof typeof words, path: string, chunks: readonly object[]];
+
+async function bill(...said: Said) {
+  const { text, ...billed } = await hear(...said);
+  expect(text).toContain('The provider broke off in the middle of its answer.');
+  return billed;
+}
+
+async function hear(...[dialect, path, chunks]: Said) {
   upstream.script('chat', replay(asEvents(chunks), { contentType: 'text/event-stream' }));
   const { requestId, text } = await gateway.post(asked(dialect), { path });
-  expect(text).toContain('The provider broke off in the middle of its answer.');
   const { charges, usageEstimated } = await gateway.record(requestId);
-  return { charge: charges.modelCharge, usageEstimated };
+  return { text, charge: charges.modelCharge, usageEstimated };
 }
 
 test.each(cases)('$dialect: $client pays what came behind it, too', async ({ dialect, path }) => {
@@ -99,6 +111,39 @@ test.each(cases)('$dialect: $client pays no words twice that were counted before
   const chunks = [say('One', [10, 500]), say('x'.repeat(400))];
   // More than all of the words come to: the count is of the whole answer, or of hidden thoughts.
   expect(await bill(dialect, path, chunks)).toEqual({ charge: 1_010, usageEstimated: false });
+});
+
+test.each(cases)(
+  '$dialect: $client pays a whole answer of which none was counted',
+  async (each) => {
+    const { dialect, path } = each;
+    const say = words[dialect];
+    const chunks = [say('', [10, 0]), say('x'.repeat(400)), ends[dialect]];
+    // 10 in; out 400 characters: what counts no word before the first is about the prompt alone.
+    const due = { charge: 210, usageEstimated: true };
+    expect(await hear(dialect, path, chunks)).toMatchObject(due);
+  },
+);
+
+test.each(cases)(
+  '$dialect: $client pays nothing for words that were counted as none',
+  async (each) => {
+    const { dialect, path } = each;
+    const say = words[dialect];
+    const chunks = [say('', [10, 0]), say('x'.repeat(400), [10, 0]), ends[dialect]];
+    const due = { charge: 10, usageEstimated: false };
+    expect(await hear(dialect, path, chunks)).toMatchObject(due);
+  },
+);
+
+test('of several choices, words behind it are paid for when the first has ended, too', async () => {
+  const { openai } = words;
+  const second = {
+    choices: [{ index: 1, delta: { content: 'x'.repeat(400) }, finish_reason: null }],
+  };
+  const chunks = [openai('One', [10, 1]), ends.openai, second];
+  const said = { charge: 212, usageEstimated: true };
+  expect(await bill('openai', clients.chat, chunks)).toEqual(said);
 });
 
 test('a client that leaves behind it pays what it has heard, too', async () => {

@@ -4,12 +4,14 @@ import type { ReplyFacts, UpstreamFailure } from '../dialect.ts';
 /** What the meter and the log need to know about an answer, noted while it comes. */
 export class NotedFacts implements ReplyFacts {
   finishReason: string | undefined = undefined;
+  /** Whether another choice goes on than the first, whose finish reason that is. */
+  isOpen = false;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
   #usage: Usage | undefined = undefined;
   #isGuess = false;
-  /** How many of the characters the last report is about. */
-  #counted = 0;
+  /** How many of the characters came before the last report, or with it. */
+  #covered = 0;
 
   /** With the words behind the last report: an answer that has not ended may never have another. */
   get usage(): Usage | undefined {
@@ -29,13 +31,18 @@ export class NotedFacts implements ReplyFacts {
     this.#isGuess = isGuess;
   }
 
-  /** The words that came with a report are in it; one of the prompt alone is about none. */
+  /** The words that came with a report are in it. */
   coverWords(): void {
-    this.#counted = this.#usage?.outputTokens ? this.outputCharacters : 0;
+    this.#covered = this.outputCharacters;
   }
 
+  /** A report of the prompt alone is about none, in whole answers if there are words behind it. */
   get #uncounted(): number {
-    return this.finishReason === undefined ? this.outputCharacters - this.#counted : 0;
+    const behind = this.outputCharacters - this.#covered;
+    const isOfPrompt = this.#usage?.outputTokens === 0;
+    const hasEnded = this.finishReason !== undefined && !this.isOpen;
+    if (hasEnded && !(isOfPrompt && behind > 0)) return 0;
+    return isOfPrompt ? this.outputCharacters : behind;
   }
 }
 
@@ -43,7 +50,7 @@ export class NotedFacts implements ReplyFacts {
  * A count with words that came behind it, by the estimate. Where more was counted than all of the
  * words come to, they may be in it: nobody pays for them twice.
  */
-export function withWords(usage: Usage, characters: number, uncounted: number): Usage {
+function withWords(usage: Usage, characters: number, uncounted: number): Usage {
   const { outputTokens } = usage;
   const more = Math.min(tokensIn(uncounted), tokensIn(characters) - outputTokens);
   return more > 0 ? { ...usage, outputTokens: outputTokens + more } : usage;

@@ -224,6 +224,7 @@ export class OpenAiPassThrough implements StreamRelay {
     } else if (!this.#choices.finished.has(index)) {
       this.#choices.open.add(index);
     }
+    this.facts.isOpen = this.#choices.open.size > 0;
   }
 
   /** Of one choice that has begun: a first chunk says who speaks, and no other repeats that. */

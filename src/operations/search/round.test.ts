@@ -10,7 +10,7 @@ test('everything that a model says in a round counts in its estimate, searches t
   const lengths: number[] = [];
   const after = (say: () => void) => {
     say();
-    lengths.push(round.characters);
+    lengths.push(round.facts.outputCharacters);
   };
   after(() => round.reasoning('why'));
   after(() => round.reasoningSignature('signed'));
@@ -65,7 +65,7 @@ test('words behind a count are guessed, and all of them where none were counted'
     round.text('x'.repeat(40));
     round.usage({ ...noUsage, inputTokens: 10, outputTokens });
     round.text('x'.repeat(40));
-    return round.usageSoFar?.outputTokens;
+    return round.facts.usage?.outputTokens;
   };
   expect([usageOf(7), usageOf(0), usageOf(50)]).toEqual([17, 20, 50]);
 });

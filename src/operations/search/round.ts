@@ -1,7 +1,8 @@
 import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
 import type { AssistantPart, ReasoningPart } from '../../core/dialogue.ts';
 import type { Usage } from '../../core/usage.ts';
-import { withWords } from '../../dialects/answer/facts.ts';
+import { NotedFacts } from '../../dialects/answer/facts.ts';
+import { finishWords } from '../../dialects/answer/tally.ts';
 
 /** A search that the model asks for. */
 export interface SearchCall {
@@ -35,10 +36,8 @@ export class SearchRound implements AnswerListener {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: ClientCall[] = [];
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
-  #usage: Usage | undefined;
-  #isGuess = false;
-  /** How many of its characters the last report is about: none, if it is of the prompt alone. */
-  #counted = 0;
+  /** Text, thoughts and calls are what an estimate goes by. */
+  readonly facts = new NotedFacts();
   readonly #toolName: string;
   readonly #to: AnswerListener;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
@@ -75,29 +74,6 @@ export class SearchRound implements AnswerListener {
     return this.#toldLength > 0 || hasThought || this.clientCalls.length > 0 || this.#hasShown;
   }
 
-  /** Text, thoughts and calls: what an estimate goes by. */
-  get characters(): number {
-    let count = this.#text.length + this.#thought.length;
-    for (const { text, redacted } of this.#thoughts) count += text.length + (redacted?.length ?? 0);
-    for (const call of this.#byCall.values())
-      count += call.arguments.length + this.#toolName.length;
-    return count;
-  }
-
-  /** With the words behind the last report: a round that breaks off never has another. */
-  get usageSoFar(): Usage | undefined {
-    return this.#usage && withWords(this.#usage, this.characters, this.#uncounted);
-  }
-
-  /** Whether part of that is a guess. */
-  get isEstimate(): boolean {
-    return this.#isGuess || this.usageSoFar !== this.#usage;
-  }
-
-  get #uncounted(): number {
-    return this.finished ? 0 : this.characters - this.#counted;
-  }
-
   /** The model's turn, to be sent back to it. */
   get parts(): readonly AssistantPart[] {
     const calls = [...this.#byCall.values()].map(
@@ -119,6 +95,7 @@ export class SearchRound implements AnswerListener {
       this.#hasBegun = true;
       this.#holdsBack &&= !/^\s*[[{]/.test(text);
     }
+    this.facts.outputCharacters += text.length;
     this.#text += text;
     this.#untold += text;
     if (!this.#holdsBack) this.tell();
@@ -138,6 +115,7 @@ export class SearchRound implements AnswerListener {
   }
 
   reasoning(text: string, name?: ReasoningName): void {
+    this.facts.outputCharacters += text.length;
     this.#thought += text;
     this.#to.reasoning(text, name);
   }
@@ -149,11 +127,13 @@ export class SearchRound implements AnswerListener {
   }
 
   redactedReasoning(data: string): void {
+    this.facts.outputCharacters += data.length;
     this.#thoughts.push({ kind: 'reasoning', text: '', redacted: data });
     this.#to.redactedReasoning(data);
   }
 
   toolCall(call: number, id: string, name: string): void {
+    this.facts.outputCharacters += this.#toolName.length;
     if (name === this.#toolName) {
       const search: SearchCall = { id, arguments: '' };
       this.#byCall.set(call, search);
@@ -173,6 +153,7 @@ export class SearchRound implements AnswerListener {
   toolArguments(call: number, json: string): void {
     const known = this.#byCall.get(call);
     if (!known) return;
+    this.facts.outputCharacters += json.length;
     known.arguments += json;
     if ('number' in known) this.#to.toolArguments(known.number, json);
   }
@@ -194,11 +175,11 @@ export class SearchRound implements AnswerListener {
   /** Whether this is the end of the answer is decided when the round is over. */
   finish(reason: FinishReason, stopSequence: string | null): void {
     this.finished = { reason, stopSequence };
+    this.facts.finishReason = finishWords[reason];
   }
 
   usage(usage: Usage, isEstimate = false): void {
-    this.#usage = usage;
-    this.#isGuess = isEstimate;
-    this.#counted = usage.outputTokens > 0 ? this.characters : 0;
+    this.facts.usage = usage;
+    this.facts.isEstimate = isEstimate;
   }
 }

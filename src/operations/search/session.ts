@@ -98,8 +98,8 @@ export class SearchSession {
   }
 
   get isEstimate(): boolean {
-    const { usageSoFar, isEstimate, characters } = this.#round;
-    return this.#isEstimate || (usageSoFar ? isEstimate : characters > 0);
+    const { usage, isEstimate, outputCharacters } = this.#round.facts;
+    return this.#isEstimate || (usage ? isEstimate : outputCharacters > 0);
   }
 
   /** The upstream has ended a round; true when there must be another one. */
@@ -190,9 +190,9 @@ export class SearchSession {
 
   /** What counts of a round goes over into the sums, once. */
   #closeRound(): SearchRound['finished'] {
-    const { usageSoFar, isEstimate, said, finished } = this.#round;
-    if (!usageSoFar || isEstimate) this.#isEstimate = true;
-    this.#used.push(this.#usedBy(this.#round));
+    const { facts, said, finished } = this.#round;
+    if (!facts.usage || facts.isEstimate) this.#isEstimate = true;
+    this.#used.push(this.#usedBy(facts));
     this.#said += said;
     this.#round = this.#newRound('');
     return finished;
@@ -200,13 +200,13 @@ export class SearchSession {
 
   /** A round that has not said anything may never have been asked. */
   #roundUsage(): Usage | undefined {
-    const { usageSoFar, characters } = this.#round;
-    return usageSoFar || characters > 0 ? this.#usedBy(this.#round) : undefined;
+    const { facts } = this.#round;
+    return facts.usage || facts.outputCharacters > 0 ? this.#usedBy(facts) : undefined;
   }
 
-  #usedBy({ usageSoFar: counted, isEstimate, characters }: SearchRound): Usage {
+  #usedBy({ usage: counted, isEstimate, outputCharacters }: SearchRound['facts']): Usage {
     if (counted && (!isEstimate || counted.outputTokens > 0)) return counted;
-    const estimate = estimateUsage(counted ? 0 : this.#words, characters);
+    const estimate = estimateUsage(counted ? 0 : this.#words, outputCharacters);
     // Where only the prompt was counted, the output is a guess.
     return counted ? { ...counted, outputTokens: estimate.outputTokens } : estimate;
   }
