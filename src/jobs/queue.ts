@@ -95,7 +95,13 @@ export type JobEnd =
       readonly expiresAt: number;
       readonly now: number;
     }
-  | { readonly status: 'failed'; readonly failure: JobFailure; readonly now: number };
+  | {
+      readonly status: 'failed';
+      readonly failure: JobFailure;
+      /** Paid for pieces that were never written down. */
+      readonly lostCredits: number;
+      readonly now: number;
+    };
 
 /** Every object that jobs have, from before its first byte until it is deleted. */
 export interface JobObjects {

@@ -9,6 +9,9 @@ import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 
+/** Of one job. */
+export const piecesAtOnceMax = 3;
+
 /** A job as the pieces it falls into. The same job always falls into the same ones. */
 export interface Task {
   readonly count: number;
@@ -46,7 +49,7 @@ function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobR
   const texts = splitText(text, limit);
   return {
     count: texts.length,
-    atOnce: 3,
+    atOnce: piecesAtOnceMax,
     extension: format,
     async run(number, around) {
       const input = texts[number] ?? '';

@@ -7,7 +7,7 @@ import { type ObjectStore, readObject } from './objects.ts';
 import { pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
 import { IdUsedUp, type JobRunner } from './runner.ts';
-import { type Task, taskOf } from './task.ts';
+import { piecesAtOnceMax, type Task, taskOf } from './task.ts';
 
 export interface WorkParts {
   readonly queue: JobQueue;
@@ -138,6 +138,25 @@ async function runAll(
   };
   await Promise.all(Array.from({ length: atOnce }, lane));
   if (failures.length > 0) throw failures[0];
+}
+
+/**
+ * What was paid for pieces that are not written down, whoever ran them. They start in order, and
+ * none after a failure: such a one is among the first that are missing.
+ */
+export async function lostCredits(
+  job: Job,
+  { queue, runner }: Pick<WorkParts, 'queue' | 'runner'>,
+): Promise<number> {
+  const done = new Set((await queue.pieces(job.id)).map(({ number }) => number));
+  let credits = 0;
+  for (let number = 0, missing = 0; missing < piecesAtOnceMax; number += 1) {
+    if (done.has(number)) continue;
+    missing += 1;
+    const requestId = await pieceRequestId(job, number, runner);
+    credits += (await runner.chargeOf(job.tenantId, requestId)) ?? 0;
+  }
+  return credits;
 }
 
 async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {

@@ -262,7 +262,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       const { lease } = await claimed(start + round * day);
       const ends = await Promise.all([
         jobs.queue.finish(lease, success(start)),
-        elsewhere.queue.finish(lease, { status: 'failed', failure, now: start }),
+        elsewhere.queue.finish(lease, { status: 'failed', failure, lostCredits: 0, now: start }),
         ...Array.from({ length: 10 }, (_, at) =>
           (at % 2 === 0 ? jobs : elsewhere).book
             .cancel(tenantId, id, start)
@@ -295,11 +295,16 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       expiresAt: start + 7 + day,
     });
     const { id: other } = await queued();
-    await jobs.queue.finish((await claimed()).lease, { status: 'failed', failure, now: start + 8 });
+    const { lease } = await claimed();
+    await jobs.queue.addPiece(lease, piece(0));
+    const failed = { status: 'failed', failure, lostCredits: 7, now: start + 8 } as const;
+    await jobs.queue.finish(lease, failed);
     expect(await elsewhere.book.find(tenantId, other)).toMatchObject({
       status: 'failed',
       failure,
       output: null,
+      // 40 of the piece that is written down.
+      costCredits: 47,
       completedAt: start + 8,
     });
     expect(await claimAt(start + day)).toBeUndefined();

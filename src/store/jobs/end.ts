@@ -9,6 +9,8 @@ interface EndColumns {
   readonly output_bytes?: number;
   readonly expires_at?: number;
   readonly failure?: string;
+  /** To be added to its cost. */
+  readonly lostCredits?: number;
 }
 
 /**
@@ -22,9 +24,11 @@ export async function endJob(
   lease: Lease | null,
   end: EndColumns,
 ): Promise<boolean> {
+  const { lostCredits = 0, ...columns } = end;
   let query = change
     .updateTable('jobs')
-    .set({ ...end, lease: null, claimable_at: null })
+    .set({ ...columns, lease: null, claimable_at: null })
+    .set((of) => ({ cost: of('cost', '+', lostCredits) }))
     .where('id', '=', jobId)
     .where('claimable_at', 'is not', null);
   if (lease) query = query.where('lease', '=', lease.token);

@@ -146,7 +146,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
             output_bytes: end.outputBytes,
             expires_at: end.expiresAt,
           }
-        : { failure: JSON.stringify(end.failure) };
+        : { failure: JSON.stringify(end.failure), lostCredits: end.lostCredits };
     const { status, now } = end;
     return inTransaction(this.database, (change) =>
       endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),

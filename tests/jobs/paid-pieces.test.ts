@@ -1,0 +1,72 @@
+/** A piece can be paid for and its result lost. A job that then fails tells of that charge too. */
+import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
+import type { Caller } from '../../src/core/caller.ts';
+import { GatewayError } from '../../src/core/errors.ts';
+import { JobBench } from '../support/job-bench.ts';
+
+/** Six pieces of 13 characters at most; the played provider takes two credits a character. */
+const text = 'Number one. Number two. Number three. Number four. Number five. Number six.';
+const credits = { one: 22, two: 22, three: 26, four: 24 };
+
+let bench: JobBench;
+let caller: Caller;
+
+beforeEach(async () => {
+  bench = await JobBench.open();
+  caller = await bench.newCaller();
+  bench.speechModel = { ...bench.speechModel, limit: { unit: 'characters', max: 13 } };
+});
+afterEach(() => bench.close());
+
+async function workOff(): Promise<void> {
+  const worker = bench.worker();
+  await worker.claim();
+  await worker.idle();
+}
+
+/** The provider has answered and was paid; the store is away when that should be written down. */
+function losePieces(after: number) {
+  const { queue } = bench.store.jobs;
+  const addPiece = queue.addPiece.bind(queue);
+  let written = 0;
+  const spy = spyOn(queue, 'addPiece').mockImplementation(async (lease, piece) => {
+    if (written === after) throw new Error('Connection terminated unexpectedly');
+    written += 1;
+    return addPiece(lease, piece);
+  });
+  return () => spy.mockRestore();
+}
+
+/** The key is revoked before the job is tried again. */
+function revokeKey(): void {
+  bench.runner.onCall = async () => {
+    throw new GatewayError('invalid_api_key', 'The API key of this job has been deleted.');
+  };
+}
+
+test('of the only piece', async () => {
+  const restore = losePieces(0);
+  const id = await bench.speech(caller, 'Number one.');
+  await workOff();
+  restore();
+  revokeKey();
+  bench.now += 15_000;
+  await workOff();
+  const job = await bench.job(caller, id);
+  expect(job).toMatchObject({ status: 'failed', piecesDone: 0, costCredits: credits.one });
+  expect(bench.runner.charged).toBe(credits.one);
+});
+
+test('of those that were under way at once, behind one that is written down', async () => {
+  const restore = losePieces(1);
+  const id = await bench.speech(caller, text);
+  await workOff();
+  restore();
+  revokeKey();
+  bench.now += 15_000;
+  await workOff();
+  const job = await bench.job(caller, id);
+  const costCredits = credits.one + credits.two + credits.three + credits.four;
+  expect(job).toMatchObject({ status: 'failed', piecesDone: 1, costCredits });
+  expect(bench.runner.charged).toBe(costCredits);
+});
