@@ -15,6 +15,7 @@ export const audioTypes = {
   wav: 'audio/wav',
   pcm: 'audio/pcm',
   m4a: 'audio/mp4',
+  mpeg: 'video/mpeg',
   ogg: 'audio/ogg',
   webm: 'audio/webm',
 } as const;

@@ -10,7 +10,7 @@ const listed = extensions.join(', ');
 const alsoOgg = ['oga', 'opus'];
 
 /** Named like the extension of the object that keeps it. */
-type AudioKind = 'flac' | 'mp3' | 'm4a' | 'ogg' | 'wav' | 'webm';
+type AudioKind = 'flac' | 'mp3' | 'm4a' | 'mpeg' | 'ogg' | 'wav' | 'webm';
 
 /** How many of its first bytes it takes to tell. */
 export const sniffBytes = 12;
@@ -22,6 +22,8 @@ function sniffAudio(start: Uint8Array): AudioKind | undefined {
   if (text.startsWith('RIFF') && text.slice(8, 12) === 'WAVE') return 'wav';
   if (text.slice(4, 8) === 'ftyp') return 'm4a';
   if (text.startsWith('\x1a\x45\xdf\xa3')) return 'webm';
+  // A film of MPEG's first two standards, as `.mpeg` files mostly are.
+  if (text.startsWith('\0\0\x01\xba')) return 'mpeg';
   if (text.startsWith('ID3')) return 'mp3';
   // Eleven set bits, then a version and layer of MPEG audio: ADTS has the layer 0.
   const [a = 0, b = 0] = start;

@@ -52,10 +52,13 @@ test('whatever is cut off anywhere has no size and does no harm', () => {
   expect(readImageSize(bytes([0xff, 0xd8, 0xff, 0xe0, 0, 0, 0, 0, 0, 0, 0, 0]))).toBeUndefined();
 });
 
-test('a size hidden behind more metadata than the bound is not looked for', () => {
+test('in a data URL a size hidden behind more metadata than the bound is not looked for', () => {
   const segment = bytes([0xff, 0xe1, 0xff, 0xff], '\0'.repeat(0xfffd));
   const bury = (segments: number) =>
     Buffer.concat([jpeg.subarray(0, 2), ...Array(segments).fill(segment), jpeg.subarray(2)]);
-  expect(readImageSize(bury(3))?.width).toBe(640);
-  expect(readImageSize(bury(4))).toBeUndefined();
+  const inlined = (segments: number) =>
+    `data:image/jpeg;base64,${bury(segments).toString('base64')}`;
+  expect(readDataUrlImageSize(inlined(3))?.width).toBe(640);
+  expect(readDataUrlImageSize(inlined(4))).toBeUndefined();
+  expect(readImageSize(bury(40))?.width).toBe(640);
 });

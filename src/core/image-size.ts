@@ -7,11 +7,12 @@ export interface ImageSize {
 }
 
 /** JPEG metadata (Exif with a preview, colour profiles) can push the size this far back. */
-export const imageHeaderBytesMax = 256 * 1024;
+export const imageHeaderBytesUsual = 256 * 1024;
+/** Proofs of origin with thumbnails, and maps of depth, push it further. */
+export const imageHeaderBytesMax = 4 * 1024 * 1024;
 
 export function readImageSize(bytes: Uint8Array): ImageSize | undefined {
-  const length = Math.min(bytes.byteLength, imageHeaderBytesMax);
-  const head = Buffer.from(bytes.buffer, bytes.byteOffset, length);
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const size = pngSize(head) ?? jpegSize(head) ?? webpSize(head);
   return size !== undefined && size.width > 0 && size.height > 0 ? size : undefined;
 }
@@ -21,7 +22,7 @@ export function readDataUrlImageSize(url: string): ImageSize | undefined {
   const match = /^data:[^,]{0,200};base64,/i.exec(url.slice(0, 256));
   if (match === null) return undefined;
   const start = match[0].length;
-  const base64 = url.slice(start, start + Math.ceil(imageHeaderBytesMax / 3) * 4);
+  const base64 = url.slice(start, start + Math.ceil(imageHeaderBytesUsual / 3) * 4);
   return readImageSize(Buffer.from(base64, 'base64'));
 }
 

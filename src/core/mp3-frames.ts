@@ -15,7 +15,9 @@ const sampleRatesMpeg1 = [44_100, 48_000, 32_000];
 /** The frame that starts here, if one does. */
 export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined {
   if (at + 4 > bytes.length || bytes[at] !== 0xff) return undefined;
-  const [b = 0, c = 0, d = 0] = bytes.subarray(at + 1, at + 4);
+  const b = bytes[at + 1] ?? 0;
+  const c = bytes[at + 2] ?? 0;
+  const d = bytes[at + 3] ?? 0;
   const version = (b >> 3) & 3;
   if ((b & 0xe0) !== 0xe0 || ((b >> 1) & 3) !== 1 || version === 1) return undefined;
   const isMpeg1 = version === 3;
@@ -33,12 +35,12 @@ export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined 
   };
 }
 
-/** The size of an ID3v2 tag at the start, written in four bytes of seven bits. */
-export function id3Bytes(bytes: Uint8Array): number {
-  const isTag = bytes.length >= 10 && bytes[0] === 0x49 && bytes[1] === 0x44 && bytes[2] === 0x33;
-  if (!isTag) return 0;
-  const [a = 0, b = 0, c = 0, d = 0] = bytes.subarray(6, 10);
-  const footer = ((bytes[5] ?? 0) & 0x10) === 0 ? 0 : 10;
+/** The size of an ID3v2 tag that starts here, written in four bytes of seven bits. */
+export function id3Bytes(bytes: Uint8Array, at = 0): number {
+  const isTag = bytes[at] === 0x49 && bytes[at + 1] === 0x44 && bytes[at + 2] === 0x33;
+  if (!isTag || at + 10 > bytes.length) return 0;
+  const [a = 0, b = 0, c = 0, d = 0] = bytes.subarray(at + 6, at + 10);
+  const footer = ((bytes[at + 5] ?? 0) & 0x10) === 0 ? 0 : 10;
   const size = ((a & 0x7f) << 21) | ((b & 0x7f) << 14) | ((c & 0x7f) << 7) | (d & 0x7f);
   return 10 + size + footer;
 }
@@ -47,7 +49,7 @@ export function id3Bytes(bytes: Uint8Array): number {
  * A first frame that holds no sound but the length and seek table of its file. Behind other frames,
  * or in front of more than its own file, what it says is wrong.
  */
-function isTableFrame(frame: Uint8Array): boolean {
+export function isTableFrame(frame: Uint8Array): boolean {
   const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
   return ['Xing', 'Info', 'VBRI'].some((mark) => {
     const at = text.indexOf(mark, 0, 'latin1');
@@ -55,26 +57,55 @@ function isTableFrame(frame: Uint8Array): boolean {
   });
 }
 
-/** Only the sounding frames of a file, and what kind they are. Undefined when there is none. */
+/** Frames start with a byte of ones: looking for it is far quicker than looking at every byte. */
+export function toNextFrame(bytes: Uint8Array, at: number): number {
+  const next = bytes.indexOf(0xff, at + 1);
+  return (next === -1 ? bytes.length : next) - at;
+}
+
+/** Bytes outside of frames, such as tags and damage. With more than this it is no MP3 file. */
+export const rubbishBytesMax = 4 * 1024 * 1024;
+
+/**
+ * Only the sounding frames of a file, and what kind they are. Undefined when there is none. Servers
+ * that speak sentence by sentence send one file behind the other, each with its tags and its table.
+ */
 export function soundOf(
   file: Uint8Array,
 ): { readonly sound: Uint8Array; readonly kind: string } | undefined {
-  let at = id3Bytes(file);
-  // Rubbish between tag and sound is passed over; two frames in a row prove that it has ended.
-  while (at < file.length && !startsHere(file, at)) at += 1;
+  const runs: Uint8Array[] = [];
+  let kind = '';
+  let rubbishBytes = 0;
+  for (let at = 0; at < file.length && rubbishBytes <= rubbishBytesMax; ) {
+    at += id3Bytes(file, at);
+    // Rubbish between tag and sound is passed over; two frames in a row prove that it has ended.
+    const run = startsHere(file, at) ? runAt(file, at) : undefined;
+    const step = run && run.end > at ? run.end - at : toNextFrame(file, at);
+    if (run && run.end > run.start) {
+      kind ||= run.kind;
+      runs.push(file.subarray(run.start, run.end));
+    } else {
+      rubbishBytes += step;
+    }
+    at += step;
+  }
+  const [only] = runs;
+  return only && { sound: runs.length === 1 ? only : Buffer.concat(runs), kind };
+}
+
+/** The frames from here on that follow each other, without the table in front of them. */
+function runAt(file: Uint8Array, at: number) {
+  let start = at;
   let end = at;
   let kind = '';
-  for (let frame = mp3FrameAt(file, at); frame; frame = mp3FrameAt(file, end)) {
-    if (end === at && isTableFrame(file.subarray(at, at + frame.bytes))) {
-      at += frame.bytes;
-      end = at;
-      continue;
-    }
+  for (let frame = mp3FrameAt(file, end); frame; frame = mp3FrameAt(file, end)) {
     if (end + frame.bytes > file.length) break;
-    kind ||= frame.kind;
+    const isTable = end === start && isTableFrame(file.subarray(end, end + frame.bytes));
     end += frame.bytes;
+    if (isTable) start = end;
+    else kind ||= frame.kind;
   }
-  return end > at ? { sound: file.subarray(at, end), kind } : undefined;
+  return { start, end, kind };
 }
 
 function startsHere(file: Uint8Array, at: number): boolean {

@@ -283,6 +283,15 @@ describe('an edit at an OpenAI-style provider', () => {
     expect(upstream.book).toHaveLength(0);
   });
 
+  test('takes a photo with a megabyte of previews and proofs of origin in front', async () => {
+    const frame = [0xff, 0xc0, 0, 17, 8, 0, 9, 0, 9, 3, 1, 0x22, 0, 2, 17, 1];
+    const segment = Buffer.concat([Buffer.from([0xff, 0xeb, 0xff, 0xff]), Buffer.alloc(0xfffd)]);
+    const photo = [Buffer.from([0xff, 0xd8]), ...Array(16).fill(segment), Buffer.from(frame)];
+    upstream.script('gpt-image', images());
+    imageOf(await edit({ image: Buffer.concat(photo) }));
+    expect(form().files[0]?.type).toBe('image/jpeg');
+  });
+
   test.each([
     ['jpeg', [0xff, 0xd8, 0xff, 0xc0, 0, 17, 8, 0, 9, 0, 9, 3, 1, 0x22, 0, 2, 17, 1]],
     ['webp', [...Buffer.from('RIFF\x1e\0\0\0WEBPVP8X\n\0\0\0\0\0\0\0\x08\0\0\x08\0\0', 'latin1')]],

@@ -243,6 +243,7 @@ describe('the provider gets', () => {
     ['film.mp4', Buffer.from('\0\0\0\x18ftypmp42 and so on'), 'audio.mp4', 'audio/mp4'],
     ['talk.m4a', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio.m4a', 'audio/mp4'],
     ['talk.webm', Buffer.from([0x1a, 0x45, 0xdf, 0xa3, 1, 2, 3]), 'audio.webm', 'audio/webm'],
+    ['film.mpeg', Buffer.from([0, 0, 1, 0xba, 0x21, 0, 1, 0, 1]), 'audio.mpeg', 'video/mpeg'],
     ['talk.flac', Buffer.from('fLaC and so on'), 'audio.flac', 'audio/flac'],
     ['wrongly.named.mp3', wavFile(1), 'audio.wav', 'audio/wav'],
   ])('%s as what its bytes say', async (name, bytes, filename, type) => {

@@ -8,7 +8,12 @@ import {
   wantsFile,
   wantsText,
 } from '../../core/form.ts';
-import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../../core/image-size.ts';
+import {
+  type ImageSize,
+  imageHeaderBytesMax,
+  imageHeaderBytesUsual,
+  readImageSize,
+} from '../../core/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { type FormFields, sortForm } from '../../dialects/openai/media/form-routing.ts';
 import { imagesSchema, readImagesRequest } from '../../dialects/openai/media/images-request.ts';
@@ -41,7 +46,9 @@ export async function readEdit(posted: Posted, tray: UploadTray) {
   }
   const request = readImagesRequest(valuesOf(fields));
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
-  const looked = await Promise.all(images.map((image) => look(image, 'image')));
+  const looked: Awaited<ReturnType<typeof look>>[] = [];
+  // One after the other: the beginnings of all would take much memory.
+  for (const image of images) looked.push(await look(image, 'image'));
   const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
   return { request, images: looked.map(({ image }) => image), mask };
 }
@@ -91,7 +98,9 @@ const mediaTypes = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' } 
 
 async function look(content: Upload, param: string) {
   if (content.bytes === 0) throw invalidRequest(`${param} is empty.`, param);
-  const size = readImageSize(await content.start(imageHeaderBytesMax));
+  const size =
+    readImageSize(await content.start(imageHeaderBytesUsual)) ??
+    readImageSize(await content.start(imageHeaderBytesMax));
   if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
   const image: SentImage = { mediaType: mediaTypes[size.kind], content };
   return { size, image };

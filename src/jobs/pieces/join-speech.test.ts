@@ -66,6 +66,13 @@ describe('joined speech', () => {
     expect(file.equals(Buffer.concat([mp3File(4), mp3File(5), mp3File(2)]))).toBe(true);
   });
 
+  test('as MP3 loses nothing of a piece that is several files in a row', async () => {
+    const rubbish = Buffer.from('between \xff\xf3 two', 'latin1');
+    const piece = Buffer.concat([decoratedMp3(4), decoratedMp3(3), rubbish, mp3File(1)]);
+    const file = await join('mp3', [piece, mp3File(2)]);
+    expect(file.equals(Buffer.concat([4, 3, 1, 2].map(mp3File)))).toBe(true);
+  });
+
   test('as Opus is one stream: one serial, pages numbered through, times that go on', async () => {
     // 25 packets, 50 packets with 400 samples trimmed off, 10 packets with 100 trimmed off.
     const pieces = [opusFile(25), opusFile(50, 400, 5), opusFile(10, 100, 6)];
@@ -84,6 +91,13 @@ describe('joined speech', () => {
     ]);
     // Flags: the first page begins the stream, the last one ends it.
     expect(starts.map((at) => file[at + 5])).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]);
+  });
+
+  test('as Opus loses nothing of a piece that is several files in a row', async () => {
+    const chain = Buffer.concat([opusFile(25, 0, 5), opusFile(10, 100, 6)]);
+    const inRow = await join('opus', [chain, opusFile(10), chain]);
+    const apart = [opusFile(25), opusFile(10), opusFile(10), opusFile(25), opusFile(10, 100)];
+    expect(inRow.equals(await join('opus', apart))).toBe(true);
   });
 
   test('as Opus has pages with the checksum that the format asks for', async () => {

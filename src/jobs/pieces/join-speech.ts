@@ -2,7 +2,7 @@ import type { SpeechFormat } from '../../core/audio-formats.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { soundOf } from '../../core/mp3-frames.ts';
 import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/wav.ts';
-import { writeOggPage } from './ogg-pages.ts';
+import { type OggPage, writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';
 
 /** Reads the audio of piece 0, 1, … again; asked more than once, one at a time. */
@@ -103,24 +103,36 @@ async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
  */
 async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const same = sameKind('Opus');
-  let sequence = 0;
-  let before = 0n;
+  const row = new OggRow();
   for (let number = 0; number < count; number += 1) {
-    const file: OpusFile | undefined = readOpus(await read(number));
-    if (!file) throw unreadable('Opus', number);
-    same(file.kind, number);
-    const isEnd = number === count - 1;
-    const pages = number === 0 ? [...file.headers, ...file.pages] : file.pages;
-    for (const [at, page] of pages.entries()) {
-      const isLast = at === pages.length - 1;
-      const isHeader = sequence < file.headers.length && number === 0;
-      const end = isLast && !isEnd ? file.samples : page.granule;
-      const granule = isHeader || end < 0n ? page.granule : before + end;
-      const place = { serial: 1, sequence, isFirst: sequence === 0, isLast: isLast && isEnd };
-      yield writeOggPage({ ...page, granule }, place);
-      sequence += 1;
+    const files = readOpus(await read(number));
+    if (!files) throw unreadable('Opus', number);
+    for (const file of files) {
+      same(file.kind, number);
+      yield* row.add(file, number === count - 1 && file === files.at(-1));
     }
-    before += file.samples;
+  }
+}
+
+class OggRow {
+  #sequence = 0;
+  #before = 0n;
+
+  *add({ headers, pages, samples }: OpusFile, isEnd: boolean): Generator<Uint8Array> {
+    if (this.#sequence === 0) for (const header of headers) yield this.#write(header, false);
+    for (const page of pages) {
+      const isLast = page === pages.at(-1);
+      const end = isLast && !isEnd ? samples : page.granule;
+      const granule = end < 0n ? end : this.#before + end;
+      yield this.#write({ ...page, granule }, isLast && isEnd);
+    }
+    this.#before += samples;
+  }
+
+  #write(page: OggPage, isLast: boolean): Uint8Array {
+    const sequence = this.#sequence;
+    this.#sequence += 1;
+    return writeOggPage(page, { serial: 1, sequence, isFirst: sequence === 0, isLast });
   }
 }
 

@@ -11,11 +11,15 @@ export interface OggPage {
 
 const headBytes = 27;
 
+/** Of a packet each, these are half an hour of speech, and a piece is some minutes long. */
+const pagesMax = 100_000;
+
 /** The pages of a file, or undefined when it is none or is broken. */
 export function readOggPages(file: Uint8Array): OggPage[] | undefined {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const pages: OggPage[] = [];
   for (let at = 0; at < file.length; ) {
+    if (pages.length === pagesMax) return undefined;
     if (at + headBytes > file.length || view.getUint32(at) !== 0x4f67_6753) return undefined;
     const bodyAt = at + headBytes + view.getUint8(at + 26);
     if (bodyAt > file.length) return undefined;

@@ -11,11 +11,22 @@ export interface OpusFile {
   readonly kind: string;
 }
 
-export function readOpus(file: Uint8Array): OpusFile | undefined {
-  const pages = readOggPages(file);
-  const head = pages?.[0]?.body;
-  if (!pages || !head || !startsWith(head, 'OpusHead')) return undefined;
-  if (!startsWith(pages[1]?.body ?? head, 'OpusTags')) return undefined;
+/** Servers that speak sentence by sentence send one file behind the other. */
+export function readOpus(file: Uint8Array): readonly OpusFile[] | undefined {
+  const pages = readOggPages(file) ?? [];
+  const starts = [...pages.keys()].filter((at) => isHead(pages[at]));
+  const files = starts.map((at, index) => readOne(pages.slice(at, starts[index + 1])));
+  const known = files.filter((one) => one !== undefined);
+  return starts[0] === 0 && known.length === files.length ? known : undefined;
+}
+
+function isHead(page: OggPage | undefined): boolean {
+  return page !== undefined && startsWith(page.body, 'OpusHead');
+}
+
+function readOne(pages: readonly OggPage[]): OpusFile | undefined {
+  const [head, tags] = pages;
+  if (!head || !tags || !startsWith(tags.body, 'OpusTags')) return undefined;
   // Tags with a picture run over several pages; the sound starts on the page behind.
   let headerPages = 2;
   while (pages[headerPages]?.isContinued) headerPages += 1;
@@ -25,7 +36,7 @@ export function readOpus(file: Uint8Array): OpusFile | undefined {
     headers: pages.slice(0, headerPages),
     pages: sound,
     samples: packetsOf(sound).reduce((sum, packet) => sum + BigInt(samplesOf(packet)), 0n),
-    kind: `${head[9]} channels`,
+    kind: `${head.body[9]} channels`,
   };
 }
 

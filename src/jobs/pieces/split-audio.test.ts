@@ -38,6 +38,17 @@ describe('a recording is cut', () => {
     expect(Buffer.concat(samples).equals(whole)).toBe(true);
   });
 
+  test('into few parts though its WAV head tells of a byte a second', async () => {
+    const bytes = Buffer.from(wavFile(3_000));
+    // Bytes a second, and those of one moment.
+    bytes.writeUInt32LE(1, 28);
+    bytes.writeUInt16LE(1, 32);
+    const cuts = await planCuts(stored(bytes));
+    // 34,560,000 bytes of samples, 3,000,000 in each part.
+    expect(cuts.length).toBe(12);
+    expect([cuts[0]?.from, cuts.at(-1)?.to]).toEqual([44, bytes.length]);
+  });
+
   test('by frames when it is MP3, at most fifty minutes in one part', async () => {
     // 30,000 notes of 240 ms and 960 bytes: two hours, 28.8 MB.
     const file = stored(mp3File(30_000));
@@ -68,6 +79,15 @@ describe('a recording is cut', () => {
     const sound = Buffer.from(mp3File(30_000));
     expect(Buffer.concat(parts).includes(sound.subarray(0, 960_000))).toBe(true);
     expect(parts[0]?.subarray(0, 2)).toEqual(Buffer.from([0xff, 0xf3]));
+  });
+
+  test('without the table in front of an MP3 file, which is about the whole', async () => {
+    const file = stored(decoratedMp3(30_000));
+    const cuts = await planCuts(file);
+    const parts = await Promise.all(cuts.map((cut) => readCut(file, cut)));
+    // Fifty minutes are 12,500 notes of 960 bytes.
+    expect(parts[0]?.length).toBe(12_500 * 960);
+    expect(Buffer.concat(parts).indexOf('Xing')).toBe(-1);
   });
 
   test.each([

@@ -1,6 +1,13 @@
 import { transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { id3Bytes, type Mp3Frame, mp3FrameAt } from '../../core/mp3-frames.ts';
+import {
+  id3Bytes,
+  isTableFrame,
+  type Mp3Frame,
+  mp3FrameAt,
+  rubbishBytesMax,
+  toNextFrame,
+} from '../../core/mp3-frames.ts';
 import { readWavHead, type WavHead, writeWavHead } from '../../core/wav.ts';
 import { readObject, type StoredObject } from '../objects.ts';
 
@@ -16,6 +23,9 @@ interface AudioCut {
 const cutBytes = transcriptionBytesMax - 1024 * 1024;
 /** Some providers take at most an hour at once, whatever its size. */
 const cutSeconds = 50 * 60;
+
+/** No WAV file packs a second tighter. One that says so would be cut into a call for each blink. */
+const bytesPerSecondLeast = 1_000;
 
 /** Read at once while looking for cuts. */
 const windowBytes = 1024 * 1024;
@@ -49,7 +59,7 @@ export async function readCut(file: StoredObject, { from, to }: AudioCut): Promi
 function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
   const { blockBytes, bytesPerSecond, dataStart } = head;
   const end = Math.min(fileBytes, dataStart + head.dataBytes);
-  const most = Math.min(cutBytes, cutSeconds * bytesPerSecond);
+  const most = Math.min(cutBytes, cutSeconds * Math.max(bytesPerSecond, bytesPerSecondLeast));
   const step = Math.max(blockBytes, most - (most % blockBytes));
   const cuts: AudioCut[] = [];
   for (let from = dataStart; from < end; from += step) {
@@ -58,9 +68,6 @@ function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
   }
   return cuts;
 }
-
-/** Bytes outside of frames, such as tags and damage. With more than this it is no MP3 file. */
-const rubbishBytesMax = 4 * 1024 * 1024;
 
 async function cutMp3(file: StoredObject, firstByte: number): Promise<AudioCut[]> {
   const cutter = new Mp3Cutter(firstByte);
@@ -91,7 +98,11 @@ class Mp3Cutter {
     for (let offset = 0; offset + 4 <= window.length; ) {
       const frame = mp3FrameAt(window, offset);
       const step = frame?.bytes ?? toNextFrame(window, offset);
-      if (frame) this.#pass(frame);
+      const isFirst = this.soundBytes === 0;
+      const isTable = frame && isFirst && isTableFrame(window.subarray(offset, offset + step));
+      // Of the first part it would tell the length of the whole, and providers charge by it.
+      if (isTable) this.#from = this.at + step;
+      else if (frame) this.#pass(frame);
       else this.rubbishBytes += step;
       offset += step;
       this.at += step;
@@ -120,10 +131,4 @@ class Mp3Cutter {
   #cut(to: number): AudioCut {
     return { from: this.#from, to, startMs: Math.round(this.#startSeconds * 1000) };
   }
-}
-
-/** Frames start with a byte of ones: looking for it is far quicker than looking at every byte. */
-function toNextFrame(window: Uint8Array, offset: number): number {
-  const next = window.indexOf(0xff, offset + 1);
-  return (next === -1 ? window.length : next) - offset;
 }

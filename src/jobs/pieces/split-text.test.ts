@@ -37,11 +37,44 @@ describe('a text is cut', () => {
       '今天天气很好。',
       '我们去公园吧！好的。',
     ]);
+    // The quote that follows opens what comes next.
+    expect(splitText('他走了。“你好吗？”她说', characters(9))).toEqual([
+      '他走了。',
+      '“你好吗？”她说',
+    ]);
     // 7 characters of 3 bytes are 21.
     expect(splitText('今天天气很好。我们去公园吧！', bytes(22))).toEqual([
       '今天天气很好。',
       '我们去公园吧！',
     ]);
+  });
+
+  test.each([
+    ['Hindi', 'यह पहला है। यह दूसरा', ['यह पहला है।', 'यह दूसरा']],
+    ['Urdu', 'یہ پہلا ہے۔ یہ دوسرا', ['یہ پہلا ہے۔', 'یہ دوسرا']],
+    ['Arabic', 'هل هذا صحيح؟ نعم هو كذلك', ['هل هذا صحيح؟', 'نعم هو كذلك']],
+    ['Amharic', 'ይህ ነው። ያ ደግሞ ሌላ', ['ይህ ነው።', 'ያ ደግሞ ሌላ']],
+    ['Armenian', 'Դա ճիշտ է։ Սա էլ', ['Դա ճիշտ է։', 'Սա էլ']],
+    ['Burmese', 'ဟုတ်သည်။ ထို ခွေး', ['ဟုတ်သည်။', 'ထို ခွေး']],
+    ['German', '„Ich gehe.“ Er ging fort', ['„Ich gehe.“', 'Er ging fort']],
+    ['Arabic, in a long sentence', 'جاء الولد، ثم ذهب البنت', ['جاء الولد،', 'ثم ذهب البنت']],
+  ])('behind the marks of %s', (_, text, pieces) => {
+    expect(splitText(text, characters(text.length - 1))).toEqual(pieces);
+  });
+
+  test('behind a sentence, not where the lines of an e-mail or a book happen to end', () => {
+    const wrapped = 'This is one sentence. And this\nis another, which\nends here.';
+    expect(splitText(wrapped, characters(50))).toEqual([
+      'This is one sentence.',
+      'And this\nis another, which\nends here.',
+    ]);
+  });
+
+  test('behind a paragraph, and behind a line when no sentence ends', () => {
+    const titled = 'A title\n \nIts first words go on';
+    expect(splitText(titled, characters(30))).toEqual(['A title', 'Its first words go on']);
+    const verses = 'a rose, a tree\na house, a road';
+    expect(splitText(verses, characters(25))).toEqual(['a rose, a tree', 'a house, a road']);
   });
 
   test('behind a clause, else between words, when a sentence is too long', () => {

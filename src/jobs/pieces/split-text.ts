@@ -2,8 +2,8 @@ import type { TextLimit } from '../../core/audio-formats.ts';
 
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
- * or sentence, else after a clause, else between words, and only then inside one. Nothing but the
- * white space around the cuts is lost.
+ * or sentence, else after a line or a clause, else between words, and only then inside one. Nothing
+ * but the white space around the cuts is lost.
  */
 export function splitText(text: string, limit: TextLimit): string[] {
   const pieces: string[] = [];
@@ -24,12 +24,18 @@ function afterSpace(text: string, at: number): number {
 
 const nextWord = /\S/gu;
 
-const closers = '["\'”’»)\\]}」』）】》〉]*';
+const closers = '["\'\\p{Pe}\\p{Pf}]*';
+/** In front of a space “ and « close, too, as in German and Danish. */
+const closed = '["\'\\p{Pe}\\p{Pf}\\p{Pi}]*(?=\\s)';
+/** Of any script: Hindi has a danda, Urdu and Amharic have full stops of their own. */
+const ender = '[\\p{Sentence_Terminal}…]';
 const cuts = [
   // A full stop inside «3.5» ends nothing; CJK marks need no space behind them. A run of marks is
   // tried from its first only: a text of nothing but full stops must not take quadratic time.
-  new RegExp(`\\n+|(?<![.!?…])[.!?…]+${closers}(?=\\s)|[。！？｡]+${closers}`, 'gu'),
-  new RegExp(`[,;:—–]${closers}(?=\\s)|[，、；：]${closers}`, 'gu'),
+  new RegExp(`\\n\\s*\\n|(?<!${ender})${ender}+${closed}|[。！？｡]+${closers}`, 'gu'),
+  // Behind a heading or a verse; in e-mails and books lines end in the middle of sentences.
+  /\n/gu,
+  new RegExp(`[\\p{Terminal_Punctuation}—–]${closed}|[，、；：]${closers}`, 'gu'),
   /(?<=\S)(?=\s)/gu,
 ];
 
