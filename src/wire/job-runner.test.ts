@@ -26,7 +26,10 @@ function listenersOf(signal: AbortSignal): ReadonlySet<unknown> {
 }
 
 /** A piece of a hundred bytes for 70 credits, and what the books have under its id by its end. */
-function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredits = 70) {
+function piece(
+  next: (stop: AbortController) => Promise<Uint8Array | undefined>,
+  bookedCredits = 70,
+) {
   const stop = new AbortController();
   const listening = listenersOf(stop.signal);
   const answer = {
@@ -49,6 +52,7 @@ function piece(next: (stop: AbortController) => Promise<undefined>, bookedCredit
       endings.push(ending);
       return { usage: undefined, costCredits: 70 };
     },
+    tellLate: () => undefined,
   };
   // Not over yet by the time that processes share, which is not this machine's.
   const key = { id: 'key', expiresAt: 1_000 };
@@ -81,6 +85,15 @@ test.each([
   });
   await failureOf(spoken);
   expect(endings).toMatchObject([{ how: 'left', facts: { outputCharacters: bytes } }]);
+});
+
+test('a piece that does not end is broken off before it fills the memory, at no cost', async () => {
+  const megabytes = new Uint8Array(16 * 1024 * 1024);
+  let asked = 0;
+  const { spoken, endings } = piece(async () => (++asked > 100 ? undefined : megabytes));
+  expect(await failureOf(spoken)).toMatchObject({ symbol: 'upstream_error' });
+  expect(asked).toBe(4);
+  expect(endings).toMatchObject([{ how: 'cut', facts: { outputCharacters: 0 } }]);
 });
 
 test('a piece that two workers made costs what the books took from the first of them', async () => {

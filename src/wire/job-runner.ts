@@ -1,6 +1,7 @@
 import { callerOfKey } from '../auth/key-caller.ts';
 import type { Books } from '../books.ts';
 import type { Answer, Call, Ending } from '../call.ts';
+import { replyBytesMax } from '../core/bounds.ts';
 import { answer, type Steps } from '../gateway.ts';
 import {
   type FinishedPiece,
@@ -12,6 +13,7 @@ import {
 } from '../jobs/runner.ts';
 import { type RequestRecord, totalCharge } from '../record/request-record.ts';
 import type { Store } from '../store/open.ts';
+import type { Opened } from '../upstream/fallback.ts';
 import { noFacts } from '../upstream/try-whole.ts';
 import { errandOf, paidBefore } from './job-errands.ts';
 
@@ -122,6 +124,7 @@ function billed(steps: Steps, bill: Bill): Steps {
     ...steps,
     countRequest: () => undefined,
     enter: () => () => undefined,
+    openFirst: async (...around) => bounded(await steps.openFirst(...around)),
     async settle(call, ending) {
       const closing = await steps.settle(call, asHeard(call, ending));
       if ('opened' in ending) {
@@ -133,6 +136,20 @@ function billed(steps: Steps, bill: Bill): Steps {
       return closing;
     },
   };
+}
+
+/** The audio of a piece is held in memory: where it does not end, the provider has broken off. */
+function bounded(opened: Opened): Opened {
+  const { answer } = opened;
+  if (answer.kind !== 'bytes') return opened;
+  let bytes = answer.first.length;
+  const next = async () => {
+    const more = await answer.next();
+    bytes += more?.length ?? 0;
+    if (bytes > replyBytesMax) throw new Error(`The audio is longer than ${replyBytesMax} bytes.`);
+    return more;
+  };
+  return { ...opened, answer: { ...answer, next } };
 }
 
 /**

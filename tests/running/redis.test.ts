@@ -412,6 +412,16 @@ describe('shared places', () => {
     expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, taken: 1 });
   });
 
+  test('that a clock hours ahead has left, or somebody else, are free again', async () => {
+    const places = await counts();
+    if (!server || !places) return;
+    await server.command('ZADD', name, String(Date.now() + 3_600_000), 'dead:1', 'inf', 'odd');
+    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, taken: 1 });
+    // One that has stepped back by less finds those of running requests where they were.
+    await server.command('ZADD', name, String(Date.now() + placeTtlMs + 5_000), 'a:1');
+    expect(await places.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, taken: 1 });
+  });
+
   test('are renewed, and told again to a server that has forgotten them', async () => {
     const places = await counts();
     if (!server || !places) return;

@@ -133,12 +133,16 @@ keep()
 return { window, requests, tokens }
 `);
 
-/** Places that ended by themselves are looked for only when there seems to be none left. */
+/**
+ * Places that ended by themselves are looked for only when there seems to be none left, and those
+ * that would end much later than any place can: a clock that was wrong before has left them.
+ */
 const enterScript = new Script(`${readTime}
 if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end
 local taken = redis.call('ZCARD', KEYS[1])
 if taken >= tonumber(ARGV[1]) then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 2 * ARGV[2], '+inf')
   taken = redis.call('ZCARD', KEYS[1])
   if taken >= tonumber(ARGV[1]) then return { 0, taken } end
 end

@@ -17,12 +17,11 @@ export interface AnswerHead {
 
 /** Undefined while the rest of it is to come. Throws when it is none. */
 export function readHead(bytes: Buffer): AnswerHead | undefined {
-  const end = endOf(bytes);
-  // However much of it came at once.
-  if ((end?.bytes ?? bytes.length) > answerHeadBytesMax) {
-    throw notHttp('more headers than anybody needs');
-  }
+  const isMore = bytes.length > answerHeadBytesMax;
+  // However much came at once: thousands of short ones would each be a look at all of it.
+  const end = endOf(isMore ? bytes.subarray(0, answerHeadBytesMax) : bytes);
   if (end === undefined) {
+    if (isMore) throw notHttp('more headers than anybody needs');
     if (!isBeginning(bytes)) throw notHttp('something that is no HTTP');
     return undefined;
   }

@@ -27,6 +27,8 @@ export interface Keeper {
   keeps(): void;
   /** The server closed one right after an answer, without having said that it would. */
   closedEarly(): void;
+  /** The server said something that belongs to no answer. */
+  overrun(): void;
   /** Its connection died before it can have been read. */
   sendAgain(trip: RoundTrip): void;
   /** Nobody waits any more for one that is not open yet. */
@@ -122,9 +124,15 @@ export class Connection implements Carrier {
   }
 
   heard(bytes: Buffer): void {
-    // What comes unasked belongs to no answer of ours.
     if (this.#trip) this.#trip.push(bytes);
-    else this.close();
+    // Some servers say so before they close a connection that was idle.
+    else if (idleTooLong.test(bytes.toString('latin1', 0, 12))) this.close();
+    else if (!this.#isClosed) this.overrun();
+  }
+
+  overrun(): void {
+    this.close();
+    this.#keeper.overrun();
   }
 
   pause(): void {
@@ -196,6 +204,8 @@ export class Connection implements Carrier {
     return reason === undefined || lostCodes.has(failureCode(reason) ?? '');
   }
 }
+
+const idleTooLong = /^HTTP\/1\.\d 408/;
 
 const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 

@@ -16,6 +16,7 @@ type Ending =
   | 'Last Answer'
   | 'unmeasured answer'
   | 'answer and close'
+  | 'two answers'
   | 'reset'
   | 'close'
   | 'reset late';
@@ -33,8 +34,10 @@ afterEach(() => {
 async function serverThat(...endings: Ending[]) {
   const heard: string[] = [];
   const ended = Promise.withResolvers<void>();
+  const sockets: Socket[] = [];
   let [opened, closed] = [0, 0];
   server = createServer((socket) => {
+    sockets.push(socket);
     const name = `connection ${++opened}`;
     socket.on('error', () => {});
     socket.on('close', () => {
@@ -56,7 +59,7 @@ async function serverThat(...endings: Ending[]) {
   const untilClosed = async (count: number) => {
     while (closed < count) await Bun.sleep(1);
   };
-  return { heard, ended: ended.promise, untilClosed };
+  return { heard, sockets, ended: ended.promise, untilClosed };
 }
 
 const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
@@ -69,6 +72,7 @@ function end(socket: Socket, ending: Ending): void {
   else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
   else if (ending === 'unmeasured answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
   else if (ending === 'answer and close') socket.end(`${opening}\r\nok`);
+  else if (ending === 'two answers') socket.write(`${opening}\r\nok${opening}\r\nno`);
   else if (ending === 'close') socket.end();
   else if (ending === 'reset') socket.resetAndDestroy();
   else {
@@ -266,6 +270,38 @@ describe('where connections are closed right after an answer, without a word', (
     const { heard } = await serverThat('answer', 'reset late', 'answer', 'reset late');
     for (let call = 0; call < 6; call += 1) await said();
     expect(connectionsIn(heard)).toEqual([1, 1, 2, 2, 3, 3]);
+  });
+});
+
+describe('a server that says more than its answer', () => {
+  const connectionsIn = (heard: readonly string[]) => heard.map((line) => Number(line[11]));
+
+  test('has none of its connections used again for ten minutes: the rest is nobody’s', async () => {
+    const { heard, untilClosed } = await serverThat('answer', 'answer', 'two answers');
+    await Promise.all([post(), post()]);
+    expect(await post()).toBe('ok');
+    await untilClosed(2);
+    await post();
+    now += 599_999;
+    await post();
+    expect(connectionsIn(heard).slice(3)).toEqual([3, 4]);
+    now += 1;
+    await post();
+    await post();
+    expect(connectionsIn(heard).slice(5)).toEqual([5, 5]);
+  });
+
+  test.each([
+    ['and so where it comes late', `${opening}\r\nno`, [3, 4]],
+    ['but not where it is told that it took too long', 'HTTP/1.1 408 Late\r\n\r\n', [1, 1]],
+  ])('%s', async (_, words, then) => {
+    const { heard, sockets, untilClosed } = await serverThat();
+    await Promise.all([post(), post()]);
+    sockets[1]?.write(words);
+    await untilClosed(then[0] === 1 ? 1 : 2);
+    await post();
+    await post();
+    expect(connectionsIn(heard).slice(2)).toEqual(then);
   });
 });
 

@@ -14,6 +14,12 @@ const usedMs = 250;
 const closedEarlyMax = 2;
 const keptNotMs = 30_000;
 
+/**
+ * What a server says beyond its answer could be taken for the next one, which may be another
+ * tenant's. Such a server and we do not agree where answers end: each gets its own connection.
+ */
+const overrunMs = 600_000;
+
 /** How often connections that nobody uses any more are looked for. */
 const sweepMs = 10_000;
 
@@ -72,9 +78,16 @@ export class Connections implements Keeper {
 
   closedEarly(): void {
     this.#closedEarly += 1;
-    if (this.#closedEarly < closedEarlyMax) return;
-    this.#keptFrom = performance.now() + keptNotMs;
-    // Those are about to be closed, too.
+    // Those that wait are about to be closed, too.
+    if (this.#closedEarly >= closedEarlyMax) this.#keepNone(keptNotMs);
+  }
+
+  overrun(): void {
+    this.#keepNone(overrunMs);
+  }
+
+  #keepNone(ms: number): void {
+    this.#keptFrom = Math.max(this.#keptFrom, performance.now() + ms);
     for (const connection of this.#idle.splice(0)) connection.close();
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { BrokenAnswer } from './broken-answer.ts';
 import { RoundTrip } from './round-trip.ts';
 
@@ -12,6 +13,7 @@ function startTrip() {
     pause: () => void told.push('pause'),
     resume: () => void told.push('resume'),
     done: (keptMs) => void told.push(keptMs === 0 ? 'not kept' : 'kept'),
+    overrun: () => void told.push('overrun'),
     close: () => void told.push('close'),
   });
   // Most tests look at the body only.
@@ -74,6 +76,18 @@ describe('an answer', () => {
     expect(await (await trip.answered).text()).toBe('ok');
   });
 
+  test('has no notes without end before it', async () => {
+    const { trip, told, push, heard } = startTrip();
+    const note = 'HTTP/1.1 102 Processing\r\n\r\n';
+    const many = Math.floor(answerHeadBytesMax / note.length);
+    push(note.repeat(many));
+    read(trip, heard);
+    expect(heard).toEqual([]);
+    push(note);
+    expect([heard, told]).toEqual([['EPROTO'], ['close']]);
+    expect(await failureOf(trip.answered)).toMatchObject({ code: 'EPROTO' });
+  });
+
   test('may have no body', async () => {
     const { trip, told, push } = startTrip();
     push('HTTP/1.1 204 No Content\r\n\r\n');
@@ -85,7 +99,7 @@ describe('an answer', () => {
   test('that has no body and is followed by something leaves no connection to others', () => {
     const { told, push } = startTrip();
     push('HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n');
-    expect(told).toEqual(['not kept']);
+    expect(told).toEqual(['overrun']);
   });
 
   test('with an empty body is whole with its head', async () => {
@@ -102,7 +116,7 @@ describe('an answer', () => {
       const { trip, told, push } = startTrip();
       push(text);
       expect(await trip.text()).toBe('ok');
-      expect(told).toEqual(['not kept']);
+      expect(told).toEqual(['overrun']);
     },
   );
 

@@ -1,6 +1,7 @@
+import { answerHeadBytesMax } from '../../core/bounds.ts';
 import type { Answer, AnswerBody, AnswerHeaders } from './answer.ts';
 import { type AnswerHead, readHead } from './answer-head.ts';
-import { BrokenAnswer } from './broken-answer.ts';
+import { BrokenAnswer, notHttp } from './broken-answer.ts';
 
 /** A request as it goes over the connection. */
 interface Outgoing {
@@ -16,6 +17,8 @@ export interface Carrier {
   resume(): void;
   /** The answer is over; the connection may be used again within so many milliseconds. */
   done(keptMs: number): void;
+  /** More has come than the answer. */
+  overrun(): void;
   /** Closes it, whatever is under way. */
   close(): void;
 }
@@ -39,6 +42,8 @@ export class RoundTrip implements Answer, AnswerBody {
   #refuse: (reason: unknown) => void = nobody;
   /** Bytes of a head that is not whole. */
   #opening: Buffer | undefined;
+  /** Of the notes before the answer. */
+  #noteBytes = 0;
   #head: AnswerHead | undefined;
   /** Bytes of the body that nobody has taken yet. */
   #waiting: Uint8Array[] = [];
@@ -113,7 +118,11 @@ export class RoundTrip implements Answer, AnswerBody {
       }
       unread = unread.subarray(head.bytes);
       // Before the answer there may be notes that it is coming.
-      if (head.status < 200) continue;
+      if (head.status < 200) {
+        this.#noteBytes += head.bytes;
+        if (this.#noteBytes > answerHeadBytesMax) throw notHttp('notes without an answer');
+        continue;
+      }
       this.#opening = undefined;
       this.#head = head;
       this.#answer(this);
@@ -134,7 +143,8 @@ export class RoundTrip implements Answer, AnswerBody {
     this.#resume();
     const carrier = this.#carrier;
     this.#carrier = undefined;
-    carrier?.done(isOverrun ? 0 : keptMs);
+    if (isOverrun) carrier?.overrun();
+    else carrier?.done(keptMs);
     if (piece) this.#give(piece);
     this.#end();
   }

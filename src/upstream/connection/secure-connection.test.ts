@@ -176,6 +176,7 @@ test('nothing is sent again when the server wants another handshake', async () =
     takeBack: idle.resolve,
     keeps: () => undefined,
     closedEarly: () => undefined,
+    overrun: () => undefined,
     sendAgain: () => undefined,
     leaveBehind: () => undefined,
   };
