@@ -21,7 +21,7 @@ import type {
 import { Translation } from './translation.ts';
 import { upstreamDialect } from './upstreams.ts';
 
-interface Request {
+interface ClientRequest {
   readonly ask: ChatAsk;
   readonly body: { readonly temperature?: number | null };
   readonly source: Source | null;
@@ -37,7 +37,9 @@ const wayUntold = { model: undefined, models: undefined, provider: undefined, ro
  * What is the same in all client dialects. An upstream that speaks as the client does gets the
  * client's own text, which this passes through itself; any other gets a translation.
  */
-export abstract class ClientConversation<Given extends Request> implements Conversation, Crossing {
+export abstract class ClientConversation<Given extends ClientRequest>
+  implements Conversation, Crossing
+{
   readonly ask: ChatAsk;
   readonly temperature: number | null;
   protected readonly request: Given;

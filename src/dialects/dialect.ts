@@ -125,7 +125,7 @@ export interface Target {
   readonly quirks: Quirks;
   /** The output cap to send; null leaves the client's own (or none) in place. */
   readonly outputTokensMax: number | null;
-  /** Those that this upstream does not fetch itself. */
+  /** Those that this upstream does not fetch itself. A dialogue to be written has them already. */
   readonly images: Images;
   /** The most output the model can give; null when nobody wrote it down. */
   readonly modelOutputTokensMax: number | null;

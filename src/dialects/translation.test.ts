@@ -150,3 +150,28 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     expect(lost).toEqual({ choice: false, dropped: ['tool_choice', 'tools[1]'] });
   },
 );
+
+test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
+  'a picture that was fetched goes to %s as its bytes, said or shown by a tool',
+  (name) => {
+    const upstream = upstreamDialect(name);
+    if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
+    const image = (place: string) =>
+      ({ kind: 'image', url: `https://a.example/${place}` }) as const;
+    const result = { kind: 'tool_result', callId: 'call_1', isError: false } as const;
+    const dialogue = question({
+      turns: [
+        { role: 'user', parts: [image('said')] },
+        { role: 'assistant', parts: [call] },
+        { role: 'user', parts: [{ ...result, parts: [image('shown')] }] },
+      ],
+    });
+    const images = new Map([
+      ['https://a.example/said', 'data:image/png;base64,U2FpZA=='],
+      ['https://a.example/shown', 'data:image/png;base64,U2hvd24='],
+    ]);
+    const { body } = new Translation(dialogue, client, upstream).write(targetOf({ images }));
+    expect(String(body)).not.toContain('a.example');
+    for (const bytes of ['U2FpZA==', 'U2hvd24=']) expect(String(body)).toContain(bytes);
+  },
+);

@@ -7,7 +7,8 @@ import type { Dialogue } from '../core/dialogue.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { Tally } from './answer/tally.ts';
-import { refuseManyArguments } from './ask/tools/argument-names.ts';
+import { withFetched } from './ask/content/fetched-images.ts';
+import { refuseManyArguments } from './ask/tools/earlier-calls.ts';
 import { inNewerSchemas } from './ask/tools/newer-schema.ts';
 import { isForced } from './ask/tools/tool-choice.ts';
 import { ToolNames } from './ask/tools/tool-names.ts';
@@ -111,7 +112,8 @@ export class Translation implements Crossing {
     // No tool can be forced that is not there: the client is told so, the upstream nothing.
     const isVain = isForced(dialogue.toolChoice) && isLeftOut(dialogue);
     const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
-    const worded = inNewerSchemas(this.#names.shortenIn(said));
+    const shown = withFetched(said, target.images);
+    const worded = inNewerSchemas(this.#names.shortenIn(shown));
     const request = this.#upstream.write(worded, target);
     const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
     // Names that people know first: clients can send any number of others.

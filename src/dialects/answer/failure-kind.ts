@@ -150,8 +150,7 @@ function firstMatch(
   codes: readonly string[],
   kinds: ReadonlyMap<string, FailureKind>,
 ): FailureKind | undefined {
-  const code = codes.find((candidate) => kinds.has(candidate));
-  return code === undefined ? undefined : kinds.get(code);
+  return codes.map((code) => kinds.get(code)).find((kind) => kind !== undefined);
 }
 
 export function kindOf(complaint: Complaint, status: number | null): FailureKind {

@@ -21,16 +21,13 @@ export function anthropicConversation(request: MessagesRequest, headers: Headers
 }
 
 class AnthropicConversation extends ClientConversation<MessagesRequest> {
+  protected override readonly own = anthropicUpstream;
   override readonly words = anthropicWords;
   readonly #version: VersionHeaders;
 
   constructor(request: MessagesRequest, version: VersionHeaders) {
     super(request);
     this.#version = version;
-  }
-
-  protected override get own() {
-    return anthropicUpstream;
   }
 
   override get client() {

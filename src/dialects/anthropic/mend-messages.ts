@@ -90,8 +90,9 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
       return inside === source.content ? [block] : [mended];
     }
     case 'image': {
-      if (block.source.type !== 'url' || !images.has(block.source.url)) return [block];
-      const shown = { ...block, source: imageSource(block.source.url, images) };
+      const fetched = block.source.type === 'url' ? images.get(block.source.url) : undefined;
+      if (fetched === undefined) return [block];
+      const shown = { ...block, source: imageSource(fetched) };
       return [shown];
     }
   }

@@ -1,14 +1,9 @@
 /** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
-
+import { fieldsOf } from '../../core/json.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/account/priced-apart.ts';
-import {
-  type Edits,
-  editBody,
-  leaveOutLookalikes,
-  leaveOutOf,
-  ourWords,
-} from '../ask/body/edit-body.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
+import { leaveOutLookalikes } from '../ask/body/unknown-fields.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
@@ -16,8 +11,10 @@ import { spokenIn, systemOf, unsaidIn } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
 import type { MessagesRequest } from './messages-request.ts';
-import { countSchema } from './messages-schema.ts';
-import { withoutAdded } from './tool-changes.ts';
+import { countSchema, type Messages } from './messages-schema.ts';
+import { type AnyTool, withoutAdded } from './tool-changes.ts';
+
+type Body = MessagesRequest['body'] & Record<string, unknown>;
 
 export function passMessages(
   request: MessagesRequest,
@@ -25,7 +22,7 @@ export function passMessages(
   target: Target,
 ): UpstreamRequest {
   const { source } = request;
-  const body: MessagesRequest['body'] & Record<string, unknown> = request.body;
+  const body: Body = request.body;
   const { path, headers, fields } = messagesAt(target, body.stream === true, version);
   const edits: Edits = { ...fields };
   leaveOutOf(body, ourWords, edits, countSchema.properties);
@@ -35,29 +32,13 @@ export function passMessages(
   const spoken = spokenIn(body.messages, target.quirks);
   const system = systemOf(body, spoken);
   if (system !== body.system) edits.system = system;
-  const stops = filledStops(body.stop_sequences);
-  if (stops.length < (body.stop_sequences?.length ?? 0)) {
-    edits.stop_sequences = stops.length > 0 ? stops : undefined;
-  }
-  const choice = body.tool_choice;
-  const isDemand = choice?.type === 'any' || choice?.type === 'tool';
-  const dropped = (target.quirks.drop_params ?? []).filter((name) =>
-    name === 'tool_choice' ? isDemand : (body[name] ?? null) !== null,
-  );
-  for (const name of dropped) edits[name] = undefined;
-  if (dropped.includes('tool_choice')) {
-    edits.tool_choice = { ...choice, type: 'auto', name: undefined };
-  }
-  if ((headers['anthropic-beta'] ?? '') !== version.betas) dropped.push('anthropic-beta');
-  dropped.push(...leaveOutPricedApart(body, target, edits));
-  // What thinks by budget refuses whoever speaks of an effort, unless its quirks know some.
-  const hasEffort = (body.output_config?.effort ?? null) !== null;
-  const refusesEfforts = target.thinking === 'budget' && !target.quirks.efforts;
-  if (refusesEfforts && hasEffort && !dropped.includes('output_config')) {
-    const { effort: _, ...config } = exactWords(request.body, source).output_config ?? {};
-    edits.output_config = Object.keys(config).length > 0 ? config : undefined;
-    dropped.push('output_config.effort');
-  }
+  leaveOutEmptyStops(body, edits);
+  const dropped = [
+    ...leaveOutRefused(body, target, edits),
+    ...((headers['anthropic-beta'] ?? '') === version.betas ? [] : ['anthropic-beta']),
+    ...leaveOutPricedApart(body, target, edits),
+    ...leaveOutEffort(request, target, edits),
+  ];
   const paid = leaveOutPaidTools(body, target, edits);
   const { messages, lostThoughts, lost } = mend(spoken, target, paid.lost);
   dropped.push(...paid.dropped, ...lost, ...unsaidIn(body.messages, spoken));
@@ -76,13 +57,43 @@ export function passMessages(
   return { path, headers, body: editBody({ body, source }, edits), dropped };
 }
 
+function leaveOutEmptyStops({ stop_sequences: given }: Body, edits: Edits): void {
+  const stops = filledStops(given);
+  if (stops.length === (given?.length ?? 0)) return;
+  edits.stop_sequences = stops.length > 0 ? stops : undefined;
+}
+
+/** By its quirks. A model that must not be forced to call may still do so. */
+function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
+  const { tool_choice: choice } = body;
+  const isDemand = choice?.type === 'any' || choice?.type === 'tool';
+  const dropped = (quirks.drop_params ?? []).filter((name) =>
+    name === 'tool_choice' ? isDemand : (body[name] ?? null) !== null,
+  );
+  for (const name of dropped) {
+    const left = name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
+    edits[name] = left;
+  }
+  return dropped;
+}
+
+/** What thinks by budget refuses whoever speaks of an effort, unless its quirks know some. */
+function leaveOutEffort(
+  { body, source }: MessagesRequest,
+  { thinking, quirks }: Target,
+  edits: Edits,
+): readonly string[] {
+  const hasEffort = (body.output_config?.effort ?? null) !== null;
+  const isRefused = thinking === 'budget' && !quirks.efforts;
+  if (!hasEffort || !isRefused || 'output_config' in edits) return [];
+  const { effort: _, ...config } = exactWords(body, source).output_config ?? {};
+  edits.output_config = Object.keys(config).length > 0 ? config : undefined;
+  return ['output_config.effort'];
+}
+
 /** What is sent of the messages, and the names of what is not. */
-function mend(
-  messages: MessagesRequest['body']['messages'],
-  target: Target,
-  lost: readonly Tool[],
-) {
-  const isPaid = (tool: Tool) => withoutPaidTools([tool], target).lost.length > 0;
+function mend(messages: Messages, target: Target, lost: readonly AnyTool[]) {
+  const isPaid = (tool: AnyTool) => withoutPaidTools([tool], target).lost.length > 0;
   const gone = lost.map(({ name }) => name);
   const { messages: left, dropped } = withoutAdded(messages, isPaid, gone);
   const mended = mendMessages(left, target.images);
@@ -90,7 +101,7 @@ function mend(
 }
 
 function leaveOutPaidTools(
-  { tools: given, tool_choice: choice }: MessagesRequest['body'],
+  { tools: given, tool_choice: choice }: Body,
   target: Target,
   edits: Edits,
 ) {
@@ -108,11 +119,9 @@ function leaveOutPaidTools(
   return { lost, dropped: [...dropped, ...places] };
 }
 
-type Tool = NonNullable<MessagesRequest['body']['tools']>[number];
-
 /** Anthropic refuses a tool that only one may call which is not there; nobody named, all may. */
-function withoutCallers(tool: Tool, gone: ReadonlySet<unknown>): Tool {
-  const callers: unknown = 'allowed_callers' in tool ? tool.allowed_callers : undefined;
+function withoutCallers(tool: AnyTool, gone: ReadonlySet<unknown>): AnyTool {
+  const { allowed_callers: callers } = fieldsOf(tool);
   if (!Array.isArray(callers)) return tool;
   const left = callers.filter((caller) => !gone.has(caller));
   if (left.length === callers.length) return tool;

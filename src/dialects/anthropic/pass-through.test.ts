@@ -59,10 +59,13 @@ describe('an Anthropic stream that passes through', () => {
   });
 
   test('gets them where its end forgets the prompt that its beginning counted', () => {
-    const { relay } = push([begin, ...hello, end({ usage: { ...usage, input_tokens: 0 } }), over]);
+    const last = { ...usage, input_tokens: 0, server_tool_use: { web_search_requests: 1 } };
+    const { relay } = push([begin, ...hello, end({ usage: last }), over]);
     expect(relay.facts.usage).toMatchObject({ inputTokens: 3, outputTokens: 2 });
     const settled = { usage: { ...noUsage, inputTokens: 3, outputTokens: 2 }, costCredits: 1 };
-    expect(relay.close(settled)).toContain('"usage":{"input_tokens":3,');
+    const told = relay.close(settled);
+    expect(told).toContain('"usage":{"input_tokens":3,');
+    expect(told).toContain('"server_tool_use":{"web_search_requests":1}');
   });
 
   test('keeps events, blocks and fields that nobody knows, and long numbers', () => {

@@ -32,10 +32,6 @@ import { openingUsage, StreamUsage, writeUsage } from './usage.ts';
 class StreamFacts extends StreamUsage implements ReplyFacts {
   finishReason: string | undefined = undefined;
   failure: UpstreamFailure | undefined = undefined;
-
-  get outputCharacters(): number {
-    return this.characters;
-  }
 }
 
 export class AnthropicPassThrough implements StreamRelay {
@@ -95,10 +91,10 @@ export class AnthropicPassThrough implements StreamRelay {
 
   #tell({ fields, data }: AnthropicEvent): string {
     const { type, content_block: block, delta } = fields;
-    if (type === 'content_block_delta') this.facts.characters += charactersOfDelta(delta);
+    if (type === 'content_block_delta') this.facts.outputCharacters += charactersOfDelta(delta);
     else if (type === 'content_block_start' && isObject(block)) {
       if (block.type === 'tool_use') this.#hasTools = true;
-      this.facts.characters += charactersOfBlock(block);
+      this.facts.outputCharacters += charactersOfBlock(block);
     }
     return this.#forward(fields, data);
   }
@@ -118,7 +114,7 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   #begin(fields: Fields): string {
-    if (this.facts.characters > 0) return this.#break(malformed(startedAgain));
+    if (this.facts.outputCharacters > 0) return this.#break(malformed(startedAgain));
     const message = fieldsOf(fields.message);
     this.facts.begin(message.usage);
     if (this.started) return '';
@@ -182,7 +178,10 @@ export class AnthropicPassThrough implements StreamRelay {
     const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
     const isCounted = this.facts.usage && !report.isEstimate && !isForgotten;
     if (counted && !isCounted) {
-      return eventText('message_delta', { ...fields, usage: writeUsage(counted) });
+      return eventText('message_delta', {
+        ...fields,
+        usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) },
+      });
     }
     // It may name the model again, as one that was tried or is recommended.
     const text = data.includes('\n') ? JSON.stringify(fields) : data;

@@ -78,7 +78,7 @@ export class AnthropicStreamReader implements StreamReader {
 
   /** An opening that is repeated at once is harmless; after words it would be another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
-    if (this.#usage.characters > 0) return malformed(startedAgain);
+    if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
     const opening = fieldsOf(message);
     this.#usage.begin(opening.usage);
     this.#tellUsage();
@@ -98,7 +98,7 @@ export class AnthropicStreamReader implements StreamReader {
 
   #count(characters: number): void {
     if (characters === 0) return;
-    this.#usage.characters += characters;
+    this.#usage.outputCharacters += characters;
     this.#tellUsage();
   }
 

@@ -33,12 +33,17 @@ interface Sayable {
   readonly dropped: Set<string>;
 }
 
-/** `alsoUnspoken` are more names without words; `isPicky`: of two ways to sample it takes one. */
+interface Ways {
+  /** More names without words. */
+  readonly alsoUnspoken?: readonly string[];
+  /** Of two ways to sample it takes one. */
+  readonly isPicky?: boolean;
+}
+
 export function sayable(
   asked: Dialogue,
   target: Target,
-  alsoUnspoken: readonly string[],
-  isPicky: boolean,
+  { alsoUnspoken = [], isPicky = true }: Ways = {},
 ): Sayable {
   const names = [...unspoken, ...alsoUnspoken, ...(target.quirks.drop_params ?? [])];
   const spoken = leaveOut(asked, names);

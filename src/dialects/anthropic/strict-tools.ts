@@ -12,16 +12,24 @@ const unionsMax = 16;
 
 type Schema = Readonly<Fields>;
 
-/** The schema of a strict tool, in the words that Anthropic takes there. */
-export function strictSchema({ parameters }: Tool): Schema {
-  return fieldsOf(outputSchema(inputSchema(parameters)));
+/** What a tool is called with; a model is held to it in fewer words. */
+export function toolSchema({ parameters, strict }: Tool, isHeld: boolean): Schema {
+  const schema = inputSchema(parameters);
+  return strict && isHeld ? fieldsOf(outputSchema(schema)) : schema;
+}
+
+/** Whether a model that can be is held to the schemas of strict tools; else that is left out. */
+export function isHeldTo(tools: readonly Tool[], canBe: boolean, dropped: Set<string>): boolean {
+  const isHeld = canBe && mayBeStrict(tools);
+  if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
+  return isHeld;
 }
 
 /** Whether the tools that want it may be strict. */
-export function mayBeStrict(tools: readonly Tool[]): boolean {
+function mayBeStrict(tools: readonly Tool[]): boolean {
   const strict = tools.filter((tool) => tool.strict === true);
   const size = { optional: 0, unions: 0 };
-  for (const tool of strict.slice(0, toolsMax)) measure(strictSchema(tool), size);
+  for (const tool of strict.slice(0, toolsMax)) measure(toolSchema(tool, true), size);
   return strict.length <= toolsMax && size.optional <= optionalMax && size.unions <= unionsMax;
 }
 

@@ -11,14 +11,14 @@ export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
 /** The tool that a block brings along; undefined for every other block. */
 export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
-  if (type !== 'tool_addition' || !isObject(tool)) return undefined;
-  return isObject(tool.definition) ? tool.definition : undefined;
+  const { definition } = fieldsOf(tool);
+  return type === 'tool_addition' && isObject(definition) ? definition : undefined;
 }
 
 /** The name of a tool that a block speaks of; undefined for blocks about something else. */
 function nameIn({ type, tool }: Readonly<Fields>): unknown {
   const isChange = type === 'tool_addition' || type === 'tool_removal';
-  return isChange && isObject(tool) ? tool.name : undefined;
+  return isChange ? fieldsOf(tool).name : undefined;
 }
 
 /** What a block changes about tools: a summary repeats how they had changed by then. */

@@ -8,7 +8,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { type Fields, fieldsOf, isText } from '../../core/json.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 import { cacheMark } from '../ask/cache-marks.ts';
 import { type ForeignNames, wordsIn } from '../ask/foreign-names.ts';
 import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown } from './blocks.ts';
@@ -25,7 +25,8 @@ export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNa
       turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
     } else if (role === 'user') {
       const parts = blocks.flatMap((block) => readUser(block, foreign));
-      if (parts.length === 0) foreign.lose(blocks, isTextBlock, `messages[${at}].content`);
+      if (parts.length === 0)
+        foreign.lose(blocks, ({ type }) => type === 'text', `messages[${at}].content`);
       turns.push({ role, parts: resultsFirst(parts) });
     } else {
       turns.push({ role, parts: blocks.flatMap((block) => readInstruction(block, foreign)) });
@@ -38,7 +39,7 @@ export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNa
 function readInstruction(block: AnyBlock, foreign: ForeignNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
-  return tool && isCustom(tool) ? [] : unknown(block, foreign);
+  return tool && isCustom(tool) ? [] : leftOut(block, foreign);
 }
 
 function readText(block: AnyBlock): readonly TextPart[] {
@@ -53,7 +54,7 @@ function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
 }
 
 function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly AssistantPart[] {
-  if (!isKnown(block)) return readSummary(block) ?? unknown(block, foreign);
+  if (!isKnown(block)) return readSummary(block) ?? leftOut(block, foreign);
   switch (block.type) {
     case 'text':
       return readText(block);
@@ -69,7 +70,7 @@ function readAssistant(block: AnyBlock, foreign: ForeignNames): readonly Assista
       return [{ kind: 'tool_call', id, name, arguments: json, ...cacheMark(block) }];
     }
     default:
-      return unknown(block, foreign);
+      return leftOut(block, foreign);
   }
 }
 
@@ -81,20 +82,22 @@ function readUser(block: AnyBlock, foreign: ForeignNames): readonly UserPart[] {
 function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
   if (!isKnown(block)) {
     const told = readFoundTool(block) ?? readSearchResult(block) ?? readSummary(block);
-    return told ?? readForeign(block, foreign);
+    if (told !== undefined) return told;
+    foreign.add(`messages.${block.type}`);
+    return wordsIn(block);
   }
   switch (block.type) {
     case 'text':
       return readText(block);
     case 'image': {
       const url = imageUrl(block);
-      if (url === undefined) return unknown({ type: 'image.source.file' }, foreign);
+      if (url === undefined) return leftOut({ type: 'image.source.file' }, foreign);
       return [{ kind: 'image', url, ...cacheMark(block) }];
     }
     case 'document':
       return readDocument(block, foreign);
     default:
-      return unknown(block, foreign);
+      return leftOut(block, foreign);
   }
 }
 
@@ -103,14 +106,15 @@ function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
  * already, so its name is enough; an empty result would say that none was found.
  */
 function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
-  if (block.type !== 'tool_reference' || !('tool_name' in block)) return undefined;
-  const { tool_name: text } = block;
-  return typeof text === 'string' ? [{ kind: 'text', text }] : undefined;
+  const { type, tool_name: text } = fieldsOf(block);
+  return type === 'tool_reference' && typeof text === 'string'
+    ? [{ kind: 'text', text }]
+    : undefined;
 }
 
 /** A passage to answer from: elsewhere a document, named by its title and where it is from. */
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
-  const { type, title, source, content }: Fields = { ...block };
+  const { type, title, source, content } = fieldsOf(block);
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
   const texts = content.map((inner) => fieldsOf(inner).text).filter(isText);
   const name = [title, source].filter(isText).join(', ') || undefined;
@@ -119,7 +123,7 @@ function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined 
 
 /** What Anthropic has made of a long conversation: what was said before it may be gone. */
 function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
-  const { type, content: text }: Fields = { ...block };
+  const { type, content: text } = fieldsOf(block);
   return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
 }
 
@@ -168,16 +172,8 @@ function readSource(source: Source): DocumentPart['source'] {
   }
 }
 
-function isTextBlock({ type }: AnyBlock): boolean {
-  return type === 'text';
-}
-
-function readForeign(block: AnyBlock, foreign: ForeignNames): readonly TextPart[] {
-  unknown(block, foreign);
-  return wordsIn(block);
-}
-
-function unknown({ type }: AnyBlock, foreign: ForeignNames): readonly [] {
+/** It is named, and nothing of it goes on. */
+function leftOut({ type }: AnyBlock, foreign: ForeignNames): readonly [] {
   foreign.add(`messages.${type}`);
   return [];
 }

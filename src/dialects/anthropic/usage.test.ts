@@ -141,7 +141,7 @@ describe('the usage of a stream', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, cache_read_input_tokens: 9, output_tokens: 1 });
     stream.end({ input_tokens: 61, cache_read_input_tokens: null, output_tokens: 8 });
-    stream.characters = 4_000;
+    stream.outputCharacters = 4_000;
     expect(stream.usage).toMatchObject({ inputTokens: 61, cacheReadTokens: 9, outputTokens: 8 });
   });
 
@@ -183,7 +183,7 @@ describe('the usage of a stream', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, output_tokens: 3 });
     expect(stream.usage?.outputTokens).toBe(3);
-    stream.characters = 403;
+    stream.outputCharacters = 403;
     expect(stream.usage?.outputTokens).toBe(100);
     stream.end({ input_tokens: 43 });
     expect(stream.usage?.outputTokens).toBe(100);
@@ -192,7 +192,7 @@ describe('the usage of a stream', () => {
   test('that was counted stays so, though another report leaves it out', () => {
     const stream = new StreamUsage();
     stream.begin({ input_tokens: 43, output_tokens: 3 });
-    stream.characters = 403;
+    stream.outputCharacters = 403;
     expect(stream.isEstimate).toBe(true);
     stream.end({ output_tokens: 20 });
     stream.end(undefined);
@@ -201,7 +201,7 @@ describe('the usage of a stream', () => {
 
   test('is unknown while nobody counted the prompt', () => {
     const stream = new StreamUsage();
-    stream.characters = 403;
+    stream.outputCharacters = 403;
     expect(stream.usage).toBeUndefined();
     stream.end({ output_tokens: 8 });
     expect(stream.usage).toBeUndefined();

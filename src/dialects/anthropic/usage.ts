@@ -10,7 +10,7 @@ import {
   uncachedTokens,
   writtenTokens,
 } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
+import { readCount } from '../answer/counts.ts';
 
 /**
  * Rounds that are billed and counted nowhere else: summaries that Anthropic made of the
@@ -72,7 +72,7 @@ export class StreamUsage {
   #raw: Fields = {};
   #read: Usage | undefined;
   #isFinal = false;
-  characters = 0;
+  outputCharacters = 0;
 
   /** The report of `message_start`. */
   begin(raw: unknown): void {
@@ -88,7 +88,7 @@ export class StreamUsage {
   get usage(): Usage | undefined {
     const read = this.#read;
     if (read === undefined || this.#isFinal) return read;
-    const delivered = Math.floor(this.characters / charactersPerToken);
+    const delivered = Math.floor(this.outputCharacters / charactersPerToken);
     return delivered > read.outputTokens ? { ...read, outputTokens: delivered } : read;
   }
 

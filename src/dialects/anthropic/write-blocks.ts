@@ -10,7 +10,6 @@ import type {
 import { cacheField } from '../ask/cache-marks.ts';
 import { readDataUrl } from '../ask/content/data-url.ts';
 import { plainCallId } from '../ask/tools/call-ids.ts';
-import type { Images } from '../dialect.ts';
 import { isAnthropics, ownSignature } from '../signature.ts';
 import { toolInput } from './tool-input.ts';
 
@@ -43,28 +42,24 @@ export function writeAssistantPart(part: AssistantPart): readonly Block[] {
   }
 }
 
-export function writeUserPart(
-  part: UserPart,
-  images: Images,
-  dropped: Set<string>,
-): readonly Block[] {
+export function writeUserPart(part: UserPart, dropped: Set<string>): readonly Block[] {
   switch (part.kind) {
     case 'tool_result':
-      return [writeResult(part, images)];
+      return [writeResult(part)];
     case 'audio':
       dropped.add('input_audio');
       return [];
     default:
-      return writeShown(part, images);
+      return writeShown(part);
   }
 }
 
-function writeShown(part: TextPart | ImagePart | DocumentPart, images: Images): readonly Block[] {
+function writeShown(part: TextPart | ImagePart | DocumentPart): readonly Block[] {
   switch (part.kind) {
     case 'text':
       return writeText(part);
     case 'image':
-      return [{ type: 'image', source: imageSource(part.url, images), ...cacheField(part) }];
+      return [{ type: 'image', source: imageSource(part.url), ...cacheField(part) }];
     case 'document': {
       const source = documentSource(part);
       return [{ type: 'document', source, title: part.name, ...cacheField(part) }];
@@ -72,8 +67,8 @@ function writeShown(part: TextPart | ImagePart | DocumentPart, images: Images): 
   }
 }
 
-function writeResult(part: ToolResultPart, images: Images): Block {
-  const blocks = part.parts.flatMap((inner) => writeShown(inner, images));
+function writeResult(part: ToolResultPart): Block {
+  const blocks = part.parts.flatMap(writeShown);
   return {
     type: 'tool_result',
     tool_use_id: plainCallId(part.callId),
@@ -90,9 +85,8 @@ function base64Source(url: string) {
   return { type: 'base64', media_type: inline.mediaType, data: inline.base64 };
 }
 
-export function imageSource(url: string, images: Images): object {
-  const shown = images.get(url) ?? url;
-  return base64Source(shown) ?? { type: 'url', url: shown };
+export function imageSource(url: string): object {
+  return base64Source(url) ?? { type: 'url', url };
 }
 
 function documentSource({ source }: DocumentPart): object {

@@ -13,7 +13,7 @@ export function writeTurns(
   dropped: Set<string>,
 ) {
   return inSides(turns, {
-    write: (turn) => writeTurn(turn, target, dropped),
+    write: (turn) => writeTurn(turn, dropped),
     arrange: resultsFirst,
     pleaseContinue,
     // Older models take instructions in one place only.
@@ -22,14 +22,14 @@ export function writeTurns(
   });
 }
 
-function writeTurn(turn: Turn, { images }: Target, dropped: Set<string>): readonly Block[] {
+function writeTurn(turn: Turn, dropped: Set<string>): readonly Block[] {
   switch (turn.role) {
     case 'system':
       return turn.parts.flatMap(writeText);
     case 'assistant':
       return turn.parts.flatMap(writeAssistantPart);
     case 'user':
-      return turn.parts.flatMap((part) => writeUserPart(part, images, dropped));
+      return turn.parts.flatMap((part) => writeUserPart(part, dropped));
   }
 }
 

@@ -163,29 +163,24 @@ describe('the conversation', () => {
   });
 
   test('has pictures and documents in the words for their kind', () => {
-    const content = messagesOf(
-      [
-        {
-          role: 'user',
-          parts: [
-            { kind: 'image', url: 'data:image/jpg;base64,aGk=' },
-            { kind: 'image', url: 'https://a.example/b.png' },
-            { kind: 'image', url: 'https://a.example/c.png' },
-            { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
-            { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
-            { kind: 'document', source: { fileId: 'file_1' } },
-            { kind: 'document', source: { text: 'said' } },
-          ],
-        },
-      ],
-      { images: new Map([['https://a.example/c.png', 'data:image/png;base64,Yw==']]) },
-    );
+    const content = messagesOf([
+      {
+        role: 'user',
+        parts: [
+          { kind: 'image', url: 'data:image/jpg;base64,aGk=' },
+          { kind: 'image', url: 'https://a.example/b.png' },
+          { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'A' },
+          { kind: 'document', source: { url: 'data:text/plain;base64,aGk=' } },
+          { kind: 'document', source: { fileId: 'file_1' } },
+          { kind: 'document', source: { text: 'said' } },
+        ],
+      },
+    ]);
     expect(content).toMatchObject([
       {
         content: [
           { type: 'image', source: { type: 'base64', media_type: 'image/jpeg', data: 'aGk=' } },
           { type: 'image', source: { type: 'url', url: 'https://a.example/b.png' } },
-          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'Yw==' } },
           { title: 'A', source: { type: 'base64', media_type: 'application/pdf' } },
           { source: { type: 'text', media_type: 'text/plain', data: 'hi' } },
           { source: { type: 'file', file_id: 'file_1' } },

@@ -3,15 +3,15 @@ import type { Dialogue, Tool } from '../../core/dialogue.ts';
 import { cacheField } from '../ask/cache-marks.ts';
 import { jsonInstruction } from '../ask/json-wish.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
-import { inputSchema, outputSchema } from './clean-schema.ts';
+import { outputSchema } from './clean-schema.ts';
 import { defaultVersion, messagesAt } from './hosts.ts';
 import { sayable, writeLimits } from './sayable.ts';
-import { mayBeStrict, strictSchema } from './strict-tools.ts';
+import { isHeldTo, toolSchema } from './strict-tools.ts';
 import type { Block } from './write-blocks.ts';
 import { writeTurns } from './write-turns.ts';
 
 export function writeMessages(asked: Dialogue, target: Target): UpstreamRequest {
-  const { dialogue, reasoning, outputTokensMax, dropped } = sayable(asked, target, [], true);
+  const { dialogue, reasoning, outputTokensMax, dropped } = sayable(asked, target);
   const { system, messages } = writeTurns(dialogue, target, reasoning.isOn, dropped);
   const { effort } = reasoning;
   const { instruction, format } = writeJson(dialogue, target);
@@ -45,8 +45,7 @@ function writeTools(dialogue: Dialogue, { quirks }: Target, dropped: Set<string>
   if (tools.length === 0) return {};
   const parallel = parallelTools === false ? { disable_parallel_tool_use: true } : {};
   const isSaid = toolChoice !== null || parallelTools === false;
-  const isHeld = quirks.json_schema !== 'instruct' && mayBeStrict(tools);
-  if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
+  const isHeld = isHeldTo(tools, quirks.json_schema !== 'instruct', dropped);
   return {
     tools: tools.map((tool) => writeTool(tool, isHeld)),
     tool_choice: isSaid ? writeChoice(toolChoice, parallel) : undefined,
@@ -60,13 +59,13 @@ function writeChoice(choice: Dialogue['toolChoice'], parallel: object): object {
   return { type: 'tool', name: choice.name, ...parallel };
 }
 
-function writeTool(tool: Tool, mayHold: boolean): object {
-  const { name, description, parameters, strict } = tool;
+function writeTool(tool: Tool, isHeld: boolean): object {
+  const { name, description, strict } = tool;
   return {
     name,
     description,
-    input_schema: strict && mayHold ? strictSchema(tool) : inputSchema(parameters),
-    strict: mayHold ? strict : undefined,
+    input_schema: toolSchema(tool, isHeld),
+    strict: isHeld ? strict : undefined,
     ...cacheField(tool),
   };
 }

@@ -9,8 +9,7 @@ const breakpoint = 'prompt_cache_breakpoint';
 
 /** The mark that a client set on a part, a message, a tool or the whole, in one way or in both. */
 export function cacheMark(holder: object): { cacheControl?: CacheControl } {
-  const mark = 'cache_control' in holder ? holder.cache_control : undefined;
-  const point = breakpoint in holder ? holder[breakpoint] : undefined;
+  const { cache_control: mark, [breakpoint]: point } = fieldsOf(holder);
   if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
   return isObject(mark) ? { cacheControl: mark } : {};
 }

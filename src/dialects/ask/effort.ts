@@ -4,9 +4,9 @@ import { unknownFields } from './body/unknown-fields.ts';
 
 /** The effort a client wants, also where it gave a number of tokens; null for the model's own. */
 export function effortOf(wish: ReasoningWish | null): Effort | null {
-  if (wish === null || wish.effort !== null) return wish?.effort ?? null;
-  const { budgetTokens } = wish;
-  if (budgetTokens === null) return null;
+  if (wish === null) return null;
+  const { effort, budgetTokens } = wish;
+  if (effort !== null || budgetTokens === null) return effort;
   if (budgetTokens <= 2_048) return 'low';
   return budgetTokens <= 12_000 ? 'medium' : 'high';
 }

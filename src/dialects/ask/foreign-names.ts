@@ -1,5 +1,6 @@
 import { foreignNamesMax } from '../../core/bounds.ts';
 import type { TextPart, UnheardPart } from '../../core/dialogue.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 
 interface AnyPart {
   readonly type?: string | null;
@@ -33,6 +34,6 @@ export class ForeignNames {
 
 /** The words of a part that is of no type we know. */
 export function wordsIn(part: AnyPart): readonly TextPart[] {
-  if (!('text' in part) || typeof part.text !== 'string' || part.text === '') return [];
-  return [{ kind: 'text', text: part.text }];
+  const { text } = fieldsOf(part);
+  return isText(text) ? [{ kind: 'text', text }] : [];
 }

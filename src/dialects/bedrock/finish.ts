@@ -1,8 +1,8 @@
 import type { FinishReason } from '../../core/answer.ts';
 import { fieldsOf, isObject, isText } from '../../core/json.ts';
-import { finishReasonOf as anthropicReason } from '../anthropic/finish.ts';
+import { finishReasonOf as anthropicReason, noStopReason } from '../anthropic/finish.ts';
 import type { UpstreamFailure } from '../dialect.ts';
-import { brokenFinish } from '../failure.ts';
+import { brokenFinish, malformed } from '../failure.ts';
 
 /** What Bedrock itself does to an answer; its other words are Anthropic's. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
@@ -17,7 +17,9 @@ export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
   return reasons.get(word) ?? anthropicReason(word, hasCalls);
 }
 
-export function mistakeIn(word: string): UpstreamFailure | undefined {
+/** Why an answer that ends with this word, or without any, is none. */
+export function endFailure(word: unknown): UpstreamFailure | undefined {
+  if (!isText(word)) return malformed(noStopReason);
   return mistakes.has(word) ? brokenFinish('server', word) : undefined;
 }
 

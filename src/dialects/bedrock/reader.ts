@@ -12,7 +12,6 @@ import {
 } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 import { BlockTeller } from '../anthropic/block-teller.ts';
-import { noStopReason } from '../anthropic/finish.ts';
 import { startedAgain } from '../anthropic/reader.ts';
 import type { SseMessage, StreamReader, UpstreamFailure } from '../dialect.ts';
 import {
@@ -23,7 +22,7 @@ import {
   unreadableEvent,
 } from '../failure.ts';
 import { blockEvent, fromBase64, toBase64, wholeBlock } from './blocks.ts';
-import { finishReasonOf, mistakeIn, stopSequenceIn } from './finish.ts';
+import { endFailure, finishReasonOf, stopSequenceIn } from './finish.ts';
 import { brokenFrame } from './frames.ts';
 import { readUsage } from './usage.ts';
 
@@ -119,15 +118,13 @@ export class BedrockStreamReader implements StreamReader {
     else this.#to.redactedReasoning(block.bytes);
   }
 
-  #finish({ stopReason, additionalModelResponseFields }: Fields): UpstreamFailure | undefined {
-    if (!isText(stopReason)) return malformed(noStopReason);
-    const mistake = mistakeIn(stopReason);
-    if (mistake !== undefined) return mistake;
+  #finish(end: Fields): UpstreamFailure | undefined {
+    const failure = endFailure(end.stopReason);
+    if (failure !== undefined) return failure;
     for (const index of [...this.#opaque.keys()]) this.#close(index);
     this.#teller.end();
     this.finished = true;
-    const stopSequence = stopSequenceIn(additionalModelResponseFields);
-    this.#to.finish(finishReasonOf(stopReason, this.#teller.hasCalls), stopSequence);
+    tellFinish(this.#to, end, this.#teller.hasCalls);
     return undefined;
   }
 }
@@ -136,21 +133,27 @@ export class BedrockStreamReader implements StreamReader {
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
-  const { output, stopReason, usage, additionalModelResponseFields } = body;
+  const { output, stopReason, usage } = body;
   const message = fieldsOf(fieldsOf(output).message);
   if (!Array.isArray(message.content)) {
     return failureInside(body) ?? malformed('The upstream answered without content.');
   }
-  if (!isText(stopReason)) return malformed(noStopReason);
-  const mistake = mistakeIn(stopReason);
-  if (mistake !== undefined) return mistake;
+  const failure = endFailure(stopReason);
+  if (failure !== undefined) return failure;
   const blocks = new BlockTeller(listener);
   for (const content of objectsIn(message.content)) tellBlock(content, blocks, listener);
   const read = readUsage(usage);
   if (read !== undefined) listener.usage?.(read);
-  const stopSequence = stopSequenceIn(additionalModelResponseFields);
-  listener.finish(finishReasonOf(stopReason, blocks.hasCalls), stopSequence);
+  tellFinish(listener, body, blocks.hasCalls);
   return undefined;
+}
+
+function tellFinish(
+  to: AnswerListener,
+  { stopReason, additionalModelResponseFields: more }: Fields,
+  hasCalls: boolean,
+): void {
+  to.finish(finishReasonOf(textOf(stopReason), hasCalls), stopSequenceIn(more));
 }
 
 function tellBlock(content: Fields, blocks: BlockTeller, listener: AnswerListener): void {

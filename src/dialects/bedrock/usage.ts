@@ -1,6 +1,6 @@
 import { isObject, objectsIn } from '../../core/json.ts';
 import { noUsage, type Usage } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
+import { readCount } from '../answer/counts.ts';
 import { readUsage as readAnthropicUsage } from '../anthropic/usage.ts';
 
 /** Bedrock counts as Anthropic does, under other names. */

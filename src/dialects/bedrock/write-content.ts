@@ -143,7 +143,7 @@ export class ContentWriter {
   }
 
   #image({ url }: ImagePart): Block {
-    const inline = readDataUrl(this.#target.images.get(url) ?? url);
+    const inline = readDataUrl(url);
     const format = imageFormats.get(inline?.mediaType ?? '');
     if (inline === undefined || format === undefined) {
       throw invalidRequest('This model takes images as PNG, JPEG, GIF or WebP only.');

@@ -1,8 +1,7 @@
 /** The tools of a dialogue as Bedrock's `toolConfig`. */
 import type { Dialogue, Tool } from '../../core/dialogue.ts';
-import { inputSchema } from '../anthropic/clean-schema.ts';
-import { mayBeStrict, strictSchema } from '../anthropic/strict-tools.ts';
-import { callsIn } from '../ask/tools/called-tools.ts';
+import { isHeldTo, toolSchema } from '../anthropic/strict-tools.ts';
+import { callsIn } from '../ask/tools/earlier-calls.ts';
 import type { Target } from '../dialect.ts';
 import type { ContentWriter } from './write-content.ts';
 
@@ -23,25 +22,22 @@ export function writeTools(
   if (tools.length === 0) return undefined;
   if (isSilenced && dialogue.tools.length > 0) dropped.add('tool_choice');
   // Strictness came to Bedrock with structured output, and to the same models.
-  const isHeld = quirks.json_schema === 'native' && mayBeStrict(tools);
-  if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
+  const isHeld = isHeldTo(tools, quirks.json_schema === 'native', dropped);
   return {
     tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isHeld) }, tool)),
     toolChoice: writeChoice(toolChoice),
   };
 }
 
-function writeTool(tool: Tool, mayHold: boolean): object {
-  const { name, description, parameters } = tool;
-  const isStrict = tool.strict === true && mayHold;
-  const schema = isStrict ? strictSchema(tool) : inputSchema(parameters);
+function writeTool(tool: Tool, isHeld: boolean): object {
+  const { name, description, strict } = tool;
   // Nova refuses a schema that says where it is from.
-  const { $schema: _, $id: __, ...json } = schema;
+  const { $schema: _, $id: __, ...json } = toolSchema(tool, isHeld);
   return {
     name,
     description: description || undefined,
     inputSchema: { json },
-    strict: isStrict || undefined,
+    strict: (isHeld && strict) || undefined,
   };
 }
 

@@ -10,12 +10,12 @@ import { writeTools } from './write-tools.ts';
 import { writeTurns } from './write-turns.ts';
 
 /** What Anthropic has words for and Bedrock has not: cache points stand between parts here. */
-const unspokenHere = ['parallel_tool_calls', 'user', 'cache_control'];
+const alsoUnspoken = ['parallel_tool_calls', 'user', 'cache_control'];
 
 export function writeRequest(asked: Dialogue, target: Target): UpstreamRequest {
   // Models that never think take both ways to sample.
   const isPicky = target.thinking !== null;
-  const said = sayable(asked, target, unspokenHere, isPicky);
+  const said = sayable(asked, target, { alsoUnspoken, isPicky });
   const { dialogue, reasoning, limit, outputTokensMax, dropped } = said;
   const writer = new ContentWriter(target, dropped);
   const { system, messages } = writeTurns(dialogue.turns, writer, target, reasoning.isOn);

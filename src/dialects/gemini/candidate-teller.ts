@@ -1,6 +1,6 @@
 /** Tells what one candidate of Gemini's says, piece by piece or at once. */
 import type { AnswerListener } from '../../core/answer.ts';
-import { type Fields, fieldsOf, isObject, isText, itemsOf, textOf } from '../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText, objectsIn, textOf } from '../../core/json.ts';
 import { newCallId } from '../answer/answer-ids.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { malformed } from '../failure.ts';
@@ -14,12 +14,8 @@ function isBare(part: Fields): boolean {
 }
 
 /** An empty text may carry a signature, and says nothing else. */
-function saysAnything(part: unknown): boolean {
-  return isObject(part) && part.text !== '' && !isBare(part);
-}
-
-function isSigned(part: unknown): boolean {
-  return isObject(part) && isText(part.thoughtSignature);
+function saysAnything(part: Fields): boolean {
+  return part.text !== '' && !isBare(part);
 }
 
 export class CandidateTeller {
@@ -40,13 +36,14 @@ export class CandidateTeller {
 
   take(candidate: Fields): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
-    const parts = itemsOf(fieldsOf(content).parts);
+    const parts = objectsIn(fieldsOf(content).parts);
     // Its older models end every chunk with STOP, which is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(saysAnything);
-    const hasMore = groundingMetadata !== undefined || parts.some(isSigned);
+    const hasMore =
+      groundingMetadata !== undefined || parts.some((part) => isText(part.thoughtSignature));
     if (isOver && !hasMore) return undefined;
-    for (const part of parts) if (isObject(part)) this.#takePart(part);
+    for (const part of parts) this.#takePart(part);
     if (this.#openCall?.isTooLarge) {
       return malformed('The upstream sent arguments of a tool that are too large.');
     }
@@ -138,11 +135,9 @@ export class CandidateTeller {
 
   /** Positions count the bytes of a text that was not kept, so only the sources are told. */
   #cite(grounding: unknown): void {
-    for (const chunk of itemsOf(fieldsOf(grounding).groundingChunks)) {
-      const web = fieldsOf(fieldsOf(chunk).web);
-      if (!isText(web.uri)) continue;
-      const title = textOf(web.title);
-      this.#to.citation({ url: web.uri, title, quote: '', range: null });
+    for (const { web } of objectsIn(fieldsOf(grounding).groundingChunks)) {
+      const { uri: url, title } = fieldsOf(web);
+      if (isText(url)) this.#to.citation({ url, title: textOf(title), quote: '', range: null });
     }
   }
 }

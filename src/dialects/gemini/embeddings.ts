@@ -1,6 +1,6 @@
 /** Embeddings of Google's Gemini, `batchEmbedContents`. */
 import { type Fields, fieldsOf } from '../../core/json.ts';
-import { readCount } from '../answer/read-count.ts';
+import { readCount } from '../answer/counts.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
 import { readVectors } from '../media/vectors.ts';

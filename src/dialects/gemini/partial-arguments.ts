@@ -3,7 +3,7 @@
  * They are put together and told whole, because half an object is no JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../core/bounds.ts';
-import { type Fields, isObject } from '../../core/json.ts';
+import { type Fields, objectsIn } from '../../core/json.ts';
 
 type Step = string | number;
 /** Without a prototype, so that no name is special. */
@@ -62,9 +62,7 @@ export class PartialArguments {
 
   /** Takes in the `partialArgs` of one part; pieces that fit nowhere are passed over. */
   add(pieces: unknown): void {
-    if (!Array.isArray(pieces)) return;
-    for (const piece of pieces) {
-      if (!isObject(piece)) continue;
+    for (const piece of objectsIn(pieces)) {
       const path = readPath(piece.jsonPath);
       const value = readValue(piece);
       if (path === undefined || value === undefined) continue;

@@ -1,7 +1,6 @@
 import { isObject, objectsIn } from '../../core/json.ts';
 import type { Usage } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
-import { uncachedAudio } from '../answer/uncached-audio.ts';
+import { readCount, uncachedAudio } from '../answer/counts.ts';
 
 /**
  * Gemini's `usageMetadata` in classes that do not overlap. Undefined when the numbers cannot be

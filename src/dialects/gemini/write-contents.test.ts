@@ -76,8 +76,7 @@ describe('the two sides', () => {
 });
 
 describe('files', () => {
-  const sent = (part: UserPart, images = new Map<string, string>()) =>
-    contents([user(part)], targetOf({ images })) as [{ parts: unknown }];
+  const sent = (part: UserPart) => contents([user(part)]) as [{ parts: unknown }];
 
   test.each<[string, UserPart, unknown]>([
     [
@@ -127,14 +126,6 @@ describe('files', () => {
     ],
   ])('%s', (_, part, written) => {
     expect(sent(part)[0].parts).toEqual([written]);
-  });
-
-  test('a picture that was fetched goes as its bytes', () => {
-    const url = 'https://a.example/b.png';
-    const images = new Map([[url, 'data:image/webp;base64,BBBB']]);
-    expect(sent({ kind: 'image', url }, images)[0].parts).toEqual([
-      { inlineData: { mimeType: 'image/webp', data: 'BBBB' } },
-    ]);
   });
 });
 

@@ -2,7 +2,6 @@
 import type {
   AssistantPart,
   DocumentPart,
-  ImagePart,
   ReasoningPart,
   ToolCallPart,
   ToolResultPart,
@@ -178,7 +177,7 @@ function writeUserParts(
   return [
     ...written.map(({ response }) => response),
     ...written.flatMap(({ beside }) => beside),
-    ...parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part, target))),
+    ...parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part))),
   ];
 }
 
@@ -199,7 +198,7 @@ function writeResult(
   });
   const media = parts.flatMap((part) => {
     if (part.kind === 'text') return [];
-    return part.kind === 'image' ? writeImage(part, target) : writeFile(part);
+    return part.kind === 'image' ? [writeAddress(part.url)] : writeFile(part);
   });
   const text = texts.join('\n\n');
   // The call was cut off the conversation: Gemini would refuse a result without one.
@@ -214,12 +213,12 @@ function writeResult(
   return { response: { functionResponse }, beside: isInside ? [] : media };
 }
 
-function writeUserPart(part: Exclude<UserPart, ToolResultPart>, target: Target): object[] {
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>): object[] {
   switch (part.kind) {
     case 'text':
       return part.text === '' ? [] : [{ text: part.text }];
     case 'image':
-      return writeImage(part, target);
+      return [writeAddress(part.url)];
     case 'audio':
       return [{ inlineData: { mimeType: `audio/${part.format}`, data: part.data } }];
     case 'document':
@@ -229,10 +228,6 @@ function writeUserPart(part: Exclude<UserPart, ToolResultPart>, target: Target):
 
 function wordsOf({ source, name }: DocumentPart): readonly string[] {
   return 'text' in source && source.text !== '' ? [documentText(source.text, name)] : [];
-}
-
-function writeImage({ url }: ImagePart, { images }: Target): object[] {
-  return [writeAddress(images.get(url) ?? url)];
 }
 
 function writeFile({ source }: DocumentPart): object[] {

@@ -19,6 +19,7 @@ export function openAiConversation(request: ChatRequest): Conversation {
 }
 
 class OpenAiConversation extends ClientConversation<ChatRequest> implements OpenAiClientOptions {
+  protected override readonly own = openAiUpstream;
   override readonly words = openAiWords;
   readonly includeUsage: boolean;
   readonly hidesReasoning: boolean;
@@ -37,10 +38,6 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
 
   get toolNames() {
     return namesOf(this.request.body.tools);
-  }
-
-  protected override get own() {
-    return openAiUpstream;
   }
 
   override get client() {

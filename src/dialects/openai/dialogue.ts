@@ -1,5 +1,5 @@
 /** An OpenAI client's request in our own words, for upstreams that speak differently. */
-import type { Dialogue, Effort, ReasoningWish, Tool } from '../../core/dialogue.ts';
+import type { Dialogue, ReasoningWish, Tool } from '../../core/dialogue.ts';
 import { fieldsOf } from '../../core/json.ts';
 import { cacheNameWithin } from '../ask/account/cache-names.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
@@ -22,6 +22,7 @@ export function readDialogue(request: Worded): Dialogue {
   const { tools, tool_choice: choice } = toolsInFunctions(body);
   const format = body.response_format;
   const schemed = format?.type === 'json_schema' ? format.json_schema : undefined;
+  const { top_k: topK } = fieldsOf(body);
   const thinking = readThinking(body);
   const foreign = Object.keys(unknownFields(body, thinking ? { ...known, thinking } : known));
   return withLastMarks({
@@ -36,7 +37,7 @@ export function readDialogue(request: Worded): Dialogue {
     sampling: {
       temperature: body.temperature ?? undefined,
       topP: body.top_p ?? undefined,
-      topK: numberIn(body, 'top_k'),
+      topK: typeof topK === 'number' ? topK : undefined,
       seed: body.seed ?? undefined,
       presencePenalty: body.presence_penalty ?? undefined,
       frequencyPenalty: body.frequency_penalty ?? undefined,
@@ -70,11 +71,6 @@ export function unheardIn({ reasoning }: Pick<ChatBody, 'reasoning'>): readonly 
 /** What the schema knows is said in our words or is ours; the others are words of other vendors. */
 const known = { ...chatSchema.properties, top_k: null, cache_control: null };
 
-function numberIn(body: Readonly<Record<string, unknown>>, name: string): number | undefined {
-  const value = body[name];
-  return typeof value === 'number' ? value : undefined;
-}
-
 function readTool(tool: FunctionTool): Tool {
   const { name, description, parameters, strict } = tool.function;
   return {
@@ -87,17 +83,12 @@ function readTool(tool: FunctionTool): Tool {
   };
 }
 
-/** In either of the places where clients say it. */
-function askedEffort(body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): Effort | null {
-  const { reasoning, reasoning_effort: plain } = body;
-  return plain ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
-}
-
-export function readReasoningWish(
-  body: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>,
-): ReasoningWish | null {
-  const { reasoning } = body;
-  const effort = askedEffort(body);
+export function readReasoningWish({
+  reasoning,
+  reasoning_effort: beside,
+}: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): ReasoningWish | null {
+  // In either of the places where clients say it.
+  const effort = beside ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
   if (effort === null && !reasoning) return null;
   return {
     effort,
@@ -109,7 +100,7 @@ export function readReasoningWish(
 
 /** Anthropic's words for the same, which clients of LiteLLM put into a chat. */
 function readThinking(body: object): ReasoningWish | null {
-  const { type, budget_tokens: budget } = fieldsOf('thinking' in body ? body.thinking : null);
+  const { type, budget_tokens: budget } = fieldsOf(fieldsOf(body).thinking);
   if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
   if (type !== 'enabled' && type !== 'adaptive') return null;
   const isCounted = typeof budget === 'number' && Number.isSafeInteger(budget) && budget > 0;

@@ -12,7 +12,7 @@ export function signedCall(signature: string): object {
 }
 
 export function googleSignature(call: object): string | undefined {
-  const extra = 'extra_content' in call ? call.extra_content : undefined;
-  const { thought_signature: signature } = fieldsOf(fieldsOf(extra).google);
+  const { google } = fieldsOf(fieldsOf(call).extra_content);
+  const { thought_signature: signature } = fieldsOf(google);
   return isText(signature) ? markSignature('gemini', signature) : undefined;
 }

@@ -68,10 +68,10 @@ function putImages(images: Images): Change {
  * one tenant sends under a name, another would be shown. Without one it is known by its content.
  */
 export function withoutNamedParts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  return changed(messages, dropNames);
+  return changed(messages, dropUuids);
 }
 
-const dropNames: Change = (message) => {
+const dropUuids: Change = (message) => {
   const { content } = message;
   if (!Array.isArray(content) || !content.some((part) => 'uuid' in part)) return message;
   const unnamed = content.map(({ uuid: _, ...part }: { readonly uuid?: unknown }) => part);

@@ -1,13 +1,8 @@
 import type { Quirks } from '../../config/provider-schema.ts';
 import { keepCachesApart } from '../ask/account/cache-names.ts';
 import { leaveOutPricedApart, withoutPaidTools } from '../ask/account/priced-apart.ts';
-import {
-  type Edits,
-  editBody,
-  leaveOutLookalikes,
-  leaveOutOf,
-  ourWords,
-} from '../ask/body/edit-body.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
+import { leaveOutLookalikes } from '../ask/body/unknown-fields.ts';
 import { effortOf, effortWord, levelOf, refusesSampling } from '../ask/effort.ts';
 import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';

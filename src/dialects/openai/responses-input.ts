@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { AddressInput } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { imageAddress } from '../ask/content/address-schema.ts';
@@ -78,7 +79,7 @@ export function inChat(body: ChatBody): ChatBody {
 /** What such a body asks for in vain. */
 export function unsaidIn(body: object): readonly string[] {
   const names = isWish.Check(body) ? [...ownWishes(body)] : [];
-  return 'client_metadata' in body && body.client_metadata ? [...names, 'client_metadata'] : names;
+  return fieldsOf(body).client_metadata ? [...names, 'client_metadata'] : names;
 }
 
 function toFormat(format: TextFormat): ChatBody['response_format'] {

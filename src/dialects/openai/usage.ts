@@ -8,8 +8,7 @@ import {
   uncachedTokens,
   writtenTokens,
 } from '../../core/usage.ts';
-import { readCount } from '../answer/read-count.ts';
-import { uncachedAudio } from '../answer/uncached-audio.ts';
+import { readCount, uncachedAudio } from '../answer/counts.ts';
 
 /**
  * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
@@ -59,7 +58,10 @@ export function readUsage(raw: unknown): Usage | undefined {
   const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
   const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
-  const audio = audioIn(promptDetails, { prompt, cacheRead, uncached });
+  const { audio_tokens: sounds, cached_tokens_details: inCache } = promptDetails;
+  // Which of the sounds were cached is told by some only.
+  const cachedSounds = readCount(fieldsOf(inCache).audio_tokens);
+  const audio = uncachedAudio(readCount(sounds), cachedSounds, { prompt, cacheRead, uncached });
   const forHours = writtenForHours(raw, promptDetails, cacheWrite);
   return {
     inputTokens: uncached - audio,
@@ -83,12 +85,6 @@ function writtenForHours(raw: Fields, details: Fields, written: number): number 
     readCount(fieldsOf(details.cache_write_tokens_details).ttl_12h_tokens),
   );
   return forHours <= written ? forHours : 0;
-}
-
-/** Which of the sounds were cached is told by some only. */
-function audioIn(details: Fields, counts: Parameters<typeof uncachedAudio>[2]): number {
-  const { audio_tokens, cached_tokens_details: inCache } = details;
-  return uncachedAudio(readCount(audio_tokens), readCount(fieldsOf(inCache).audio_tokens), counts);
 }
 
 /** The same of pictures and of speech, which have other names for it. */

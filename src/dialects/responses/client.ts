@@ -1,12 +1,12 @@
 import type { ClientDialect } from '../dialect.ts';
 import { ResponsesReplyWriter } from './client-reply.ts';
 import { ResponsesStreamWriter } from './client-stream.ts';
-import type { ResponsesBody } from './request-schema.ts';
 import type { Echo } from './response-object.ts';
 import { ToolForms } from './tool-forms.ts';
+import type { WithTools } from './tool-schema.ts';
 
 /** What a Responses client hears of an answer that was told in our words. */
-export function responsesClient(body: Pick<ResponsesBody, 'tools'>, echo: Echo): ClientDialect {
+export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
   return {
     writeStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),
     writeReply: (identity) => new ResponsesReplyWriter(identity, new ToolForms(body), echo),

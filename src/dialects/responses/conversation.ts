@@ -18,6 +18,7 @@ export function responsesConversation(request: ResponsesRequest): Conversation {
 }
 
 class ResponsesConversation extends ClientConversation<ResponsesRequest> {
+  protected override readonly own = responsesUpstream;
   override readonly words: ClientWords;
   readonly #echo: Echo;
 
@@ -25,10 +26,6 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
     super(request);
     this.words = responsesWords(echo);
     this.#echo = echo;
-  }
-
-  protected override get own() {
-    return responsesUpstream;
   }
 
   override get client() {

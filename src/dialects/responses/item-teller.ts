@@ -2,6 +2,7 @@ import type { AnswerListener } from '../../core/answer.ts';
 import { callNamesLengthMax, callsPerAnswerMax, outputItemsMax } from '../../core/bounds.ts';
 import {
   type Fields,
+  fieldsOf,
   isObject,
   isText,
   itemsOf,
@@ -46,7 +47,7 @@ const betweenMessages = '\n\n';
 /** As JSON: of a call without any, some servers say nothing. */
 export function argumentsOf({ type, arguments: json, input }: Fields): string {
   if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
-  return isText(json) ? json : JSON.stringify(isObject(json) ? json : {});
+  return isText(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
 /** Tells the items of an output, piece by piece or whole, each word once. */
@@ -228,13 +229,13 @@ export class ItemTeller {
   }
 
   #tellMessage({ content }: Fields, told: Told): void {
-    for (const part of itemsOf(content)) {
-      if (!isObject(part) || told.hasPieces) continue;
-      if (isText(part.text)) this.#beginText(told);
+    if (told.hasPieces) return;
+    for (const { text, refusal, annotations } of objectsIn(content)) {
+      if (isText(text)) this.#beginText(told);
       const start = this.#textLength;
-      if (isText(part.text)) this.#tellText(part.text);
-      if (isText(part.refusal)) this.#to.refusal(part.refusal);
-      for (const note of itemsOf(part.annotations)) this.#cite(note, start);
+      if (isText(text)) this.#tellText(text);
+      if (isText(refusal)) this.#to.refusal(refusal);
+      for (const note of itemsOf(annotations)) this.#cite(note, start);
     }
   }
 

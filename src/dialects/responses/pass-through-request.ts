@@ -1,13 +1,8 @@
 /** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
 import { keepCachesApart } from '../ask/account/cache-names.ts';
 import { leaveOutPricedApart } from '../ask/account/priced-apart.ts';
-import {
-  type Edits,
-  editBody,
-  leaveOutLookalikes,
-  leaveOutOf,
-  ourWords,
-} from '../ask/body/edit-body.ts';
+import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
+import { leaveOutLookalikes } from '../ask/body/unknown-fields.ts';
 import { effortWord, refusesSampling } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';

@@ -7,6 +7,7 @@ import type {
   SearchWish,
 } from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { firstNeed, keptAt, keptBytes, keptIn, programNeed } from '../ask/account/own-account.ts';
 import type { Source } from '../ask/body/edit-body.ts';
@@ -56,10 +57,11 @@ export function readResponsesRequest(
   refuseState(value);
   if (!validator.Check(value)) throw misfit(responsesSchema, value);
   const models = readChain(value);
-  if (typeof value.input !== 'string') checkItems(value.input);
+  const items = typeof value.input === 'string' ? [] : value.input;
+  checkItems(items);
   for (const { tools, path } of toolLists(value)) checkTools(tools, path);
   checkAllowed(value);
-  const parts = allParts(value);
+  const parts = items.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
   const more = unknownFields(value, responsesSchema.properties);
   const ask: ChatAsk = {
     operation: 'chat',
@@ -76,8 +78,8 @@ export function readResponsesRequest(
     user: value.user ?? value.safety_identifier ?? null,
     search: readSearch(value),
     skills: value.skills ?? [],
-    addresses: addressesOf(value, parts, more),
-    ownAccount: programNeed(more) ?? ownAccountFor(value, parts, more),
+    addresses: addressesOf(value, items, parts, more),
+    ownAccount: programNeed(more) ?? ownAccountFor(value, items, parts, more),
   };
   return { ask, body: value, source, tenantId };
 }
@@ -100,29 +102,24 @@ export function refuseState(body: Readonly<Record<string, unknown>>): void {
   }
 }
 
-function allParts({ input }: ResponsesBody): readonly PlacedPart[] {
-  if (typeof input === 'string') return [];
-  return input.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
-}
-
 /**
  * Of files and sounds, and of parts, items, tools and fields that only an upstream knows. What a
  * model did itself is over: the pages that it opened, the tools that it called.
  */
 function addressesOf(
-  body: ResponsesBody,
+  { tools }: ResponsesBody,
+  items: readonly AnyItem[],
   parts: readonly PlacedPart[],
   more: object,
 ): readonly AddressInput[] {
   const mayLead = ['input_file', 'input_audio'];
   const isForeign = ({ part }: PlacedPart) => !isKnownPart(part) || mayLead.includes(part.type);
-  const items = typeof body.input === 'string' ? [] : body.input;
   return [
     ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
     ...items.flatMap((item, at) =>
       isKnownItem(item) || item.type?.endsWith('_call') ? [] : addressesIn(item, `input[${at}]`),
     ),
-    ...(body.tools ?? []).flatMap((tool, at) =>
+    ...(tools ?? []).flatMap((tool, at) =>
       isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
     ),
     ...addressesIn(more, ''),
@@ -132,10 +129,10 @@ function addressesOf(
 /** Of pictures, files and sounds, and where only an upstream knows what is meant. */
 function ownAccountFor(
   body: ResponsesBody,
+  items: readonly AnyItem[],
   parts: readonly PlacedPart[],
   more: object,
 ): OwnAccountNeed | undefined {
-  const items = typeof body.input === 'string' ? [] : body.input;
   return (
     firstNeed(parts, keptInPart) ??
     firstNeed(items, keptInItem) ??
@@ -148,7 +145,7 @@ function keptInItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
   const { type } = item;
   const isPicture = type === 'image_generation_call';
   // A picture that was drawn before may be sent back by its id alone.
-  if (isPicture && !('result' in item && item.result)) return keptAt(`input[${at}].id`);
+  if (isPicture && !fieldsOf(item).result) return keptAt(`input[${at}].id`);
   const isOver = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
   return isOver ? undefined : keptIn(item, `input[${at}]`);
 }

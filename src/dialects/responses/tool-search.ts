@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
-import { isObject, isText } from '../../core/json.ts';
+import { fieldsOf, isText } from '../../core/json.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 import { SchemasByType } from '../ask/schemas-by-type.ts';
@@ -46,12 +46,11 @@ export function checkSearch(item: Static<typeof anyTyped>, place: string): void 
 
 /** Of arguments that are no object there is nothing to search by. */
 export function searchArguments(json: string): object {
-  const value = parseArguments(json);
-  return isObject(value) ? value : {};
+  return fieldsOf(parseArguments(json));
 }
 
 /** What the model is told was found; how each is called it reads among its tools. */
 export function foundNames(tools: readonly object[]): string {
-  const names = tools.flatMap((tool) => ('name' in tool && isText(tool.name) ? [tool.name] : []));
+  const names = tools.map((tool) => fieldsOf(tool).name).filter(isText);
   return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';
 }

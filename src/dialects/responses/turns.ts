@@ -212,13 +212,13 @@ function readShown(
   foreign: ForeignNames,
 ): readonly (TextPart | ImagePart | DocumentPart)[] {
   if (!isKnownPart(part)) {
-    unknown(part.type, foreign);
+    foreign.add(`input.${part.type}`);
     return wordsIn(part);
   }
   switch (part.type) {
     case 'input_image': {
       const { image_url: url, detail } = part;
-      if (!url) return unknown('input_image.file_id', foreign);
+      if (!url) return leftOut('input_image.file_id', foreign);
       return [{ kind: 'image', url, detail: detail || undefined }];
     }
     case 'input_file':
@@ -243,11 +243,12 @@ function readAnswer(part: AnyPart, foreign: ForeignNames): readonly AssistantPar
 }
 
 function readTextOnly(part: AnyPart, foreign: ForeignNames): readonly TextPart[] {
-  if (!isTextPart(part)) return unknown(part.type, foreign);
+  if (!isTextPart(part)) return leftOut(part.type, foreign);
   return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
 }
 
-function unknown(type: string, foreign: ForeignNames): readonly [] {
+/** It is named, and nothing of it goes on. */
+function leftOut(type: string, foreign: ForeignNames): readonly [] {
   foreign.add(`input.${type}`);
   return [];
 }

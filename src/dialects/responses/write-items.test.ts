@@ -4,7 +4,7 @@ import type { AssistantPart, ToolResultPart, Turn, UserPart } from '../../core/d
 import { writeItems } from './write-items.ts';
 
 const text = (said: string) => ({ kind: 'text' as const, text: said });
-const items = (turn: Turn, images = new Map<string, string>()) => writeItems([turn], images);
+const items = (turn: Turn) => writeItems([turn]);
 const user = (...parts: UserPart[]) => items({ role: 'user', parts });
 const model = (...parts: AssistantPart[]) => items({ role: 'assistant', parts });
 const call: AssistantPart = { kind: 'tool_call', id: 'call_1', name: 'now', arguments: '{"a":1}' };
@@ -18,7 +18,7 @@ const thought = (said: string, signature?: string): AssistantPart => ({
 describe('what the user says', () => {
   test('system texts stay where they stood', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
-    expect(writeItems([says('Hi'), system], new Map())).toEqual([
+    expect(writeItems([says('Hi'), system])).toEqual([
       { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
       {
         role: 'system',
@@ -88,14 +88,6 @@ describe('what the user says', () => {
     ],
   ])('%s', (_, part, written) => {
     expect(user(part)).toEqual([{ role: 'user', content: [written] }]);
-  });
-
-  test('a picture that was fetched goes as its bytes', () => {
-    const url = 'https://a.example/b.png';
-    const images = new Map([[url, 'data:image/png;base64,BBBB']]);
-    expect(items({ role: 'user', parts: [{ kind: 'image', url }] }, images)).toMatchObject([
-      { content: [{ image_url: 'data:image/png;base64,BBBB' }] },
-    ]);
   });
 });
 

@@ -12,19 +12,18 @@ import type {
 import { breakpointField } from '../ask/cache-marks.ts';
 import { documentText } from '../ask/content/document-text.ts';
 import { shortCallId } from '../ask/tools/call-ids.ts';
-import type { Images } from '../dialect.ts';
 import { splitSignature } from './reasoning-signature.ts';
 
-export function writeItems(turns: readonly Turn[], images: Images): object[] {
-  return turns.flatMap((turn) => writeTurn(turn, images));
+export function writeItems(turns: readonly Turn[]): object[] {
+  return turns.flatMap(writeTurn);
 }
 
-function writeTurn(turn: Turn, images: Images): object[] {
+function writeTurn(turn: Turn): object[] {
   switch (turn.role) {
     case 'system':
       return writeSystem(turn.parts);
     case 'user':
-      return writeUser(turn.parts, images);
+      return writeUser(turn.parts);
     case 'assistant':
       return writeAssistant(turn.parts);
   }
@@ -40,23 +39,21 @@ function writeText(part: TextPart): object[] {
   return text === '' ? [] : [{ type: 'input_text', text, ...breakpointField(part) }];
 }
 
-function writeUser(parts: readonly UserPart[], images: Images): object[] {
+function writeUser(parts: readonly UserPart[]): object[] {
   const results = parts.filter((part) => part.kind === 'tool_result');
-  const written = results.map((result) => writeResult(result, images));
-  const content = parts.flatMap((part) =>
-    part.kind === 'tool_result' ? [] : writeUserPart(part, images),
-  );
+  const written = results.map(writeResult);
+  const content = parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part)));
   if (content.length > 0) return [...written, { role: 'user', content }];
   // A conversation may have nothing else in it, and one of no items is refused.
   return written.length > 0 ? written : [{ role: 'user', content: '' }];
 }
 
-function writeUserPart(part: Exclude<UserPart, ToolResultPart>, images: Images): object[] {
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>): object[] {
   switch (part.kind) {
     case 'text':
       return writeText(part);
     case 'image':
-      return [writeImage(part, images)];
+      return [writeImage(part)];
     case 'audio': {
       const { data, format } = part;
       return [{ type: 'input_audio', input_audio: { data, format } }];
@@ -66,10 +63,9 @@ function writeUserPart(part: Exclude<UserPart, ToolResultPart>, images: Images):
   }
 }
 
-function writeImage(part: ImagePart, images: Images): object {
+function writeImage(part: ImagePart): object {
   const { url, detail = 'auto' } = part;
-  const shown = { type: 'input_image', image_url: images.get(url) ?? url, detail };
-  return { ...shown, ...breakpointField(part) };
+  return { type: 'input_image', image_url: url, detail, ...breakpointField(part) };
 }
 
 function writeDocument(part: DocumentPart): object[] {
@@ -80,9 +76,9 @@ function writeDocument(part: DocumentPart): object[] {
   return [{ type: 'input_file', ...writeFile(source, name), ...breakpointField(part) }];
 }
 
-type File = Exclude<DocumentPart['source'], { readonly text: string }>;
+type FileSource = Exclude<DocumentPart['source'], { readonly text: string }>;
 
-function writeFile(source: File, name: string | undefined): object {
+function writeFile(source: FileSource, name: string | undefined): object {
   if ('fileId' in source) return { file_id: source.fileId };
   // Bytes are refused without a name; an address is refused with one.
   const isInline = source.url.startsWith('data:');
@@ -99,7 +95,7 @@ export function ownCallId(id: string): string {
 }
 
 /** There is no mark for a tool that failed: its words have to say so. */
-function writeResult(result: ToolResultPart, images: Images): object {
+function writeResult(result: ToolResultPart): object {
   const { callId, parts, isError } = result;
   const mark = isError ? 'Error: ' : '';
   const head = { type: 'function_call_output', call_id: ownCallId(callId) };
@@ -110,7 +106,7 @@ function writeResult(result: ToolResultPart, images: Images): object {
     return { ...head, output: isPlain ? text : [{ type: 'input_text', text, ...point }] };
   }
   const said = isError ? [{ type: 'input_text', text: mark }] : [];
-  const content = [...said, ...parts.flatMap((part) => writeUserPart(part, images))];
+  const content = [...said, ...parts.flatMap(writeUserPart)];
   const last = content.length - 1;
   const output = content.map((part, at) => (at === last ? { ...part, ...point } : part));
   return { ...head, output };

@@ -35,7 +35,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
   const cap = outputLimit(kept.outputTokensMax, target);
   const body = {
     model: target.upstreamModel,
-    input: writeItems(kept.turns, target.images),
+    input: writeItems(kept.turns),
     ...writeTools(kept),
     max_output_tokens: cap === null ? undefined : Math.max(cap, outputTokensMin),
     temperature: kept.sampling.temperature,

@@ -4,7 +4,7 @@
  * so an id may well be another tenant's.
  */
 import type { OwnAccountNeed } from '../../../core/ask.ts';
-import { type Fields, isObject, isText } from '../../../core/json.ts';
+import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
 import { labelsName } from '../content/addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
@@ -21,7 +21,7 @@ const keptThere = 'refers to what a provider keeps in its account';
 
 /** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
 export function keptIn(value: object, path: string): OwnAccountNeed | undefined {
-  const container = 'container' in value ? containerAt(value.container) : undefined;
+  const container = containerAt(fieldsOf(value).container);
   if (container === undefined) return keptBesideContainer(value, path);
   return { param: paramAt(path, container), why: `${keptThere}: leave it out` };
 }

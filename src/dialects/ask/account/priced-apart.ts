@@ -2,7 +2,7 @@
  * What a vendor charges for beside its usual price of a token. An endpoint has one price, so nobody
  * asks for these with the operator's account; those who call with their own pay for them.
  */
-import { isObject, isText } from '../../../core/json.ts';
+import { fieldsOf, isText, textOf } from '../../../core/json.ts';
 import type { Target } from '../../dialect.ts';
 import type { Edits } from '../body/edit-body.ts';
 import { leaveOutServerWords } from './server-words.ts';
@@ -82,16 +82,10 @@ const paidTools = [
 const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
-  const type = 'type' in tool ? tool.type : undefined;
-  if (typeof type !== 'string') return false;
-  return paidTool.test(type) || runsInContainer(tool);
-}
-
-/** Where a client does not run its own shell, the vendor rents out a machine for it. */
-function runsInContainer(tool: object): boolean {
-  if (!('environment' in tool) || !isObject(tool.environment)) return false;
-  const { type } = tool.environment;
-  return typeof type === 'string' && type.startsWith('container');
+  const { type, environment } = fieldsOf(tool);
+  // Where a client does not run its own shell, the vendor rents out a machine for it.
+  const isRented = textOf(fieldsOf(environment).type).startsWith('container');
+  return typeof type === 'string' && (isRented || paidTool.test(type));
 }
 
 interface KeptTools<Tool> {

@@ -1,6 +1,5 @@
 /** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
 import type { Spliced } from '../../dialect.ts';
-import { dearer } from '../account/priced-apart.ts';
 import { hasDoubles } from './doubled-names.ts';
 import { exactIn } from './exact-body.ts';
 
@@ -38,28 +37,6 @@ export function leaveOutOf(
     const isUnset = body[name] === null && Object.hasOwn(known, name);
     if (isUnset || names.has(name)) edits[name] = undefined;
   }
-}
-
-/** As nearly every name is written. */
-const smallName = /^[a-z0-9_]*$/;
-
-/**
- * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model`,
- * and the last one counts: what nobody checked or priced.
- */
-export function isLookalike(name: string, known: object): boolean {
-  if (smallName.test(name) || Object.hasOwn(known, name)) return false;
-  const word = asGoReads(name);
-  return Object.hasOwn(known, word) || dearer.has(word);
-}
-
-/** By way of capitals: the long s and the sign of Kelvin are letters, too. */
-export function asGoReads(name: string): string {
-  return name.toUpperCase().toLowerCase();
-}
-
-export function leaveOutLookalikes(body: Body, known: object, edits: Edits): void {
-  for (const name in body) if (isLookalike(name, known)) edits[name] = undefined;
 }
 
 interface Edited {

@@ -1,4 +1,6 @@
-import { isLookalike } from './edit-body.ts';
+/** Fields beyond those that we know: some servers take a few of them for ones that we do. */
+import { dearer } from '../account/priced-apart.ts';
+import type { Edits } from './edit-body.ts';
 
 const none = {};
 
@@ -14,4 +16,26 @@ export function unknownFields(body: object, known: object): Readonly<Record<stri
 export function otherFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(unknownFields(body, known));
   return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
+}
+
+/** As nearly every name is written. */
+const smallName = /^[a-z0-9_]*$/;
+
+/**
+ * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model`,
+ * and the last one counts: what nobody checked or priced.
+ */
+function isLookalike(name: string, known: object): boolean {
+  if (smallName.test(name) || Object.hasOwn(known, name)) return false;
+  const word = asGoReads(name);
+  return Object.hasOwn(known, word) || dearer.has(word);
+}
+
+/** By way of capitals: the long s and the sign of Kelvin are letters, too. */
+export function asGoReads(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
+export function leaveOutLookalikes(body: object, known: object, edits: Edits): void {
+  for (const name in body) if (isLookalike(name, known)) edits[name] = undefined;
 }

@@ -1,6 +1,6 @@
 /** Tools whose names an upstream does not take, under names that all of them do. */
 import type { Dialogue, Tool, Turn } from '../../../core/dialogue.ts';
-import { callsIn } from './called-tools.ts';
+import { callsIn } from './earlier-calls.ts';
 
 /** What clients may call a tool, in all of their dialects. */
 export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';

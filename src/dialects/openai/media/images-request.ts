@@ -5,8 +5,7 @@ import type { Ask } from '../../../core/ask.ts';
 import { invalidRequest } from '../../../core/errors.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
-import { asGoReads } from '../../ask/body/edit-body.ts';
-import { otherFields } from '../../ask/body/unknown-fields.ts';
+import { asGoReads, otherFields } from '../../ask/body/unknown-fields.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import type { ImageParameters } from '../../media/images-wish.ts';
 

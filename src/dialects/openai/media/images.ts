@@ -1,7 +1,7 @@
 /** Images of an OpenAI-style upstream. */
 import { editImagesMax } from '../../../core/bounds.ts';
-import { type Fields, fieldsOf, isObject, itemsOf } from '../../../core/json.ts';
-import { readCount } from '../../answer/read-count.ts';
+import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../../core/json.ts';
+import { readCount } from '../../answer/counts.ts';
 import type { UpstreamFailure } from '../../dialect.ts';
 import { failureInside, malformed } from '../../failure.ts';
 import { type FileField, writeForm } from '../../long-body.ts';
@@ -56,7 +56,7 @@ export function readImages(body: Fields): Drawn | UpstreamFailure {
 
 function readImage(raw: unknown): readonly DrawnImage[] {
   if (!isObject(raw)) return [];
-  const address = typeof raw.url === 'string' ? raw.url : '';
+  const address = textOf(raw.url);
   const base64 = readBase64(raw.b64_json) ?? (/^data:/i.test(address) ? readBase64(address) : null);
   const url = /^https?:\/\//i.test(address) ? address : null;
   if (base64 === null && url === null) return [];

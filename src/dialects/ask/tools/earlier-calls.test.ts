@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { jsonNamesMax } from '../../../core/bounds.ts';
 import type { AssistantPart } from '../../../core/dialogue.ts';
 import { readDialogue } from '../../openai/dialogue.ts';
-import { refuseManyArguments } from './argument-names.ts';
+import { refuseManyArguments } from './earlier-calls.ts';
 
 const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
 

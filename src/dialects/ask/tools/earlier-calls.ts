@@ -1,8 +1,12 @@
+/** The calls of tools that are in a conversation already. */
 import { jsonNamesMax } from '../../../core/bounds.ts';
-import type { Dialogue } from '../../../core/dialogue.ts';
+import type { Dialogue, ToolCallPart, Turn } from '../../../core/dialogue.ts';
 import { invalidRequest } from '../../../core/errors.ts';
 import { excessIn } from '../../../core/json-depth.ts';
-import { callsIn } from './called-tools.ts';
+
+export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
+  return turns.flatMap(({ parts }) => parts.filter((part) => part.kind === 'tool_call'));
+}
 
 /** A name, its quotes, its colon, a value and a comma. */
 const nameLengthMin = 5;
