@@ -82,8 +82,11 @@ export interface Errand {
   readonly words?: ClientWords;
   /** Why an offer cannot serve it, in words that follow its model's name; null when it can. */
   misfit(offer: Offer): string | null;
-  /** The offers that take its content, such as the size of its images; throws when none does. */
-  refine(plan: readonly Offer[]): readonly Offer[];
+  /**
+   * The offers that take its content, such as the size of its images; throws when none does. Left
+   * out where all of them do.
+   */
+  refine?(plan: readonly Offer[]): readonly Offer[];
   /** One try at one offer. */
   tryAt(offer: Offer, link: Link): Promise<AttemptResult>;
   /** What an answer used. */

@@ -73,10 +73,9 @@ async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer>
     return new StreamAnswer(found, offer, budget, settleAtEnd(call, opened, steps));
   }
   assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
-  call.leave?.();
   const { facts, wasLeft = false } = found.relay;
   const how = wasLeft ? 'left' : 'complete';
-  const closing = await steps.settle(call, { how, opened, facts, error: null });
+  const closing = await settle(call, { how, opened, facts, error: null }, steps);
   return found.relay.write(closing);
 }
 
@@ -87,10 +86,9 @@ async function replay(
   { recording, relay, first }: Recalled,
   steps: Steps,
 ): Promise<Answer> {
-  call.leave?.();
   const { facts } = relay;
   const ending: Ending = { how: 'recalled', recording, first, facts, error: null };
-  const closing = await steps.settle(call, ending);
+  const closing = await settle(call, ending, steps);
   const text = relay.write(closing);
   return errand.ask.stream ? inOnePiece(text) : text;
 }
@@ -102,10 +100,9 @@ async function* inOnePiece(text: string): Stream {
 /** For answers that go on after this story has returned: a stream, or audio. */
 function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
   return (end, facts) => {
-    call.leave?.();
     const error = end.how === 'cut' ? end.error : null;
     if (error) steps.tellLate(call, error);
-    const settled = steps.settle(call, { how: end.how, opened, facts, error });
+    const settled = settle(call, { how: end.how, opened, facts, error }, steps);
     // An end that cannot be settled still ends the call: no hold may outlive its request.
     return settled.catch((thrown) => {
       steps.tellLate(call, asGatewayError(thrown));
@@ -135,8 +132,13 @@ function asStream(answered: Answer): Stream {
 
 /** A refusal is settled too: it costs nothing, and leaves a row that says why. */
 async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never> {
-  call.leave?.();
   const error = asGatewayError(thrown);
-  await steps.settle(call, { how: 'refused', error });
+  await settle(call, { how: 'refused', error }, steps);
   throw error;
+}
+
+/** The place is free for another request while this one is written down. */
+function settle(call: Call, ending: Ending, steps: Steps): Promise<ReplyClosing> {
+  call.leave?.();
+  return steps.settle(call, ending);
 }

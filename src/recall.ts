@@ -5,7 +5,6 @@ import type { ResponseCache } from './cache/response-cache.ts';
 import { type Call, type Errand, identityOf, type Recalled, type Sameness } from './call.ts';
 import { cachedLengthMax, idempotentLengthMax } from './core/bounds.ts';
 import { type CacheMode, mayUseModel } from './core/caller.ts';
-import type { Claim } from './core/claim.ts';
 import type { Recording } from './core/recording.ts';
 import { Tape } from './upstream/tape.ts';
 
@@ -71,30 +70,20 @@ async function recallCached(
 }
 
 /** By its `Idempotency-Key`. */
-function recallNamed(
+async function recallNamed(
   call: Call,
   errand: Repeatable,
   idempotency: Idempotency,
   key: string,
-): Promise<Recalled | undefined> | undefined {
-  const { caller, requestId } = call;
+): Promise<Recalled | undefined> {
+  const { caller, requestId, headers } = call;
   // Whoever may use none of its models is told so, and nothing about requests of others.
   if (!errand.ask.models.some((alias) => mayUseModel(caller, alias))) return undefined;
   const name = fingerprintOf(call, errand, errand.sameness());
   const claim = { tenantId: caller.tenantId, key, fingerprint: name, requestId };
-  return recallClaimed(call, errand, idempotency, claim);
-}
-
-async function recallClaimed(
-  call: Call,
-  errand: Repeatable,
-  idempotency: Idempotency,
-  claim: Claim,
-): Promise<Recalled | undefined> {
   const replay = (recording: Recording) => replayedAsFirst(recording, errand, call);
   const recalled = await idempotency.recall(claim, call.client, replay);
   if ('found' in recalled) {
-    const { headers } = call;
     headers['idempotent-replayed'] = 'true';
     const { first } = recalled.found;
     if (first) headers['x-request-id'] = headers['request-id'] = first.requestId;

@@ -78,7 +78,7 @@ export interface OwnAccountNeed {
   readonly why: string;
 }
 
-export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images' | 'job';
+export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' | 'images';
 
 export const sortKeys = ['price', 'latency', 'throughput'] as const;
 export type SortKey = (typeof sortKeys)[number];

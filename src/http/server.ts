@@ -40,26 +40,17 @@ interface ServerParts {
 
 /** Accepts requests, opens routes to those who may, and turns what is thrown into answers. */
 export class HttpServer {
+  readonly #parts: Omit<ServerParts, 'routes'>;
   #router: Router;
-  readonly #authenticator: Authenticator;
-  readonly #log: Log;
   readonly #outages: OutageLines;
-  readonly #answers: Answers | undefined;
-  readonly #tellRate: ServerParts['tellRate'];
-  readonly #explain: ServerParts['explain'];
   readonly #idleSeconds: number;
   #server: Bun.Server<undefined> | undefined;
   #draining = false;
 
-  constructor(parts: ServerParts) {
-    const { routes, authenticator, log, answers, tellRate, explain } = parts;
+  constructor({ routes, ...parts }: ServerParts) {
+    this.#parts = parts;
     this.#router = new Router(routes);
-    this.#authenticator = authenticator;
-    this.#log = log;
-    this.#outages = new OutageLines(log);
-    this.#answers = answers;
-    this.#tellRate = tellRate;
-    this.#explain = explain;
+    this.#outages = new OutageLines(parts.log);
     this.#idleSeconds = parts.idleSeconds ?? idleSecondsUsual;
   }
 
@@ -132,7 +123,7 @@ export class HttpServer {
       // What is left of its body may never come.
       exchange.bearSilence(this.#idleSeconds);
     }
-    this.#answers?.count(exchange.pattern, response.status);
+    this.#parts.answers?.count(exchange.pattern, response.status);
     return response;
   }
 
@@ -150,12 +141,12 @@ export class HttpServer {
       throw shuttingDown();
     }
     if (route.access === 'admin') {
-      return admitAdmin(request, this.#authenticator).then(() => {
+      return admitAdmin(request, this.#parts.authenticator).then(() => {
         exchange.bearSilence(0);
         return route.handle(exchange);
       });
     }
-    const caller = admitKey(route, request, this.#authenticator);
+    const caller = admitKey(route, request, this.#parts.authenticator);
     if (caller instanceof Promise) return caller.then((it) => this.#enter(route, exchange, it));
     return this.#enter(route, exchange, caller);
   }
@@ -163,7 +154,7 @@ export class HttpServer {
   #enter(route: KeyedRoute, exchange: Exchange, caller: Caller): Response | Promise<Response> {
     const refusal = refusalOfScope(route, caller);
     if (refusal) {
-      if (route.access === 'routing') this.#tellRate?.(caller, exchange.headers);
+      if (route.access === 'routing') this.#parts.tellRate?.(caller, exchange.headers);
       throw refusal;
     }
     // Models think for minutes before they say a word; our own deadlines cut them.
@@ -213,7 +204,7 @@ export class HttpServer {
   }
 
   #explained(thrown: unknown): GatewayError {
-    return this.#explain?.(thrown) ?? asGatewayError(thrown);
+    return this.#parts.explain?.(thrown) ?? asGatewayError(thrown);
   }
 
   readonly #tellLate = (exchange: Exchange, thrown: unknown): void => {
@@ -225,17 +216,17 @@ export class HttpServer {
     const request = { request_id: requestId, path, symbol };
     // Our sentence says what is away, which its driver does not; of a fault it says nothing.
     if (symbol === 'internal_error') {
-      this.#log.error('request_failed', { ...request, reason: reason(cause ?? error) });
+      this.#parts.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {
       const fields = { ...request, reason: reason(error) };
       // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
-      if (this.#draining && cause === undefined) this.#log.info('request_failed', fields);
+      if (this.#draining && cause === undefined) this.#parts.log.info('request_failed', fields);
       else this.#outages.failed(error.message, fields);
     }
   }
 
   #lastResort(thrown: unknown): Response {
-    this.#log.error('unexpected_failure', { reason: reason(thrown) });
+    this.#parts.log.error('unexpected_failure', { reason: reason(thrown) });
     const message = 'Tollgate failed to handle this request.';
     const body = { error: { message, type: 'internal_error', code: 500, param: null } };
     return Response.json(body, { status: 500 });

@@ -56,10 +56,6 @@ export class EmbeddingsErrand implements Errand {
     return embeddingsDialect(dialect) ? null : 'cannot be asked for embeddings where it is served';
   }
 
-  refine(plan: readonly Offer[]): readonly Offer[] {
-    return plan;
-  }
-
   async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
     const dialect = embeddingsDialect(offer.dialect);
     assert(dialect, `No embeddings at ${offer.dialect} were planned.`);

@@ -83,10 +83,6 @@ export class ImagesErrand implements Errand {
     return this.#images.length > drawer.imagesMax ? 'edits one image at a time' : null;
   }
 
-  refine(plan: readonly Offer[]): readonly Offer[] {
-    return plan;
-  }
-
   async tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
     const dialect = imagesDialect(offer.dialect);
     assert(dialect, `No images at ${offer.dialect} were planned.`);

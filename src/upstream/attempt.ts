@@ -76,7 +76,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
   let source: Source | undefined;
   try {
     const request = traced(order.request, link);
-    const response = await send(provider, request, line, checkFor(offer, link));
+    const response = await send(provider, request, line, checkFor(offer, link.checkAddress));
     if (isShortReply(response, order)) {
       line.expectWithin(idleMs);
       const text = await response.text();

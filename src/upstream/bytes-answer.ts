@@ -62,7 +62,6 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   /** The client took everything, or left: then nothing was settled yet. */
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#held = undefined;
-    this.#bytes.line.release();
     this.#bytes.line.hangUp();
     await this.#end({ how: 'left' });
     return { done: true, value: undefined };
@@ -85,7 +84,6 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     } catch (cause) {
       const error = line.isShuttingDown ? shuttingDown() : brokenOff(cause);
       this.#broken = error;
-      line.release();
       line.hangUp();
       if (!line.clientLeft) facts.outputCharacters += held.length;
       await this.#end(line.clientLeft ? { how: 'left' } : { how: 'cut', error });

@@ -5,6 +5,7 @@ import type { Provider } from '../config/config.ts';
 import { GatewayError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { Watch } from '../core/watch.ts';
+import type { UpstreamRequest } from '../dialects/dialect.ts';
 import { connectionFailure, refuseOwnFailure, secretsOf, send } from './client.ts';
 import { BrokenAnswer } from './connection/broken-answer.ts';
 import { Line } from './line.ts';
@@ -29,8 +30,12 @@ function provider(more: Partial<Provider> = {}): Provider {
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
 const never = new Line(new Watch(), new AbortController().signal);
 
+/** Where the operator chose the address, nobody checks it. */
+const sending = (to: Provider, asked: UpstreamRequest = request, line = never) =>
+  send(to, asked, line, undefined);
+
 async function sentTo(to: Provider) {
-  await (await send(to, request, never)).text();
+  await (await sending(to)).text();
   return seen.at(-1);
 }
 
@@ -68,7 +73,7 @@ describe('the door to providers', () => {
       `{"ï":${long}`,
     ],
   ])('says how many bytes follow, and sends them all: %s', async (_, body, text) => {
-    await (await send(provider(), { ...request, body }, never)).text();
+    await (await sending(provider(), { ...request, body })).text();
     const at = seen.at(-1);
     expect(at?.body).toBe(text);
     expect(at?.headers['content-length']).toBe(String(Buffer.from(text).length));
@@ -105,11 +110,7 @@ test('a proxy of the environment is asked about other machines only', async () =
       );
     }
     expect(asked).toEqual([]);
-    const there = await send(
-      provider({ baseUrl: 'http://models.test/v1', isProxied: true }),
-      request,
-      never,
-    );
+    const there = await sending(provider({ baseUrl: 'http://models.test/v1', isProxied: true }));
     expect(await there.text()).toBe('diverted');
     expect(asked).toEqual(['http://models.test/v1/chat/completions']);
   } finally {
@@ -129,7 +130,7 @@ test('a provider that refuses each token gets a second one, and no third', async
       // The token has been taken elsewhere by then, so that a new one might help.
       '/refuses/chat/completions': async () => {
         refused++;
-        await (await send(at('takes'), request, never)).text();
+        await (await sending(at('takes'))).text();
         return new Response('no', { status: 401 });
       },
     },
@@ -138,7 +139,7 @@ test('a provider that refuses each token gets a second one, and no third', async
   const at = (place: string) =>
     provider({ baseUrl: `http://127.0.0.1:${google.port}/${place}`, apiKey });
   try {
-    expect((await send(at('refuses'), request, never)).status).toBe(401);
+    expect((await sending(at('refuses'))).status).toBe(401);
     expect(refused).toBe(2);
   } finally {
     await google.stop(true);
@@ -160,7 +161,7 @@ test('the tokens of a thousand accounts are kept, and none that was shown is tol
     const text = serviceAccount(`${baseUrl}/token`, { client_id: String(id) });
     return provider({ baseUrl, apiKey: new Secret(text) });
   };
-  const ask = async (at: Provider) => (await send(at, request, never)).text();
+  const ask = async (at: Provider) => (await sending(at)).text();
   try {
     const first = account(0);
     await ask(first);
@@ -194,7 +195,7 @@ test('whoever leaves while a token is coming takes it from nobody else', async (
     const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
     const leaving = new AbortController();
     const line = new Line(new Watch(), leaving.signal);
-    const left = send(provider({ apiKey }), request, line);
+    const left = sending(provider({ apiKey }), request, line);
     const staying = sentTo(provider({ apiKey }));
     await asked;
     leaving.abort();

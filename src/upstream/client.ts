@@ -25,7 +25,7 @@ export function send(
   provider: Provider,
   request: UpstreamRequest,
   line: Line,
-  check?: CheckAddress,
+  check: CheckAddress | undefined,
 ): Promise<Answer> {
   const prepared = preparedFor(provider);
   if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, line, check);
@@ -50,7 +50,7 @@ async function sendWithPass(
   prepared: Prepared,
   request: UpstreamRequest,
   line: Line,
-  check?: CheckAddress,
+  check: CheckAddress | undefined,
 ): Promise<Answer> {
   const { path } = request;
   const body = isLong(request.body) ? request.body : whole(request.body);
@@ -167,16 +167,16 @@ function preparedFor(provider: Provider): Prepared {
   const known = preparedByProvider.get(provider);
   if (known) return known;
   const { baseUrl, dialect } = provider;
-  const { headers, pass } = useOfKey(provider, authorise[dialect]);
+  const key = useOfKey(provider);
   const fresh: Prepared = {
     baseUrl,
     headers: {
       'content-type': 'application/json',
       ...usualHeaders,
       ...revealed(provider.headers),
-      ...headers,
+      ...(typeof key === 'string' ? authorise[dialect](key) : {}),
     },
-    pass,
+    pass: typeof key === 'string' ? undefined : key,
     isProxied: provider.isProxied ?? false,
     way: undefined,
   };

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { Secret } from '../core/secret.ts';
 import type { FailureKind, UpstreamFailure } from '../dialects/dialect.ts';
-import { finalError, publicReason, scrub } from './disclosure.ts';
+import { finalError, publicReason, scrub, type TriedFailure } from './disclosure.ts';
 
-function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): UpstreamFailure {
-  return { kind, status: null, message: `it was ${kind}.`, retryAfterSeconds: null, ...more };
+function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): TriedFailure {
+  const message = `it was ${kind}.`;
+  return { kind, status: null, message, retryAfterSeconds: null, isOwnAccount: false, ...more };
 }
 
 describe('after every candidate failed', () => {

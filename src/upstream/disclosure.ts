@@ -7,12 +7,12 @@ import { secretsOf } from './client.ts';
 
 /** A failure, and whether it befell the caller's own account at the provider. */
 export interface TriedFailure extends UpstreamFailure {
-  readonly isOwnAccount?: boolean;
+  readonly isOwnAccount: boolean;
 }
 
 /** A tenant's account without access to a model is told that there is none; ours may have it. */
 export function isAboutAccess({ kind, status, isOwnAccount }: TriedFailure): boolean {
-  return kind === 'request' && status === 404 && isOwnAccount === true;
+  return kind === 'request' && status === 404 && isOwnAccount;
 }
 
 /** What the client is told after every candidate failed: the failure it can do most about. */

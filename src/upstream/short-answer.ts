@@ -29,7 +29,7 @@ export async function askShortly(
   let source: Source | undefined;
   let text: string | undefined;
   try {
-    const check = checkFor(offer, { checkAddress });
+    const check = checkFor(offer, checkAddress);
     const response = await send(provider, request, line, check);
     if (!response.body || !isPlain(response)) return undefined;
     source = new Source(response.body, line, { idleMs: provider.idleTimeoutMs });

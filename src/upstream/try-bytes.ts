@@ -38,7 +38,7 @@ export async function tryBytes(
   line.expectWithin(provider.timeoutMs);
   try {
     const request = traced(question.request, link);
-    const response = await send(provider, request, line, checkFor(offer, link));
+    const response = await send(provider, request, line, checkFor(offer, link.checkAddress));
     const peer = { line, idleMs: provider.idleTimeoutMs };
     const result = await open(response, question, peer);
     if (result.kind === 'failed') line.hangUp();

@@ -45,7 +45,7 @@ export function paidBefore(errand: Errand): Errand {
       contextTokensAt: (offer) => bounds.contextTokensAt(offer),
     },
     misfit: (offer) => errand.misfit(offer),
-    refine: (plan) => errand.refine(plan),
+    refine: (plan) => errand.refine?.(plan) ?? plan,
     tryAt: (offer, link) => errand.tryAt(offer, link),
     measure: (facts, how) => ({ ...errand.measure(facts, how), isFree: true }),
   };

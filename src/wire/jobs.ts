@@ -162,9 +162,8 @@ export class Jobs {
   get objectParts() {
     return {
       open: (key: string) => this.#objects.open(key),
-      isValidLink: (key: string, query: string, now: number) =>
-        this.#links.isValid(key, query, now),
-      now: this.#parts.now,
+      isValidLink: (key: string, query: string) =>
+        this.#links.isValid(key, query, this.#parts.now()),
     };
   }
 
@@ -192,12 +191,12 @@ async function once(
   { caller, key, body, requestId, client }: OnceUse,
   make: MakeClaimed,
   { idempotency, book, now }: OnceParts,
-): Promise<JobMade> {
+): Promise<JobMade | string> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
-  const recalled = await idempotency.recall(claim, client, ({ text }) => ({ id: text }));
+  const recalled = await idempotency.recall(claim, client, ({ text }) => text);
   if ('found' in recalled) {
-    const model = (await book.find(tenantId, recalled.found.id))?.model;
+    const model = (await book.find(tenantId, recalled.found))?.model;
     // Made by a key of the same tenant; this one may be closed to the model.
     if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
     return recalled.found;

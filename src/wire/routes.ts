@@ -13,9 +13,8 @@ import { imagesRoutes } from '../http/calls/images.ts';
 import { messagesRoutes } from '../http/calls/messages.ts';
 import { modelRoutes } from '../http/calls/models.ts';
 import { responsesRoutes } from '../http/calls/responses.ts';
-import { detailRoutes } from '../http/customer/details.ts';
 import { generationRoutes } from '../http/customer/generation.ts';
-import { customerRoutes } from '../http/customer/reads.ts';
+import { type CustomerParts, customerRoutes } from '../http/customer/reads.ts';
 import { dashboardRoutes } from '../http/itself/dashboard.ts';
 import { healthRoutes } from '../http/itself/health.ts';
 import { metricsRoutes } from '../http/itself/metrics.ts';
@@ -87,7 +86,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
         return store.requestLog.find(tenantId, requestId);
       },
     }),
-    ...customerReads(parts),
+    ...customerRoutes(customerReads(parts)),
     ...skillRoutes(parts.skills.desk),
     ...jobRoutes({ ...chat, ...parts.jobs.routeParts(parts), explain: storeAway }),
     ...objectRoutes(parts.jobs.objectParts),
@@ -134,9 +133,8 @@ async function overviewOf({ books, store: { database } }: RouteParts) {
 }
 
 /** What tenants may know of their own. */
-function customerReads(parts: RouteParts): Route[] {
-  const { config, store, books, now } = parts;
-  const reads = {
+function customerReads({ config, store, books, now }: RouteParts): CustomerParts {
+  return {
     logs: store.logs,
     analytics: store.analytics,
     splits: store.splits,
@@ -156,7 +154,6 @@ function customerReads(parts: RouteParts): Route[] {
     now: Date.now,
     booksNow: now,
   };
-  return [...customerRoutes(reads), ...detailRoutes(reads)];
 }
 
 /** Programs take what they ask as it is; an example for people must name a whole address. */

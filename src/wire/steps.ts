@@ -69,10 +69,10 @@ export function makeSteps(parts: StepParts): Steps {
     recall: (call, errand) => recall(call, errand, recalling),
     plan({ caller }, errand) {
       refuseInnerAddresses(errand.ask.addresses, addressPolicy);
-      const catalogue = catalogueOf(caller.tenantId);
-      return catalogue instanceof Promise
-        ? catalogue.then((it) => planIn(it, caller, errand, health))
-        : planIn(catalogue, caller, errand, health);
+      const callable = catalogueOf(caller.tenantId);
+      return callable instanceof Promise
+        ? callable.then((it) => planIn(it, caller, errand, health))
+        : planIn(callable, caller, errand, health);
     },
     reserve: (call, errand, offers) => reserve(call, errand, offers, money),
     openFirst(call, errand, reservation) {
@@ -97,7 +97,8 @@ function planIn(
   health: Health,
 ): readonly Offer[] {
   const around = { catalogue, health, errand, supports: supportsParameter };
-  return errand.refine(keepEntitled(plan(errand.ask, caller, around), errand.ask));
+  const entitled = keepEntitled(plan(errand.ask, caller, around), errand.ask);
+  return errand.refine?.(entitled) ?? entitled;
 }
 
 type LinkSurroundings = Pick<Link, 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> &

@@ -178,7 +178,7 @@ describe('a link to an object', () => {
 test('a connection knows how much of a file its reader has to take', async () => {
   const body = new Blob([content]);
   const open = async () => ({ bytes: content.length, body });
-  const router = new Router(objectRoutes({ open, isValidLink: () => true, now: () => 0 }));
+  const router = new Router(objectRoutes({ open, isValidLink: () => true }));
   const exchange = new Exchange(new Request(link(await stored())));
   const match = router.match('GET', exchange.path);
   if (match?.route.access !== 'public') throw new Error('Objects need no key.');

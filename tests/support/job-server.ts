@@ -63,8 +63,7 @@ export class JobServer {
         }),
         ...objectRoutes({
           open: (key) => bench.objects.open(key),
-          isValidLink: (key, query, now) => bench.links.isValid(key, query, now),
-          now: () => bench.now,
+          isValidLink: (key, query) => bench.links.isValid(key, query, bench.now),
         }),
       ],
       authenticator: new Authenticator(bench.store.directory),

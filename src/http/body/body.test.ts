@@ -116,7 +116,8 @@ describe('size', () => {
   });
 
   test('exactly the limit is allowed, one more is not', async () => {
-    const read = (length: number) => readBytes(post(pieces([new Uint8Array(length)]).stream), 100);
+    const read = (length: number) =>
+      readBytes({ request: post(pieces([new Uint8Array(length)]).stream) }, 100);
     expect(await read(100)).toHaveLength(100);
     await expect(read(101)).rejects.toThrow(GatewayError);
   });
@@ -126,7 +127,7 @@ describe('a client that does not send all of its body', () => {
   /** The time that it was waited for; a machine that stood still meanwhile makes it longer. */
   const tooLate = /^The request body did not arrive within \d+ seconds\.$/;
   const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
-    readBytes(post(body, headers), 100, 20).catch((thrown: unknown) => thrown);
+    readBytes({ request: post(body, headers) }, 100, 20).catch((thrown: unknown) => thrown);
 
   test.each([
     ['said how long it is', { 'content-length': '50' }],
@@ -153,7 +154,7 @@ describe('a client that does not send all of its body', () => {
         controller.enqueue(Uint8Array.of(1));
       },
     });
-    const read = readBytes(post(dripping, headers), 20_000_000, 20);
+    const read = readBytes({ request: post(dripping, headers) }, 20_000_000, 20);
     expect(await read.catch((thrown: unknown) => thrown)).toMatchObject({
       status: 400,
       message: expect.stringMatching(tooLate),
@@ -170,7 +171,7 @@ describe('a client that does not send all of its body', () => {
         if (left === 0) controller.close();
       },
     });
-    expect(await readBytes(post(slow), 1_000_000, 2_000)).toHaveLength(12 * 64 * 1024);
+    expect(await readBytes({ request: post(slow) }, 1_000_000, 2_000)).toHaveLength(12 * 64 * 1024);
   });
 
   test('because it is gone is no failure of ours', async () => {
@@ -280,7 +281,7 @@ test('nothing waits for a body that has come: whoever has read some ends by itse
     const post = (body, headers = {}) =>
       new Request('http://gateway/', { method: 'POST', headers, body });
     const bodies = [post('{}'), post('{}', { 'content-length': '2' }), post('too long')];
-    const read = await Promise.allSettled(bodies.map((body) => readBytes(body, 2)));
+    const read = await Promise.allSettled(bodies.map((request) => readBytes({ request }, 2)));
     console.log(read.map(({ status }) => status).join(' '));`;
   const reader = Bun.spawn([process.execPath, '-e', reads], { stdout: 'pipe' });
   expect(await reader.exited).toBe(0);

@@ -32,7 +32,7 @@ export async function readJson(posted: Posted, bytesMax: number): Promise<JsonBo
   const { request } = posted;
   refuseOtherTypes(request);
   refuseEncodings(request);
-  const bytes = await readBytes(request, bytesMax, bodyStallMs, posted);
+  const bytes = await readBytes(posted, bytesMax);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
   if (isLong) refuseExcess(text);
@@ -73,16 +73,16 @@ export async function readManagementBody({ request }: Pick<Posted, 'request'>): 
  * `stallMs` is the patience with silence; what arrives must come at the slowest pace, too.
  */
 export async function readBytes(
-  request: Request,
+  posted: Omit<Posted, 'modelNamed'>,
   bytesMax: number,
   stallMs = bodyStallMs,
-  holder: Pick<Posted, 'claimRoom'> = {},
 ): Promise<Uint8Array> {
+  const { request } = posted;
   const declared = declaredLength(request);
   if (declared !== null && declared > bytesMax) throw tooLarge(bytesMax);
   const isShort = declared !== null && declared <= shortBytesMax;
   const arrival = new Arrival(stallMs, isShort ? declared : 0);
-  const read = isShort ? request.bytes() : readChunks(request, bytesMax, arrival, holder);
+  const read = isShort ? request.bytes() : readChunks(posted, bytesMax, arrival);
   read.then(arrival.resolve, arrival.reject);
   try {
     return await arrival.bytes;
@@ -151,23 +151,22 @@ export function dueMs(bytes: number, stallMs: number): number {
 }
 
 async function readChunks(
-  request: Request,
+  posted: Omit<Posted, 'modelNamed'>,
   bytesMax: number,
   arrival: Arrival,
-  holder: Pick<Posted, 'claimRoom'>,
 ): Promise<Uint8Array> {
-  const { body } = request;
-  if (body === null) return new Uint8Array();
+  const { request } = posted;
+  if (request.body === null) return new Uint8Array();
   let counted = declaredLength(request) ?? 0;
-  if (counted > 0) holder.claimRoom?.(counted);
+  if (counted > 0) posted.claimRoom?.(counted);
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of body) {
+  for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
     // Of one that nobody waits for any more, nobody would give it back.
     if (size > Math.max(counted, shortBytesMax) && !arrival.isGivenUp) {
-      holder.claimRoom?.(size - counted);
+      posted.claimRoom?.(size - counted);
       counted = size;
     }
     chunks.push(chunk);

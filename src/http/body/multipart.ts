@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type Posted, refuseEncodings } from './body.ts';
 import { BodySource } from './body-source.ts';
-import { type PartHeaders, readPartHeaders } from './part-headers.ts';
+import { readPartHeaders } from './part-headers.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -35,14 +35,13 @@ export async function* readForm(
       if (parts === formPartsMax) {
         throw invalidRequest(`The form has more than ${formPartsMax} parts.`);
       }
-      const headers = readPartHeaders(await body.headers());
-      if (headers.filename === null) {
-        const { name } = headers;
+      const { name, filename } = readPartHeaders(await body.headers());
+      if (filename === null) {
         const value = await readField(name);
         if (name === 'model') posted.modelNamed = value;
         yield { kind: 'field', name, value };
       } else {
-        yield fileOf(headers, headers.filename);
+        yield fileOf(name, filename);
         for await (const _ of body.chunks()) {
           // What nobody wanted.
         }
@@ -64,7 +63,7 @@ export async function* readForm(
     }
   }
 
-  function fileOf({ name }: PartHeaders, filename: string): FormFile {
+  function fileOf(name: string, filename: string): FormFile {
     const refuse = () => partTooLarge(name, fileBytesMax, largerHint);
     const chunks = body.limited(fileBytesMax, refuse);
     return { kind: 'file', name, filename, chunks };
@@ -172,7 +171,7 @@ const bareLines = 'The form is malformed: its lines must end with CRLF, not with
 /** Whoever forgot it sees a file refused as if it were a text. */
 const noFile = '; a file needs a filename';
 
-export function partTooLarge(name: string, bytesMax: number, hint = ''): GatewayError {
+export function partTooLarge(name: string, bytesMax: number, hint: string): GatewayError {
   const message = `${name} is larger than the ${bytesMax} bytes allowed here${hint}.`;
   return invalidRequest(message, name, 413);
 }

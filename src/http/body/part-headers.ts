@@ -1,6 +1,6 @@
 import { invalidRequest } from '../../core/errors.ts';
 
-export interface PartHeaders {
+interface PartHeaders {
   readonly name: string;
   /** Null for a field that is no file. */
   readonly filename: string | null;

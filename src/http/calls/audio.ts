@@ -1,3 +1,4 @@
+import type { Answer } from '../../call.ts';
 import {
   type SpeechFormat,
   type TranscriptFormat,
@@ -11,16 +12,17 @@ import { audioIn } from '../../operations/audio/spoken-again.ts';
 import { SpeechErrand } from '../../operations/speech.ts';
 import { TranscriptionErrand } from '../../operations/transcription.ts';
 import { type Posted, readJson } from '../body/body.ts';
+import type { Exchange } from '../exchange.ts';
 import { audioDocs } from '../openapi/audio.ts';
 import { type Route, routesFor } from '../routes.ts';
-import { callModel, callModelWithFiles, type UploadCallParts } from './model-call.ts';
+import { callModel, callModelWithFiles, respond, type UploadCallParts } from './model-call.ts';
 import { readTranscription } from './transcription-form.ts';
 
 const routing = routesFor({ access: 'routing', scope: 'audio' });
 
 export function audioRoutes(parts: UploadCallParts): Route[] {
   return [
-    routing.post('/v1/audio/speech', audioDocs.speak, async (exchange, caller) => {
+    routing.post('/v1/audio/speech', audioDocs.speak, (exchange, caller) => {
       let format: SpeechFormat = 'mp3';
       const read = async (posted: Posted) => {
         const { value } = await readJson(posted, parts.bodyBytesMax);
@@ -28,9 +30,10 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
         format = request.format;
         return new SpeechErrand(request);
       };
-      const response = await callModel(exchange, caller, 'speech', read, parts);
-      const isReplayed = response.headers.has('idempotent-replayed');
-      return isReplayed ? heardAgain(response, format) : response;
+      // Audio comes as bytes; as a text, only what was recorded.
+      const tell = (to: Exchange, answered: Answer) =>
+        typeof answered === 'string' ? heardAgain(to, answered, format) : respond(to, answered);
+      return callModel(exchange, caller, 'speech', read, parts, tell);
     }),
     routing.post('/v1/audio/transcriptions', audioDocs.transcribe, async (exchange, caller) => {
       let format: TranscriptFormat = 'json';
@@ -47,9 +50,9 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
   ];
 }
 
-async function heardAgain(recorded: Response, format: SpeechFormat): Promise<Response> {
-  const { headers } = recorded;
-  const audio = audioIn(await recorded.text());
-  headers.set('content-type', spokenType(audio, format));
-  return new Response(audio, { headers });
+function heardAgain(exchange: Exchange, recorded: string, format: SpeechFormat): Response {
+  const audio = audioIn(recorded);
+  exchange.answerLength = audio.length;
+  exchange.headers['content-type'] = spokenType(audio, format);
+  return new Response(audio, { headers: exchange.headers });
 }

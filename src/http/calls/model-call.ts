@@ -86,19 +86,23 @@ class WebCall implements Call, Posted {
   }
 }
 
-/** Answers one request; `read` makes an errand of its body. Every call of a model passes here. */
+/**
+ * Answers one request; `read` makes an errand of its body, `tell` a response of the answer. Every
+ * call of a model passes here.
+ */
 export async function callModel(
   exchange: Exchange,
   caller: Caller,
   operation: OperationName,
   read: (posted: Posted) => Promise<Errand>,
   { steps, bodies }: ModelCallParts,
+  tell = respond,
 ): Promise<Response> {
   const call = new WebCall(exchange, caller, operation, bodies);
   // Until something is recalled, and on refusals too. Audio is kept for an Idempotency-Key only.
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
   if (isKept) exchange.headers['x-cache'] = 'MISS';
-  return respond(exchange, await answer(call, () => read(call), steps));
+  return tell(exchange, await answer(call, () => read(call), steps));
 }
 
 /** The same for a request that brings files. */
@@ -137,7 +141,7 @@ export async function loggingRefusal<Made>(
   }
 }
 
-function respond(exchange: Exchange, answered: Answer): Response {
+export function respond(exchange: Exchange, answered: Answer): Response {
   const { headers } = exchange;
   if (typeof answered === 'string') {
     exchange.answerLength = answered.length;

@@ -20,6 +20,8 @@ function parts(change: Partial<CustomerParts> = {}): CustomerParts {
     analytics: { days: refuse, groups: oneGroup },
     wallets: { totals: refuse },
     splits: { parts: refuse },
+    requests: { find: refuse },
+    months: { byHand: refuse },
     statements: { frame: refuse, lines: broken },
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,

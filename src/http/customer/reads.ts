@@ -1,38 +1,48 @@
 import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { toRequestId } from '../../core/ids.ts';
 import { analyticsCsv, analyticsObject } from '../../record/analytics.ts';
 import { groupObjects, type SplitReads } from '../../record/analytics-split.ts';
 import type { LogReads } from '../../record/log-reads.ts';
 import { logObject, logsCsv } from '../../record/log-row.ts';
 import { isoTime, readDays, readMonth } from '../../record/period.ts';
+import { receiptObject } from '../../record/receipt.ts';
+import type { RequestLog } from '../../record/request-log.ts';
 import { type StatementReads, statementCsv } from '../../record/statement.ts';
+import { type MonthReads, statementMonths } from '../../record/statement-months.ts';
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { readLimit, readOffset } from '../query.ts';
 import { json } from '../reply.ts';
-import { type KeyedRoute, type Route, routesFor } from '../routes.ts';
+import { type Route, routesFor } from '../routes.ts';
 import { type CreditsParts, creditsObject } from './credits.ts';
 import { csvReply } from './csv.ts';
-import { datesOf, readKeyId, readLogFilter, readSplit } from './query.ts';
+import { datesOf, readKeyId, readLogFilter, readMonths, readSplit } from './query.ts';
 
 export interface CustomerParts extends CreditsParts {
   readonly logs: LogReads;
   readonly splits: SplitReads;
+  readonly requests: RequestLog;
   readonly statements: StatementReads;
+  readonly months: MonthReads;
   /** The time by which entries are booked; `now` is that by which requests arrive. */
   booksNow(): number;
   /** Makes every request that has ended readable: a client finds what it just did. */
   flush(): Promise<void>;
 }
 
-type Flushed = Pick<CustomerParts, 'flush'>;
-type Read<Parts> = (parts: Parts, exchange: Exchange, caller: Caller) => Promise<Response>;
+type Read = (parts: CustomerParts, exchange: Exchange, caller: Caller) => Promise<Response>;
 
 const either = routesFor({ access: 'either', scope: 'customer' });
 const management = routesFor({ access: 'management' });
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const by = (read: Read<CustomerParts>) => reading(parts, read);
+  /** Behind what has just ended. */
+  const by = (read: Read) => async (exchange: Exchange, caller: Caller) => {
+    await parts.flush();
+    return read(parts, exchange, caller);
+  };
   return [
     either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
     either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),
@@ -45,18 +55,9 @@ export function customerRoutes(parts: CustomerParts): Route[] {
     ),
     either.get('/v1/customer/credits', customerDocs.credits, by(showCredits)),
     management.get('/api/v1/credits', customerDocs.totals, by(showTotals)),
+    either.get('/v1/customer/logs/:id', customerDocs.receipt, by(showReceipt)),
+    either.get('/v1/customer/billing/statements', customerDocs.statements, by(listStatements)),
   ];
-}
-
-/** Behind what has just ended. */
-export function reading<Parts extends Flushed>(
-  parts: Parts,
-  read: Read<Parts>,
-): KeyedRoute['handle'] {
-  return async (exchange, caller) => {
-    await parts.flush();
-    return read(parts, exchange, caller);
-  };
 }
 
 async function showLogs({ logs }: CustomerParts, exchange: Exchange, caller: Caller) {
@@ -119,4 +120,19 @@ async function showCredits(parts: CustomerParts, exchange: Exchange, caller: Cal
 async function showTotals({ wallets }: CustomerParts, exchange: Exchange, { tenantId }: Caller) {
   const { granted, adjusted, spent } = await wallets.totals(tenantId);
   return json(exchange, { data: { total_credits: granted + adjusted, total_usage: spent } });
+}
+
+async function showReceipt(
+  { requests, creditsPerUsd }: CustomerParts,
+  exchange: Exchange,
+  { tenantId }: Caller,
+) {
+  const record = await requests.find(tenantId, toRequestId(exchange.param('id')));
+  if (!record) throw notFound('There is no request with this id.', 'id');
+  return json(exchange, { data: receiptObject(record, creditsPerUsd) });
+}
+
+async function listStatements(parts: CustomerParts, exchange: Exchange, { tenantId }: Caller) {
+  const count = readMonths(exchange.query);
+  return json(exchange, { data: await statementMonths(parts, tenantId, count, parts.booksNow()) });
 }

@@ -15,8 +15,8 @@ import { readJobPage } from './query.ts';
 interface JobParts extends RefusalParts {
   readonly desk: JobDesk;
   readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
-  /** Makes a job once for an `Idempotency-Key`; answers the id of the one that was made. 409 */
-  once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade>;
+  /** Makes a job once for an `Idempotency-Key`; answers the id of one that was made before. 409 */
+  once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade | string>;
   /** Where clients reach this gateway; null: where this one did. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
@@ -123,15 +123,11 @@ async function once(
   const { request, requestId, headers } = exchange;
   const key = request.headers.get('idempotency-key');
   if (key === null) return make(null);
-  let made: JobMade | undefined;
   const use = { caller, key, body, requestId, client: request.signal };
-  const { id } = await parts.once(use, async (claim) => {
-    made = await make(claim);
-    return made;
-  });
-  if (made) return made;
+  const job = await parts.once(use, make);
+  if (typeof job !== 'string') return job;
   headers['idempotent-replayed'] = 'true';
-  return parts.desk.show(caller.tenantId, id, baseUrlOf(exchange, parts));
+  return parts.desk.show(caller.tenantId, job, baseUrlOf(exchange, parts));
 }
 
 function baseUrlOf({ origin }: Exchange, { publicUrl }: JobParts): string {

@@ -8,8 +8,7 @@ import { type Route, routesFor } from '../routes.ts';
 interface ObjectParts {
   open(key: string): Promise<StoredObject | undefined>;
   /** Whether the query is the one that a link to this object was made with, and still good. */
-  isValidLink(key: string, query: string, now: number): boolean;
-  now(): number;
+  isValidLink(key: string, query: string): boolean;
 }
 
 const open = routesFor({ access: 'public' });
@@ -20,7 +19,7 @@ export function objectRoutes(parts: ObjectParts): Route[] {
     open.get('/v1/objects/:key', jobDocs.object, async (exchange) => {
       const key = exchange.param('key');
       const [, query = ''] = exchange.request.url.split('?', 2);
-      if (!parts.isValidLink(key, query, parts.now())) {
+      if (!parts.isValidLink(key, query)) {
         throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
       }
       const object = await parts.open(key);

@@ -68,7 +68,5 @@ export const csv: ContentDoc = {
 export const page: ContentDoc = { types: { 'text/html': Type.String() } };
 
 export function typesOf(content: ContentDoc): Readonly<Record<string, TSchema>> {
-  return 'types' in content && !('type' in content)
-    ? (content.types as Readonly<Record<string, TSchema>>)
-    : { 'application/json': content as TSchema };
+  return 'types' in content ? content.types : { 'application/json': content };
 }

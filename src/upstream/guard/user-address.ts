@@ -8,10 +8,7 @@ import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-tar
 export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
 
 /** The check for a call to this offer: none where the operator chose the address. */
-export function checkFor(
-  { own }: Offer,
-  { checkAddress }: { readonly checkAddress: CheckAddress },
-): CheckAddress | undefined {
+export function checkFor({ own }: Offer, checkAddress: CheckAddress): CheckAddress | undefined {
   return own?.isUserAddress ? checkAddress : undefined;
 }
 

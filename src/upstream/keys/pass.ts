@@ -34,25 +34,19 @@ export interface Pass {
   readonly secrets: readonly string[];
 }
 
-/** Headers that every request has, and the pass where those are not enough. */
-interface KeyUse {
-  readonly headers: HeadersShown;
-  readonly pass: Pass | undefined;
-}
-
-/** How the key of a provider is shown: one way for all its requests. */
-export function useOfKey(provider: Provider, asWord: (word: string) => HeadersShown): KeyUse {
+/** How the key of a provider is shown: as a word, or by a pass. Undefined where it has none. */
+export function useOfKey(provider: Provider): string | Pass | undefined {
   const { apiKey, dialect, baseUrl } = provider;
-  if (!apiKey) return { headers: {}, pass: undefined };
+  if (!apiKey) return undefined;
   const text = apiKey.reveal();
   const account = knownAccount(text);
-  if (account) return { headers: {}, pass: account };
+  if (account) return account;
   const key = readProviderKey(text, dialect);
-  if (typeof key === 'string') return { headers: {}, pass: new NoPass(`The key ${key}.`, text) };
-  if (key.kind === 'word') return { headers: asWord(key.word), pass: undefined };
-  if (key.kind === 'service_account') return { headers: {}, pass: newAccount(text, key) };
+  if (typeof key === 'string') return new NoPass(`The key ${key}.`, text);
+  if (key.kind === 'word') return key.word;
+  if (key.kind === 'service_account') return newAccount(text, key);
   const region = regionIn(baseUrl) ?? provider.region;
-  return { headers: {}, pass: region ? new AwsPass(key, region) : new NoPass(noRegion, text) };
+  return region ? new AwsPass(key, region) : new NoPass(noRegion, text);
 }
 
 const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
