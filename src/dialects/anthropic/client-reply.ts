@@ -77,6 +77,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
 
   write({ usage }: ReplyClosing): string {
     const { id, model } = this.#identity;
+    this.#endWithText();
     return JSON.stringify({
       id: answerId('msg', id),
       type: 'message',
@@ -86,6 +87,13 @@ export class AnthropicReplyWriter implements ReplyWriter {
       ...this.#stop.fields,
       usage: writeUsage(usage),
     });
+  }
+
+  /** A client takes the last block for the answer, so the proof of a text does not follow it. */
+  #endWithText(): void {
+    const isProof = (block: Block) => block.type === 'thinking' && block.thinking === '';
+    const last = this.#blocks.findLastIndex((block) => !isProof(block));
+    if (this.#blocks[last]?.type === 'text') this.#blocks.length = last + 1;
   }
 
   /** The thought being told; one that has its signature is over. */

@@ -40,6 +40,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   /** The number of the block that is open, or was last. */
   #index = -1;
   #open: OpenBlock | undefined;
+  /** Proofs of the text: a client takes the last block for the answer, so they never end one. */
+  readonly #textProofs: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
   #waitingLength = 0;
@@ -64,9 +66,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   reasoningSignature(signature: string): void {
-    this.#enter('thinking');
-    this.#delta(JSON.stringify({ type: 'signature_delta', signature }));
-    this.#close();
+    if (this.#open?.kind === 'text') this.#textProofs.push(signature);
+    else this.#endThought(signature);
   }
 
   redactedReasoning(data: string): void {
@@ -181,7 +182,14 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#event('content_block_stop', { index: this.#index });
   }
 
+  #endThought(signature: string): void {
+    this.#enter('thinking');
+    this.#delta(JSON.stringify({ type: 'signature_delta', signature }));
+    this.#close();
+  }
+
   #start(block: object, open: OpenBlock | undefined): void {
+    for (const proof of this.#textProofs.splice(0)) this.#endThought(proof);
     this.#begin();
     this.#index += 1;
     this.#open = open;
