@@ -4,11 +4,13 @@ import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
 
-/** An open database. On Postgres both doors lead to one pool; on SQLite each has its thread. */
+/** An open database. On Postgres all doors lead to one pool; on SQLite each has its thread. */
 export interface Database {
   readonly engine: Engine;
   /** Plain reads outside of transactions; sees everything that was committed before. */
   readonly read: Kysely<Schema>;
+  /** The same for what may take long, lists and sums: no request has to wait behind it. */
+  readonly report: Kysely<Schema>;
   /** Changes and transactions. */
   readonly write: Kysely<Schema>;
   /** A batch of settlements in one transaction; on SQLite in the writer's thread. */

@@ -64,6 +64,7 @@ export interface Store {
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);
+  const reports: Database = { ...database, read: database.report };
   return {
     database,
     directory: new SqlDirectory(database),
@@ -72,13 +73,13 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     creditBook: new SqlCreditBook(database),
     ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
-    logs: new SqlLogReads(database),
-    analytics: new SqlAnalytics(database),
-    splits: new SqlAnalyticsSplit(database),
-    statements: new SqlStatement(database),
-    statementMonths: new SqlStatementMonths(database),
-    keySpending: new SqlKeySpending(database),
-    tenantSums: new SqlTenantSums(database),
+    logs: new SqlLogReads(reports),
+    analytics: new SqlAnalytics(reports),
+    splits: new SqlAnalyticsSplit(reports),
+    statements: new SqlStatement(reports),
+    statementMonths: new SqlStatementMonths(reports),
+    keySpending: new SqlKeySpending(reports),
+    tenantSums: new SqlTenantSums(reports),
     jobs: openJobs(database),
     claims: new SqlClaims(database),
   };

@@ -115,8 +115,8 @@ async function setLogsSince({ write }: Database, day: number, tomorrow: number):
     .execute();
 }
 
-async function tenantsWithOld({ read }: Database, before: number): Promise<string[]> {
-  const tenants = await read
+async function tenantsWithOld({ report }: Database, before: number): Promise<string[]> {
+  const tenants = await report
     .selectFrom('tenants')
     .select('id')
     .where((of) =>

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import type { Store } from '../../src/store/open.ts';
 import { openStore } from '../../src/store/open.ts';
-import { addCustomer, book, discrepancies, makeRecord } from './bookings.ts';
+import { verifyBooks } from '../../src/store/verify/verify.ts';
+import { addCustomer, book, dayMs, discrepancies, makeRecord } from './bookings.ts';
 import { engines } from './engines.ts';
 
 /** Makes the database forget its own rules, as whoever edits its file would. */
@@ -26,6 +27,21 @@ async function unlock({ database }: Store): Promise<void> {
           'alter table ledger_entries drop constraint ledger_entries_account_id_fkey',
         ];
   for (const text of texts) await sql.raw(text).execute(database.write);
+}
+
+/** How often the checker asks the database. */
+async function questionsOf({ database }: Store): Promise<number> {
+  let asked = 0;
+  const read = database.read.withPlugin({
+    transformQuery: ({ node }) => {
+      asked += 1;
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  });
+  const { discrepancies: wrong } = await verifyBooks({ ...database, read }, () => {});
+  expect(wrong).toBe(0);
+  return asked;
 }
 
 /** What is done to the books, and what the checker must say about it. */
@@ -220,6 +236,31 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
         for (const text of statements) await sql.raw(text).execute(store.database.write);
         const lines = await discrepancies(store);
         expect(lines).toEqual(expected.map((line) => expect.stringMatching(line)));
+      }),
+    120_000,
+  );
+
+  test(
+    'reads days of few requests together, and names the one whose sums differ',
+    () =>
+      withBooks(async (store) => {
+        const customer = await addCustomer(store);
+        const start = Date.UTC(2026, 1, 12, 12);
+        const bookDays = async (first: number, count: number) => {
+          for (let day = first; day < first + count; day += 1) {
+            await book(store, [makeRecord({ ...customer, createdAt: start + day * dayMs })]);
+          }
+        };
+        await bookDays(0, 2);
+        const asked = await questionsOf(store);
+        await bookDays(2, 20);
+        expect(await questionsOf(store)).toBe(asked);
+        const { write } = store.database;
+        const text = `update usage_daily set requests = 3 where day = ${start / dayMs - 0.5 + 7}`;
+        await sql.raw(text).execute(write);
+        expect(await discrepancies(store)).toEqual([
+          expect.stringMatching(/^Tenant \S+, 2026-02-19, .+ differ .+ in requests by 2\.$/),
+        ]);
       }),
     120_000,
   );

@@ -1,7 +1,7 @@
 /** A copy of the embedded database, made under load and put back as docs/deployment.md says. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { cpSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FakeUpstream, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, run, startGateway } from '../support/gateway.ts';
@@ -28,10 +28,15 @@ const options = () => ({
 
 const fileIn = (folder: string) => join(folder, 'tollgate.db');
 
-/** What `sqlite3 … ".backup …"` writes: the state of one moment, while others go on changing it. */
+/**
+ * By the words of the page, as a statement: it reads one moment, while others go on changing the
+ * file. `.backup` of `sqlite3` begins anew with each of their changes, and a large file never ends.
+ */
 function backUp({ dataDir }: Gateway, copy: string): void {
+  const page = readFileSync(join(import.meta.dir, '../../docs/deployment.md'), 'utf8');
+  const [, statement = ''] = /sqlite3 data\/tollgate\.db "([^"]+)"/.exec(page) ?? [];
   using database = new Database(fileIn(dataDir), { readonly: true });
-  database.run('vacuum into ?', [copy]);
+  database.run(statement.replace('copy.db', copy));
 }
 
 /** Of a gateway that has answered something before and something after its copy was made. */

@@ -61,8 +61,8 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   async listTenants({ search = '', order, limit, offset }: TenantPage): Promise<readonly Tenant[]> {
-    const { read, engine } = this.database;
-    const rows = await read
+    const { report, engine } = this.database;
+    const rows = await report
       .selectFrom('tenants')
       .selectAll()
       .$if(search !== '', (query) => query.where(tenantHolds(search, engine)))
@@ -120,9 +120,9 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   async listKeys(tenantId: string, page: KeyPage): Promise<readonly ApiKey[]> {
-    const { read, engine } = this.database;
+    const { report, engine } = this.database;
     const { search = '' } = page;
-    const rows = await read
+    const rows = await report
       .selectFrom('api_keys')
       .selectAll()
       .where('tenant_id', '=', tenantId)

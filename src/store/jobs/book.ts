@@ -41,7 +41,7 @@ export class SqlJobBook extends OnDatabase implements JobBook {
 
   async list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]> {
     const { limit, offset, status } = page;
-    let query = this.database.read
+    let query = this.database.report
       .selectFrom('jobs')
       .selectAll()
       .where('tenant_id', '=', tenantId)

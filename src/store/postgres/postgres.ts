@@ -83,6 +83,7 @@ async function open(
   return {
     engine: 'postgres',
     read: db,
+    report: db,
     write: db,
     book: (batch) => {
       const read = readBatch(batch);

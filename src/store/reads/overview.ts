@@ -6,14 +6,14 @@ const sumOf = (column: 'balance' | 'leased') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
 /** The whole installation in three numbers. */
-export async function readOverview({ read }: Database) {
+export async function readOverview({ report }: Database) {
   const count = (from: 'tenants' | 'api_keys') =>
-    read.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
+    report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
   // The limits of keys have an account for each of their periods. For `like` SQLite would read them
   // all; by the order of their names, it reads wallets alone.
-  const sums = await read
+  const sums = await report
     .selectFrom('accounts')
     .where('owner', '>=', 'tenant:')
     .where('owner', '<', 'tenant;')

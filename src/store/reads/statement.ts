@@ -65,7 +65,8 @@ export class SqlStatement extends OnDatabase implements StatementReads {
   /**
    * The last entry booked before a time, found by halving. Clocks of several processes differ a
    * little, so times may step back between neighbours; halving at fixed numbers still always finds
-   * the same entry, and an earlier time never finds a later entry.
+   * the same entry, and an earlier time never finds a later entry. Asked for the account alone,
+   * Postgres would walk past the entries of all others up to its next one.
    */
   async #lastBefore(accountId: number, time: number) {
     const halving = sql<{ found: number }>`
@@ -73,9 +74,9 @@ export class SqlStatement extends OnDatabase implements StatementReads {
         select cast(${await this.#firstStep(accountId)} as bigint), cast(0 as bigint)
         union all
         select step / 2, case when (
-          select created_at from ledger_entries
-          where account_id = ${accountId} and id >= found + step
-          order by id limit 1
+          select case when account_id = ${accountId} then created_at end from ledger_entries
+          where (account_id, id) >= (${accountId}, found + step)
+          order by account_id, id limit 1
         ) < ${time} then found + step else found end
         from halving where step > 0
       )

@@ -157,12 +157,31 @@ describe('a SQLite database', () => {
     await database.ping();
   });
 
+  test('answers requests while a report takes long, which sees what is committed', async () => {
+    await run("insert into notes (text) values ('a')");
+    const order: string[] = [];
+    const long = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000)
+      select count(*) as steps, (select count(*) from notes) as notes from n`;
+    const report = run(long, database.report).then(({ rows }) => {
+      order.push('report');
+      return rows;
+    });
+    await count();
+    order.push('request');
+    expect(await report).toEqual([{ steps: 3_000_000, notes: 1 }]);
+    expect(order).toEqual(['request', 'report']);
+    const write = run("insert into notes (text) values ('b')", database.report);
+    expect(await failureOf(write)).toMatchObject({ code: 'SQLITE_READONLY' });
+  });
+
   test('answers nothing after it was closed, and closes only once', async () => {
     await database.ping();
     await database.close();
     await database.close();
     expect((await failureOf(database.ping())).message).toMatch('The database is closed.');
     expect((await failureOf(count())).message).toMatch('The database is closed.');
+    const report = run('select 1', database.report);
+    expect((await failureOf(report)).message).toMatch('The database is closed.');
   });
 });
 

@@ -6,19 +6,22 @@ import type { Schema } from '../schema.ts';
 import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';
 import { fileFailure } from './file-failure.ts';
+import type { Outcome, Step } from './messages.ts';
 import { SqliteThread } from './thread.ts';
 
-/** Opens or creates a database file: one thread for changes, one for plain reads. */
+/** Opens or creates a database file: one thread for changes, and two for plain reads. */
 export async function openSqlite(path: string): Promise<Database> {
   const writer = await openThread(path, 'writer');
   const reader = await openThread(path, 'reader').catch(async (thrown: unknown) => {
     await writer.close();
     throw thrown;
   });
+  const reports = new LateReader(path);
   const turns = new Turns({ waitersMax: waitingCallsMax, waitMs: turnWaitMs });
   return {
     engine: 'sqlite',
     read: new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) }),
+    report: new Kysely<Schema>({ dialect: sqliteDialect(reports, undefined) }),
     write: new Kysely<Schema>({ dialect: sqliteDialect(writer, turns) }),
     book: async (batch) => {
       await turns.take();
@@ -34,10 +37,38 @@ export async function openSqlite(path: string): Promise<Database> {
     },
     close: async () => {
       // The writer goes last: the last connection to leave folds the log back into the file.
+      await reports.close();
       await reader.close();
       await writer.close();
     },
   };
+}
+
+/** Opened by the first who asks: most processes are never asked for a report. */
+class LateReader {
+  readonly #path: string;
+  #thread: Promise<SqliteThread> | undefined;
+  #isClosed = false;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async ask(question: Step): Promise<Outcome> {
+    if (this.#isClosed) throw new Error('The database is closed.');
+    this.#thread ??= openThread(this.#path, 'reader').catch((thrown: unknown) => {
+      // With too many open files, for example: the next report tries again.
+      this.#thread = undefined;
+      throw thrown;
+    });
+    return (await this.#thread).ask(question);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const thread = await this.#thread?.catch(() => undefined);
+    await thread?.close();
+  }
 }
 
 /**
@@ -49,6 +80,7 @@ export async function openSqliteToLook(path: string): Promise<Database> {
   return {
     engine: 'sqlite',
     read: only,
+    report: only,
     write: only,
     book: () => Promise.reject(new Error('The database is open only to look into it.')),
     ping: () => ask(reader),

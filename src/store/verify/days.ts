@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { walletName } from '../../ledger/owner.ts';
-import { dayMs, dayOf, isoDay } from '../../record/period.ts';
+import { allTime, dayMs, dayOf, isoDay } from '../../record/period.ts';
 import { dailySums } from '../books/daily-sums.ts';
 import { idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
@@ -10,14 +10,22 @@ import type { Report } from './verify.ts';
 
 const tenantsPerPage = 500;
 
-/** Requests of one day without their entry that are named; the rest show in the balances. */
+/** Of so many requests, days are held against each other together: most have a few each. */
+const requestsPerSpan = 10_000;
+
+/** Requests of one span without their entry that are named; the rest show in the balances. */
 const strayRequestsMax = 100;
+
+/** Where no more requests are left than a span takes; there may still be sums. */
+const endOfDays = dayOf(allTime.until);
 
 type Sum = (typeof dailySums)[number];
 
-interface TenantDay {
+/** Days of one tenant, both of them included. */
+interface Span {
   readonly tenantId: string;
-  readonly day: number;
+  readonly first: number;
+  readonly last: number;
 }
 
 /** The daily sums against the request log, for every day whose requests are all kept. */
@@ -27,10 +35,11 @@ export async function checkDays(database: Database, report: Report): Promise<num
   for (;;) {
     const tenants = await tenantsAfter(database, lastTenant);
     for (const { id: tenantId } of tenants) {
-      let day = await nextDay(database, tenantId, firstDay);
-      while (day !== null) {
-        requests += await checkDay(database, { tenantId, day }, report);
-        day = await nextDay(database, tenantId, day + 1);
+      let first = await nextDay(database, tenantId, firstDay);
+      while (first !== null) {
+        const last = await lastDay(database, tenantId, first);
+        requests += await checkSpan(database, { tenantId, first, last }, report);
+        first = await nextDay(database, tenantId, last + 1);
       }
     }
     const last = tenants.at(-1);
@@ -70,29 +79,46 @@ async function nextDay({ read }: Database, tenantId: string, from: number): Prom
   return days.length === 0 ? null : Math.min(...days);
 }
 
-async function checkDay(database: Database, at: TenantDay, report: Report): Promise<number> {
-  const name = `Tenant ${at.tenantId}, ${isoDay(at.day)}`;
-  for (const group of await differences(database, at)) {
+/** One day that is long, or as many days as are short enough together. */
+async function lastDay({ read }: Database, tenantId: string, first: number): Promise<number> {
+  const beyond = await read
+    .selectFrom('request_log')
+    .select('created_at')
+    .where('tenant_id', '=', tenantId)
+    .where('created_at', '>=', first * dayMs)
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .offset(requestsPerSpan)
+    .executeTakeFirst();
+  return beyond ? Math.max(first, dayOf(beyond.created_at) - 1) : endOfDays;
+}
+
+async function checkSpan(database: Database, span: Span, report: Report): Promise<number> {
+  const nameOf = (day: number) => `Tenant ${span.tenantId}, ${isoDay(day)}`;
+  for (const group of await differences(database, span)) {
     const wrong = dailySums.filter((sum) => group[sum] !== 0);
     const how = wrong.map((sum) => `${sum} by ${-group[sum]}`).join(', ');
-    const { key_id, model, provider, traffic_mode } = group;
+    const { day, key_id, model, provider, traffic_mode } = group;
     const which = JSON.stringify([key_id, model, provider, traffic_mode]);
-    report(`${name}, ${which}: the daily sums differ from the request log in ${how}.`);
+    report(`${nameOf(day)}, ${which}: the daily sums differ from the request log in ${how}.`);
   }
-  for (const { request_id } of await strayRequests(database, at)) {
-    report(`${name}, request ${idText(request_id)}: its charge is in no entry of the wallet.`);
+  for (const { request_id, created_at } of await strayRequests(database, span)) {
+    const name = `${nameOf(dayOf(created_at))}, request ${idText(request_id)}`;
+    report(`${name}: its charge is in no entry of the wallet.`);
   }
   const { rows } = await database.read
     .selectFrom('request_log')
     .select((of) => of.fn.countAll<number>().as('rows'))
-    .where('tenant_id', '=', at.tenantId)
-    .where('created_at', '>=', at.day * dayMs)
-    .where('created_at', '<', (at.day + 1) * dayMs)
+    .where('tenant_id', '=', span.tenantId)
+    .where('created_at', '>=', span.first * dayMs)
+    .where('created_at', '<', (span.last + 1) * dayMs)
     .executeTakeFirstOrThrow();
   return rows;
 }
 
 interface Group extends Readonly<Record<Sum, number>> {
+  readonly day: number;
   readonly key_id: string;
   readonly model: string;
   readonly provider: string;
@@ -100,46 +126,49 @@ interface Group extends Readonly<Record<Sum, number>> {
 }
 
 /** One statement sees both sides at the same moment; a difference of zero everywhere is no row. */
-async function differences({ read }: Database, at: TenantDay): Promise<readonly Group[]> {
+async function differences({ read }: Database, span: Span): Promise<readonly Group[]> {
   const each = (write: (sum: Sum) => string, glue: string) =>
     sql.raw(dailySums.map(write).join(glue));
   const { rows } = await sql<Group>`
-    select key_id, model, provider, traffic_mode, ${each((sum) => `sum(${sum}) as ${sum}`, ', ')}
+    select day, key_id, model, provider, traffic_mode,
+      ${each((sum) => `sum(${sum}) as ${sum}`, ', ')}
     from (
-      select key_id, requested_model as model, coalesce(provider, '') as provider, traffic_mode,
-        1 as requests,
+      select created_at / ${sql.lit(dayMs)} as day, key_id, requested_model as model,
+        coalesce(provider, '') as provider, traffic_mode, 1 as requests,
         case when status = 'error' then 1 else 0 end as failed_requests,
         input_tokens + cache_read_tokens + cache_write_tokens as prompt_tokens,
         output_tokens as completion_tokens,
         model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
         written_off, searches, duration_ms
       from request_log
-      where tenant_id = ${at.tenantId}
-        and created_at >= ${at.day * dayMs} and created_at < ${(at.day + 1) * dayMs}
+      where tenant_id = ${span.tenantId}
+        and created_at >= ${span.first * dayMs} and created_at < ${(span.last + 1) * dayMs}
         and created_at >= ${wholeSince}
       union all
-      select key_id, model, provider, traffic_mode, ${each((sum) => `-${sum}`, ', ')}
+      select day, key_id, model, provider, traffic_mode, ${each((sum) => `-${sum}`, ', ')}
       from usage_daily
-      where tenant_id = ${at.tenantId} and day = ${at.day}
+      where tenant_id = ${span.tenantId} and day >= ${span.first} and day <= ${span.last}
         and day * ${sql.lit(dayMs)} >= ${wholeSince}
     ) as both_sides
-    group by key_id, model, provider, traffic_mode
+    group by day, key_id, model, provider, traffic_mode
     having ${each((sum) => `sum(${sum}) <> 0`, ' or ')}
-    order by key_id, model, provider, traffic_mode`.execute(read);
+    order by day, key_id, model, provider, traffic_mode`.execute(read);
   return rows;
 }
 
-function strayRequests({ read }: Database, at: TenantDay) {
+/** In the order of the index that finds them: for any other, Postgres would walk the whole log. */
+function strayRequests({ read }: Database, span: Span) {
   return read
     .selectFrom('request_log as log')
     .leftJoin('ledger_entries as entry', 'entry.id', 'log.entry_id')
     .leftJoin('accounts as account', 'account.id', 'entry.account_id')
-    .select('log.request_id')
-    .where('log.tenant_id', '=', at.tenantId)
-    .where('log.created_at', '>=', at.day * dayMs)
-    .where('log.created_at', '<', (at.day + 1) * dayMs)
+    .select(['log.request_id', 'log.created_at'])
+    .where('log.tenant_id', '=', span.tenantId)
+    .where('log.created_at', '>=', span.first * dayMs)
+    .where('log.created_at', '<', (span.last + 1) * dayMs)
     .where(charged, '>', 0)
-    .where(sql<boolean>`coalesce(account.owner, '') <> ${walletName(at.tenantId)}`)
+    .where(sql<boolean>`coalesce(account.owner, '') <> ${walletName(span.tenantId)}`)
+    .orderBy('log.created_at')
     .orderBy('log.id')
     .limit(strayRequestsMax)
     .execute();
