@@ -206,10 +206,11 @@ export const formPartsMax = 64;
 export const formFieldsBytesMax = 1024 * 1024;
 
 /**
- * The part of a process's memory that long bodies of running requests have, together. Measured, a
- * request takes up to four times its body: the bytes, their text, its values and what is sent.
+ * The part of a process's memory that long bodies of running requests have, together, and another
+ * one that long answers have. Measured, a request takes up to four times its body, and as much of
+ * its answer: the bytes, their text, its values and what is sent.
  */
-export const longBodiesPart = 1 / 8;
+export const longTextsPart = 1 / 8;
 
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;

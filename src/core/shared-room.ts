@@ -47,8 +47,22 @@ export class SharedRoom {
   }
 }
 
+/** A share that is given back when its request leaves. */
+export function shareUntilLeft(
+  request: { readonly caller: { readonly tenantId: string }; leave: (() => void) | undefined },
+  room: SharedRoom,
+): RoomShare {
+  const share = room.share(request.caller.tenantId);
+  const { leave } = request;
+  request.leave = () => {
+    leave?.();
+    share.giveBack();
+  };
+  return share;
+}
+
 /** What one request takes of a room. */
-class RoomShare {
+export class RoomShare {
   readonly #room: SharedRoom;
   readonly #tenantId: string;
   #bytes = 0;

@@ -44,6 +44,7 @@ function linkWith(fetched: GuardedResult, asked: string[] = []): Link {
       return fetched;
     },
     tellDropped() {},
+    claimRoom() {},
     extendHold: async () => true,
     reach: async (enough) => enough,
     checkAddress: async () => ({ isAllowed: true }) as never,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { uploadBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { randomText } from '../core/ids.ts';
-import { SharedRoom } from '../core/shared-room.ts';
+import { type RoomShare, SharedRoom } from '../core/shared-room.ts';
 import type { Upload, UploadTray } from '../core/upload.ts';
 
 /** Read and written at once: large enough for a disk, small beside a file. */
@@ -39,10 +39,10 @@ export class UploadFolder {
 
 class Tray implements UploadTray {
   readonly #folder: string;
-  readonly #share: ReturnType<SharedRoom['share']>;
+  readonly #share: RoomShare;
   readonly #files = new Set<FileHandle>();
 
-  constructor(folder: string, share: ReturnType<SharedRoom['share']>) {
+  constructor(folder: string, share: RoomShare) {
     this.#folder = folder;
     this.#share = share;
   }

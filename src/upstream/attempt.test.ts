@@ -60,6 +60,7 @@ function begin(watch: Watch): Promise<AttemptResult> {
     watch,
     fetchGuarded: never,
     tellDropped: () => undefined,
+    claimRoom: () => undefined,
     extendHold: never,
     reach: never,
     checkAddress: never,

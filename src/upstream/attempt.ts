@@ -1,5 +1,6 @@
 import { AssertionError } from 'node:assert';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
+import { GatewayError } from '../core/errors.ts';
 import { FrameDecoder, isFramed } from '../dialects/bedrock/frames.ts';
 import type {
   Crossing,
@@ -105,7 +106,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
 /** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
 export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
   line.hangUp();
-  if (isOwnMistake(thrown)) throw thrown;
+  if (thrown instanceof GatewayError || isOwnMistake(thrown)) throw thrown;
   refuseOwnFailure(thrown, line.isShuttingDown);
   return thrown instanceof UnusableAnswer
     ? malformed(thrown.message)
@@ -176,7 +177,7 @@ async function readResponse(
   if (order.stream && (isStream || eventStart.test(start))) {
     return readToFirstWords(source, line, order, start);
   }
-  const rest = await readAll(source, replyBytesMax);
+  const rest = await readAll(source, replyBytesMax, (bytes) => order.link.claimRoom(bytes));
   if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
   const text = start + rest;
   if (!order.stream && !isStream) return replyOf(text, order);

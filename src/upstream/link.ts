@@ -20,6 +20,8 @@ export interface Link {
   readonly fetchGuarded: GuardedFetch;
   /** Called with the parameters that this offer has no words for; an empty list takes that back. */
   tellDropped(parameters: readonly string[]): void;
+  /** For so much more of a long answer, in the memory that all requests share. 503 */
+  claimRoom(bytes: number): void;
   /** Sets more credits aside for the request; false when there are no more. */
   extendHold(credits: number): Promise<boolean>;
   /** What the request may cost in all; the store is asked where nobody knows of `enough`. */

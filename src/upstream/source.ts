@@ -187,14 +187,26 @@ export class Source extends Waiting {
   }
 }
 
+/** An answer that is longer takes its part of the memory that all requests share. */
+const shortLengthMax = 1024 * 1024;
+
 /** A whole answer as text; undefined when it is longer than the bound. */
-export async function readAll(source: Source, charactersMax: number): Promise<string | undefined> {
+export async function readAll(
+  source: Source,
+  charactersMax: number,
+  claimRoom: (bytes: number) => void = () => undefined,
+): Promise<string | undefined> {
   let text = '';
+  let claimed = 0;
   for (;;) {
     const piece = await source.next();
     if (piece === over) return text;
     if (piece === silence) continue;
     text += piece;
     if (text.length > charactersMax) return undefined;
+    if (text.length > shortLengthMax) {
+      claimRoom(text.length - claimed);
+      claimed = text.length;
+    }
   }
 }

@@ -9,7 +9,7 @@ import { MemoryShelf } from '../cache/memory-shelf.ts';
 import { ResponseCache } from '../cache/response-cache.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import { longBodiesPart } from '../core/bounds.ts';
+import { longTextsPart, replyBytesMax } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import { randomText } from '../core/ids.ts';
 import { shareObjects } from '../core/missing-object.ts';
@@ -51,6 +51,8 @@ export interface Lasting {
   readonly uploads: UploadFolder;
   /** Of long bodies, which are in memory until their requests have ended. */
   readonly bodies: SharedRoom;
+  /** Of long answers that come whole, the same. */
+  readonly answers: SharedRoom;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -105,7 +107,10 @@ export async function openLasting(
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
-  const bodies = roomForBodies(crew);
+  const bodies = roomFor('requests', crew);
+  const answers = roomFor('answers', crew);
+  // However little memory there is, the longest has room where it is alone.
+  answers.widen(2 * replyBytesMax);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -121,7 +126,7 @@ export async function openLasting(
   await lookForObjects(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, bodies, retention, jobs, door },
+    ...{ health, cache, idempotency, uploads, bodies, answers, retention, jobs, door },
     ...{ demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [
@@ -164,10 +169,10 @@ async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): 
 }
 
 /** Those who serve together on a machine share its memory. */
-function roomForBodies(crew: number): SharedRoom {
+function roomFor(what: 'requests' | 'answers', crew: number): SharedRoom {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
-  const refusal = 'Too many long requests are under way here; try again shortly.';
-  return new SharedRoom((memory / crew) * longBodiesPart, refusal);
+  const refusal = `Too many long ${what} are under way here; try again shortly.`;
+  return new SharedRoom((memory / crew) * longTextsPart, refusal);
 }
 
 function makeRetention(

@@ -2,6 +2,7 @@ import { type Call, type Errand, identityOf } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
+import { type RoomShare, type SharedRoom, shareUntilLeft } from '../core/shared-room.ts';
 import type { Watch } from '../core/watch.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
@@ -35,10 +36,11 @@ export interface StepParts extends Lasting {
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
   const { config, catalogue, catalogueOf, admission, books, cache, idempotency } = parts;
-  const { health, telemetry, watch, addressPolicy } = parts;
+  const { health, telemetry, watch, answers, addressPolicy } = parts;
   const surroundings = {
     watch,
     telemetry,
+    answers,
     addressPolicy,
     fetchGuarded: createGuardedFetch(addressPolicy),
     checkAddress: checkBy(addressPolicy),
@@ -102,7 +104,7 @@ function planIn(
 }
 
 type LinkSurroundings = Pick<Link, 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> &
-  Pick<Lasting, 'watch' | 'telemetry'>;
+  Pick<Lasting, 'watch' | 'telemetry' | 'answers'>;
 
 const plainName = /^[\w.[\]-]{1,64}$/;
 
@@ -118,9 +120,12 @@ class CallLink implements Link {
   readonly checkAddress: CheckAddress;
   readonly addressPolicy: AddressPolicy;
   readonly #call: Call;
+  readonly #answers: SharedRoom;
+  #share: RoomShare | undefined;
 
   constructor(call: Call, offer: Offer, cap: number | null, around: LinkSurroundings) {
     this.#call = call;
+    this.#answers = around.answers;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = cap;
@@ -141,6 +146,11 @@ class CallLink implements Link {
     const shown = parameters.filter((one) => plainName.test(one)).slice(0, droppedNamesMax);
     if (shown.length > 0) headers[name] = shown.join(', ');
     else delete headers[name];
+  }
+
+  claimRoom(bytes: number): void {
+    this.#share ??= shareUntilLeft(this.#call, this.#answers);
+    this.#share.claim(bytes);
   }
 
   async extendHold(credits: number): Promise<boolean> {

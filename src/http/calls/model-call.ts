@@ -4,7 +4,7 @@ import type { Answer, Call, Errand } from '../../call.ts';
 import type { OperationName } from '../../core/ask.ts';
 import type { Caller } from '../../core/caller.ts';
 import { asGatewayError, type GatewayError } from '../../core/errors.ts';
-import type { SharedRoom } from '../../core/shared-room.ts';
+import { type RoomShare, type SharedRoom, shareUntilLeft } from '../../core/shared-room.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { answer, type Steps } from '../../gateway.ts';
 import type { BytesAnswer } from '../../upstream/bytes-answer.ts';
@@ -51,7 +51,7 @@ class WebCall implements Call, Posted {
   hold: Call['hold'];
   memory: Call['memory'];
   readonly #bodies: SharedRoom;
-  #bodyShare: ReturnType<SharedRoom['share']> | undefined;
+  #bodyShare: RoomShare | undefined;
 
   constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies: SharedRoom) {
     const { request } = exchange;
@@ -71,18 +71,8 @@ class WebCall implements Call, Posted {
 
   /** Until it leaves: the next attempt, and what an answer cost, may need the body again. */
   claimRoom(bytes: number): void {
-    this.#bodyShare ??= this.#openShare();
+    this.#bodyShare ??= shareUntilLeft(this, this.#bodies);
     this.#bodyShare.claim(bytes);
-  }
-
-  #openShare() {
-    const share = this.#bodies.share(this.caller.tenantId);
-    const { leave } = this;
-    this.leave = () => {
-      leave?.();
-      share.giveBack();
-    };
-    return share;
   }
 }
 
