@@ -8,7 +8,7 @@ import type { Flags } from '../config/overrides.ts';
 import { nearest } from '../core/nearest.ts';
 import type { EverybodysLog } from '../record/request-log.ts';
 import type { StatementReads } from '../record/statement.ts';
-import type { Report, Verification } from '../store/verify/verify.ts';
+import type { Progress, Report, Verification } from '../store/verify/verify.ts';
 import type { SkillDesk } from '../tools/skills/skill-desk.ts';
 import type { Question } from './input.ts';
 
@@ -57,7 +57,7 @@ export interface Desk extends KeyDesk, CreditDesk, ByokDesk {
   /** Of whatever tenant. */
   readonly requests: EverybodysLog;
   readonly statements: StatementReads;
-  verify(report: Report): Promise<Verification>;
+  verify(report: Report, onProgress: Progress): Promise<Verification>;
   /** Of the operator's secret key, once it is needed. */
   rotation(): SecretRotation;
 }

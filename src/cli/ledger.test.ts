@@ -89,4 +89,24 @@ describe('tollgate ledger verify', () => {
     expect(json.code).toBe(1);
     expect(JSON.parse(json.out)).toMatchObject({ ok: false, listed: [out.trimEnd()] });
   });
+
+  test('tells how far it is with books that take long', async () => {
+    const { write } = store.database;
+    await sql`update usage_daily set searches = 0`.execute(write);
+    await sql`
+      insert into ledger_entries
+        (account_id, kind, amount, balance_after, note, idempotency_key, created_at)
+      with recursive grants (number) as (
+        select 1 union all select number + 1 from grants where number < 150000
+      )
+      select id, 'grant', 1, balance + number, '', null, 0 from grants, accounts`.execute(write);
+    await sql`update accounts set balance = balance + 150000, granted = granted + 150000`.execute(
+      write,
+    );
+    expect(await tollgate('ledger', 'verify')).toEqual({
+      code: 0,
+      out: 'The books are right: 1 account, 150,002 entries, 2 requests.\n',
+      err: 'entries: 100,000 checked\n',
+    });
+  });
 });

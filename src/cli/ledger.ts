@@ -1,7 +1,7 @@
 import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
-import type { Verification } from '../store/verify/verify.ts';
-import type { Command, Topic } from './command.ts';
+import type { Progress, Verification } from '../store/verify/verify.ts';
+import type { Command, Context, Topic } from './command.ts';
 import { deskOfTenant, printJson, tenantOption } from './output.ts';
 import { counted } from './table.ts';
 
@@ -16,10 +16,11 @@ const verify: Command = {
     const { args, out } = context;
     const desk = await context.desk();
     const listed: string[] = [];
-    const found = await desk.verify((line) => {
+    const report = (line: string) => {
       if (!args.has('json')) out(line);
       else if (listed.length < listedMax) listed.push(line);
-    });
+    };
+    const found = await desk.verify(report, progressOn(context));
     const { discrepancies, ...counts } = found;
     if (args.has('json')) {
       printJson(context, { ok: discrepancies === 0, ...counts, discrepancies, listed });
@@ -28,6 +29,11 @@ const verify: Command = {
     if (!args.has('json')) out(right);
   },
 };
+
+/** Books of millions take minutes. */
+export function progressOn({ err }: Pick<Context, 'err'>): Progress {
+  return (what, rows) => err(`${what}: ${rows.toLocaleString('en-US')} checked`);
+}
 
 /** What was found, in a sentence; throws it where the books are wrong. */
 export function rightBooks({ discrepancies, ...counts }: Verification): string {

@@ -10,9 +10,14 @@ import { readFolderName } from '../ledger/journal-lines.ts';
 import type { Database } from '../store/database.ts';
 import { moveStore, type Rows } from '../store/move.ts';
 import { openToLook } from '../store/open.ts';
-import { type Report, type Verification, verifyBooks } from '../store/verify/verify.ts';
+import {
+  type Progress,
+  type Report,
+  type Verification,
+  verifyBooks,
+} from '../store/verify/verify.ts';
 import { type Context, onlyCommand } from './command.ts';
-import { rightBooks } from './ledger.ts';
+import { progressOn, rightBooks } from './ledger.ts';
 import { printJson } from './output.ts';
 import { counted, table } from './table.ts';
 
@@ -77,7 +82,7 @@ async function tell(context: Context, config: Config, url: string, rows: Rows): 
   const { out, err, args } = context;
   const isJson = args.has('json');
   if (!isJson) out(table(['TABLE', 'ROWS'], [...rows]));
-  const found = await verify(url, isJson ? err : out);
+  const found = await verify(url, isJson ? err : out, progressOn(context));
   if (isJson) {
     const ok = found.discrepancies === 0;
     printJson(context, { ok, tables: Object.fromEntries(rows), ...found });
@@ -89,11 +94,14 @@ async function tell(context: Context, config: Config, url: string, rows: Rows): 
   if (!isJson) out(`${right}\n${nextSteps(config)}`);
 }
 
-async function verify(url: string, report: Report): Promise<Verification> {
+async function verify(
+  url: string,
+  ...hearing: [report: Report, onProgress: Progress]
+): Promise<Verification> {
   const target = await openToLook(url);
   assert(target, 'Postgres is never a file that is not there.');
   try {
-    return await verifyBooks(target, report);
+    return await verifyBooks(target, ...hearing);
   } finally {
     await target.close();
   }

@@ -99,7 +99,7 @@ async function tollgate(...words: string[]) {
         spending: keySpending,
         statements,
         requests: store.requestLog,
-        verify: (report) => verifyBooks(database, report),
+        verify: (...hearing) => verifyBooks(database, ...hearing),
         async close() {
           await database.close();
           opened--;

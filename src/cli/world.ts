@@ -75,7 +75,7 @@ export const world: World = {
       spending: keySpending,
       statements,
       requests: store.requestLog,
-      verify: (report) => verifyBooks(database, report),
+      verify: (...hearing) => verifyBooks(database, ...hearing),
       close: () => database.close(),
     };
   },

@@ -4,7 +4,7 @@ import { isWalletName, walletName } from '../../ledger/owner.ts';
 import type { Database } from '../database.ts';
 import { charged } from '../expressions.ts';
 import { wholeSince } from '../retention.ts';
-import type { Report } from './verify.ts';
+import type { Passed, Report } from './verify.ts';
 
 const accountsPerPage = 500;
 /** Each may have a batch of requests under it, which one statement adds up. */
@@ -17,6 +17,7 @@ type Account = Awaited<ReturnType<typeof accountsAfter>>[number];
 export async function checkAccounts(
   database: Database,
   report: Report,
+  passed: Passed,
 ): Promise<{ readonly accounts: number; readonly entries: number }> {
   let [accounts, entries, lastId] = [0, 0, 0];
   for (;;) {
@@ -25,7 +26,7 @@ export async function checkAccounts(
     for (const account of page) {
       checkRow(account, report);
       checkOwner(account, tenants, report);
-      entries += await checkEntries(database, account, report);
+      entries += await checkEntries(database, account, report, passed);
     }
     accounts += page.length;
     const last = page.at(-1);
@@ -95,7 +96,12 @@ function keyIdOf(owner: string): string {
 }
 
 /** Follows the balance from entry to entry up to the one that the account's row knew. */
-async function checkEntries(database: Database, account: Account, report: Report): Promise<number> {
+async function checkEntries(
+  database: Database,
+  account: Account,
+  report: Report,
+  passed: Passed,
+): Promise<number> {
   let [entries, lastId, balance, granted, spent] = [0, 0, 0, 0, 0];
   const say = (what: string) => report(`Account ${account.owner}: ${what}.`);
   for (;;) {
@@ -111,6 +117,7 @@ async function checkEntries(database: Database, account: Account, report: Report
       else granted += entry.amount;
     }
     entries += page.length;
+    passed(page.length);
     const last = page.at(-1);
     if (!last) break;
     if (isWalletName(account.owner)) {

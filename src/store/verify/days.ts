@@ -6,7 +6,7 @@ import { idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
 import { charged } from '../expressions.ts';
 import { logsSince, wholeSince } from '../retention.ts';
-import type { Report } from './verify.ts';
+import type { Passed, Report } from './verify.ts';
 
 const tenantsPerPage = 500;
 
@@ -29,7 +29,11 @@ interface Span {
 }
 
 /** The daily sums against the request log, for every day whose requests are all kept. */
-export async function checkDays(database: Database, report: Report): Promise<number> {
+export async function checkDays(
+  database: Database,
+  report: Report,
+  passed: Passed,
+): Promise<number> {
   const firstDay = (await logsSince(database)) / dayMs;
   let [requests, lastTenant] = [0, ''];
   for (;;) {
@@ -38,7 +42,9 @@ export async function checkDays(database: Database, report: Report): Promise<num
       let first = await nextDay(database, tenantId, firstDay);
       while (first !== null) {
         const last = await lastDay(database, tenantId, first);
-        requests += await checkSpan(database, { tenantId, first, last }, report);
+        const checked = await checkSpan(database, { tenantId, first, last }, report);
+        passed(checked);
+        requests += checked;
         first = await nextDay(database, tenantId, last + 1);
       }
     }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { idText } from '../books/request-log-rows.ts';
 import type { Database } from '../database.ts';
-import type { Report } from './verify.ts';
+import type { Passed, Report } from './verify.ts';
 
 const idsPerPage = 20_000;
 
@@ -9,7 +9,11 @@ const idsPerPage = 20_000;
  * No request is in the log twice, so none is charged twice. The table says so itself, but the books
  * of a database that was edited, restored or damaged are what this is for.
  */
-export async function checkRequestIds({ read }: Database, report: Report): Promise<void> {
+export async function checkRequestIds(
+  { read }: Database,
+  report: Report,
+  passed: Passed,
+): Promise<void> {
   let first: Uint8Array | undefined = new Uint8Array(16);
   while (first) {
     const from: Uint8Array = first;
@@ -32,6 +36,7 @@ export async function checkRequestIds({ read }: Database, report: Report): Promi
       .limit(1)
       .offset(idsPerPage - 1)
       .executeTakeFirst();
+    if (next) passed(idsPerPage - 1);
     first = next && Buffer.compare(next.request_id, from) > 0 ? next.request_id : undefined;
   }
 }
