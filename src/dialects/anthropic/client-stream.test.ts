@@ -81,6 +81,12 @@ describe('a stream for an Anthropic client', () => {
     });
     expect(calling.blocks).toEqual(['text', 'thinking', 'tool_use']);
     expect(calling.signatures).toEqual(['gemini:sig-1']);
+    const goingOn = seen((to) => {
+      proven(to);
+      to.text('But');
+    });
+    expect(goingOn.blocks).toEqual(['text', 'thinking', 'text']);
+    expect(goingOn.signatures).toEqual(['gemini:sig-1']);
   });
 
   test('shows the second call while the first one is complete', () => {
@@ -236,13 +242,12 @@ const words = fc.oneof(
   }),
 );
 
-/** The signatures that clients find: all but those of the text that an answer ends with. */
+/** The signatures that clients find: all but those behind the text that an answer ends with. */
 function signaturesIn(told: readonly { kind: string; text?: string }[]): string[] {
   const heard = told.filter(({ text }) => text !== '');
-  const isText = ({ kind }: { kind: string }) => kind === 'text' || kind === 'refusal';
-  const before = heard.findLastIndex((word) => !isText(word) && word.kind !== 'signature');
-  const end = heard.findIndex((word, at) => at > before && isText(word));
-  const found = end === -1 ? heard : heard.slice(0, end);
+  const last = heard.findLastIndex(({ kind }) => kind !== 'signature');
+  const isText = ['text', 'refusal'].includes(heard[last]?.kind ?? '');
+  const found = isText ? heard.slice(0, last) : heard;
   return found.flatMap(({ kind, text }) => (kind === 'signature' && text ? [text] : []));
 }
 

@@ -169,7 +169,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   #enter(kind: 'text' | 'thinking'): void {
-    if (this.#open?.kind === kind) return;
+    // Words behind a proof have a block of their own: it must stay before what it led to.
+    if (this.#open?.kind === kind && this.#textProofs.length === 0) return;
     this.#closeAll();
     const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
     this.#start({ type: kind, ...empty }, { kind });

@@ -132,9 +132,11 @@ describe('an Anthropic stream that passes through', () => {
     expect(text).toMatch(/event: content_block_stop\n.*\n\nevent: message_delta\n.*end_turn/);
   });
 
-  test('shows nothing of the names that its upstream has', () => {
+  const uncounted = { input_tokens: 0, iterations: [{ type: 'message', model: 'claude-x' }] };
+  test.each([usage, undefined, uncounted])('shows no name of its upstream, used: %j', (used) => {
     const tail = end({
       delta: { stop_reason: 'refusal', stop_details: { recommended: 'claude-x' } },
+      usage: used,
     });
     const { relay, said } = push([begin, tail, over]);
     const text = said + relay.close(closing);

@@ -177,16 +177,14 @@ export class AnthropicPassThrough implements StreamRelay {
     const report = readReport(fields.usage);
     const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
     const isCounted = this.facts.usage && !report.isEstimate && !isForgotten;
-    if (counted && !isCounted) {
-      return eventText('message_delta', {
-        ...fields,
-        usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) },
-      });
-    }
+    const own =
+      counted && !isCounted
+        ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
+        : fields;
+    const text = own === fields && !data.includes('\n') ? data : JSON.stringify(own);
     // It may name the model again, as one that was tried or is recommended.
-    const text = data.includes('\n') ? JSON.stringify(fields) : data;
-    const own = renameModel(text, this.#upstreamModel, this.#identity.model);
-    return `event: message_delta\ndata: ${own}\n\n`;
+    const named = renameModel(text, this.#upstreamModel, this.#identity.model);
+    return `event: message_delta\ndata: ${named}\n\n`;
   }
 
   #forward(fields: Fields, data: string): string {
