@@ -1,6 +1,7 @@
 /**
- * Gemini may sign what it said in a part that holds the signature and nothing else. A client gets
- * it like any other, and what the client sends back brings it to Gemini again.
+ * Gemini may sign what it said in a part that holds the signature and nothing else. A chat client
+ * gets it like any other, and what it sends back brings it to Gemini again. A Messages client gets
+ * it only in front of a call: it takes the last block of an answer for the answer.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { replay, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -68,27 +69,28 @@ function chatTurn(text: string, isStream: boolean): object {
   return { role: 'assistant', content, reasoning_details: details };
 }
 
-function messagesTurn(text: string, isStream: boolean): object {
-  if (!isStream) return { role: 'assistant', content: JSON.parse(text).content };
-  const { text: words, signatures } = checkAnthropicStream(text);
-  const thoughts = signatures.map((signature) => ({ type: 'thinking', thinking: '', signature }));
-  return { role: 'assistant', content: [{ type: 'text', text: words }, ...thoughts] };
+function typesIn(reply: string): string[] {
+  const { content } = JSON.parse(reply) as { content: readonly { type: string }[] };
+  return content.map(({ type }) => type);
 }
 
-const clients = {
-  chat: { path: '/v1/chat/completions', turn: chatTurn },
-  messages: { path: '/v1/messages', turn: messagesTurn },
-};
-
 describe.each(Object.entries(answers))('in %s', (_, answer) => {
-  test.each(['chat', 'messages'] as const)('comes back through %s', async (name) => {
-    const { path, turn } = clients[name];
-    const { stream } = answer;
-    const asked = { model: 'acme/gemini', max_tokens: 50 };
+  const { stream } = answer;
+  const asked = { model: 'acme/gemini', max_tokens: 50 };
+
+  test('comes back through chat', async () => {
     script(answer);
-    const first = await gateway.post({ ...asked, messages: [question], stream }, { path });
-    const messages = [question, turn(first.text, stream), question];
-    await gateway.post({ ...asked, messages }, { path });
+    const first = await gateway.post({ ...asked, messages: [question], stream });
+    const messages = [question, chatTurn(first.text, stream), question];
+    await gateway.post({ ...asked, messages });
     expect(partsSent()).toEqual(signedText);
+  });
+
+  test('does not follow the words of a message', async () => {
+    script(answer);
+    const path = '/v1/messages';
+    const { text } = await gateway.post({ ...asked, messages: [question], stream }, { path });
+    const types = stream ? checkAnthropicStream(text).blocks : typesIn(text);
+    expect(types).toEqual(['text']);
   });
 });
