@@ -46,7 +46,7 @@ export interface Call {
   readonly modelNamed: string;
   /** Known once its body was read and is valid. */
   errand: Errand | undefined;
-  /** Gives its place among the tenant's running requests back, once it has one. */
+  /** Gives its place among the tenant's running requests back; set while it has one. */
   leave: (() => void) | undefined;
   /** Credits set aside for it, once they are. */
   hold: Hold | undefined;

@@ -140,5 +140,6 @@ async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never>
 /** The place is free for another request while this one is written down. */
 function settle(call: Call, ending: Ending, steps: Steps): Promise<ReplyClosing> {
   call.leave?.();
+  call.leave = undefined;
   return steps.settle(call, ending);
 }

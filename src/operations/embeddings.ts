@@ -106,6 +106,8 @@ async function embedAll(
   let size = Math.min(most, inputs.length);
   const batches: Batch[] = [];
   for (let done = 0; done < inputs.length; ) {
+    // Those before have become vectors.
+    link.leaveRoom();
     const parts = nextParts(wish, done, size);
     for (const batch of await Promise.all(parts.map((part) => embed(part, dialect, offer, link)))) {
       if (isFailure(batch)) {

@@ -45,6 +45,7 @@ function linkWith(fetched: GuardedResult, asked: string[] = []): Link {
     },
     tellDropped() {},
     claimRoom() {},
+    leaveRoom() {},
     extendHold: async () => true,
     reach: async (enough) => enough,
     checkAddress: async () => ({ isAllowed: true }) as never,

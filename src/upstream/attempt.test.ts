@@ -61,6 +61,7 @@ function begin(watch: Watch): Promise<AttemptResult> {
     fetchGuarded: never,
     tellDropped: () => undefined,
     claimRoom: () => undefined,
+    leaveRoom: () => undefined,
     extendHold: never,
     reach: never,
     checkAddress: never,

@@ -22,6 +22,8 @@ export interface Link {
   tellDropped(parameters: readonly string[]): void;
   /** For so much more of a long answer, in the memory that all requests share. 503 */
   claimRoom(bytes: number): void;
+  /** What was claimed until now was read, or is of no use: nobody holds it any more. */
+  leaveRoom(): void;
   /** Sets more credits aside for the request; false when there are no more. */
   extendHold(credits: number): Promise<boolean>;
   /** What the request may cost in all; the store is asked where nobody knows of `enough`. */

@@ -109,8 +109,9 @@ export async function openLasting(
   void uploads.sweep();
   const bodies = roomFor('requests', crew);
   const answers = roomFor('answers', crew);
-  // However little memory there is, the longest has room where it is alone.
-  answers.widen(2 * replyBytesMax);
+  // However little memory there is, the longest has room where it is alone, and so have the
+  // embeddings that one request may ask for, which come as several answers at once.
+  answers.widen(3 * replyBytesMax);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();

@@ -2,6 +2,7 @@ import { type Call, type Errand, identityOf } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
+import { GatewayError } from '../core/errors.ts';
 import { type RoomShare, type SharedRoom, shareUntilLeft } from '../core/shared-room.ts';
 import type { Watch } from '../core/watch.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
@@ -78,11 +79,14 @@ export function makeSteps(parts: StepParts): Steps {
     },
     reserve: (call, errand, offers) => reserve(call, errand, offers, money),
     openFirst(call, errand, reservation) {
+      let link: Link | undefined;
       const tryAt = (offer: Offer) => {
+        link?.leaveRoom();
         const affordable = reservation.capFor(offer);
         call.memory?.tape.noteCap(affordable !== null);
         const cap = affordable ?? reservation.usualCapFor(offer);
-        return errand.tryAt(offer, new CallLink(call, offer, cap, surroundings));
+        link = new CallLink(call, offer, cap, surroundings);
+        return errand.tryAt(offer, link);
       };
       const offers = withProbe(reservation.offers, errand.ask.preferences, health);
       return openFirst(offers, tryAt, health, call);
@@ -149,8 +153,14 @@ class CallLink implements Link {
   }
 
   claimRoom(bytes: number): void {
+    // Parts of a call that are under way at once may go on when it has ended with one of them.
+    if (!this.#call.leave) throw new GatewayError('upstream_error', 'The request has ended.');
     this.#share ??= shareUntilLeft(this.#call, this.#answers);
     this.#share.claim(bytes);
+  }
+
+  leaveRoom(): void {
+    this.#share?.giveBack();
   }
 
   async extendHold(credits: number): Promise<boolean> {
