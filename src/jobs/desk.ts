@@ -29,6 +29,8 @@ interface DeskParts {
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
+  /** What was paid for pieces of a job that are not written down. */
+  lostCredits(job: Job): Promise<number>;
   /** Told when a job was cancelled. */
   cancelled(jobId: string): void;
   now(): number;
@@ -147,8 +149,11 @@ export class JobDesk {
   }
 
   async cancel(tenantId: string, id: string, baseUrl: string) {
-    const { book, now, cancelled } = this.#parts;
-    const job = await existing(id, () => book.cancel(tenantId, id, now()));
+    const { book, now, cancelled, lostCredits } = this.#parts;
+    const found = await existing(id, () => book.find(tenantId, id));
+    const waitsAgain = found.status === 'queued' && found.startedAt !== null;
+    const lost = waitsAgain ? await lostCredits(found) : 0;
+    const job = await existing(id, () => book.cancel(tenantId, id, now(), lost));
     if (job.status === 'cancelled') {
       cancelled(id);
       return this.#view(job, baseUrl);

@@ -11,8 +11,11 @@ export interface JobBook {
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
-  /** The job as it is then: cancelled, or as it had ended before. */
-  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
+  /**
+   * The job as it is then: cancelled, or as it had ended before. What was paid for pieces that were
+   * never written down is added to one that waits; whoever works on one adds it there.
+   */
+  cancel(tenantId: string, id: string, now: number, lostCredits?: number): Promise<Job | undefined>;
 }
 
 export type Enqueued = 'queued' | 'too_many' | 'too_large' | 'taken_over';

@@ -1,7 +1,8 @@
 import { transcriptExtensions } from '../core/audio-formats.ts';
 import { countCharacters } from '../core/characters.ts';
+import { GatewayError } from '../core/errors.ts';
 import { missingObject } from '../core/missing-object.ts';
-import type { Job, SpeechRequest, TranscriptionRequest } from './job.ts';
+import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
 import { type Chunks, type ObjectStore, readObject, type StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
@@ -29,24 +30,50 @@ interface PieceResult extends Omit<FinishedPiece, 'seconds'> {
   readonly units: number;
 }
 
+/** With what is done of it, by whatever version. */
 export async function taskOf(
   job: Job,
+  done: readonly Piece[],
   runner: JobRunner,
   store: Pick<ObjectStore, 'open'>,
 ): Promise<Task> {
   const input = await store.open(job.inputKey);
   if (!input) throw missingObject('The input of the job');
   const { request } = job;
-  return request.type === 'speech'
-    ? speechTask(job, request, new TextDecoder().decode(await readObject(input)), runner)
-    : transcriptionTask(job, request, input, runner);
+  if (request.type === 'transcription') return transcriptionTask(job, request, input, runner);
+  const text = new TextDecoder().decode(await readObject(input));
+  return speechTask(job, request, textsOf(text, request, done), runner);
 }
 
-function speechTask(job: Job, request: SpeechRequest, text: string, runner: JobRunner): Task {
-  const { limit, ...wishes } = request;
+/**
+ * Another version may have begun the job, whose rules cut elsewhere. Its first pieces show where.
+ * Of one behind a gap only the length tells whether it still fits.
+ */
+function textsOf(text: string, { limit }: SpeechRequest, done: readonly Piece[]): string[] {
+  const inRow = done.filter(({ number }, index) => number === index);
+  const texts = splitText(
+    text,
+    limit,
+    inRow.map(({ units }) => units),
+  );
+  if (done.every(({ number, units }) => countCharacters(texts[number] ?? '') === units)) {
+    return texts;
+  }
+  const message =
+    'Another version of the gateway has begun this job and cut its text elsewhere: what it left ' +
+    'and the rest do not fit together. Send the text again.';
+  throw new GatewayError('internal_error', message);
+}
+
+function speechTask(
+  job: Job,
+  request: SpeechRequest,
+  texts: readonly string[],
+  runner: JobRunner,
+): Task {
+  const { limit: _, ...wishes } = request;
   const { format } = request;
   const { id: jobId, tenantId, keyId, model } = job;
-  const texts = splitText(text, limit);
   return {
     count: texts.length,
     atOnce: piecesAtOnceMax,

@@ -4,7 +4,7 @@ import { missingObject } from '../core/missing-object.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { Job, Piece } from './job.ts';
 import { type ObjectStore, readObject } from './objects.ts';
-import { pieceRequestId } from './piece-id.ts';
+import { chargeOfPiece, pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
 import { IdUsedUp, type JobRunner } from './runner.ts';
 import { piecesAtOnceMax, type Task, taskOf } from './task.ts';
@@ -54,9 +54,10 @@ export async function work(
 ): Promise<void> {
   const { queue, store, runner, now } = parts;
   const mayStart = () => !signal.aborted && !parts.isStopping();
-  const task = await taskOf(job, runner, store);
+  const pieces = await queue.pieces(job.id);
+  const task = await taskOf(job, pieces, runner, store);
   held(await queue.setPieces(lease, task.count));
-  const done = new Map((await queue.pieces(job.id)).map((piece) => [piece.number, piece]));
+  const done = new Map(pieces.map((piece) => [piece.number, piece]));
   const missing = Array.from({ length: task.count }, (_, number) => number).filter(
     (number) => !done.has(number),
   );
@@ -153,8 +154,7 @@ export async function lostCredits(
   for (let number = 0, missing = 0; missing < piecesAtOnceMax; number += 1) {
     if (done.has(number)) continue;
     missing += 1;
-    const requestId = await pieceRequestId(job, number, runner);
-    credits += (await runner.chargeOf(job.tenantId, requestId)) ?? 0;
+    credits += await chargeOfPiece(job, number, runner);
   }
   return credits;
 }

@@ -22,6 +22,7 @@ import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
+import { lostCredits } from '../jobs/work.ts';
 import { JobWorker } from '../jobs/worker.ts';
 import type { Admission } from '../limits/admit.ts';
 import { chargeAt, costOf } from '../meter/price.ts';
@@ -72,6 +73,7 @@ export class Jobs {
   readonly #objects: ObjectStore;
   readonly #links: ObjectLinks;
   readonly #signer: WebhookSigner;
+  readonly #runner: StoryRunner;
   readonly #worker: JobWorker;
   readonly #webhooks: WebhookSender;
   readonly #sweep: JobSweep;
@@ -85,10 +87,11 @@ export class Jobs {
     this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
     const shared = { objects: store.jobs.objects, store: this.#objects, now: parts.now };
     const steps = () => this.#surroundings().steps;
+    this.#runner = new StoryRunner({ store, books, steps, now: parts.now });
     this.#worker = new JobWorker({
       ...shared,
       queue: store.jobs.queue,
-      runner: new StoryRunner({ store, books, steps, now: parts.now }),
+      runner: this.#runner,
       onFailure: (job, thrown) => log.error('job_failed', { job, reason: reason(thrown) }),
     });
     this.#webhooks = new WebhookSender({
@@ -145,6 +148,7 @@ export class Jobs {
         await checkCredits(caller, offer, [], till);
       },
       refusalOfAddress: refusalBy(addressPolicy),
+      lostCredits: (job) => lostCredits(job, { queue: store.jobs.queue, runner: this.#runner }),
       cancelled: (id) => this.#worker.cancelled(id),
       now,
     });

@@ -222,6 +222,22 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     });
   });
 
+  test('are told what was lost when they are cancelled, unless their worker tells', async () => {
+    const waiting = await queued();
+    const { lease } = await claimed();
+    await jobs.queue.addPiece(lease, piece(0));
+    await jobs.queue.release(lease, { notBefore: start + day, isAttempt: true });
+    const running = await queued();
+    await claimed();
+    const before = (await jobs.book.find(tenantId, waiting.id))?.costCredits ?? 0;
+    for (const store of [jobs, elsewhere]) {
+      const cancelled = await store.book.cancel(tenantId, waiting.id, start, 70);
+      expect(cancelled?.costCredits).toBe(before + 70);
+      const worked = await store.book.cancel(tenantId, running.id, start, 70);
+      expect(worked).toMatchObject({ status: 'cancelled', costCredits: 0 });
+    }
+  });
+
   test('have no piece twice', async () => {
     await queued();
     const { job, lease } = await claimed();

@@ -266,6 +266,21 @@ describe.each([...engines])('the checker on $name', ({ empty }) => {
   );
 
   test(
+    'notices a sum of a day that no calendar has, and ends',
+    () =>
+      withBooks(async (store) => {
+        const text = 'update usage_daily set day = 100000007';
+        await sql.raw(text).execute(store.database.write);
+        // Each of the two sides misses the other.
+        expect(await discrepancies(store)).toEqual([
+          expect.stringMatching(/^Tenant \S+, 2026-02-10, .+ in requests by -2, /),
+          expect.stringMatching(/^Tenant \S+, day 100000007, .+ in requests by 2, /),
+        ]);
+      }),
+    120_000,
+  );
+
+  test(
     'notices a request that is in the log twice',
     () =>
       withBooks(async (store) => {

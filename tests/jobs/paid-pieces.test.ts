@@ -1,4 +1,4 @@
-/** A piece can be paid for and its result lost. A job that then fails tells of that charge too. */
+/** A piece can be paid for and its result lost. A job that then ends tells of that charge too. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
@@ -69,4 +69,45 @@ test('of those that were under way at once, behind one that is written down', as
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   expect(job).toMatchObject({ status: 'failed', piecesDone: 1, costCredits });
   expect(bench.runner.charged).toBe(costCredits);
+});
+
+test('of those that wait for a retry when the job is cancelled, and of none twice', async () => {
+  const restore = losePieces(1);
+  const id = await bench.speech(caller, text);
+  await workOff();
+  restore();
+  const costCredits = credits.one + credits.two + credits.three + credits.four;
+  for (let times = 0; times < 2; times += 1) {
+    const job = await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+    expect(job).toMatchObject({ status: 'cancelled', cost: costCredits });
+  }
+  expect(bench.runner.charged).toBe(costCredits);
+});
+
+test('of one that is under way when the job is cancelled, by whoever runs it', async () => {
+  const id = await bench.speech(caller, 'Number one.');
+  const restore = losePieces(0);
+  await workOff();
+  restore();
+  bench.now += 15_000;
+  bench.runner.onCall = async () => {
+    await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+  };
+  await workOff();
+  expect(await bench.job(caller, id)).toMatchObject({
+    status: 'cancelled',
+    costCredits: credits.one,
+  });
+});
+
+test('and one that was tried too often, and never paid for, still ends', async () => {
+  const id = await bench.speech(caller, 'Number one.');
+  // Every id that its piece may have is used up.
+  const spy = spyOn(bench.runner, 'chargeOf').mockResolvedValue(0);
+  for (const waitMs of [0, 15_000, 300_000]) {
+    bench.now += waitMs;
+    await workOff();
+  }
+  spy.mockRestore();
+  expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });
 });

@@ -17,6 +17,7 @@ import type {
   TranscriptionPiece,
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
+import { lostCredits } from '../../src/jobs/work.ts';
 import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
@@ -110,6 +111,7 @@ export class JobBench {
         throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
       },
       refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
+      lostCredits: (job) => lostCredits(job, { queue: store.jobs.queue, runner: this.runner }),
       cancelled: (id) => this.onCancelled(id),
       now: () => this.now,
     });

@@ -3,18 +3,37 @@ import type { TextLimit } from '../../core/audio-formats.ts';
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
  * or sentence, else after a line or a clause, else between words, and only then inside one. Nothing
- * but the white space around the cuts is lost.
+ * but the white space around the cuts is lost. The first pieces have so many characters as `spoken`
+ * says: they are done already, perhaps by a version that cut elsewhere.
  */
-export function splitText(text: string, limit: TextLimit): string[] {
+export function splitText(
+  text: string,
+  limit: TextLimit,
+  spoken: readonly number[] = [],
+): string[] {
   const pieces: string[] = [];
   for (let at = afterSpace(text, 0); at < text.length; ) {
-    const end = reach(text, at, limit);
-    // Whether a full stop ends a sentence shows in the character behind it.
-    const cut = end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
+    const done = spoken[pieces.length];
+    const cut = done ? behind(text, at, done) : nextCut(text, at, limit);
     pieces.push(text.slice(at, cut).trimEnd());
     at = afterSpace(text, cut);
   }
   return pieces;
+}
+
+function nextCut(text: string, at: number, limit: TextLimit): number {
+  const end = reach(text, at, limit);
+  // Whether a full stop ends a sentence shows in the character behind it.
+  return end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
+}
+
+/** The index behind so many characters. */
+function behind(text: string, at: number, characters: number): number {
+  let end = at;
+  for (let left = characters; left > 0 && end < text.length; left -= 1) {
+    end += (text.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
+  }
+  return end;
 }
 
 function afterSpace(text: string, at: number): number {

@@ -53,16 +53,19 @@ export class SqlJobBook extends OnDatabase implements JobBook {
     return (await query.execute()).map(jobOf);
   }
 
-  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
+  cancel(tenantId: string, id: string, now: number, lost = 0): Promise<Job | undefined> {
     return inTransaction(this.database, async (change) => {
-      const isOpen = await change
+      const open = await change
         .selectFrom('jobs')
-        .select('id')
+        .select('status')
         .where('tenant_id', '=', tenantId)
         .where('id', '=', id)
         .where('claimable_at', 'is not', null)
+        .forUpdate()
         .executeTakeFirst();
-      if (isOpen) await endJob(change, id, null, { status: 'cancelled', completed_at: now });
+      const lostCredits = open?.status === 'queued' ? lost : 0;
+      const end = { status: 'cancelled', completed_at: now, lostCredits } as const;
+      if (open) await endJob(change, id, null, end);
       return jobIn(change, tenantId, id);
     });
   }

@@ -1,8 +1,13 @@
 /** The months of a wallet are found among its own entries, however many others have. */
 import { expect, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type RootOperationNode, sql } from 'kysely';
 import { addCustomer } from '../../../tests/contracts/bookings.ts';
 import { startPostgres } from '../../../tests/support/postgres.ts';
+import type { Period } from '../../record/period.ts';
+import type { Database } from '../database.ts';
 import { openStore } from '../open.ts';
 import { SqlStatement } from './statement.ts';
 
@@ -30,13 +35,8 @@ function entriesPassed({ Plans = [], ...step }: Step): number {
   return Plans.reduce((sum, below) => sum + entriesPassed(below), own);
 }
 
-test('Postgres reads no entry of another wallet', async () => {
-  const store = await openStore(await (await startPostgres()).createDatabase());
-  const { database } = store;
-  const { tenantId } = await addCustomer(store, 1_000);
-  await addCustomer(store);
-  await fill.execute(database.write);
-  await sql`analyze`.execute(database.write);
+/** The frame of a period, and what the engine says of its way there. */
+async function framed<Row>(database: Database, tenantId: string, period: Period, how: string) {
   const asked: RootOperationNode[] = [];
   const read = database.read.withPlugin({
     transformQuery: ({ node }) => {
@@ -45,18 +45,48 @@ test('Postgres reads no entry of another wallet', async () => {
     },
     transformResult: async ({ result }) => result,
   });
-  const period = { from: start, until: start + 30_000 };
   const frame = await new SqlStatement({ ...database, read }).frame(tenantId, period);
+  const plans = asked.map(async (node) => {
+    const query = database.read.getExecutor().compileQuery(node, { queryId: 'plan' });
+    const plan = { ...query, sql: `${how} ${query.sql}` };
+    return (await database.read.executeQuery<Row>(plan)).rows;
+  });
+  return { frame, plans: (await Promise.all(plans)).flat() };
+}
+
+test('Postgres reads no entry of another wallet', async () => {
+  const store = await openStore(await (await startPostgres()).createDatabase());
+  const { database } = store;
+  const { tenantId } = await addCustomer(store, 1_000);
+  await addCustomer(store);
+  await fill.execute(database.write);
+  await sql`analyze`.execute(database.write);
+  const period = { from: start, until: start + 30_000 };
+  const how = 'explain (analyze, format json)';
+  const { frame, plans } = await framed<{ 'QUERY PLAN': [{ Plan: Step }] }>(
+    database,
+    tenantId,
+    period,
+    how,
+  );
   // The grant is entry 1, and the last charge before entry 30,002 is the one of 29,995.
   expect(frame).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 29_997 });
-  const passed = asked.map(async (node) => {
-    const query = database.read.getExecutor().compileQuery(node, { queryId: 'plan' });
-    const { rows } = await database.read.executeQuery<{ 'QUERY PLAN': [{ Plan: Step }] }>({
-      ...query,
-      sql: `explain (analyze, format json) ${query.sql}`,
-    });
-    return rows.map((row) => entriesPassed(row['QUERY PLAN'][0].Plan));
-  });
-  expect(new Set((await Promise.all(passed)).flat())).toEqual(new Set([0]));
+  const passed = plans.map((row) => entriesPassed(row['QUERY PLAN'][0].Plan));
+  expect(new Set(passed)).toEqual(new Set([0]));
   await database.close();
 }, 120_000);
+
+test('SQLite walks past no entry of the wallet itself', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-statement-'));
+  const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+  const { tenantId } = await addCustomer(store, 1_000);
+  const period = { from: start, until: start + 30_000 };
+  const how = 'explain query plan';
+  const { frame, plans } = await framed<{ detail: string }>(store.database, tenantId, period, how);
+  expect(frame).toMatchObject({ opening: 1_000, afterEntry: 1, lastEntry: 1 });
+  const ways = plans.flatMap(({ detail }) => /ledger_entries_by_account (.+)/.exec(detail) ?? []);
+  expect(ways).toContain('(account_id=? AND id>?)');
+  expect(ways.join()).not.toContain('account_id>?');
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});

@@ -66,16 +66,21 @@ export class SqlStatement extends OnDatabase implements StatementReads {
    * The last entry booked before a time, found by halving. Clocks of several processes differ a
    * little, so times may step back between neighbours; halving at fixed numbers still always finds
    * the same entry, and an earlier time never finds a later entry. Asked for the account alone,
-   * Postgres would walk past the entries of all others up to its next one.
+   * Postgres would walk past the entries of all others up to its next one; asked for the pair,
+   * SQLite past all earlier ones of the account.
    */
   async #lastBefore(accountId: number, time: number) {
+    const isBehind =
+      this.database.engine === 'sqlite'
+        ? sql`account_id = ${accountId} and id >= found + step`
+        : sql`(account_id, id) >= (${accountId}, found + step)`;
     const halving = sql<{ found: number }>`
       with recursive halving (step, found) as (
         select cast(${await this.#firstStep(accountId)} as bigint), cast(0 as bigint)
         union all
         select step / 2, case when (
           select case when account_id = ${accountId} then created_at end from ledger_entries
-          where (account_id, id) >= (${accountId}, found + step)
+          where ${isBehind}
           order by account_id, id limit 1
         ) < ${time} then found + step else found end
         from halving where step > 0

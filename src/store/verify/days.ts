@@ -97,11 +97,13 @@ async function lastDay({ read }: Database, tenantId: string, first: number): Pro
     .limit(1)
     .offset(requestsPerSpan)
     .executeTakeFirst();
-  return beyond ? Math.max(first, dayOf(beyond.created_at) - 1) : endOfDays;
+  return Math.max(first, beyond ? dayOf(beyond.created_at) - 1 : endOfDays);
 }
 
 async function checkSpan(database: Database, span: Span, report: Report): Promise<number> {
-  const nameOf = (day: number) => `Tenant ${span.tenantId}, ${isoDay(day)}`;
+  // In damaged books a sum may be of a day that no calendar has.
+  const dateOf = (day: number) => (day > endOfDays ? `day ${day}` : isoDay(day));
+  const nameOf = (day: number) => `Tenant ${span.tenantId}, ${dateOf(day)}`;
   for (const group of await differences(database, span)) {
     const wrong = dailySums.filter((sum) => group[sum] !== 0);
     const how = wrong.map((sum) => `${sum} by ${-group[sum]}`).join(', ');
