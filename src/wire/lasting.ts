@@ -108,10 +108,7 @@ export async function openLasting(
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
   const bodies = roomFor('requests', crew);
-  const answers = roomFor('answers', crew);
-  // However little memory there is, the longest has room where it is alone, and so have the
-  // embeddings that one request may ask for, which come as several answers at once.
-  answers.widen(3 * replyBytesMax);
+  const answers = roomForAnswers(crew);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -174,6 +171,16 @@ function roomFor(what: 'requests' | 'answers', crew: number): SharedRoom {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const refusal = `Too many long ${what} are under way here; try again shortly.`;
   return new SharedRoom((memory / crew) * longTextsPart, refusal);
+}
+
+/**
+ * However little memory there is, the longest has room where it is alone, and so have the
+ * embeddings that one request may ask for, which come as several answers at once.
+ */
+function roomForAnswers(crew: number): SharedRoom {
+  const room = roomFor('answers', crew);
+  room.widen(3 * replyBytesMax);
+  return room;
 }
 
 function makeRetention(
