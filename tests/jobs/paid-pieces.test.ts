@@ -24,8 +24,12 @@ async function workOff(): Promise<void> {
   await worker.idle();
 }
 
-/** The provider has answered and was paid; the store is away when that should be written down. */
-function losePieces(after: number) {
+/**
+ * A job that waits for its retry: the provider has answered and was paid, and the store was away
+ * when that should have been written down, behind so many pieces.
+ */
+async function losingPieces(spoken: string, after: number): Promise<string> {
+  const id = await bench.speech(caller, spoken);
   const { queue } = bench.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
   let written = 0;
@@ -34,37 +38,31 @@ function losePieces(after: number) {
     written += 1;
     return addPiece(lease, piece);
   });
-  return () => spy.mockRestore();
+  await workOff();
+  spy.mockRestore();
+  return id;
 }
 
 /** The key is revoked before the job is tried again. */
-function revokeKey(): void {
+async function failWithoutKey(): Promise<void> {
   bench.runner.onCall = async () => {
     throw new GatewayError('invalid_api_key', 'The API key of this job has been deleted.');
   };
+  bench.now += 15_000;
+  await workOff();
 }
 
 test('of the only piece', async () => {
-  const restore = losePieces(0);
-  const id = await bench.speech(caller, 'Number one.');
-  await workOff();
-  restore();
-  revokeKey();
-  bench.now += 15_000;
-  await workOff();
+  const id = await losingPieces('Number one.', 0);
+  await failWithoutKey();
   const job = await bench.job(caller, id);
   expect(job).toMatchObject({ status: 'failed', piecesDone: 0, costCredits: credits.one });
   expect(bench.runner.charged).toBe(credits.one);
 });
 
 test('of those that were under way at once, behind one that is written down', async () => {
-  const restore = losePieces(1);
-  const id = await bench.speech(caller, text);
-  await workOff();
-  restore();
-  revokeKey();
-  bench.now += 15_000;
-  await workOff();
+  const id = await losingPieces(text, 1);
+  await failWithoutKey();
   const job = await bench.job(caller, id);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   expect(job).toMatchObject({ status: 'failed', piecesDone: 1, costCredits });
@@ -72,10 +70,7 @@ test('of those that were under way at once, behind one that is written down', as
 });
 
 test('of those that wait for a retry when the job is cancelled, and of none twice', async () => {
-  const restore = losePieces(1);
-  const id = await bench.speech(caller, text);
-  await workOff();
-  restore();
+  const id = await losingPieces(text, 1);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   for (let times = 0; times < 2; times += 1) {
     const job = await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
@@ -85,10 +80,7 @@ test('of those that wait for a retry when the job is cancelled, and of none twic
 });
 
 test('of one that is under way when the job is cancelled, by whoever runs it', async () => {
-  const id = await bench.speech(caller, 'Number one.');
-  const restore = losePieces(0);
-  await workOff();
-  restore();
+  const id = await losingPieces('Number one.', 0);
   bench.now += 15_000;
   bench.runner.onCall = async () => {
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
