@@ -2,7 +2,7 @@ import type { Call } from './call.ts';
 import { journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
-import { GatewayError } from './core/errors.ts';
+import { GatewayError, unavailable } from './core/errors.ts';
 import { AnswerDrain } from './ledger/answer-drain.ts';
 import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
@@ -17,7 +17,7 @@ import { type HoldOrder, Wallets } from './ledger/wallets.ts';
 import { type Failure, withoutCharge } from './ledger/write-off.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import type { BooksState } from './telemetry/gauges.ts';
-import { type Fields, type Log, reason } from './telemetry/log.ts';
+import { type Log, type LogFields, reason } from './telemetry/log.ts';
 
 export interface BooksParts {
   readonly store: LedgerStore;
@@ -56,7 +56,7 @@ export class Books {
   /** Requests that were sent and have ended. */
   #finished = 0;
   /** How the last try to book failed; nothing once one has succeeded. */
-  #failure: Fields | undefined;
+  #failure: LogFields | undefined;
 
   private constructor({ store, dataDir, durability, processId, log, now, ended }: BooksParts) {
     this.#ended = ended;
@@ -150,7 +150,7 @@ export class Books {
     this.#failure = undefined;
   }
 
-  #notBooked(failure: Fields): void {
+  #notBooked(failure: LogFields): void {
     const isFirst = this.#failure === undefined;
     this.#failure = failure;
     if (isFirst) this.#complain();
@@ -235,9 +235,14 @@ export class Books {
     try {
       await this.#drain.flush();
     } catch (cause) {
-      const message = 'The store cannot be reached right now.';
-      throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+      throw unavailable('The store cannot be reached right now.', cause);
     }
+  }
+
+  /** What is read behind everything that has ended. */
+  async settled<T>(read: () => Promise<T>): Promise<T> {
+    await this.flush();
+    return read();
   }
 
   /** After the last request: books everything and gives the leases back. */

@@ -1,6 +1,6 @@
 import type { Call, Errand } from './call.ts';
 import type { Ask } from './core/ask.ts';
-import { GatewayError } from './core/errors.ts';
+import { unavailable } from './core/errors.ts';
 import { logText } from './core/log-text.ts';
 import type { Hold } from './ledger/hold.ts';
 import type { Dispatched } from './ledger/journal-lines.ts';
@@ -47,8 +47,7 @@ export async function reserve(
     await parts.dispatched(dispatchedOf(call, ask));
   } catch (cause) {
     await hold.settle(0);
-    const message = 'Tollgate cannot write its journal right now, so it sends nothing.';
-    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+    throw unavailable('Tollgate cannot write its journal right now, so it sends nothing.', cause);
   }
   return new Reservation(offers, hold, bounds, bound.most, reachCredits, creditsPerUsd);
 }

@@ -1,7 +1,7 @@
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, unavailable } from '../core/errors.ts';
 import { putBounded } from '../core/put-bounded.ts';
 import { claimedKind, hashKey, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
@@ -134,7 +134,7 @@ export class Authenticator {
 
   async #lookUpAdmin(): Promise<Uint8Array | null> {
     const generation = this.#generation;
-    const stored = (await this.#directory.adminTokenHash().catch(storeAway)) ?? null;
+    const stored = (await this.#directory.adminTokenHash().catch(keysAway)) ?? null;
     if (generation === this.#generation) this.#adminHash = stored;
     return stored;
   }
@@ -153,7 +153,7 @@ export class Authenticator {
 
   async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<Kept> {
     const generation = this.#generation;
-    const match = await this.#directory.findKey(hash).catch(storeAway);
+    const match = await this.#directory.findKey(hash).catch(keysAway);
     // A revocation that arrived meanwhile must not be undone by this older answer.
     const current = generation === this.#generation;
     if (!match || !sameHash(match.hash, hash)) {
@@ -205,11 +205,8 @@ function lowest(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
-function storeAway(cause: unknown): never {
-  throw new GatewayError('service_unavailable', 'The key store cannot be reached right now.', {
-    retryAfterSeconds: 2,
-    cause,
-  });
+function keysAway(cause: unknown): never {
+  throw unavailable('The key store cannot be reached right now.', cause);
 }
 
 /** Most often a provider's own key, which a client had from before. */

@@ -1,5 +1,5 @@
 import type { ByokMode, Credential } from '../core/byok.ts';
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, unavailable } from '../core/errors.ts';
 import { KeptReads } from '../core/kept-reads.ts';
 import { labelOfKey } from '../core/provider-key.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
@@ -114,7 +114,7 @@ export class Vault {
   }
 
   async #read(tenantId: string): Promise<readonly Credential[]> {
-    const rows = await this.#store.list(tenantId).catch(storeAway);
+    const rows = await this.#store.list(tenantId).catch(credentialsAway);
     return rows.map((row) => this.#open(row));
   }
 
@@ -136,11 +136,8 @@ export function purposeOf(of: Pick<StoredCredential, 'tenantId' | 'provider' | '
   return JSON.stringify(['byok credential', of.tenantId, of.provider, of.baseUrl]);
 }
 
-function storeAway(cause: unknown): never {
-  throw new GatewayError('service_unavailable', 'The credentials cannot be read right now.', {
-    retryAfterSeconds: 2,
-    cause,
-  });
+function credentialsAway(cause: unknown): never {
+  throw unavailable('The credentials cannot be read right now.', cause);
 }
 
 /** Another process has started with another key since we did; tenants need not know which errs. */

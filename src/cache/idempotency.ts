@@ -8,7 +8,7 @@ import {
 } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
 import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
-import { GatewayError, invalidRequest } from '../core/errors.ts';
+import { GatewayError, invalidRequest, unavailable } from '../core/errors.ts';
 import type { Recording } from '../core/recording.ts';
 import { unlessAborted, within } from '../core/within.ts';
 import type { Claimed, ClaimStore } from './claim.ts';
@@ -106,7 +106,7 @@ export class Idempotency {
   /** A claim that is being answered here stays ours, even if a set clock has ended its lease. */
   async #claim(claim: Claim): Promise<Claimed> {
     const here = this.#running.get(nameOf(claim))?.claim;
-    if (!here) return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(storeAway);
+    if (!here) return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(claimsAway);
     return { state: here.fingerprint === claim.fingerprint ? 'running' : 'other_request' };
   }
 
@@ -233,7 +233,6 @@ function refusal(why: string, retryHelps = false): GatewayError {
   return new GatewayError('invalid_request_error', message, more);
 }
 
-function storeAway(cause: unknown): never {
-  const message = 'An Idempotency-Key cannot be looked up right now; try again shortly.';
-  throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+function claimsAway(cause: unknown): never {
+  throw unavailable('An Idempotency-Key cannot be looked up right now; try again shortly.', cause);
 }

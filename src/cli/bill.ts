@@ -1,5 +1,5 @@
 import type { Receipt } from '../record/receipt.ts';
-import { type Line, reckon } from '../record/receipt-lines.ts';
+import { type ReceiptLine, reckon } from '../record/receipt-lines.ts';
 import { counted, table } from './table.ts';
 
 /** What was charged for one request, line by line. */
@@ -51,7 +51,7 @@ function wholePart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
 
-function rate({ quantity, usd, per }: Line): string {
+function rate({ quantity, usd, per }: ReceiptLine): string {
   const used = quantity.toLocaleString('en-US');
   if (per === 1) return `${used} × $${usd} each`;
   // What is paid by the minute is measured in seconds.

@@ -85,6 +85,11 @@ export function notFound(message: string, param?: string): GatewayError {
   return invalidRequest(message, param, 404);
 }
 
+/** What a request needs is away for now: SDKs ask again in a moment. */
+export function unavailable(message: string, cause?: unknown): GatewayError {
+  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+}
+
 /** For requests that come while the process stops, and for those it cannot wait for. */
 export function shuttingDown(): GatewayError {
   const message = 'This Tollgate is shutting down; send the request again.';

@@ -41,7 +41,7 @@ const routes: ReadonlyMap<string, Route> = new Map<string, Route>([
 
 export function startDemoUpstream(): DemoUpstream {
   let openStreams = 0;
-  async function* counted(stream: ReplyStream): ReplyStream {
+  async function* tracked(stream: ReplyStream): ReplyStream {
     openStreams += 1;
     try {
       yield* stream;
@@ -57,7 +57,7 @@ export function startDemoUpstream(): DemoUpstream {
     maxRequestBodySize: requestBytesMax,
     async fetch(request) {
       const { status, headers, body } = await answer(request);
-      return new Response(typeof body === 'string' ? body : counted(body), { status, headers });
+      return new Response(typeof body === 'string' ? body : tracked(body), { status, headers });
     },
   });
   return {

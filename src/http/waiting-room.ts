@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts';
+import { unavailable } from '../core/errors.ts';
 import { Exchange } from './exchange.ts';
 import { healthRoutes } from './itself/health.ts';
 import { errorReply } from './reply.ts';
@@ -57,11 +57,8 @@ export class WaitingRoom {
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
     // Nobody knows the routes yet, but clients of this one know no other words.
     if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
-    return errorReply(exchange, notYet());
+    return errorReply(exchange, unavailable(notYet));
   }
 }
 
-function notYet(): GatewayError {
-  const message = 'This Tollgate waits for its database; send the request again shortly.';
-  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2 });
-}
+const notYet = 'This Tollgate waits for its database; send the request again shortly.';

@@ -32,7 +32,7 @@ const webhookUrl = Type.String({
   expected: 'an http(s) address of at most 2000 characters',
 });
 
-export const speechSchema = Type.Object({
+export const speechJobSchema = Type.Object({
   model: alias,
   input: Type.String(),
   ...speechFields,
@@ -40,23 +40,23 @@ export const speechSchema = Type.Object({
   metadata: optional(metadata),
 });
 
-export const transcriptionSchema = Type.Object({
+export const transcriptionJobSchema = Type.Object({
   model: alias,
   ...transcriptFields,
   webhook_url: optional(webhookUrl),
   metadata: optional(metadata),
 });
 
-const speechCheck = Compile(speechSchema);
-const transcriptionCheck = Compile(transcriptionSchema);
+const speechCheck = Compile(speechJobSchema);
+const transcriptionCheck = Compile(transcriptionJobSchema);
 
-export type SpeechInput = Static<typeof speechSchema>;
-export type TranscriptionInput = Static<typeof transcriptionSchema>;
+export type SpeechInput = Static<typeof speechJobSchema>;
+export type TranscriptionInput = Static<typeof transcriptionJobSchema>;
 
 export function readSpeechInput(body: unknown): SpeechInput {
   refuseRouting(body);
   refuseMetadata(body);
-  const input = validate(speechCheck, speechSchema, body);
+  const input = validate(speechCheck, speechJobSchema, body);
   if (countCharacters(input.input) > jobTextLengthMax) {
     const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
     throw invalidRequest(message, 'input');
@@ -80,7 +80,7 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
   }
   refuseRouting(body);
   refuseMetadata(body);
-  const input = validate(transcriptionCheck, transcriptionSchema, body);
+  const input = validate(transcriptionCheck, transcriptionJobSchema, body);
   refuseUntold(input.response_format, input.timestamp_granularities);
   return input;
 }

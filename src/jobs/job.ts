@@ -52,7 +52,7 @@ export interface JobFailure {
   readonly code: number;
 }
 
-export interface SpeechRequest {
+export interface SpeechJobRequest {
   readonly type: 'speech';
   readonly voice: string;
   readonly format: SpeechFormat;
@@ -62,7 +62,7 @@ export interface SpeechRequest {
   readonly limit: TextLimit;
 }
 
-export interface TranscriptionRequest {
+export interface TranscriptionJobRequest {
   readonly type: 'transcription';
   readonly format: TranscriptFormat;
   readonly language: string | null;
@@ -72,7 +72,7 @@ export interface TranscriptionRequest {
   readonly granularities: readonly string[];
 }
 
-export type JobRequest = SpeechRequest | TranscriptionRequest;
+export type JobRequest = SpeechJobRequest | TranscriptionJobRequest;
 
 /** One finished part of a job. */
 export interface Piece {

@@ -1,4 +1,4 @@
-import type { SpeechRequest, TranscriptionRequest } from './job.ts';
+import type { SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
 
 /**
  * How a job gets one piece of its work done: as one ordinary call of the gateway's story, with its
@@ -50,11 +50,11 @@ interface PieceOfJob extends PieceRun {
   readonly model: string;
 }
 
-export interface SpeechPiece extends PieceOfJob, Omit<SpeechRequest, 'limit'> {
+export interface SpeechPiece extends PieceOfJob, Omit<SpeechJobRequest, 'limit'> {
   readonly input: string;
 }
 
-export interface TranscriptionPiece extends PieceOfJob, TranscriptionRequest {
+export interface TranscriptionPiece extends PieceOfJob, TranscriptionJobRequest {
   /** At most 25 MiB, in one of the formats that transcription takes. */
   readonly audio: Uint8Array;
   /** What the file really is, not what the client called it. */

@@ -2,7 +2,7 @@ import { transcriptExtensions } from '../core/audio-formats.ts';
 import { countCharacters } from '../core/characters.ts';
 import { GatewayError } from '../core/errors.ts';
 import { missingObject } from '../core/missing-object.ts';
-import type { Job, Piece, SpeechRequest, TranscriptionRequest } from './job.ts';
+import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
 import { type Chunks, type ObjectStore, readObject, type StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
@@ -49,7 +49,7 @@ export async function taskOf(
  * Another version may have begun the job, whose rules cut elsewhere. Its first pieces show where.
  * Of one behind a gap only the length tells whether it still fits.
  */
-function textsOf(text: string, { limit }: SpeechRequest, done: readonly Piece[]): string[] {
+function textsOf(text: string, { limit }: SpeechJobRequest, done: readonly Piece[]): string[] {
   const inRow = done.filter(({ number }, index) => number === index);
   const texts = splitText(
     text,
@@ -67,7 +67,7 @@ function textsOf(text: string, { limit }: SpeechRequest, done: readonly Piece[])
 
 function speechTask(
   job: Job,
-  request: SpeechRequest,
+  request: SpeechJobRequest,
   texts: readonly string[],
   runner: JobRunner,
 ): Task {
@@ -91,7 +91,7 @@ function speechTask(
 
 async function transcriptionTask(
   job: Job,
-  request: TranscriptionRequest,
+  request: TranscriptionJobRequest,
   file: StoredObject,
   runner: JobRunner,
 ): Promise<Task> {

@@ -18,7 +18,7 @@ interface AnswerDrainParts {
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
 }
 
-interface Waiting {
+interface WaitingAnswer {
   readonly answer: NamedAnswer;
   readonly slip: Slip;
   readonly tell: (how: Remembered) => void;
@@ -33,7 +33,7 @@ export class AnswerDrain {
   readonly #parts: AnswerDrainParts;
   readonly #writeMs: number;
   readonly #stillMs: number;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingAnswer[] = [];
   #isRunning = false;
   /** The last change took too long, and has not ended yet: nobody else waits for the store. */
   #isLate = false;
@@ -63,7 +63,7 @@ export class AnswerDrain {
     this.#isRunning = false;
   }
 
-  #nextBatch(): readonly Waiting[] {
+  #nextBatch(): readonly WaitingAnswer[] {
     let length = 0;
     const end = this.#waiting.findIndex(({ answer }, at) => {
       length += answer.recording?.text.length ?? 0;
@@ -72,7 +72,7 @@ export class AnswerDrain {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  async #commit(batch: readonly Waiting[]): Promise<void> {
+  async #commit(batch: readonly WaitingAnswer[]): Promise<void> {
     const startedAt = performance.now();
     let change = this.#change(batch, false);
     let done = await within(change, this.#writeMs);
@@ -95,7 +95,7 @@ export class AnswerDrain {
   }
 
   /** Undefined where the store failed. `mayRepeat`: it may have been done before. */
-  #change(batch: readonly Waiting[], mayRepeat: boolean): Promise<BookedAnswers | undefined> {
+  #change(batch: readonly WaitingAnswer[], mayRepeat: boolean): Promise<BookedAnswers | undefined> {
     const { store, processId } = this.#parts;
     const slips = batch.map(({ slip }) => slip);
     const answers = batch.map(({ answer }) => answer);

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import type { OperationName } from '../core/ask.ts';
 import { requestIdForm } from '../core/ids.ts';
 import { isObject, parseJson } from '../core/json.ts';
 import { noUsage } from '../core/usage.ts';
@@ -8,17 +7,17 @@ import type { Settlement } from './ledger-store.ts';
 import type { Slip } from './slip.ts';
 
 /** What is known of a request when it is sent to an upstream. */
-export interface Dispatched {
-  readonly requestId: string;
-  readonly tenantId: string;
-  readonly keyId: string;
-  readonly operation: OperationName;
-  /** The job that it is a piece of. */
-  readonly jobId?: string | undefined;
-  readonly requestedModel: string;
-  readonly streamed: boolean;
-  readonly createdAt: number;
-}
+export type Dispatched = Pick<
+  RequestRecord,
+  | 'requestId'
+  | 'tenantId'
+  | 'keyId'
+  | 'operation'
+  | 'jobId'
+  | 'requestedModel'
+  | 'streamed'
+  | 'createdAt'
+>;
 
 export type JournalLine =
   | { readonly kind: 'dispatched'; readonly call: Dispatched }

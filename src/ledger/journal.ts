@@ -19,7 +19,7 @@ const syncMs = 50;
 const retryMs = 250;
 
 /** The lines of one turn of the event loop: written at once, and they succeed or fail together. */
-class Turn {
+class TurnLines {
   lines = '';
   readonly requestIds: string[] = [];
   /** Those of them whose first line it is. */
@@ -52,7 +52,7 @@ export class Journal {
   readonly #segments: Segment[] = [];
   #count = 0;
   #begun = 0;
-  #turn: Turn | undefined;
+  #turn: TurnLines | undefined;
   /** Ends of requests that could not be written yet; they are tried again for a while. */
   #late: LateSlip[] = [];
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -208,21 +208,21 @@ export class Journal {
     }
   }
 
-  #thisTurn(): Turn {
+  #thisTurn(): TurnLines {
     if (this.#turn) return this.#turn;
-    const turn = new Turn();
+    const turn = new TurnLines();
     this.#turn = turn;
     setImmediate(() => this.#flush(turn));
     return turn;
   }
 
-  #append(turn: Turn, requestId: string, line: string): Promise<void> {
+  #append(turn: TurnLines, requestId: string, line: string): Promise<void> {
     turn.requestIds.push(requestId);
     turn.lines += line;
     return turn.written.promise;
   }
 
-  #flush(turn: Turn): void {
+  #flush(turn: TurnLines): void {
     this.#turn = undefined;
     try {
       const { file } = this.#write(turn.requestIds, turn.lines);
@@ -235,14 +235,14 @@ export class Journal {
     turn.tried.resolve();
   }
 
-  #succeed(turn: Turn): void {
+  #succeed(turn: TurnLines): void {
     this.#begun += turn.begun.length;
     this.#hasRoom = true;
     turn.written.resolve();
   }
 
   /** What could not begin is not sent; what ended will come again as a late line. */
-  #fail(turn: Turn, reason: unknown): void {
+  #fail(turn: TurnLines, reason: unknown): void {
     for (const { open } of this.#segments) for (const id of turn.begun) open.delete(id);
     this.#hasRoom = false;
     turn.written.reject(reason);

@@ -1,7 +1,7 @@
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { counted } from '../core/counted.ts';
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, unavailable } from '../core/errors.ts';
 import { within } from '../core/within.ts';
 import { type Hold, OpenHold } from './hold.ts';
 import { LeaseTerm } from './lease-term.ts';
@@ -95,7 +95,7 @@ export class Wallets {
   }
 
   async #renewAndHold(caller: Caller, order: HoldOrder, arrivedAt: number): Promise<Hold> {
-    if (!(await this.#term.renewStale())) throw unavailable();
+    if (!(await this.#term.renewStale())) throw creditsAway();
     return this.hold(caller, order, arrivedAt);
   }
 
@@ -359,13 +359,12 @@ function refusal(
   order: HoldOrder,
   who: string,
 ): GatewayError {
-  if (taken.kind === 'unavailable') return unavailable();
+  if (taken.kind === 'unavailable') return creditsAway();
   const left = counted(taken.available, 'credit');
   const message = `${who} has ${left} left and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
 }
 
-function unavailable(): GatewayError {
-  const message = 'The credit store cannot be reached and the credits at hand are used up.';
-  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2 });
+function creditsAway(): GatewayError {
+  return unavailable('The credit store cannot be reached and the credits at hand are used up.');
 }

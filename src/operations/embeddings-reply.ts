@@ -12,7 +12,7 @@ const vectorsAtOnce = 32;
 
 type Encoding = EmbeddingsWish['encoding'];
 
-export interface Counted {
+export interface InputCount {
   readonly tokens: number;
   readonly isEstimate: boolean;
 }
@@ -20,16 +20,16 @@ export interface Counted {
 /** An answer of vectors, in its client's words. */
 export class EmbeddingsReply {
   readonly #items: readonly string[];
-  readonly #counted: Counted;
+  readonly #count: InputCount;
 
-  private constructor(items: readonly string[], counted: Counted) {
+  private constructor(items: readonly string[], count: InputCount) {
     this.#items = items;
-    this.#counted = counted;
+    this.#count = count;
   }
 
   static async make(
     vectors: readonly Vector[],
-    counted: Counted,
+    count: InputCount,
     encoding: Encoding,
   ): Promise<EmbeddingsReply> {
     const items: string[] = [];
@@ -39,7 +39,7 @@ export class EmbeddingsReply {
         await nextTurn();
       }
     }
-    return new EmbeddingsReply(items, counted);
+    return new EmbeddingsReply(items, count);
   }
 
   /** One that was recorded, in either encoding. */
@@ -59,11 +59,11 @@ export class EmbeddingsReply {
   record(): string | undefined {
     const length = this.#items.reduce((sum, item) => sum + item.length, 0);
     if (length > idempotentLengthMax) return undefined;
-    return `{"tokens":${this.#counted.tokens},"data":[${this.#items.join(',')}]}`;
+    return `{"tokens":${this.#count.tokens},"data":[${this.#items.join(',')}]}`;
   }
 
   relay({ model }: ReplyIdentity): ReplyRelay {
-    const { tokens, isEstimate } = this.#counted;
+    const { tokens, isEstimate } = this.#count;
     const facts = { ...noFacts, usage: { ...noUsage, inputTokens: tokens }, isEstimate };
     const told = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
     return {

@@ -28,7 +28,7 @@ import type { Offer } from '../route/catalogue.ts';
 import { type AttemptResult, failed } from '../upstream/attempt.ts';
 import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
-import { type Counted, EmbeddingsReply } from './embeddings-reply.ts';
+import { EmbeddingsReply, type InputCount } from './embeddings-reply.ts';
 import { targetAt } from './target.ts';
 
 /** What a token may become once it is text again and another tokenizer has cut that. */
@@ -63,8 +63,8 @@ export class EmbeddingsErrand implements Errand {
     const batches = await embedAll(wish, dialect, offer, link);
     if (isFailure(batches)) return failed(batches);
     const vectors = batches.flatMap((batch) => batch.vectors);
-    const counted = countOf(wish, batches, this.bounds.contextTokensAt());
-    const reply = await EmbeddingsReply.make(vectors, counted, wish.encoding);
+    const count = countOf(wish, batches, this.bounds.contextTokensAt());
+    const reply = await EmbeddingsReply.make(vectors, count, wish.encoding);
     link.tape?.begin(offer, 'whole');
     link.tape?.add(reply.record() ?? '');
     return { kind: 'reply', relay: reply.relay(link.identity) };
@@ -182,7 +182,7 @@ function countOf(
   { inputs }: EmbeddingsWish,
   batches: readonly Batch[],
   contextTokens: number,
-): Counted {
+): InputCount {
   let told = 0;
   for (const { promptTokens } of batches) told += promptTokens ?? Number.NaN;
   const isTold = isCredible({ ...noUsage, inputTokens: told }, contextTokens);

@@ -15,7 +15,7 @@ import type { RequestRecord } from './request-record.ts';
 
 const femtoPerUnit = 1_000_000_000_000_000n;
 
-export interface Line {
+export interface ReceiptLine {
   /** The name of the price, as in the configuration. */
   readonly price: string;
   /** Tokens, characters, bytes, images or seconds. */
@@ -79,10 +79,10 @@ export function pricesUsed({ prices: list, usage, units = noUnits }: RequestReco
 }
 
 /** Quantities times prices at the list price. What was not used, or has no price, is no line. */
-export function linesOf(record: RequestRecord, creditsPerUsd: number): Line[] {
+export function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLine[] {
   const { prices: list, usage, units = noUnits } = record;
   if (list === null) return [];
-  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): Line[] =>
+  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): ReceiptLine[] =>
     rates.flatMap(({ price, instead = [], per, amount, cost }) => {
       const usd = [price, ...instead].map((name) => texts[name]).find((text) => text !== undefined);
       const quantity = amount(used, units);
@@ -109,14 +109,14 @@ function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
 }
 
 /** All lines of a bill added up, and what makes whole credits of them. */
-export function reckon(lines: readonly Line[]) {
+export function reckon(lines: readonly ReceiptLine[]) {
   const exact = sumOf(lines);
   const due = roundedUp(exact, femtoPerUnit);
   return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };
 }
 
 /** Whole credits of what the lines come to, less the fee for them. */
-export function notChargedOf(record: RequestRecord, lines: readonly Line[]): number {
+export function notChargedOf(record: RequestRecord, lines: readonly ReceiptLine[]): number {
   const { trafficMode, charges, prices } = record;
   const isOwn = trafficMode === 'byok';
   const basisPoints = isOwn ? BigInt(prices?.byok_fee_basis_points ?? 0) : 10_000n;
@@ -124,7 +124,7 @@ export function notChargedOf(record: RequestRecord, lines: readonly Line[]): num
   return Number(due) - (isOwn ? charges.byokPlatformFee : charges.modelCharge);
 }
 
-function sumOf(lines: readonly Line[]): bigint {
+function sumOf(lines: readonly ReceiptLine[]): bigint {
   return lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
 }
 

@@ -2,14 +2,14 @@ import { logLinesMax } from '../core/bounds.ts';
 
 /** Structured lines for the operator: one JSON object each, never a prompt, never a key. */
 export interface Log {
-  info(event: string, fields?: Fields): void;
-  warn(event: string, fields?: Fields): void;
-  error(event: string, fields?: Fields): void;
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
+  error(event: string, fields?: LogFields): void;
   /** Whole lines put together elsewhere. A promise says when they have been taken. */
   write(lines: string): unknown;
 }
 
-export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /**
  * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours leaves
@@ -35,12 +35,12 @@ export function createLog(write: (line: string) => unknown): Log {
     missing = 0;
     add(logLine('warn', 'log_lines_dropped', { lines }));
   };
-  const line = (level: string) => (event: string, fields?: Fields) =>
+  const line = (level: string) => (event: string, fields?: LogFields) =>
     add(logLine(level, event, fields));
   return { info: line('info'), warn: line('warn'), error: line('error'), write };
 }
 
-export function logLine(level: string, event: string, fields: Fields = {}): string {
+export function logLine(level: string, event: string, fields: LogFields = {}): string {
   // JSON.stringify escapes line breaks and control characters, so a value cannot forge a line.
   return `${JSON.stringify({ time: new Date().toISOString(), level, event, ...fields })}\n`;
 }

@@ -1,5 +1,5 @@
 import type { Chore } from '../core/chore.ts';
-import type { Fields, Log } from './log.ts';
+import type { Log, LogFields } from './log.ts';
 
 /** How often the log says how many requests an outage has cost since it last did. */
 const everyMs = 60_000;
@@ -27,7 +27,7 @@ export class OutageLines {
   }
 
   /** `sentence` tells outages apart; the reason may differ from one request to the next. */
-  failed(sentence: string, fields: Fields & { readonly reason: string }): void {
+  failed(sentence: string, fields: LogFields & { readonly reason: string }): void {
     const outage = this.#outages.get(sentence);
     if (outage) {
       outage.requests += 1;

@@ -15,7 +15,7 @@ import { UnusableAnswer } from '../dialects/unusable-answer.ts';
 import type { Offer } from '../route/catalogue.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { connectionFailure, refuseOwnFailure, send } from './client.ts';
-import type { Answer } from './connection/answer.ts';
+import type { HttpAnswer } from './connection/answer.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
@@ -106,9 +106,10 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
 /** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
 export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
   line.hangUp();
-  if (thrown instanceof GatewayError || isOwnMistake(thrown)) throw thrown;
+  const isTold = thrown instanceof GatewayError;
+  if (isTold ? thrown.symbol !== 'upstream_error' : isOwnMistake(thrown)) throw thrown;
   refuseOwnFailure(thrown, line.isShuttingDown);
-  return thrown instanceof UnusableAnswer
+  return isTold || thrown instanceof UnusableAnswer
     ? malformed(thrown.message)
     : connectionFailure(thrown, line.timedOut);
 }
@@ -124,7 +125,7 @@ export function isOwnMistake(thrown: unknown): boolean {
 const shortBytesMax = 1024 * 1024;
 
 /** A whole answer of a known length that comes in one go. */
-function isShortReply(response: Answer, order: AttemptOrder): boolean {
+function isShortReply(response: HttpAnswer, order: AttemptOrder): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');
   return (
@@ -143,12 +144,12 @@ function isShortReply(response: Answer, order: AttemptOrder): boolean {
 /** Some servers name a character set in this header, which is no compression. */
 const packed = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
-export function isPlain({ headers }: Answer): boolean {
+export function isPlain({ headers }: HttpAnswer): boolean {
   return !packed.test(headers.get('content-encoding') ?? '');
 }
 
 /** HTTP does not care how types are capitalised, and not every server writes them small. */
-export function isEventStream({ headers }: Answer): boolean {
+export function isEventStream({ headers }: HttpAnswer): boolean {
   return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
@@ -158,7 +159,7 @@ function replyOf(text: string, order: AttemptOrder): AttemptResult {
 }
 
 async function readResponse(
-  response: Answer,
+  response: HttpAnswer,
   source: Source,
   line: Line,
   order: AttemptOrder,
@@ -252,7 +253,7 @@ function hasWords({ started, finished, facts }: StreamRelay): boolean {
 }
 
 /** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
-function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: Answer): AttemptResult {
+function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: HttpAnswer): AttemptResult {
   if ('kind' in reply && reply.kind !== 'malformed') return failed(reply);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   return failed(malformed(`The provider answered with ${type}, which was not asked for.`));

@@ -5,7 +5,7 @@ import { failureCode } from '../core/failure-code.ts';
 import type { LongBytes } from '../core/upload.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { ownFailure } from '../dialects/failure.ts';
-import { type Answer, answerOf } from './connection/answer.ts';
+import { answerOf, type HttpAnswer } from './connection/answer.ts';
 import { type Connections, connectionsTo } from './connection/connections.ts';
 import { headOf, linesOf } from './connection/request-head.ts';
 import { RoundTrip } from './connection/round-trip.ts';
@@ -26,7 +26,7 @@ export function send(
   request: UpstreamRequest,
   line: Line,
   check: CheckAddress | undefined,
-): Promise<Answer> {
+): Promise<HttpAnswer> {
   const prepared = preparedFor(provider);
   if (prepared.pass) return sendWithPass(prepared.pass, prepared, request, line, check);
   return dial(prepared, request, line, check);
@@ -51,7 +51,7 @@ async function sendWithPass(
   request: UpstreamRequest,
   line: Line,
   check: CheckAddress | undefined,
-): Promise<Answer> {
+): Promise<HttpAnswer> {
   const { path } = request;
   const body = isLong(request.body) ? request.body : whole(request.body);
   const url = prepared.baseUrl + path;
@@ -70,7 +70,7 @@ function dial(
   request: UpstreamRequest,
   line: Line,
   check: CheckAddress | undefined,
-): Promise<Answer> {
+): Promise<HttpAnswer> {
   const { body, path, headers } = request;
   if (check || prepared.isProxied || isLong(body)) return fetched(prepared, request, line, check);
   prepared.way ??= wayFor(prepared);
@@ -113,7 +113,7 @@ async function fetched(
   { path, body, headers: more }: UpstreamRequest,
   { signal }: Line,
   check: CheckAddress | undefined,
-): Promise<Answer> {
+): Promise<HttpAnswer> {
   const url = baseUrl + path;
   const shown = new Headers({ ...headers, ...more });
   if (isLong(body)) shown.set('content-length', String(body.bytes));

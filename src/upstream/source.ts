@@ -10,7 +10,7 @@ import type { Tape } from './tape.ts';
 export const silence: unique symbol = Symbol('silence');
 /** The upstream has said everything. */
 export const over: unique symbol = Symbol('over');
-export type Piece = string | typeof silence | typeof over;
+export type Heard = string | typeof silence | typeof over;
 
 /** How long we wait for what, in milliseconds. */
 export interface Patience {
@@ -59,9 +59,9 @@ export class Source extends Waiting {
   /** When that is over; known once somebody has asked. */
   #endAt = Number.POSITIVE_INFINITY;
   /** Whoever waits for the next piece. */
-  #waiter: ((piece: Piece | Promise<Piece>) => void) | undefined;
+  #waiter: ((piece: Heard | Promise<Heard>) => void) | undefined;
   /** What came while nobody waited: the last who did was told of the silence. */
-  #early: Promise<Piece> | undefined;
+  #early: Promise<Heard> | undefined;
 
   constructor(
     body: AnswerBody,
@@ -84,7 +84,7 @@ export class Source extends Waiting {
   }
 
   /** Rejects when the connection breaks or the line hangs up. */
-  next(): Promise<Piece> {
+  next(): Promise<Heard> {
     const rest = this.#rest;
     if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
     if (this.#early !== undefined) return this.#takeEarly(this.#early);
@@ -101,12 +101,12 @@ export class Source extends Waiting {
     return new Promise(this.#wait);
   }
 
-  #takeEarly(early: Promise<Piece>): Promise<Piece> {
+  #takeEarly(early: Promise<Heard>): Promise<Heard> {
     this.#early = undefined;
     return early;
   }
 
-  readonly #wait = (waiter: (piece: Piece | Promise<Piece>) => void) => {
+  readonly #wait = (waiter: (piece: Heard | Promise<Heard>) => void) => {
     this.#waiter = waiter;
   };
 
@@ -126,7 +126,7 @@ export class Source extends Waiting {
   };
 
   /** False where nobody waits. */
-  #tell(piece: Piece | Promise<Piece>): boolean {
+  #tell(piece: Heard | Promise<Heard>): boolean {
     const waiter = this.#waiter;
     this.#waiter = undefined;
     this.at = Number.POSITIVE_INFINITY;
@@ -134,7 +134,7 @@ export class Source extends Waiting {
     return waiter !== undefined;
   }
 
-  #takeEnd(): Piece {
+  #takeEnd(): Heard {
     this.#line.relax();
     return this.#heard(this.#decoder.decode()) || over;
   }

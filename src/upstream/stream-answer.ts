@@ -7,7 +7,7 @@ import type { Offer } from '../route/catalogue.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
 import { publicReason, scrub } from './disclosure.ts';
 import type { LateReader } from './line.ts';
-import { over, type Piece, silence } from './source.ts';
+import { type Heard, over, silence } from './source.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */
 export type StreamEnd =
@@ -160,7 +160,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 
   /** Nearly every piece is words that are paid for. */
-  readonly #give = (piece: Piece) => {
+  readonly #give = (piece: Heard) => {
     try {
       const value = this.#take(piece);
       const isAll = value !== '' && this.#affords;
@@ -195,7 +195,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 
   /** What one piece of the upstream's says to the client. */
-  #take(piece: Piece): string {
+  #take(piece: Heard): string {
     const { relay, reader, source } = this.#stream;
     if (piece === silence) return relay.keepAlive();
     const { finished } = relay;

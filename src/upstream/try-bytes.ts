@@ -11,7 +11,7 @@ import { failed, failureOf, isEventStream, isPlain, traced } from './attempt.ts'
 import { type BytePieces, ByteSource } from './byte-source.ts';
 import type { OpenBytes } from './bytes-answer.ts';
 import { send } from './client.ts';
-import type { Answer, AnswerHeaders } from './connection/answer.ts';
+import type { AnswerHeaders, HttpAnswer } from './connection/answer.ts';
 import { checkFor } from './guard/user-address.ts';
 import { Line } from './line.ts';
 import type { Link } from './link.ts';
@@ -55,7 +55,7 @@ interface Peer {
 }
 
 /** The beginning of an answer that is no audio. */
-async function textOf({ body }: Answer, { line, idleMs }: Peer): Promise<string> {
+async function textOf({ body }: HttpAnswer, { line, idleMs }: Peer): Promise<string> {
   if (!body) return '';
   const source = new Source(body, line, { idleMs });
   try {
@@ -67,7 +67,11 @@ async function textOf({ body }: Answer, { line, idleMs }: Peer): Promise<string>
 
 const audio = /^(?:audio\/|application\/ogg|(?:application|binary)\/octet-stream)/i;
 
-async function open(response: Answer, question: BytesQuestion, peer: Peer): Promise<AttemptResult> {
+async function open(
+  response: HttpAnswer,
+  question: BytesQuestion,
+  peer: Peer,
+): Promise<AttemptResult> {
   const { ok, status, headers, body } = response;
   if (!ok) {
     const text = isPlain(response) ? await textOf(response, peer) : '';
@@ -150,12 +154,12 @@ class EventPieces implements BytePieces {
       if (this.#soundlessBytes > wordlessBytesMax) {
         throw new UnusableAnswer(`${wordlessBytesMax} bytes without a sound`);
       }
-      if (!chunk && !this.#events.finished) throw new BrokenOff('before its last event');
+      if (!chunk && !this.#events.finished) throw cutShort('before its last event');
     }
   }
 
   #take(found: Uint8Array | UpstreamFailure | undefined): void {
-    if (found && !(found instanceof Uint8Array)) throw new BrokenOff(`with ${found.message}`);
+    if (found && !(found instanceof Uint8Array)) throw cutShort(`with ${found.message}`);
     if (!found?.length) return;
     this.#waiting.push(found);
     this.#soundlessBytes = 0;
@@ -163,10 +167,6 @@ class EventPieces implements BytePieces {
 }
 
 /** An answer that ended where it could not be whole. */
-class BrokenOff extends Error {
-  override readonly name = 'BrokenOff';
-
-  constructor(how: string) {
-    super(`The provider broke off ${how}.`);
-  }
+function cutShort(how: string): Error {
+  return new Error(`The provider broke off ${how}.`);
 }

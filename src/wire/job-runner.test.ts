@@ -62,7 +62,7 @@ function piece(
       directory: { getKey: async () => key, getTenant: async () => ({ id: 'acme' }) },
       requestLog: { find: async () => booked },
     },
-    books: { flush: async () => undefined },
+    books: { settled: <T>(read: () => Promise<T>) => read() },
     steps: () => steps as unknown as Steps,
     now: () => 999,
   } as unknown as RunnerParts);

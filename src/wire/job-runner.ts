@@ -19,7 +19,7 @@ import { errandOf, paidBefore } from './job-errands.ts';
 
 export interface RunnerParts {
   readonly store: Pick<Store, 'directory' | 'requestLog'>;
-  readonly books: Pick<Books, 'flush'>;
+  readonly books: Pick<Books, 'settled'>;
   /** Those of the settings at hand. */
   steps(): Steps;
   /** By which processes agree when a key is over. */
@@ -27,7 +27,7 @@ export interface RunnerParts {
 }
 
 /** What the settlement says; filled in when the story has come to its end. */
-interface Bill {
+interface PieceBill {
   costCredits: number;
   provider: string;
   seconds: number | null;
@@ -75,7 +75,7 @@ export class StoryRunner implements JobRunner {
       wishes: { cacheControl: 'no-store', idempotencyKey: null },
       memory: undefined,
     };
-    const bill: Bill = { costCredits: 0, provider: '', seconds: null };
+    const bill: PieceBill = { costCredits: 0, provider: '', seconds: null };
     // By a worker that died before it had written the result down.
     const paid = (await this.chargeOf(tenantId, piece.requestId)) ?? 0;
     const read = async () => (paid > 0 ? paidBefore(await errandOf(piece)) : errandOf(piece));
@@ -92,7 +92,7 @@ export class StoryRunner implements JobRunner {
   }
 
   /** The books take an id once, and may have taken it from somebody else while the piece ran. */
-  async #checkCharge({ caller, requestId, receivedAt }: Call, bill: Bill): Promise<void> {
+  async #checkCharge({ caller, requestId, receivedAt }: Call, bill: PieceBill): Promise<void> {
     if (bill.costCredits === 0) return;
     const record = await this.#booked(caller.tenantId, requestId);
     if (!record || record.createdAt === receivedAt) return;
@@ -101,10 +101,9 @@ export class StoryRunner implements JobRunner {
     throw new IdUsedUp('The books took this piece from a worker that died in it or lost it.');
   }
 
-  async #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
+  #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
     const { books, store } = this.#parts;
-    await books.flush();
-    return store.requestLog.find(tenantId, requestId);
+    return books.settled(() => store.requestLog.find(tenantId, requestId));
   }
 }
 
@@ -119,7 +118,7 @@ async function bytesOf(body: Answer): Promise<Uint8Array> {
  * The job was counted when it was created, and the worker has bounds of its own: its pieces take
  * nothing of what the tenant's other requests may do at once.
  */
-function billed(steps: Steps, bill: Bill): Steps {
+function billed(steps: Steps, bill: PieceBill): Steps {
   return {
     ...steps,
     countRequest: () => undefined,

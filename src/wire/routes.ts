@@ -1,4 +1,5 @@
 import type { CreditBook } from '../auth/manage/credit-book.ts';
+import type { KeySpending } from '../auth/manage/key-spending.ts';
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import type { Books } from '../books.ts';
 import type { Config } from '../config/config.ts';
@@ -50,10 +51,8 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     directory: store.directory,
     credits: settledCredits(store, books),
     spending: {
-      async spent(tenantId: string, keyIds: readonly string[], now: number) {
-        await books.flush();
-        return store.keySpending.spent(tenantId, keyIds, now);
-      },
+      spent: (...asked: Parameters<KeySpending['spent']>) =>
+        books.settled(() => store.keySpending.spent(...asked)),
     },
     now: parts.now,
     markUsed: () => authenticator.markUsed(),
@@ -81,10 +80,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       unknownModel,
     }),
     ...generationRoutes({
-      async find(tenantId, requestId) {
-        await books.flush();
-        return store.requestLog.find(tenantId, requestId);
-      },
+      find: (...asked) => books.settled(() => store.requestLog.find(...asked)),
     }),
     ...customerRoutes(customerReads(parts)),
     ...skillRoutes(parts.skills.desk),
@@ -102,7 +98,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     ...adminRoutes({
       ...desk,
       sums: store.tenantSums,
-      flush: () => books.flush(),
+      settled: (read) => books.settled(read),
       overview: () => overviewOf(parts),
     }),
     ...stateRoutes({ catalogue, health, recent, booksState: () => books.state() }),
@@ -119,17 +115,18 @@ async function ping({ books, store }: RouteParts): Promise<void> {
 }
 
 /** What operators see first; its balances are those of the pages behind it. */
-async function overviewOf({ books, store: { database } }: RouteParts) {
-  await books.flush();
-  const withoutSpares = books.withoutSpares();
-  const { balance, ...counts } = await readOverview(database);
-  return {
-    ...counts,
-    balance: withoutSpares(balance),
-    version,
-    uptimeSeconds: Math.round(process.uptime()),
-    database: database.engine,
-  };
+function overviewOf({ books, store: { database } }: RouteParts) {
+  return books.settled(async () => {
+    const withoutSpares = books.withoutSpares();
+    const { balance, ...counts } = await readOverview(database);
+    return {
+      ...counts,
+      balance: withoutSpares(balance),
+      version,
+      uptimeSeconds: Math.round(process.uptime()),
+      database: database.engine,
+    };
+  });
 }
 
 /** What tenants may know of their own. */
@@ -150,7 +147,7 @@ function customerReads({ config, store, books, now }: RouteParts): CustomerParts
     spending: store.keySpending,
     creditsPerUsd: config.creditsPerUsd,
     limits: config.limits,
-    flush: () => books.flush(),
+    settled: (read) => books.settled(read),
     now: Date.now,
     booksNow: now,
   };
@@ -167,19 +164,13 @@ function addressOf({ server }: Config): { readonly url: string; readonly example
 function settledCredits({ creditBook, ledger }: Store, books: Books): CreditBook {
   const recall = (id: string) => ledger.recall(walletName(id), '');
   return {
-    async change(change) {
-      await books.flush();
-      return changeOrRecall(creditBook, change, recall);
-    },
-    async balance(tenantId) {
-      await books.flush();
-      const withoutSpare = books.withoutSpare(tenantId);
-      const wallet = await creditBook.balance(tenantId);
-      return wallet && withoutSpare(wallet);
-    },
-    async entries(tenantId, page) {
-      await books.flush();
-      return creditBook.entries(tenantId, page);
-    },
+    change: (change) => books.settled(() => changeOrRecall(creditBook, change, recall)),
+    balance: (tenantId) =>
+      books.settled(async () => {
+        const withoutSpare = books.withoutSpare(tenantId);
+        const wallet = await creditBook.balance(tenantId);
+        return wallet && withoutSpare(wallet);
+      }),
+    entries: (tenantId, page) => books.settled(() => creditBook.entries(tenantId, page)),
   };
 }

@@ -18,12 +18,17 @@ import { RequestLines } from '../telemetry/request-lines.ts';
 import { TraceExport } from '../telemetry/trace-export.ts';
 import { type TracedCall, Tracer } from '../telemetry/tracer.ts';
 import { Traffic } from '../telemetry/traffic.ts';
+import { tellOverruns } from '../upstream/connection/connections.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 
 /** Nobody reads the log any more: then a stop must not wait for it. */
 const lastLinesMs = 1_000;
 /** Collectors answer at once; one that does not is as good as away. */
 const collectorMs = 5_000;
+
+const overrun =
+  'It sent something behind the end of an answer, which could be taken for the next one: for ten ' +
+  'minutes each call to it opens a connection of its own.';
 
 /** Metrics, log lines and traces as one: what the other parts tell about themselves. */
 export class Telemetry {
@@ -47,6 +52,7 @@ export class Telemetry {
     worker: number | null,
   ) {
     this.#log = log;
+    tellOverruns((server) => log.warn('answer_overrun', { server, reason: overrun }));
     this.#refused = new RefusedAccounts(log);
     this.#lines = logs.requests ? new RequestLines((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? makeExport(tracing, log, processId) : undefined;

@@ -74,7 +74,7 @@ export class Management {
       },
       credits: store.creditBook,
       sums: store.tenantSums,
-      flush: async () => undefined,
+      settled: <T>(read: () => Promise<T>) => read(),
       overview,
     };
     this.authenticator = new Authenticator(store.directory, now);

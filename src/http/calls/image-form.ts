@@ -37,7 +37,7 @@ export async function readEdit(posted: Posted, tray: UploadTray) {
   for await (const part of readForm(posted, imageEditBytesMax)) {
     if (part.kind === 'file') {
       const kind = readKind(part, images.length, masks.length);
-      const upload = await tray.keep(counted(part.chunks, count));
+      const upload = await tray.keep(weighed(part.chunks, count));
       (kind === 'mask' ? masks : images).push(upload);
       continue;
     }
@@ -64,7 +64,7 @@ function readKind({ name }: FormFile, images: number, masks: number): 'image' | 
   return kind;
 }
 
-async function* counted(
+async function* weighed(
   chunks: AsyncIterable<Uint8Array>,
   count: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {

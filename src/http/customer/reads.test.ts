@@ -15,7 +15,7 @@ const broken = () => ({ [Symbol.asyncIterator]: () => ({ next: refuse }) });
 
 function parts(change: Partial<CustomerParts> = {}): CustomerParts {
   return {
-    flush: () => Promise.resolve(),
+    settled: (read) => read(),
     logs: { ownsKey: refuse, page: refuse, all: broken },
     analytics: { days: refuse, groups: oneGroup },
     wallets: { totals: refuse },
@@ -50,7 +50,7 @@ describe('a store that is away', () => {
   const paths = customerRoutes(parts()).map(({ path }) => path);
 
   test.each(paths)('is known to %s when what has ended cannot be booked', async (path) => {
-    await expect(ask(path, parts({ flush: refuse }))).rejects.toBe(cut);
+    await expect(ask(path, parts({ settled: refuse }))).rejects.toBe(cut);
   });
 
   test.each([

@@ -27,8 +27,8 @@ export interface CustomerParts extends CreditsParts {
   readonly months: MonthReads;
   /** The time by which entries are booked; `now` is that by which requests arrive. */
   booksNow(): number;
-  /** Makes every request that has ended readable: a client finds what it just did. */
-  flush(): Promise<void>;
+  /** What is read behind every request that has ended: a client finds what it just did. */
+  settled<T>(read: () => Promise<T>): Promise<T>;
 }
 
 type Read = (parts: CustomerParts, exchange: Exchange, caller: Caller) => Promise<Response>;
@@ -38,11 +38,8 @@ const management = routesFor({ access: 'management' });
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  /** Behind what has just ended. */
-  const by = (read: Read) => async (exchange: Exchange, caller: Caller) => {
-    await parts.flush();
-    return read(parts, exchange, caller);
-  };
+  const by = (read: Read) => (exchange: Exchange, caller: Caller) =>
+    parts.settled(() => read(parts, exchange, caller));
   return [
     either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
     either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),

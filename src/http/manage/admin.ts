@@ -39,8 +39,8 @@ interface Overview {
 interface InstallationParts {
   readonly sums: TenantSumReads;
   overview(): Promise<Overview>;
-  /** Makes every request that has ended readable: whoever just spent most is first. */
-  flush(): Promise<void>;
+  /** What is read behind every request that has ended: whoever just spent most is first. */
+  settled<T>(read: () => Promise<T>): Promise<T>;
 }
 
 type AdminParts = KeyParts & CreditDesk & InstallationParts;
@@ -57,8 +57,7 @@ export function adminRoutes(parts: AdminParts): Route[] {
     }),
     admin.get('/admin/v1/tenants', adminDocs.listTenants, async (exchange) => {
       const page = readTenantPage(exchange.query, parts.now());
-      await parts.flush();
-      const tenants = await listTenants(parts, page);
+      const tenants = await parts.settled(() => listTenants(parts, page));
       return json(exchange, { data: await allWithBooks(parts, tenants) });
     }),
     admin.get('/admin/v1/tenants/:id', adminDocs.showTenant, async (exchange) => {

@@ -3,7 +3,7 @@ import { transcriptFormats } from '../../core/audio-formats.ts';
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { jobStatuses } from '../../jobs/job.ts';
-import { speechSchema, transcriptionSchema } from '../../jobs/job-input.ts';
+import { speechJobSchema, transcriptionJobSchema } from '../../jobs/job-input.ts';
 import { jobsQuery } from '../jobs/query.ts';
 import {
   type ContentDoc,
@@ -78,8 +78,8 @@ export const jobDocs = {
       `(${transcriptFormats.join(', ')}).`,
     body: {
       types: {
-        'application/json': named('SpeechJob', speechSchema),
-        ...form('TranscriptionJob', { ...transcriptionSchema.properties, file: file() }),
+        'application/json': named('SpeechJob', speechJobSchema),
+        ...form('TranscriptionJob', { ...transcriptionJobSchema.properties, file: file() }),
       },
     },
     example: { model: 'demo/speech', input: 'A long text.', voice: 'alloy' },

@@ -4,7 +4,7 @@ import { createInflate } from 'node:zlib';
 import { pngSignature } from '../../core/png-chunk.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { ByteReader } from '../byte-reader.ts';
-import { type Pass, type PngHeader, readHeader } from './png-layout.ts';
+import { type PngHeader, type PngPass, readHeader } from './png-layout.ts';
 import { PngRows } from './png-rows.ts';
 
 /** Where a picture is opaque: one byte for each pixel, row by row. */
@@ -133,7 +133,7 @@ function mark(
   isOpaque: Uint8Array,
   row: Uint8Array,
   y: number,
-  { x, dx, width }: Pass,
+  { x, dx, width }: PngPass,
   pictureWidth: number,
   alpha: AlphaAt,
 ): void {

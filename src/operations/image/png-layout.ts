@@ -36,7 +36,7 @@ export function readHeader(ihdr: Buffer): PngHeader | undefined {
 }
 
 /** One run over the picture: every `dx`th pixel of every `dy`th row, from a corner on. */
-export interface Pass {
+export interface PngPass {
   readonly x: number;
   readonly y: number;
   readonly dx: number;
@@ -58,7 +58,7 @@ const adam7 = [
 ] as const;
 
 /** An interlaced picture comes in seven passes, those without pixels left out. */
-export function passesOf(header: PngHeader): readonly Pass[] {
+export function passesOf(header: PngHeader): readonly PngPass[] {
   const runs = header.isInterlaced ? adam7 : whole;
   return runs
     .map(([x, y, dx, dy]) => {

@@ -1,10 +1,10 @@
-import { type Pass, type PngHeader, passesOf } from './png-layout.ts';
+import { type PngHeader, type PngPass, passesOf } from './png-layout.ts';
 
 /** Rows of a PNG out of its unpacked bytes, one at a time: no more than two are held. */
 export class PngRows {
-  readonly #passes: readonly Pass[];
+  readonly #passes: readonly PngPass[];
   readonly #step: number;
-  readonly #take: (row: Uint8Array, y: number, pass: Pass) => void;
+  readonly #take: (row: Uint8Array, y: number, pass: PngPass) => void;
   #pass = 0;
   #row = 0;
   #above: Uint8Array;
@@ -12,7 +12,7 @@ export class PngRows {
   /** Bytes of the current row that are there, its filter in front included. */
   #filled = 0;
 
-  constructor(header: PngHeader, take: (row: Uint8Array, y: number, pass: Pass) => void) {
+  constructor(header: PngHeader, take: (row: Uint8Array, y: number, pass: PngPass) => void) {
     this.#passes = passesOf(header);
     this.#step = Math.max(1, header.bitsPerPixel / 8);
     this.#take = take;

@@ -4,11 +4,11 @@ import { finishWords } from '../../dialects/answer/tally.ts';
 
 /** Of an answer with searches there is one choice only, and its pictures are bytes or links. */
 type Word = Exclude<keyof AnswerListener, 'choice' | 'imageAt'>;
-type Line = readonly [Word, ...unknown[]];
+type ToldLine = readonly [Word, ...unknown[]];
 type Say = (...words: unknown[]) => void;
 
 /** Who tells another every word; `note` hears it first. */
-export function passOn(to: AnswerListener, note?: (line: Line) => void): AnswerListener {
+export function passOn(to: AnswerListener, note?: (line: ToldLine) => void): AnswerListener {
   const pass = (name: Word): readonly [Word, Say] => [
     name,
     (...words) => {
@@ -67,9 +67,9 @@ const shapes: Readonly<Record<Word, readonly Check[]>> = {
   usage: [(word) => isObject(word) && Object.values(word).every(isNumber)],
 };
 
-function isLine(line: unknown): line is Line {
+function isLine(line: unknown): line is ToldLine {
   if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(shapes, line[0])) return false;
-  const [name, ...words] = line as unknown as Line;
+  const [name, ...words] = line as unknown as ToldLine;
   const checks = shapes[name];
   return words.length <= checks.length && checks.every((check, at) => check(words[at]));
 }

@@ -1,7 +1,7 @@
 /** How often deadlines are looked at. */
 const tickMs = 20;
 
-interface Waiting {
+interface WaitingCommand {
   readonly untilTick: number;
   readonly giveUp: () => void;
 }
@@ -13,7 +13,7 @@ interface Waiting {
  */
 export class Deadlines {
   readonly ms: number;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<WaitingCommand>();
   #ticks = 0;
   #ticker: ReturnType<typeof setInterval> | undefined;
 
@@ -24,7 +24,7 @@ export class Deadlines {
   /** Rejects when the answer takes longer than a command may, by a tick or two. */
   within<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiting: WaitingCommand = {
         // The first may come at once, and what came with the last but one is read by then.
         untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
         giveUp: () => reject(new Error(`No answer within ${this.ms} ms.`)),

@@ -31,6 +31,6 @@ export interface Outcome {
   readonly changes: number | null;
 }
 
-export type Answer =
+export type SqlAnswer =
   | { readonly ok: true; readonly outcome: Outcome }
   | { readonly ok: false; readonly message: string; readonly code: string | null };

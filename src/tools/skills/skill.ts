@@ -1,4 +1,4 @@
-import { GatewayError } from '../../core/errors.ts';
+import { GatewayError, unavailable } from '../../core/errors.ts';
 
 /** A named instruction that the gateway adds to the system prompt of requests that ask for it. */
 export interface Skill {
@@ -41,6 +41,5 @@ export function instructionsOf(skills: readonly Skill[]): string {
 
 export function skillsAway(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
-  const message = 'The skills cannot be reached right now; try again shortly.';
-  throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause });
+  throw unavailable('The skills cannot be reached right now; try again shortly.', cause);
 }

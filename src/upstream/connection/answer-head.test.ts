@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { type AnswerHead, readHead } from './answer-head.ts';
 import { BrokenAnswer } from './broken-answer.ts';
-import { Chunked, Measured, Unmeasured } from './framing.ts';
+import { Chunked, Sized, Unsized } from './framing.ts';
 
 const read = (text: string) => readHead(Buffer.from(text, 'latin1'));
 
@@ -19,7 +19,7 @@ const withHeaders = (...lines: string[]) => headOf('HTTP/1.1 200 OK', ...lines);
 describe('the head of an answer', () => {
   test('is read up to the empty line, and no further', () => {
     const head = read('HTTP/1.1 429 Too Many\r\nRetry-After:  7 \r\nContent-Length: 2\r\n\r\n{}');
-    expect(head).toMatchObject({ status: 429, framing: expect.any(Measured), bytes: 62 });
+    expect(head).toMatchObject({ status: 429, framing: expect.any(Sized), bytes: 62 });
     expect(head?.headers.get('retry-after')).toBe('7');
     expect(head?.headers.get('x-other')).toBeNull();
   });
@@ -109,19 +109,15 @@ describe('the head of an answer', () => {
 
 describe('what follows the head', () => {
   test.each([
-    ['as much as it says', 'Content-Length: 2', Measured],
-    ['as much as it says twice', 'Content-Length: 2\r\nContent-Length: 2', Measured],
-    ['as much as it says at length', `Content-Length: ${'2'.padStart(20, '0')}`, Measured],
-    ['as much as any number can say', `Content-Length: ${'9'.repeat(15)}`, Measured],
+    ['as much as it says', 'Content-Length: 2', Sized],
+    ['as much as it says twice', 'Content-Length: 2\r\nContent-Length: 2', Sized],
+    ['as much as it says at length', `Content-Length: ${'2'.padStart(20, '0')}`, Sized],
+    ['as much as any number can say', `Content-Length: ${'9'.repeat(15)}`, Sized],
     ['chunks', 'Transfer-Encoding: Chunked', Chunked],
     ['chunks, whatever the length', 'Transfer-Encoding: chunked\r\nContent-Length: 2', Chunked],
     ['chunks, in no other coding', 'Transfer-Encoding: identity, chunked', Chunked],
-    [
-      'as much as it says, in no coding',
-      'Transfer-Encoding: identity\r\nContent-Length: 2',
-      Measured,
-    ],
-    ['all that comes', 'A: b', Unmeasured],
+    ['as much as it says, in no coding', 'Transfer-Encoding: identity\r\nContent-Length: 2', Sized],
+    ['all that comes', 'A: b', Unsized],
   ])('is %s', (_, line, kind) => {
     expect(withHeaders(line).framing).toBeInstanceOf(kind);
   });
@@ -132,34 +128,34 @@ describe('what follows the head', () => {
 });
 
 describe('the connection', () => {
-  const [measured, chunked] = ['Content-Length: 2', 'Transfer-Encoding: chunked'];
+  const [sized, chunked] = ['Content-Length: 2', 'Transfer-Encoding: chunked'];
   const [old, empty] = ['HTTP/1.0 200 OK', 'HTTP/1.1 204 No Content'];
 
   test.each([
-    ['after a measured answer', 55_000, withHeaders(measured)],
+    ['after a sized answer', 55_000, withHeaders(sized)],
     ['after one in chunks', 55_000, withHeaders(chunked)],
     ['after an empty one', 55_000, headOf(empty)],
     ['after an empty one that says so', 55_000, headOf(empty, 'Content-Length: 0')],
     [
       'as long as the server says, and a bit less',
       4_000,
-      withHeaders(measured, 'Keep-Alive: timeout=5'),
+      withHeaders(sized, 'Keep-Alive: timeout=5'),
     ],
-    ['as long as it says in other letters', 9_000, withHeaders(measured, 'Keep-Alive: Timeout=10')],
-    ['no longer than usual', 55_000, withHeaders(measured, 'Keep-Alive: max=9, timeout=900')],
-    ['by an old server that says so', 55_000, headOf(old, measured, 'Connection: Keep-Alive')],
+    ['as long as it says in other letters', 9_000, withHeaders(sized, 'Keep-Alive: Timeout=10')],
+    ['no longer than usual', 55_000, withHeaders(sized, 'Keep-Alive: max=9, timeout=900')],
+    ['by an old server that says so', 55_000, headOf(old, sized, 'Connection: Keep-Alive')],
   ])('is kept %s', (_, keptMs, head) => {
     expect(head.keptMs).toBe(keptMs);
   });
 
   test.each([
-    ['when the server closes it', withHeaders(measured, 'Connection: Close')],
-    ['when the server closes it at once', withHeaders(measured, 'Keep-Alive: timeout=0')],
-    ['by an old server', headOf(old, measured)],
+    ['when the server closes it', withHeaders(sized, 'Connection: Close')],
+    ['when the server closes it at once', withHeaders(sized, 'Keep-Alive: timeout=0')],
+    ['by an old server', headOf(old, sized)],
     ['after an answer that ends with it', withHeaders('Connection: keep-alive')],
-    ['after chunks with a length', withHeaders(measured, chunked)],
+    ['after chunks with a length', withHeaders(sized, chunked)],
     ['after chunks of an old server', headOf(old, chunked, 'Connection: keep-alive')],
-    ['when a body is told of where none can be', headOf(empty, measured)],
+    ['when a body is told of where none can be', headOf(empty, sized)],
     ['when chunks are told of where none can be', headOf(empty, chunked)],
   ])('is not kept %s', (_, head) => {
     expect(head.keptMs).toBe(0);

@@ -1,7 +1,7 @@
 import { answerHeadBytesMax } from '../../core/bounds.ts';
 import type { AnswerHeaders } from './answer.ts';
 import { notHttp } from './broken-answer.ts';
-import { Chunked, type Framing, Measured, Unmeasured } from './framing.ts';
+import { Chunked, type Framing, Sized, Unsized } from './framing.ts';
 
 /** What stands before an answer's body. */
 export interface AnswerHead {
@@ -31,7 +31,7 @@ export function readHead(bytes: Buffer): AnswerHead | undefined {
   const status = Number(opening[2]);
   if (status === 101) throw notHttp('an offer to speak something else');
   if (!headerLines.test(text)) throw notHttp('a header that is none');
-  const headers = new Fields(text);
+  const headers = new HeaderFields(text);
   const framing = framingOf(status, headers);
   const isKept = isClear(headers, framing, opening[1] !== '0');
   return { status, headers, framing, keptMs: isKept ? keptMsOf(headers) : 0, bytes: end.bytes };
@@ -79,7 +79,7 @@ const often: ReadonlySet<string> = new Set([
   'keep-alive',
 ]);
 
-class Fields implements AnswerHeaders {
+class HeaderFields implements AnswerHeaders {
   readonly #text: string;
   readonly #often: ReadonlyMap<string, string>;
 
@@ -113,24 +113,24 @@ function valuesIn(text: string, lines: RegExp): Map<string, string> {
 }
 
 /** RFC 9112, section 6.3. */
-function framingOf(status: number, headers: Fields): Framing | undefined {
+function framingOf(status: number, headers: HeaderFields): Framing | undefined {
   if (status < 200 || status === 204 || status === 304) return undefined;
   const coding = headers.get('transfer-encoding')?.toLowerCase().replace(asItIs, '') ?? '';
   const length = headers.get('content-length');
   if (coding === 'chunked') return new Chunked();
   if (coding !== '') throw notHttp('an answer in a coding that was not asked for');
-  if (length === null) return new Unmeasured();
+  if (length === null) return new Unsized();
   const bytes = /^0*(\d{1,15})(?:, 0*\1)*$/.exec(length)?.[1];
   if (bytes === undefined) throw notHttp('an answer of no clear length');
-  return new Measured(Number(bytes));
+  return new Sized(Number(bytes));
 }
 
 /** Says that there is none. No longer a word of HTTP, and still sent. */
 const asItIs = /^identity(?:, |$)/;
 
 /** Whether the other side and we know the same place where the next answer begins. */
-function isClear(headers: Fields, framing: Framing | undefined, isNew: boolean): boolean {
-  if (framing instanceof Unmeasured) return false;
+function isClear(headers: HeaderFields, framing: Framing | undefined, isNew: boolean): boolean {
+  if (framing instanceof Unsized) return false;
   const connection = headers.get('connection')?.toLowerCase() ?? '';
   const isKept = isNew ? !connection.includes('close') : connection.includes('keep-alive');
   const length = headers.get('content-length');
@@ -144,7 +144,7 @@ function isClear(headers: Fields, framing: Framing | undefined, isNew: boolean):
 /** Servers that say nothing close idle connections after 5 seconds, or 60, or 75. */
 const usuallyKeptMs = 55_000;
 
-function keptMsOf(headers: Fields): number {
+function keptMsOf(headers: HeaderFields): number {
   const seconds = /\btimeout=(\d{1,6})\b/i.exec(headers.get('keep-alive') ?? '')?.[1];
   if (seconds === undefined) return usuallyKeptMs;
   // A second less: a request that meets the close on its way is lost.

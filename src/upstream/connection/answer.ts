@@ -1,7 +1,7 @@
 import type { ReadableStreamDefaultReader } from 'node:stream/web';
 
 /** What a server answered, its body still to be read. */
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number;
   readonly ok: boolean;
   readonly headers: AnswerHeaders;
@@ -29,7 +29,7 @@ export interface AnswerBody {
 }
 
 /** The answer to a call that the runtime made for us. */
-export function answerOf(response: Response): Answer {
+export function answerOf(response: Response): HttpAnswer {
   const { status, ok, headers, body } = response;
   const text = () => response.text();
   return { status, ok, headers, body: body && bodyOf(body), text };

@@ -55,7 +55,7 @@ describe('a server that is not there', () => {
     const child = Bun.spawn(
       ['sh', '-c', 'ulimit -n 60; exec "$0" -e "$1"', process.execPath, full],
       {
-        env: { ...process.env, PORT: String(connections.place.port) },
+        env: { ...process.env, PORT: String(connections.destination.port) },
         cwd: import.meta.dir,
         stdout: 'pipe',
       },
@@ -71,9 +71,9 @@ const full = `
   const { RoundTrip } = await import('./round-trip.ts');
   const { openSync } = await import('node:fs');
   try { for (;;) openSync('/', 'r'); } catch {}
-  const place = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
+  const destination = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
   const trip = new RoundTrip({ start: 'GET / HTTP/1.1', rest: undefined });
-  new Connections(place).start(trip);
+  new Connections(destination).start(trip);
   await trip.answered.catch((reason) => console.log(reason.code));
   process.exit();
 `;
@@ -164,13 +164,13 @@ describe('an idle connection', () => {
   ])('that %s is not used again', async (_, act) => {
     const met: Socket[] = [];
     const ended = Promise.withResolvers<void>();
-    const { place } = await serve((socket) => {
+    const { destination } = await serve((socket) => {
       const name = `connection ${met.push(socket)}`;
       socket.on('data', () => socket.write(answer(name)));
       socket.on('close', () => ended.resolve());
     });
     // A request that meets the close on its way is sent again, however short it was idle.
-    const connections = new Connections(place, 0);
+    const connections = new Connections(destination, 0);
     expect(await post(connections)).toBe('connection 1');
     for (const socket of met) act(socket);
     await ended.promise;
@@ -185,7 +185,7 @@ describe('an idle connection', () => {
       });
     });
     const child = Bun.spawn([process.execPath, '-e', twoCalls], {
-      env: { ...process.env, PORT: String(connections.place.port) },
+      env: { ...process.env, PORT: String(connections.destination.port) },
       cwd: import.meta.dir,
       stdout: 'pipe',
     });
@@ -199,8 +199,8 @@ const twoCalls = `
   const { Connections } = await import('./connections.ts');
   const { RoundTrip } = await import('./round-trip.ts');
   const { headOf } = await import('./request-head.ts');
-  const place = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
-  const connections = new Connections(place);
+  const destination = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
+  const connections = new Connections(destination);
   const call = (path) => {
     const trip = new RoundTrip({ start: headOf(path, '', 0), rest: undefined });
     connections.start(trip);

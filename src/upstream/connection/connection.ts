@@ -3,13 +3,14 @@ import { isIP } from 'node:net';
 import type { Socket, SocketHandler } from 'bun';
 import { failureCode } from '../../core/failure-code.ts';
 import { BrokenAnswer } from './broken-answer.ts';
+import { behindBlank } from './framing.ts';
 import type { Carrier, RoundTrip } from './round-trip.ts';
 
 /** A closed connection says so within a round trip: if it breaks later, the request was read. */
 const unreadMsMax = 1_000;
 
 /** Where a connection leads. */
-export interface Place {
+export interface Destination {
   readonly hostname: string;
   readonly port: number;
   readonly isSecure: boolean;
@@ -19,7 +20,7 @@ export interface Place {
 
 /** Whoever keeps a connection between two trips. */
 export interface Keeper {
-  readonly place: Place;
+  readonly destination: Destination;
   /** No server closes one that was used within this time: if it breaks, the request was read. */
   readonly idleMsMin: number;
   takeBack(connection: Connection): void;
@@ -56,7 +57,7 @@ export class Connection implements Carrier {
     this.#keeper = keeper;
     this.#trip = trip;
     trip.carriedBy(this);
-    const { hostname, port, isSecure, trustedCertificates } = keeper.place;
+    const { hostname, port, isSecure, trustedCertificates } = keeper.destination;
     const tls = isSecure && {
       // An environment variable must not be able to switch these checks off.
       rejectUnauthorized: true,
@@ -86,7 +87,7 @@ export class Connection implements Carrier {
     this.#socket = socket;
     // Whoever wanted it has left meanwhile.
     if (this.#isClosed) socket.terminate();
-    else if (!this.#keeper.place.isSecure) this.send();
+    else if (!this.#keeper.destination.isSecure) this.send();
   }
 
   /** A server may ask for another handshake later; nothing is sent again for that. */
@@ -124,9 +125,12 @@ export class Connection implements Carrier {
   }
 
   heard(bytes: Buffer): void {
-    if (this.#trip) this.#trip.push(bytes);
+    const isBetween = !this.#trip || this.#trip.request !== undefined;
+    const said = isBetween ? behindBlank(bytes) : bytes;
+    if (said.length === 0) return;
+    if (this.#trip) this.#trip.push(said);
     // Some servers say so before they close a connection that was idle.
-    else if (idleTooLong.test(bytes.toString('latin1', 0, 12))) this.close();
+    else if (idleTooLong.test(said.toString('latin1', 0, 12))) this.close();
     else if (!this.#isClosed) this.overrun();
   }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { idleConnectionsMax } from '../../core/bounds.ts';
-import { Connections, connectionsTo } from './connections.ts';
+import { Connections, connectionsTo, tellOverruns } from './connections.ts';
 import { headOf } from './request-head.ts';
 import { RoundTrip } from './round-trip.ts';
 
@@ -14,9 +14,10 @@ type Ending =
   | 'half answer'
   | 'last answer'
   | 'Last Answer'
-  | 'unmeasured answer'
+  | 'unsized answer'
   | 'answer and close'
   | 'two answers'
+  | 'answer behind an empty line'
   | 'reset'
   | 'close'
   | 'reset late';
@@ -54,12 +55,12 @@ async function serverThat(...endings: Ending[]) {
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
-  const place = { hostname: '127.0.0.1', port: address.port, isSecure: false };
-  connections = new Connections(place, idleMs);
+  const destination = { hostname: '127.0.0.1', port: address.port, isSecure: false };
+  connections = new Connections(destination, idleMs);
   const untilClosed = async (count: number) => {
     while (closed < count) await Bun.sleep(1);
   };
-  return { heard, sockets, ended: ended.promise, untilClosed };
+  return { heard, sockets, port: address.port, ended: ended.promise, untilClosed };
 }
 
 const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
@@ -70,9 +71,10 @@ function end(socket: Socket, ending: Ending): void {
   else if (ending === 'half answer') socket.write(`${opening}\r\no`);
   else if (ending === 'last answer') socket.end(`${opening}Connection: close\r\n\r\nok`);
   else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
-  else if (ending === 'unmeasured answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
+  else if (ending === 'unsized answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
   else if (ending === 'answer and close') socket.end(`${opening}\r\nok`);
   else if (ending === 'two answers') socket.write(`${opening}\r\nok${opening}\r\nno`);
+  else if (ending === 'answer behind an empty line') socket.write(`\r\n${opening}\r\nok`);
   else if (ending === 'close') socket.end();
   else if (ending === 'reset') socket.resetAndDestroy();
   else {
@@ -131,7 +133,7 @@ describe('a request whose connection dies under it', () => {
     expect(heard).toEqual(['connection 1: reset']);
   });
 
-  test.each(['last answer', 'Last Answer', 'unmeasured answer'] as const)(
+  test.each(['last answer', 'Last Answer', 'unsized answer'] as const)(
     'fails at once when the last one was closed after its answer: %s',
     async (answer) => {
       const { heard } = await serverThat(answer, 'reset');
@@ -291,6 +293,30 @@ describe('a server that says more than its answer', () => {
     expect(connectionsIn(heard).slice(5)).toEqual([5, 5]);
   });
 
+  test('is told of once, until it has stopped for so long', async () => {
+    const told: string[] = [];
+    tellOverruns((server) => told.push(server));
+    const two = 'two answers';
+    const { port, untilClosed } = await serverThat(two, two, two);
+    await post();
+    now += 599_999;
+    await post();
+    await untilClosed(2);
+    expect(told).toEqual([`127.0.0.1:${port}`]);
+    now += 600_000;
+    await post();
+    await untilClosed(3);
+    expect(told).toHaveLength(2);
+  });
+
+  test('is believed where that is an empty line, whenever it comes', async () => {
+    const { heard, sockets } = await serverThat('answer', 'answer behind an empty line');
+    await post();
+    sockets[0]?.write('\r\n');
+    expect([await post(), await post()]).toEqual(['ok', 'ok']);
+    expect(connectionsIn(heard)).toEqual([1, 1, 1]);
+  });
+
   test.each([
     ['and so where it comes late', `${opening}\r\nno`, [3, 4]],
     ['but not where it is told that it took too long', 'HTTP/1.1 408 Late\r\n\r\n', [1, 1]],
@@ -317,5 +343,5 @@ test.each([
   ['https://api.example.com/v1', 'api.example.com', 443, true],
   ['https://[2001:db8::1]:8443/v1', '2001:db8::1', 8_443, true],
 ])('%s leads to its host and port', (baseUrl, hostname, port, isSecure) => {
-  expect(connectionsTo(baseUrl).place).toEqual({ hostname, port, isSecure });
+  expect(connectionsTo(baseUrl).destination).toEqual({ hostname, port, isSecure });
 });

@@ -1,7 +1,7 @@
 import { connectionsLeftMax, idleConnectionsMax } from '../../core/bounds.ts';
 import { hostIn, portIn } from '../../core/host-in-url.ts';
 import { BrokenAnswer } from './broken-answer.ts';
-import { Connection, type Keeper, type Place } from './connection.ts';
+import { Connection, type Destination, type Keeper } from './connection.ts';
 import type { RoundTrip } from './round-trip.ts';
 
 /** A connection that was used so recently is not closed for having been idle. */
@@ -20,6 +20,13 @@ const keptNotMs = 30_000;
  */
 const overrunMs = 600_000;
 
+let onOverrun: (server: string) => void = () => undefined;
+
+/** Its calls become slower, and only the operator can find out why. */
+export function tellOverruns(tell: (server: string) => void): void {
+  onOverrun = tell;
+}
+
 /** How often connections that nobody uses any more are looked for. */
 const sweepMs = 10_000;
 
@@ -28,7 +35,7 @@ const sweepMs = 10_000;
  * a busy minute needed beside it end when their time is over.
  */
 export class Connections implements Keeper {
-  readonly place: Place;
+  readonly destination: Destination;
   readonly idleMsMin: number;
   /** The most recent last; some may be closed meanwhile. */
   readonly #idle: Connection[] = [];
@@ -37,10 +44,11 @@ export class Connections implements Keeper {
   /** How many were closed early since one was last used again. */
   #closedEarly = 0;
   #keptFrom = 0;
+  #overrunUntil = 0;
   #sweeper: ReturnType<typeof setInterval> | undefined;
 
-  constructor(place: Place, idleMsMin = usedMs) {
-    this.place = place;
+  constructor(destination: Destination, idleMsMin = usedMs) {
+    this.destination = destination;
     this.idleMsMin = idleMsMin;
   }
 
@@ -83,6 +91,11 @@ export class Connections implements Keeper {
   }
 
   overrun(): void {
+    const now = performance.now();
+    const { hostname, port } = this.destination;
+    // Each answer may do it: that is told once, until it has stopped.
+    if (now >= this.#overrunUntil) onOverrun(`${hostname}:${port}`);
+    this.#overrunUntil = now + overrunMs;
     this.#keepNone(overrunMs);
   }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { chunkLineBytesMax } from '../../core/bounds.ts';
 import { BrokenAnswer } from './broken-answer.ts';
-import { Chunked, type Framing, Measured, Unmeasured } from './framing.ts';
+import { Chunked, type Framing, Sized, Unsized } from './framing.ts';
 
 /** All of the body that is found when the bytes come in these pieces. */
 function take(framing: Framing, pieces: readonly (string | Uint8Array)[]): string {
@@ -21,9 +21,9 @@ const stateOf = ({ isOver, mayClose, isOverrun }: Framing) => ({ isOver, mayClos
 const under = { isOver: false, mayClose: false, isOverrun: false };
 const over = { isOver: true, mayClose: true, isOverrun: false };
 
-describe('a measured body', () => {
+describe('a sized body', () => {
   test('is over with its last byte, and cut before that', () => {
-    const framing = new Measured(4);
+    const framing = new Sized(4);
     expect(take(framing, ['a', 'bc'])).toBe('abc');
     expect(stateOf(framing)).toEqual(under);
     expect(take(framing, ['d'])).toBe('d');
@@ -31,20 +31,26 @@ describe('a measured body', () => {
   });
 
   test('ends where it ends, whatever else comes with it', () => {
-    const framing = new Measured(2);
+    const framing = new Sized(2);
     expect(take(framing, ['abc'])).toBe('ab');
     expect(stateOf(framing)).toEqual({ ...over, isOverrun: true });
   });
 
+  test('may have an empty line behind it', () => {
+    const framing = new Sized(2);
+    expect(take(framing, ['ab\r\n'])).toBe('ab');
+    expect(stateOf(framing)).toEqual(over);
+  });
+
   test('may be empty', () => {
-    const framing = new Measured(0);
+    const framing = new Sized(0);
     expect(framing.push(Buffer.alloc(0))).toBeUndefined();
     expect(stateOf(framing)).toEqual(over);
   });
 });
 
-test('an unmeasured body goes on until the connection is closed', () => {
-  const framing = new Unmeasured();
+test('an unsized body goes on until the connection is closed', () => {
+  const framing = new Unsized();
   expect(take(framing, ['a', '', 'bc'])).toBe('abc');
   expect(stateOf(framing)).toEqual({ isOver: false, mayClose: true, isOverrun: false });
 });
@@ -57,6 +63,7 @@ describe('a body in chunks', () => {
     ['padded', '02  \r\nok\r\n000\t\r\n\r\n'],
     ['with newlines alone', '2\nok\n0\n\n'],
     ['with trailers', '2\r\nok\r\n0\r\nA: b\r\nC: d\r\n\r\n'],
+    ['with an empty line behind it', '2\r\nok\r\n0\r\n\r\n\r\n'],
   ])('is read: %s', (_, text) => {
     const framing = new Chunked();
     expect(take(framing, [text])).toBe('ok');

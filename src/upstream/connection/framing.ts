@@ -16,7 +16,7 @@ export interface Framing {
 }
 
 /** A body whose length was told. */
-export class Measured implements Framing {
+export class Sized implements Framing {
   #missing: number;
   isOverrun = false;
 
@@ -33,15 +33,16 @@ export class Measured implements Framing {
   }
 
   push(bytes: Uint8Array): Uint8Array | undefined {
-    this.isOverrun = bytes.length > this.#missing;
-    const piece = this.isOverrun ? bytes.subarray(0, this.#missing) : bytes;
+    const isLonger = bytes.length > this.#missing;
+    const piece = isLonger ? bytes.subarray(0, this.#missing) : bytes;
+    this.isOverrun = isLonger && behindBlank(bytes.subarray(piece.length)).length > 0;
     this.#missing -= piece.length;
     return piece.length > 0 ? piece : undefined;
   }
 }
 
 /** A body that goes on until the connection is closed. */
-export class Unmeasured implements Framing {
+export class Unsized implements Framing {
   readonly isOver = false;
   readonly mayClose = true;
   readonly isOverrun = false;
@@ -52,6 +53,15 @@ export class Unmeasured implements Framing {
 }
 
 const [tab, newline, carriageReturn, space, semicolon] = [9, 10, 13, 32, 59];
+
+/**
+ * Some servers end an answer with an empty line too many. It belongs to no answer, and cannot be
+ * taken for one.
+ */
+export function behindBlank<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
+  const start = bytes.findIndex((byte) => byte !== carriageReturn && byte !== newline);
+  return bytes.subarray(start < 0 ? bytes.length : start) as Bytes;
+}
 
 /** As many digits as a number of JavaScript holds exactly, and a thousand times any answer. */
 const sizeMax = 2 ** 44;
@@ -84,7 +94,7 @@ export class Chunked implements Framing {
     let more: Uint8Array[] | undefined;
     for (let place = 0; place < bytes.length; ) {
       if (this.#at === 'over') {
-        this.isOverrun = true;
+        this.isOverrun = behindBlank(bytes.subarray(place)).length > 0;
         break;
       }
       if (this.#at !== 'bytes') {

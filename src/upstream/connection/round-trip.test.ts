@@ -102,6 +102,15 @@ describe('an answer', () => {
     expect(told).toEqual(['overrun']);
   });
 
+  test.each(['HTTP/1.1 204 No Content\r\n\r\n\r\n', `${measured(2)}ok\r\n`])(
+    'with an empty line behind it leaves its connection to others: %#',
+    (text) => {
+      const { told, push } = startTrip();
+      push(text);
+      expect(told).toEqual(['kept']);
+    },
+  );
+
   test('with an empty body is whole with its head', async () => {
     const { trip, told, push, heard } = startTrip();
     push(measured(0));

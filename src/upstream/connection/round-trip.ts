@@ -1,10 +1,11 @@
 import { answerHeadBytesMax } from '../../core/bounds.ts';
-import type { Answer, AnswerBody, AnswerHeaders } from './answer.ts';
+import type { AnswerBody, AnswerHeaders, HttpAnswer } from './answer.ts';
 import { type AnswerHead, readHead } from './answer-head.ts';
 import { BrokenAnswer, notHttp } from './broken-answer.ts';
+import { behindBlank } from './framing.ts';
 
 /** A request as it goes over the connection. */
-interface Outgoing {
+interface WrittenRequest {
   /** With the empty line behind it, and perhaps with the beginning of the body or all of it. */
   readonly start: string;
   readonly rest: Uint8Array | undefined;
@@ -32,13 +33,13 @@ const nobody = () => undefined;
  * One request and its answer. Told by its connection what has come, asked by its reader for more;
  * the connection is free again as soon as the last byte is here, whoever has read how much.
  */
-export class RoundTrip implements Answer, AnswerBody {
+export class RoundTrip implements HttpAnswer, AnswerBody {
   /** Rejects when there will be no answer. */
-  readonly answered: Promise<Answer>;
+  readonly answered: Promise<HttpAnswer>;
   /** Until an answer begins: it may have to be sent again. */
-  #request: Outgoing | undefined;
+  #request: WrittenRequest | undefined;
   #carrier: Carrier | undefined;
-  #answer: (answer: Answer) => void = nobody;
+  #answer: (answer: HttpAnswer) => void = nobody;
   #refuse: (reason: unknown) => void = nobody;
   /** Bytes of a head that is not whole. */
   #opening: Buffer | undefined;
@@ -56,7 +57,7 @@ export class RoundTrip implements Answer, AnswerBody {
   /** Whoever wants all of it at once. */
   #onWhole: (() => void) | undefined;
 
-  constructor(request: Outgoing) {
+  constructor(request: WrittenRequest) {
     this.#request = request;
     this.answered = new Promise((resolve, reject) => {
       this.#answer = resolve;
@@ -87,7 +88,7 @@ export class RoundTrip implements Answer, AnswerBody {
   }
 
   /** Undefined once an answer has begun, or will not be heard. */
-  get request(): Outgoing | undefined {
+  get request(): WrittenRequest | undefined {
     return this.#request;
   }
 
@@ -138,7 +139,7 @@ export class RoundTrip implements Answer, AnswerBody {
       if (framing.fault !== undefined) throw framing.fault;
       return;
     }
-    const isOverrun = framing ? framing.isOverrun : bytes.length > 0;
+    const isOverrun = framing ? framing.isOverrun : behindBlank(bytes).length > 0;
     // It may have brought the end after it was told to wait; nobody else must find it so.
     this.#resume();
     const carrier = this.#carrier;

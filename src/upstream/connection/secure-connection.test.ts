@@ -102,8 +102,12 @@ async function serve(cert: string, hostname: string, trustedCertificates?: strin
   });
   server.on('tlsClientError', () => undefined);
   const port = await portOf(server);
-  const place = { hostname, port, isSecure: true, trustedCertificates };
-  return { place, connections: new Connections(place), met, heard };
+  const destination = { hostname, port, isSecure: true, trustedCertificates };
+  return { destination, connections: new Connections(destination), met, heard };
+}
+
+function connectionsAt(port: number, trustedCertificates?: string): Connections {
+  return new Connections({ hostname: 'localhost', port, isSecure: true, trustedCertificates });
 }
 
 async function portOf(server: Server): Promise<number> {
@@ -168,10 +172,10 @@ test('the environment cannot switch that off', async () => {
 });
 
 test('nothing is sent again when the server wants another handshake', async () => {
-  const { place, heard } = await serve(nameLeaf, 'localhost', authority);
+  const { destination, heard } = await serve(nameLeaf, 'localhost', authority);
   const idle = Promise.withResolvers<Connection>();
   const keeper: Keeper = {
-    place,
+    destination,
     idleMsMin: 0,
     takeBack: idle.resolve,
     keeps: () => undefined,
@@ -203,8 +207,7 @@ test('a server that speaks no TLS hears no request', async () => {
     });
   });
   const port = await portOf(server);
-  const place = { hostname: 'localhost', port, isSecure: true, trustedCertificates: authority };
-  expect(await failureOf(post(new Connections(place)))).toMatchObject({ code: 'EPROTO' });
+  expect(await failureOf(post(connectionsAt(port, authority)))).toMatchObject({ code: 'EPROTO' });
   expect(heard).not.toContain('POST');
 });
 
@@ -216,8 +219,9 @@ test.each([
     socket.on('error', () => undefined);
     socket.on('data', () => act(socket));
   });
-  const place = { hostname: 'localhost', port: await portOf(server), isSecure: true };
-  expect(await failureOf(post(new Connections(place)))).toMatchObject({ code: 'ECONNRESET' });
+  expect(await failureOf(post(connectionsAt(await portOf(server))))).toMatchObject({
+    code: 'ECONNRESET',
+  });
 });
 
 test('whoever hangs up in the handshake leaves nothing behind', async () => {
@@ -229,8 +233,7 @@ test('whoever hangs up in the handshake leaves nothing behind', async () => {
     socket.on('close', () => ended.resolve());
   });
   const trip = tripWith('{}');
-  const place = { hostname: 'localhost', port: await portOf(server), isSecure: true };
-  new Connections(place).start(trip);
+  connectionsAt(await portOf(server)).start(trip);
   const failure = failureOf(trip.answered);
   await greeted.promise;
   trip.cancel();
@@ -255,9 +258,8 @@ test('a long request and a long answer arrive whole, however slowly they are rea
     });
   });
   const port = await portOf(server);
-  const place = { hostname: 'localhost', port, isSecure: true, trustedCertificates: authority };
   const trip = tripWith(body);
-  new Connections(place).start(trip);
+  connectionsAt(port, authority).start(trip);
   await trip.answered;
   const pieces: Uint8Array[] = [];
   for (let piece = await next(trip); piece; piece = await next(trip)) {
