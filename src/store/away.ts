@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, unavailable } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 
 /**
@@ -13,6 +13,9 @@ const awayCodes: readonly RegExp[] = [
   /^(?:ENOSPC|EMFILE|ENFILE)$/,
 ];
 
+/** It is there and lets us in no more: a changed password, a database that was dropped. */
+const refusals = /^(?:28...|3D000)$/;
+
 /** The driver has no codes for these, or one that a missing file has as well. */
 const awayMessages: readonly string[] = [
   'connect ENOENT',
@@ -20,6 +23,7 @@ const awayMessages: readonly string[] = [
   'timeout exceeded when trying to connect',
   'Query read timeout',
   'Client has encountered a connection error',
+  'The SQLite thread',
 ];
 
 /** A store that is away, as its client may hear of it; undefined for whatever else went wrong. */
@@ -28,8 +32,12 @@ export function storeAway(thrown: unknown): GatewayError | undefined {
   const code = failureCode(thrown) ?? '';
   const isAway =
     awayCodes.some((one) => one.test(code)) ||
+    isRefusal(thrown) ||
     awayMessages.some((start) => thrown.message.startsWith(start));
-  if (!isAway) return undefined;
-  const message = 'The store cannot be reached right now.';
-  return new GatewayError('service_unavailable', message, { retryAfterSeconds: 2, cause: thrown });
+  return isAway ? unavailable('The store cannot be reached right now.', thrown) : undefined;
+}
+
+/** Away for whoever asks while it is so; whoever starts with it has the wrong address. */
+export function isRefusal(thrown: unknown): boolean {
+  return refusals.test(failureCode(thrown) ?? '');
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
-import { storeAway } from './away.ts';
+import { isRefusal, storeAway } from './away.ts';
 import { openStore, type Store } from './open.ts';
 
 /** Between two attempts; short, so that a server that has just come up is found at once. */
@@ -93,7 +93,7 @@ async function reach(url: string): Promise<void> {
 
 /** Whether waiting may help: nobody answers yet, or the server says that it is starting. */
 function mayCome(thrown: unknown): thrown is GatewayError {
-  if (!(thrown instanceof GatewayError)) return false;
+  if (!(thrown instanceof GatewayError) || isRefusal(thrown.cause)) return false;
   const isSocketMissing = failureCode(thrown.cause) === 'ENOENT';
   return isSocketMissing || storeAway(thrown.cause) !== undefined;
 }

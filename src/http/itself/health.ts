@@ -1,3 +1,4 @@
+import { within } from '../../core/within.ts';
 import { reason } from '../../telemetry/log.ts';
 import type { Exchange } from '../exchange.ts';
 import { serviceDocs } from '../openapi/gateway-itself.ts';
@@ -10,6 +11,9 @@ interface HealthParts {
   ping(): Promise<void>;
   isDraining(): boolean;
 }
+
+/** Whoever asks gives up soon after, and would take silence for a process that is gone. */
+const patienceMs = 4_000;
 
 const open = routesFor({ access: 'public' });
 
@@ -42,10 +46,14 @@ async function ready(exchange: Exchange, parts: HealthParts): Promise<Response> 
     return json(exchange, { status: 'unavailable', reason: why }, 503);
   };
   if (parts.isDraining()) return refuse('This Tollgate is shutting down.');
+  const isThere = parts.ping().then(() => true);
   try {
-    await parts.ping();
+    if (await within(isThere, patienceMs)) {
+      return json(exchange, { status: 'ok', version: parts.version });
+    }
   } catch (thrown) {
     return refuse(`The store cannot be used: ${reason(thrown)}`);
   }
-  return json(exchange, { status: 'ok', version: parts.version });
+  const seconds = patienceMs / 1000;
+  return refuse(`The store cannot be used: it has not answered within ${seconds} seconds.`);
 }

@@ -1,6 +1,6 @@
 import { Database as Connection } from 'bun:sqlite';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -174,6 +174,14 @@ describe('a SQLite database', () => {
     expect(await failureOf(write)).toMatchObject({ code: 'SQLITE_READONLY' });
   });
 
+  test('leaves no long log behind a change that was large', async () => {
+    // As an index over millions of rows, and then the day's work.
+    await run('create table large as select zeroblob(50000000) as bytes');
+    await run('pragma wal_checkpoint');
+    await run("insert into notes (text) values ('a')");
+    expect(statSync(`${path}-wal`).size).toBeLessThan(35_000_000);
+  });
+
   test('answers nothing after it was closed, and closes only once', async () => {
     await database.ping();
     await database.close();
@@ -182,6 +190,72 @@ describe('a SQLite database', () => {
     expect((await failureOf(count())).message).toMatch('The database is closed.');
     const report = run('select 1', database.report);
     expect((await failureOf(report)).message).toMatch('The database is closed.');
+  });
+});
+
+describe('a thread that ends by itself is begun again', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
+  const Usual = globalThis.Worker;
+  const threads: Mortal[] = [];
+  let database: Database;
+
+  class Mortal extends Usual {
+    isFailing = false;
+
+    constructor(url: string | URL) {
+      super(url);
+      threads.push(this);
+    }
+
+    override postMessage(question: unknown): void {
+      if (this.isFailing) this.terminate();
+      else super.postMessage(question);
+    }
+  }
+
+  /** Ends it at the next question. */
+  function fail(thread: Mortal | undefined): void {
+    if (thread) thread.isFailing = true;
+  }
+
+  function run(text: string, door: 'read' | 'report' | 'write') {
+    return sql.raw(text).execute(database[door]);
+  }
+
+  beforeAll(async () => {
+    globalThis.Worker = Mortal;
+    database = await openSqlite(join(folder, 'test.db'));
+    await run('create table notes (id integer primary key) strict', 'write');
+    await run('select 1', 'report');
+  });
+
+  afterAll(async () => {
+    await database.close();
+    globalThis.Worker = Usual;
+    rmSync(folder, { recursive: true });
+  });
+
+  test.each([
+    ['write', 0],
+    ['read', 1],
+    ['report', 2],
+  ] as const)('%s: whoever asked it hears that the store is away', async (door, thread) => {
+    fail(threads[thread]);
+    expect(storeAway(await failureOf(run('select 1', door)))?.symbol).toBe('service_unavailable');
+    expect((await run('select 7 as n', door)).rows).toEqual([{ n: 7 }]);
+    await database.ping();
+  });
+
+  test('and what it had begun is undone', async () => {
+    const add = 'insert into notes default values';
+    const half = database.write.transaction().execute(async (change) => {
+      await sql.raw(add).execute(change);
+      fail(threads.at(3));
+      await sql.raw(add).execute(change);
+    });
+    expect(storeAway(await failureOf(half))?.symbol).toBe('service_unavailable');
+    await run(add, 'write');
+    expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
   });
 });
 

@@ -6,17 +6,20 @@ import type { Schema } from '../schema.ts';
 import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';
 import { fileFailure } from './file-failure.ts';
-import type { Outcome, Step } from './messages.ts';
+import type { Outcome, Question } from './messages.ts';
 import { SqliteThread } from './thread.ts';
 
 /** Opens or creates a database file: one thread for changes, and two for plain reads. */
 export async function openSqlite(path: string): Promise<Database> {
-  const writer = await openThread(path, 'writer');
-  const reader = await openThread(path, 'reader').catch(async (thrown: unknown) => {
+  const writer = new LastingThread(path, 'writer');
+  const reader = new LastingThread(path, 'reader');
+  await writer.open();
+  await reader.open().catch(async (thrown: unknown) => {
     await writer.close();
     throw thrown;
   });
-  const reports = new LateReader(path);
+  // Opened by the first who asks: most processes are never asked for a report.
+  const reports = new LastingThread(path, 'reader');
   const turns = new Turns({ waitersMax: waitingCallsMax, waitMs: turnWaitMs });
   return {
     engine: 'sqlite',
@@ -44,24 +47,38 @@ export async function openSqlite(path: string): Promise<Database> {
   };
 }
 
-/** Opened by the first who asks: most processes are never asked for a report. */
-class LateReader {
+/**
+ * A thread that is opened by the first who asks, and again by the next after it has ended by
+ * itself: SQLite undoes what was begun there, and the process needs its books.
+ */
+class LastingThread {
   readonly #path: string;
+  readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
   #isClosed = false;
 
-  constructor(path: string) {
+  constructor(path: string, role: 'writer' | 'reader') {
     this.#path = path;
+    this.#role = role;
   }
 
-  async ask(question: Step): Promise<Outcome> {
-    if (this.#isClosed) throw new Error('The database is closed.');
-    this.#thread ??= openThread(this.#path, 'reader').catch((thrown: unknown) => {
-      // With too many open files, for example: the next report tries again.
-      this.#thread = undefined;
-      throw thrown;
+  open(): Promise<SqliteThread> {
+    if (this.#thread !== undefined) return this.#thread;
+    const forget = () => {
+      if (this.#thread === thread) this.#thread = undefined;
+    };
+    const thread = SqliteThread.open(this.#path, this.#role, forget).catch((thrown: unknown) => {
+      // With too many open files, for example: the next question tries again.
+      forget();
+      throw fileFailure(this.#path, thrown);
     });
-    return (await this.#thread).ask(question);
+    this.#thread = thread;
+    return thread;
+  }
+
+  async ask(question: Question): Promise<Outcome> {
+    if (this.#isClosed) throw new Error('The database is closed.');
+    return (await this.open()).ask(question);
   }
 
   async close(): Promise<void> {
@@ -75,7 +92,8 @@ class LateReader {
  * A file that is there, only to look into it beside whoever writes: SQLite refuses every change.
  */
 export async function openSqliteToLook(path: string): Promise<Database> {
-  const reader = await openThread(path, 'reader');
+  const reader = new LastingThread(path, 'reader');
+  await reader.open();
   const only = new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) });
   return {
     engine: 'sqlite',
@@ -88,14 +106,6 @@ export async function openSqliteToLook(path: string): Promise<Database> {
   };
 }
 
-async function ask(thread: SqliteThread): Promise<void> {
+async function ask(thread: LastingThread): Promise<void> {
   await thread.ask({ kind: 'run', sql: 'select 1', parameters: [], inTransaction: false });
-}
-
-async function openThread(path: string, role: 'writer' | 'reader'): Promise<SqliteThread> {
-  try {
-    return await SqliteThread.open(path, role);
-  } catch (thrown) {
-    throw fileFailure(path, thrown);
-  }
 }

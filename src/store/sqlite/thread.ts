@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert';
 import { waitingCallsMax } from '../database.ts';
 import { tooBusy } from '../turns.ts';
 import { statementMessage } from './file-failure.ts';
-import type { Answer, Outcome, Question } from './messages.ts';
+import type { SqlAnswer, Outcome, Question } from './messages.ts';
 
 interface Asker {
   readonly resolve: (outcome: Outcome) => void;
@@ -14,12 +14,14 @@ export class SqliteThread {
   readonly #path: string;
   readonly #worker: Worker;
   readonly #askers: Asker[] = [];
+  readonly #onEnd: () => void;
   #ended: Error | undefined;
 
-  private constructor(path: string) {
+  private constructor(path: string, onEnd: () => void) {
     this.#path = path;
+    this.#onEnd = onEnd;
     this.#worker = new Worker(workerUrl());
-    this.#worker.onmessage = (message: MessageEvent<Answer>) => this.#settle(message.data);
+    this.#worker.onmessage = (message: MessageEvent<SqlAnswer>) => this.#settle(message.data);
     this.#worker.onerror = (event) => {
       this.#end(new Error(`The SQLite thread failed: ${event.message}`));
     };
@@ -28,8 +30,12 @@ export class SqliteThread {
     });
   }
 
-  static async open(path: string, role: 'writer' | 'reader'): Promise<SqliteThread> {
-    const thread = new SqliteThread(path);
+  static async open(
+    path: string,
+    role: 'writer' | 'reader',
+    onEnd: () => void,
+  ): Promise<SqliteThread> {
+    const thread = new SqliteThread(path, onEnd);
     try {
       await thread.ask({ kind: 'open', path, role });
     } catch (thrown) {
@@ -61,7 +67,7 @@ export class SqliteThread {
     }
   }
 
-  #settle(answer: Answer): void {
+  #settle(answer: SqlAnswer): void {
     const asker = this.#askers.shift();
     assert(asker, 'A SQLite answer without a question.');
     if (answer.ok) {
@@ -74,6 +80,7 @@ export class SqliteThread {
 
   #end(error: Error): void {
     this.#ended ??= error;
+    this.#onEnd();
     for (const asker of this.#askers.splice(0)) asker.reject(error);
   }
 }

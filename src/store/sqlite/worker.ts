@@ -7,12 +7,15 @@ import { strict as assert } from 'node:assert';
 import { closeSync, openSync, statSync } from 'node:fs';
 import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
-import type { Answer, Outcome, Question, SqlValue, Step } from './messages.ts';
+import type { SqlAnswer, Outcome, Question, SqlValue, Step } from './messages.ts';
 
 declare const self: Worker;
 
 /** Longer than any transaction of another process on the same file. */
 const busyTimeoutMs = 10_000;
+
+/** What a large change leaves of its log; the usual ones need far less. */
+const logBytesMax = 32 * 1024 * 1024;
 
 /** Distinct SQL texts of the code are far fewer; only generated lists make more. */
 const statementsMax = 256;
@@ -32,7 +35,7 @@ self.onmessage = ({ data }: MessageEvent<Question>) => {
   answered = answered.then(async () => self.postMessage(await answer(data)));
 };
 
-async function answer(question: Question): Promise<Answer> {
+async function answer(question: Question): Promise<SqlAnswer> {
   try {
     const outcome = question.kind === 'book' ? await book(question.batch) : perform(question);
     return { ok: true, outcome };
@@ -87,7 +90,11 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   if (role === 'writer') makeClosed(path);
   database = new Database(path, { readwrite: true, create: role === 'writer' });
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
-  if (role === 'writer') enterWal(database);
+  if (role === 'writer') {
+    enterWal(database);
+    // Else the log that a migration wrote would stay, often as long as the file, until the end.
+    database.run(`pragma journal_size_limit = ${logBytesMax}`);
+  }
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
