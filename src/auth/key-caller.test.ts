@@ -18,7 +18,8 @@ async function outcome(key: ApiKey | undefined, tenant: Tenant | undefined): Pro
 
 describe('a job’s key', () => {
   const tenant = makeTenant({ id: 'ten_1' });
-  const keyOf = (change: Partial<ApiKey> = {}) => makeKey('ten_1', { id: 'key_1', ...change });
+  const keyOf = (change: Partial<ApiKey> = {}) =>
+    makeKey('ten_1', { id: 'key_1', scopes: ['jobs'], ...change });
 
   test('does its work as long as it is good', async () => {
     expect(await outcome(keyOf(), tenant)).toBe('ten_1 key_1');
@@ -34,5 +35,11 @@ describe('a job’s key', () => {
     expect(await outcome(keyOf(), closed)).toBe('This account is disabled.');
     const expired = 'The API key of this job has expired.';
     expect(await outcome(keyOf({ expiresAt: now }), tenant)).toBe(expired);
+  });
+
+  test('does none when jobs were taken from its scopes', async () => {
+    expect(await outcome(keyOf({ scopes: ['chat', 'jobs'] }), tenant)).toBe('ten_1 key_1');
+    const taken = 'The API key of this job does not have the scope "jobs" any more.';
+    expect(await outcome(keyOf({ scopes: ['chat', 'audio'] }), tenant)).toBe(taken);
   });
 });

@@ -4,8 +4,8 @@ import { toKnown } from './authenticate.ts';
 import type { Directory } from './directory.ts';
 
 /**
- * The caller behind a key that was admitted before, for work that it left with us. A key that has
- * been deleted, disabled or has expired since does no more work.
+ * The caller behind a key that was admitted before, for a job that it left with us. A key that has
+ * been deleted, disabled or has expired since does no more work, nor one that may have no jobs now.
  */
 export async function callerOfKey(
   directory: Pick<Directory, 'getKey' | 'getTenant'>,
@@ -20,6 +20,10 @@ export async function callerOfKey(
   if (refusal !== null) throw refused(refusal);
   if (caller.expiresAt !== null && caller.expiresAt <= now) {
     throw refused('The API key of this job has expired.');
+  }
+  if (caller.scopes && !caller.scopes.includes('jobs')) {
+    const message = 'The API key of this job does not have the scope "jobs" any more.';
+    throw new GatewayError('forbidden', message);
   }
   return caller;
 }

@@ -29,7 +29,7 @@ interface DeskParts {
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
-  /** What was paid for pieces of a job that are not written down. */
+  /** What was paid for pieces of a job that are not written down, and that it does not tell. */
   lostCredits(job: Job): Promise<number>;
   /** Told when a job was cancelled. */
   cancelled(jobId: string): void;
@@ -133,8 +133,12 @@ export class JobDesk {
   }
 
   async show(tenantId: string, id: string, baseUrl: string) {
-    const job = await existing(id, () => this.#parts.book.find(tenantId, id));
-    return this.#view(job, baseUrl);
+    const { book, lostCredits } = this.#parts;
+    const job = await existing(id, () => book.find(tenantId, id));
+    // Whoever ran it may have died: what it was charged for last is in the books only.
+    const mayHaveLost = job.status === 'cancelled' && job.startedAt !== null;
+    const lost = mayHaveLost ? await lostCredits(job) : 0;
+    return this.#view({ ...job, costCredits: job.costCredits + lost }, baseUrl);
   }
 
   /** One more is read than shown, to know whether there are more. */

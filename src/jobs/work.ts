@@ -142,21 +142,26 @@ async function runAll(
 }
 
 /**
- * What was paid for pieces that are not written down, whoever ran them. They start in order, and
- * none after a failure: such a one is among the first that are missing.
+ * What was paid for pieces that are not written down, whoever ran them, and that the job does not
+ * tell. They start in order, and none after a failure: such a one is among the first that are
+ * missing.
  */
 export async function lostCredits(
   job: Job,
   { queue, runner }: Pick<WorkParts, 'queue' | 'runner'>,
 ): Promise<number> {
-  const done = new Set((await queue.pieces(job.id)).map(({ number }) => number));
+  const pieces = await queue.pieces(job.id);
+  const done = new Set(pieces.map(({ number }) => number));
   let credits = 0;
   for (let number = 0, missing = 0; missing < piecesAtOnceMax; number += 1) {
     if (done.has(number)) continue;
     missing += 1;
     credits += await chargeOfPiece(job, number, runner);
   }
-  return credits;
+  if (job.status !== 'cancelled') return credits;
+  // Those that whoever ran it has lived to tell are in its cost.
+  const told = pieces.reduce((rest, { costCredits }) => rest - costCredits, job.costCredits);
+  return Math.max(0, credits - told);
 }
 
 async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {

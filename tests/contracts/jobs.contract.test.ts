@@ -468,6 +468,22 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await jobs.queue.pieces(id)).toEqual([]);
   });
 
+  test('expire some at a time: after a long standstill nobody waits for all of them', async () => {
+    const { id } = await queued();
+    await jobs.queue.finish((await claimed()).lease, success(start));
+    const { read, write } = stores.one.database;
+    const one = await read.selectFrom('jobs').selectAll().executeTakeFirstOrThrow();
+    const more = Array.from({ length: 600 }, (_, index) => ({ ...one, id: `${id}${index}` }));
+    await write.insertInto('jobs').values(more).execute();
+    const expired: number[] = [];
+    for (let rounds = 0; rounds < 2; rounds++) {
+      await jobs.objects.expire(start + day, start);
+      const rows = read.selectFrom('jobs').select('id').where('status', '=', 'expired').execute();
+      expired.push((await rows).length);
+    }
+    expect(expired).toEqual([500, 601]);
+  });
+
   test('that wait keep their turn however long they wait', async () => {
     const { id } = await queued();
     await jobs.objects.expire(start + 90 * day, start + 60 * day);

@@ -12,9 +12,8 @@ let bench: JobBench;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open();
+  bench = await JobBench.open(13);
   caller = await bench.newCaller();
-  bench.speechModel = { ...bench.speechModel, limit: { unit: 'characters', max: 13 } };
 });
 afterEach(() => bench.close());
 
@@ -37,16 +36,10 @@ async function begun(pieces: ReadonlyMap<number, string>): Promise<string> {
   return id;
 }
 
-async function workOff(): Promise<void> {
-  const worker = bench.worker();
-  await worker.claim();
-  await worker.idle();
-}
-
 test('goes on behind the words that were spoken, with none lost and none twice', async () => {
   const spoken = ['Number', '🥇. Number'];
   const id = await begun(new Map(spoken.entries()));
-  await workOff();
+  await bench.workOff();
   expect(bench.runner.spoken.map(({ input }) => input)).toEqual(['two.', 'Number three.']);
   const notes = [...spoken, 'two.', 'Number three.'].join('').length;
   expect(await bench.output(caller, id)).toHaveLength(wavFile(notes).length);
@@ -60,7 +53,7 @@ test('goes on behind the words that were spoken, with none lost and none twice',
 
 test('is only joined when all was spoken', async () => {
   const id = await begun(new Map(['Number 🥇.', 'Number', 'two. Number', 'three.'].entries()));
-  await workOff();
+  await bench.workOff();
   expect(bench.runner.spoken).toEqual([]);
   expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', piecesTotal: 4 });
 });
@@ -74,7 +67,7 @@ test('fails rather than speak words twice when nobody knows which are missing', 
   );
   for (const waitMs of [0, 15_000, 300_000]) {
     bench.now += waitMs;
-    await workOff();
+    await bench.workOff();
   }
   expect(bench.runner.spoken).toEqual([]);
   expect(await bench.job(caller, id)).toMatchObject({
@@ -91,7 +84,7 @@ test('has its gap filled where both versions cut it alike', async () => {
       [2, 'Number three.'],
     ]),
   );
-  await workOff();
+  await bench.workOff();
   expect(bench.runner.spoken.map(({ input }) => input)).toEqual(['Number two.']);
   expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', piecesDone: 3 });
 });

@@ -12,17 +12,10 @@ let bench: JobBench;
 let caller: Caller;
 
 beforeEach(async () => {
-  bench = await JobBench.open();
+  bench = await JobBench.open(13);
   caller = await bench.newCaller();
-  bench.speechModel = { ...bench.speechModel, limit: { unit: 'characters', max: 13 } };
 });
 afterEach(() => bench.close());
-
-async function workOff(): Promise<void> {
-  const worker = bench.worker();
-  await worker.claim();
-  await worker.idle();
-}
 
 /**
  * A job that waits for its retry: the provider has answered and was paid, and the store was away
@@ -38,7 +31,7 @@ async function losingPieces(spoken: string, after: number): Promise<string> {
     written += 1;
     return addPiece(lease, piece);
   });
-  await workOff();
+  await bench.workOff();
   spy.mockRestore();
   return id;
 }
@@ -49,7 +42,7 @@ async function failWithoutKey(): Promise<void> {
     throw new GatewayError('invalid_api_key', 'The API key of this job has been deleted.');
   };
   bench.now += 15_000;
-  await workOff();
+  await bench.workOff();
 }
 
 test('of the only piece', async () => {
@@ -85,7 +78,7 @@ test('of one that is under way when the job is cancelled, by whoever runs it', a
   bench.runner.onCall = async () => {
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
   };
-  await workOff();
+  await bench.workOff();
   expect(await bench.job(caller, id)).toMatchObject({
     status: 'cancelled',
     costCredits: credits.one,
@@ -98,7 +91,7 @@ test('and one that was tried too often, and never paid for, still ends', async (
   const spy = spyOn(bench.runner, 'chargeOf').mockResolvedValue(0);
   for (const waitMs of [0, 15_000, 300_000]) {
     bench.now += waitMs;
-    await workOff();
+    await bench.workOff();
   }
   spy.mockRestore();
   expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });

@@ -31,9 +31,7 @@ async function workOff(which: RegExp, change: (object: StoredObject) => StoredOb
     delete: (key) => objects.delete(key),
     link: (key, wish) => objects.link(key, wish),
   };
-  const worker = bench.worker({ store });
-  await worker.claim();
-  await worker.idle();
+  await bench.workOff(bench.worker({ store }));
 }
 
 const asItIs = (object: StoredObject) => object;

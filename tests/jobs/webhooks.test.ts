@@ -69,9 +69,7 @@ async function ended(path = '/hook', who = caller): Promise<string> {
   const url = path.startsWith('/') ? `http://127.0.0.1:${receiver.port}${path}` : path;
   const { write } = bench.store.database;
   await write.updateTable('jobs').set({ webhook_url: url }).where('id', '=', id).execute();
-  const worker = bench.worker();
-  await worker.claim();
-  await worker.idle();
+  await bench.workOff();
   return id;
 }
 

@@ -23,18 +23,13 @@ beforeEach(async () => {
 
 afterEach(() => bench.close());
 
-async function workOff(worker = bench.worker()): Promise<void> {
-  await worker.claim();
-  await worker.idle();
-}
-
 /** Stands for kill -9: whatever this waits for never comes. */
 const never = () => new Promise<never>(() => {});
 
 describe('a speech job', () => {
   test('speaks its text piece by piece and joins one file of the whole length', async () => {
     const id = await bench.speech(caller, text, { speed: 2, instructions: 'Softly.' });
-    await workOff();
+    await bench.workOff();
     const job = await bench.job(caller, id);
     expect(job).toMatchObject({ status: 'succeeded', piecesDone: 3, piecesTotal: 3, units: 41 });
     expect(job.costCredits).toBe(82);
@@ -52,7 +47,7 @@ describe('a speech job', () => {
 
   test('keeps the provider of its first piece, and gives every piece its UUID', async () => {
     await bench.speech(caller, text);
-    await workOff();
+    await bench.workOff();
     expect(bench.runner.spoken.map(({ provider }) => provider)).toEqual([null, 'played', 'played']);
     const ids = bench.runner.spoken.map(({ requestId }) => requestId);
     expect(new Set(ids).size).toBe(3);
@@ -68,13 +63,13 @@ describe('a speech job', () => {
     };
     bench.runner.speak = ({ input }) => Buffer.from(input);
     const id = await bench.speech(caller, text, { response_format: 'pcm' });
-    await workOff();
+    await bench.workOff();
     expect((await bench.output(caller, id)).toString()).toBe(pieces.join(''));
   });
 
   test('leaves nothing but its output, and after its day not even that', async () => {
     const id = await bench.speech(caller, text);
-    await workOff();
+    await bench.workOff();
     const { output } = await bench.job(caller, id);
     await bench.sweep();
     expect(bench.stored()).toEqual([output?.key ?? '']);
@@ -89,7 +84,7 @@ describe('a speech job', () => {
       throw new GatewayError('insufficient_credits', 'Needs 26 credits, has 3.');
     };
     const id = await bench.speech(caller, text);
-    await workOff();
+    await bench.workOff();
     expect((await bench.job(caller, id)).failure).toEqual({
       message: 'Needs 26 credits, has 3.',
       type: 'insufficient_credits',
@@ -114,12 +109,12 @@ describe('a speech job', () => {
       [1, 3],
     ] as const) {
       bench.now += waitMs;
-      await workOff(worker);
+      await bench.workOff(worker);
       expect(bench.runner.spoken.length).toBe(tries);
     }
     expect((await bench.job(caller, id)).failure).toMatchObject({ message: 'Not now.', code: 502 });
     bench.now += hour;
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(bench.runner.spoken.length).toBe(3);
   });
 
@@ -133,17 +128,17 @@ describe('a speech job', () => {
     const worker = bench.worker();
     for (const waitMs of [0, 15_000]) {
       bench.now += waitMs;
-      await workOff(worker);
+      await bench.workOff(worker);
     }
     toFail = pieces[1];
     bench.now += 300_000;
-    await workOff(worker);
+    await bench.workOff(worker);
     // The third attempt failed too, but behind the first piece.
     expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
     for (const waitMs of [15_000, 300_000]) {
       bench.now += waitMs;
       expect((await bench.job(caller, id)).status).toBe('queued');
-      await workOff(worker);
+      await bench.workOff(worker);
     }
     expect((await bench.job(caller, id)).failure).toMatchObject({ message: 'Not now.' });
   });
@@ -153,11 +148,11 @@ describe('a speech job', () => {
       throw notFound('There is no model "a/b".', 'model');
     };
     const id = await bench.speech(caller, text);
-    await workOff(bench.worker());
+    await bench.workOff(bench.worker());
     expect((await bench.job(caller, id)).status).toBe('queued');
     bench.runner.onCall = async () => {};
     bench.now += 15_000;
-    await workOff(bench.worker());
+    await bench.workOff(bench.worker());
     expect((await bench.job(caller, id)).status).toBe('succeeded');
   });
 
@@ -167,12 +162,12 @@ describe('a speech job', () => {
     };
     await bench.speech(caller, text);
     const worker = bench.worker();
-    await workOff(worker);
+    await bench.workOff(worker);
     bench.now += 89_999;
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(bench.runner.spoken.length).toBe(1);
     bench.now += 1;
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(bench.runner.spoken.length).toBe(2);
   });
 
@@ -184,11 +179,11 @@ describe('a speech job', () => {
     };
     const id = await bench.speech(caller, text);
     const worker = bench.worker();
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 2 });
     isBroken = false;
     bench.now += 15_000;
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
     expect(bench.runner.spoken.length).toBe(4);
     expect(bench.runner.charged).toBe(82);
@@ -204,7 +199,7 @@ describe('a speech job', () => {
     };
     const words = Array.from({ length: 9 }, (_, number) => `Sentence ${number}.`);
     const id = await bench.speech(caller, words.join(' '));
-    await workOff();
+    await bench.workOff();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', piecesDone: 3 });
     expect(bench.runner.spoken.length).toBe(4);
   });
@@ -213,7 +208,7 @@ describe('a speech job', () => {
     bench.runner.speak = ({ input }) =>
       input === 'Sentence two.' ? Buffer.from('<html>') : wavFile(1);
     const id = await bench.speech(caller, text);
-    await workOff();
+    await bench.workOff();
     expect((await bench.job(caller, id)).failure).toEqual({
       message: 'Piece 2 came back as something else than WAV, so the pieces cannot be joined.',
       type: 'upstream_error',
@@ -224,7 +219,7 @@ describe('a speech job', () => {
   test('whose first piece cannot be joined to others fails before they are paid for', async () => {
     bench.runner.speak = () => Buffer.from('<html>');
     const id = await bench.speech(caller, text);
-    await workOff();
+    await bench.workOff();
     const first = { status: 'failed', costCredits: 26, piecesDone: 1 };
     expect(await bench.job(caller, id)).toMatchObject(first);
     expect(bench.runner.charged).toBe(26);
@@ -236,14 +231,14 @@ describe('a worker that dies', () => {
   async function successor(): Promise<void> {
     bench.runner.onCall = async () => {};
     bench.now += minute;
-    await workOff();
+    await bench.workOff();
   }
 
   test('at the claim is followed by another, which does the whole job', async () => {
     const id = await bench.speech(caller, text);
     const { queue } = bench.store.jobs;
     await queue.claim({ now: bench.now, until: bench.now + minute, except: [] });
-    await workOff();
+    await bench.workOff();
     expect((await bench.job(caller, id)).status).toBe('running');
     await successor();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
@@ -321,7 +316,7 @@ describe('a worker that dies', () => {
       bench.now += minute;
     }
     const good = await bench.speech(caller, 'Good.');
-    await workOff();
+    await bench.workOff();
     expect((await bench.job(caller, poison)).failure).toEqual({
       message: 'The job was given up after 3 attempts that never ended.',
       type: 'internal_error',
@@ -450,7 +445,7 @@ describe('a worker', () => {
     const id = await bench.speech(caller, 'Short.');
     const undone = new Error('Connection terminated unexpectedly');
     spyOn(bench.store.jobs.queue, 'addPiece').mockRejectedValueOnce(undone);
-    await workOff(bench.worker());
+    await bench.workOff(bench.worker());
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 12 });
     expect(bench.runner.spoken).toHaveLength(1);
   });
@@ -468,7 +463,7 @@ describe('a worker', () => {
         letGo: (key) => objects.letGo(key),
       },
     });
-    await workOff(worker);
+    await bench.workOff(worker);
     expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 12 });
     expect(bench.stored()).not.toEqual([]);
     await bench.sweep();
@@ -494,7 +489,7 @@ describe('a worker', () => {
     await worker.claim();
     expect((await bench.job(caller, id)).status).toBe('queued');
     bench.runner.onCall = async () => {};
-    await workOff();
+    await bench.workOff();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
   });
 
@@ -505,7 +500,7 @@ describe('a worker', () => {
     await stopped;
     expect(await bench.job(caller, id)).toMatchObject({ status: 'queued', piecesDone: 1 });
     expect(bench.runner.spoken.length).toBe(1);
-    await workOff();
+    await bench.workOff();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'succeeded', costCredits: 82 });
     expect(bench.runner.spoken.length).toBe(3);
   });
@@ -535,7 +530,7 @@ describe('a worker', () => {
     const worker = bench.worker();
     for (const waitMs of [0, 15_000, 300_000]) {
       bench.now += waitMs;
-      await workOff(worker);
+      await bench.workOff(worker);
     }
     expect((await bench.job(caller, id)).failure).toMatchObject({
       type: 'internal_error',
@@ -554,7 +549,7 @@ describe('a transcription job', () => {
       'timestamp_granularities[]': 'word',
     });
     bench.runner.hear = () => '{"text":"Eins.","duration":0.72}';
-    await workOff();
+    await bench.workOff();
     const [sent] = bench.runner.heard;
     expect(sent).toMatchObject({
       ...{ extension: 'wav', language: 'de', prompt: 'Namen', temperature: 0.2 },
@@ -569,7 +564,7 @@ describe('a transcription job', () => {
     // Two hours of MP3 in 28.8 MB: three parts of fifty, fifty and twenty minutes.
     const id = await bench.transcription(caller, mp3File(30_000), { response_format: 'srt' });
     bench.runner.hear = () => '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n';
-    await workOff();
+    await bench.workOff();
     expect((await bench.output(caller, id)).toString()).toBe(
       '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n' +
         '2\n00:50:01,000 --> 00:50:02,000\nHello\n\n' +
@@ -583,7 +578,7 @@ describe('a transcription job', () => {
     const flac = Buffer.alloc(26 * 1024 * 1024);
     flac.write('fLaC');
     const id = await bench.transcription(caller, flac);
-    await workOff();
+    await bench.workOff();
     expect((await bench.job(caller, id)).failure).toEqual({
       message:
         'Only wav and mp3 files can be cut for transcription, and this one is neither; ' +

@@ -86,20 +86,20 @@ export class JobBench {
   now = 1_800_000_000_000;
   /** Who hears of a cancellation at once; other processes find out. */
   onCancelled: (jobId: string) => void = () => {};
-  speechModel: SpeechModel = {
-    limit: { unit: 'characters', max: 20 },
-    isStrict: true,
-    voices: null,
-  };
+  speechModel: SpeechModel;
 
-  static async open(): Promise<JobBench> {
+  /** Texts are spoken in pieces of at most so many characters. */
+  static async open(charactersMax = 20): Promise<JobBench> {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-jobs-'));
-    return new JobBench(folder, await openStore(`sqlite:${join(folder, 'tollgate.db')}`));
+    const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+    return new JobBench(folder, store, charactersMax);
   }
 
-  private constructor(folder: string, store: Store) {
+  private constructor(folder: string, store: Store, charactersMax: number) {
     this.#folder = folder;
     this.store = store;
+    const limit = { unit: 'characters', max: charactersMax } as const;
+    this.speechModel = { limit, isStrict: true, voices: null };
     this.objects = new FileObjects(join(folder, 'objects'), this.links);
     this.desk = new JobDesk({
       book: store.jobs.book,
@@ -133,6 +133,12 @@ export class JobBench {
       onFailure: (_id, thrown) => this.failures.push(thrown),
       ...change,
     });
+  }
+
+  /** Everything that may be taken now, to its end. */
+  async workOff(worker = this.worker()): Promise<void> {
+    await worker.claim();
+    await worker.idle();
   }
 
   sweep(): Promise<void> {

@@ -60,6 +60,17 @@ describe('transcripts of parts are joined', () => {
     ]);
   });
 
+  test('as verbose JSON with what only a later part has: the first may be silent', () => {
+    const spoken = { start: 0, end: 1, text: 'Two.' };
+    const word = { word: 'Two.', start: 0, end: 1 };
+    const second = JSON.stringify({ text: 'Two.', segments: [spoken], words: [word] });
+    expect(JSON.parse(join('verbose_json', '{"text":""}', second))).toEqual({
+      text: 'Two.',
+      segments: [{ id: 0, start: 600.5, end: 601.5, text: 'Two.' }],
+      words: [{ word: 'Two.', start: 600.5, end: 601.5 }],
+    });
+  });
+
   test('as SRT with cues numbered through', () => {
     const first =
       '1\n00:00:00,000 --> 00:00:03,320\nHello\nthere\n\n2\n00:00:03,320 --> 00:00:04,000\nyou\n\n';

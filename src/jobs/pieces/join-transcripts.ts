@@ -53,8 +53,8 @@ function joinJson(parts: readonly TimedText[]): Fields {
     ...rest,
     text: joinWords(read.map(({ fields }) => String(fields.text ?? ''))),
     ...(seconds === null ? {} : { duration: seconds }),
-    ...('segments' in first ? { segments } : {}),
-    ...('words' in first ? { words } : {}),
+    ...(segments.length > 0 ? { segments } : {}),
+    ...(words.length > 0 ? { words } : {}),
     ...(used === null ? {} : { usage: { type: 'duration', seconds: used } }),
   };
 }

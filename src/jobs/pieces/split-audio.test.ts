@@ -49,6 +49,19 @@ describe('a recording is cut', () => {
     expect([cuts[0]?.from, cuts.at(-1)?.to]).toEqual([44, bytes.length]);
   });
 
+  test('by samples, whatever pictures and notes stand in front of them', async () => {
+    const bytes = Buffer.from(wavFile(3_000));
+    const notes = Buffer.alloc(8 + 2 * mebibyte);
+    notes.write('id3 ', 'latin1');
+    notes.writeUInt32LE(2 * mebibyte, 4);
+    // Between the format and the samples, which have 44 bytes in front of them.
+    const file = stored(Buffer.concat([bytes.subarray(0, 36), notes, bytes.subarray(36)]));
+    const cuts = await planCuts(file);
+    const parts = await Promise.all(cuts.map((cut) => readCut(file, cut)));
+    const samples = Buffer.concat(parts.map((part) => part.subarray(44)));
+    expect(samples.equals(bytes.subarray(44))).toBe(true);
+  });
+
   test('by frames when it is MP3, at most fifty minutes in one part', async () => {
     // 30,000 notes of 240 ms and 960 bytes: two hours, 28.8 MB.
     const file = stored(mp3File(30_000));

@@ -29,8 +29,8 @@ const bytesPerSecondLeast = 1_000;
 
 /** Read at once while looking for cuts. */
 const windowBytes = 1024 * 1024;
-/** Chunks in front of a WAV file's samples: text that programs leave, hardly ever a picture. */
-const wavHeadBytes = 256 * 1024;
+/** Chunks in front of a WAV file's samples: text that programs leave, seldom a picture. */
+const wavHeadBytes = 4 * 1024 * 1024;
 
 /** Where to cut; files that one call takes stay whole. Always the same for the same file. */
 export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]> {
