@@ -49,6 +49,21 @@ describe('what a file says of itself', () => {
     expect(await readSeconds(inMemory(wavFile(10)), 'audio/wav', -1)).toBeNull();
   });
 
+  test('has its time, however many files came at once: one is read after the other', async () => {
+    const told: string[] = [];
+    const files = ['a', 'b', 'c'].map((name) => {
+      const file = inMemory(wavFile(10));
+      const chunks = async function* () {
+        told.push(name);
+        yield* file.chunks();
+      };
+      return { ...file, chunks };
+    });
+    const looks = files.map((file) => readSeconds(file, 'audio/wav', patientMs));
+    expect(await Promise.all(looks)).toEqual([2.4, 2.4, 2.4]);
+    expect(told.join('')).toMatch(/^a+b+c+$/);
+  });
+
   test('leaves others their turn, though it be nothing but false beginnings', async () => {
     let turns = 0;
     let isReading = true;

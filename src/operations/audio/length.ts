@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { audioMeasureMs } from '../../core/bounds.ts';
 import { id3Bytes } from '../../core/mp3-frames.ts';
 import type { LongBytes } from '../../core/upload.ts';
+import { within } from '../../core/within.ts';
 import { ByteReader } from '../byte-reader.ts';
 
 /** How long a recording may be, before anybody has listened to it. */
@@ -35,11 +36,28 @@ export function likelySeconds(bytes: number, claimed: number | null): number {
   return Math.min(claimed, bytes / bytesPerSecondAbsurd);
 }
 
-/** What a file says of itself; null when it says nothing, or takes too long to be asked. */
-export async function readSeconds(
+/** Files that take long hold nobody up for longer. */
+const lookWaitMs = 5_000;
+let lastLook: Promise<unknown> = Promise.resolve();
+
+/**
+ * What a file says of itself; null when it says nothing, or takes too long to be asked. One after
+ * the other: at once, twenty honest files would all take too long.
+ */
+export function readSeconds(
   content: LongBytes,
   contentType: string,
   withinMs = audioMeasureMs,
+): Promise<number | null> {
+  const look = within(lastLook, lookWaitMs).then(() => lookInto(content, contentType, withinMs));
+  lastLook = look.catch(() => null);
+  return look;
+}
+
+async function lookInto(
+  content: LongBytes,
+  contentType: string,
+  withinMs: number,
 ): Promise<number | null> {
   // Loaded by the first request that needs it: most processes never do.
   const { parseWebStream } = await import('music-metadata');
