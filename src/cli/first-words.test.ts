@@ -67,6 +67,11 @@ test('health refuses an address that is none before it asks there', async () => 
   expect(await tollgate('health', '--url', '127.0.0.1:8080')).toEqual({
     code: 1,
     out: '',
-    err: '--url must begin with http:// or https://, not "127.0.0.1:8080".',
+    err: '--url must be an address such as https://gateway.example.com, not "127.0.0.1:8080".',
   });
+});
+
+test('health asks at the root of an address that was copied from a client', async () => {
+  const { err } = await tollgate('health', '--url', 'http://127.0.0.1:1/v1/');
+  expect(err).toStartWith('Nothing answers at http://127.0.0.1:1/readyz (ECONNREFUSED)');
 });

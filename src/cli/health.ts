@@ -1,7 +1,7 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { type Context, onlyCommand } from './command.ts';
-import { askGateway, ownAddress } from './own-address.ts';
+import { askGateway, givenAddress, ownAddress } from './own-address.ts';
 
 const patienceMs = 5_000;
 
@@ -15,12 +15,10 @@ export const health = onlyCommand('health', 'Ask a running gateway whether it ca
 });
 
 async function ask({ args, flags, out }: Context): Promise<void> {
-  const address = args.text('url') ?? ownAddress(loadConfig(flags, environment, ['server']).server);
-  if (!/^https?:\/\/./.test(address)) {
-    throw new Error(`--url must begin with http:// or https://, not "${address}".`);
-  }
-  const url = `${address.replace(/\/+$/, '')}/readyz`;
-  const response = await askGateway({ method: 'GET', url, headers: {} }, patienceMs);
+  const address =
+    givenAddress(args) ?? ownAddress(loadConfig(flags, environment, ['server']).server);
+  const call = { method: 'GET', url: `${address}/readyz`, headers: {} } as const;
+  const response = await askGateway(call, patienceMs);
   const text = await response.text();
   if (response.status !== 200) throw new Error(`Not ready: ${text.slice(0, 500)}`);
   out(text);

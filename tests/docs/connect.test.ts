@@ -212,7 +212,10 @@ describe('tollgate connect', () => {
     [['curl', '--try', '--key', 'sk-tg-…'], '--try needs a key: --key sk-tg-….'],
     [['curl', '--key', 'sk-mgmt-a'], '--key must be a routing key: it begins with sk-tg-.'],
     [['curl', '--model', 'demo/chet'], 'There is no model "demo/chet"; did you mean "demo/chat"?'],
-    [['curl', '--url', 'gw'], '--url must be an address such as https://gateway.example.com.'],
+    [
+      ['curl', '--url', 'gw'],
+      '--url must be an address such as https://gateway.example.com, not "gw".',
+    ],
   ])(
     '%j is refused in one sentence',
     async (words, sentence) => {

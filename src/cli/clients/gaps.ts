@@ -6,7 +6,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { didYouMean } from '../../core/nearest.ts';
 import { chatModelOf } from '../../route/capability.ts';
 import type { Args, Context } from '../command.ts';
-import { ownAddress } from '../own-address.ts';
+import { givenAddress, ownAddress } from '../own-address.ts';
 import type { Gaps } from './settings.ts';
 
 /** What fills the gaps: from the command line, else from the configuration. */
@@ -33,17 +33,11 @@ export async function gapsOf(context: Context): Promise<Gaps> {
   };
 }
 
-/** People paste what they have: with a slash at its end, or with the `/v1` of another client. */
 function urlOf({ args, flags }: Context): string {
-  const given = args.text('url');
-  if (given === undefined) {
-    const { server } = loadConfig(flags, environment, ['server']);
-    return server.publicUrl ?? ownAddress(server);
-  }
-  if (!/^https?:\/\/[\w.:[\]/~%-]+$/.test(given)) {
-    throw invalidRequest('--url must be an address such as https://gateway.example.com.', 'url');
-  }
-  return given.replace(/\/+$/, '').replace(/\/v1$/, '');
+  const given = givenAddress(args);
+  if (given !== undefined) return given;
+  const { server } = loadConfig(flags, environment, ['server']);
+  return server.publicUrl ?? ownAddress(server);
 }
 
 /** Inside a container, these names mean the container. */
