@@ -54,13 +54,19 @@ const cases = (['openai', 'gemini'] as const).flatMap((dialect) =>
   Object.entries(clients).map(([client, path]) => ({ dialect, client, path })),
 );
 
-const asked = (dialect: string) => ({
+const asked = (dialect: string, n = 1) => ({
   model: `test/${dialect}`,
+  n,
   messages: [{ role: 'user', content: 'Count.' }],
   ...{ max_tokens: 1_000, stream: true },
 });
 
-type Said = readonly [dialect: keyof typeof words, path: string, chunks: readonly object[]];
+type Said = readonly [
+  dialect: keyof typeof words,
+  path: string,
+  chunks: readonly object[],
+  choices?: number,
+];
 
 async function bill(...said: Said) {
   const { text, ...billed } = await hear(...said);
@@ -68,9 +74,9 @@ async function bill(...said: Said) {
   return billed;
 }
 
-async function hear(...[dialect, path, chunks]: Said) {
+async function hear(...[dialect, path, chunks, choices]: Said) {
   upstream.script('chat', replay(asEvents(chunks), { contentType: 'text/event-stream' }));
-  const { requestId, text } = await gateway.post(asked(dialect), { path });
+  const { requestId, text } = await gateway.post(asked(dialect, choices), { path });
   const { charges, usageEstimated } = await gateway.record(requestId);
   return { text, charge: charges.modelCharge, usageEstimated };
 }
@@ -136,14 +142,35 @@ test.each(cases)(
   },
 );
 
-test('of several choices, words behind it are paid for when the first has ended, too', async () => {
-  const { openai } = words;
-  const second = {
-    choices: [{ index: 1, delta: { content: 'x'.repeat(400) }, finish_reason: null }],
-  };
-  const chunks = [openai('One', [10, 1]), ends.openai, second];
-  const said = { charge: 212, usageEstimated: true };
-  expect(await bill('openai', clients.chat, chunks)).toEqual(said);
+test.each(cases)('$dialect: $client pays what came behind words of many tokens', async (each) => {
+  const { dialect, path } = each;
+  const say = words[dialect];
+  const chunks = [say('好'.repeat(400), [10, 300]), say('好'.repeat(400))];
+  // 10 in; out the 300 that were counted, and 400 characters, a hundred by the estimate.
+  expect(await bill(dialect, path, chunks)).toEqual({ charge: 810, usageEstimated: true });
+});
+
+const seconds = {
+  openai: { choices: [{ index: 1, delta: { content: 'x'.repeat(400) }, finish_reason: null }] },
+  gemini: { candidates: [{ index: 1, content: { parts: [{ text: 'x'.repeat(400) }] } }] },
+};
+
+test.each(['openai', 'gemini'] as const)(
+  '%s: of several choices, words behind it are paid for when the first has ended, too',
+  async (dialect) => {
+    const chunks = [words[dialect]('One', [10, 1]), ends[dialect], seconds[dialect]];
+    const said = { charge: 212, usageEstimated: true };
+    expect(await bill(dialect, clients.chat, chunks, 2)).toEqual(said);
+  },
+);
+
+test('of several choices, the last to end ends the answer: it costs what was counted', async () => {
+  const { gemini } = ends;
+  const [second] = seconds.gemini.candidates;
+  const last = { candidates: [{ ...second, finishReason: 'STOP' }] };
+  const chunks = [words.gemini('One', [10, 1]), gemini, last];
+  const due = { charge: 12, usageEstimated: false };
+  expect(await hear('gemini', clients.chat, chunks, 2)).toMatchObject(due);
 });
 
 test('a client that leaves behind it pays what it has heard, too', async () => {

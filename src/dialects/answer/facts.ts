@@ -15,7 +15,8 @@ export class NotedFacts implements ReplyFacts {
 
   /** With the words behind the last report: an answer that has not ended may never have another. */
   get usage(): Usage | undefined {
-    return this.#usage && withWords(this.#usage, this.outputCharacters, this.#uncounted);
+    const uncounted = this.#uncounted;
+    return this.#usage && withWords(this.#usage, this.outputCharacters - uncounted, uncounted);
   }
 
   set usage(usage: Usage | undefined) {
@@ -47,12 +48,15 @@ export class NotedFacts implements ReplyFacts {
 }
 
 /**
- * A count with words that came behind it, by the estimate. Where more was counted than all of the
- * words come to, they may be in it: nobody pays for them twice.
+ * A count with words that came behind it, by the estimate. Where it is more than those before it
+ * can be, which is a token for each character in some scripts, it may be of all the words, and
+ * where they come to less, they are in it: nobody pays for them twice.
  */
-function withWords(usage: Usage, characters: number, uncounted: number): Usage {
+function withWords(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;
-  const more = Math.min(tokensIn(uncounted), tokensIn(characters) - outputTokens);
+  const left = tokensIn(counted + uncounted) - outputTokens;
+  const behind = tokensIn(uncounted);
+  const more = outputTokens > counted ? Math.min(behind, left) : behind;
   return more > 0 ? { ...usage, outputTokens: outputTokens + more } : usage;
 }
 

@@ -26,6 +26,8 @@ export class Tally implements AnswerListener {
   readonly #names: ToolNames | undefined;
   /** That of the first choice, which keeps what all of them come to. */
   readonly #first: Tally;
+  /** Of the first: the other choices that have begun and not ended. */
+  readonly #open = new Set<Tally>();
 
   constructor(to: AnswerListener, names?: ToolNames, first?: Tally) {
     this.#to = to;
@@ -93,6 +95,8 @@ export class Tally implements AnswerListener {
   finish(reason: FinishReason, stopSequence: string | null, word?: string): void {
     this.#first.started = true;
     if (this.#first === this) this.facts.finishReason = word ?? finishWords[reason];
+    else this.#first.#open.delete(this);
+    this.facts.isOpen = this.#first.#open.size > 0;
     this.#to.finish(reason, stopSequence, word);
   }
 
@@ -105,5 +109,8 @@ export class Tally implements AnswerListener {
   #count(characters: number): void {
     this.#first.started = true;
     this.facts.outputCharacters += characters;
+    if (this.#first === this) return;
+    this.#first.#open.add(this);
+    this.facts.isOpen = true;
   }
 }
