@@ -177,8 +177,8 @@ export interface UpstreamDialect {
   readonly toolNameLengthMax: number;
   /** It has no words for an address: what a client names by one goes there as bytes. */
   readonly takesBytesOnly?: boolean;
-  /** How models think that are only known to; left out, they are not asked to. */
-  readonly usualThinking?: Target['thinking'];
+  /** How a model thinks of which only that is known; null where it had better not be asked to. */
+  usualThinking?(upstreamModel: string): Target['thinking'];
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
   /** `toolNames`: what the tools are called there; a name that comes in pieces is known by them. */
   readStream(listener: AnswerListener, toolNames?: readonly string[]): StreamReader;

@@ -9,6 +9,14 @@ test('only Anthropic caches a prompt by a wish beside it', () => {
   expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
 });
 
+test('who asks is told where a dialect has words for it', () => {
+  const dialects = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const;
+  for (const name of ['user', 'safety_identifier']) {
+    const takes = dialects.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));
+    expect(takes).toEqual(['openai', 'openai-responses', 'anthropic']);
+  }
+});
+
 test('a choice of tools that is left to the model asks nothing of a provider', () => {
   const asked = (tool_choice: unknown) => namesGiven({ tools: [], tool_choice });
   for (const choice of ['auto', { type: 'auto' }, null]) expect(asked(choice)).toEqual(['tools']);

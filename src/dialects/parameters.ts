@@ -40,12 +40,20 @@ const listed = [
   'seed',
 ];
 
+const whoAsks = ['user', 'safety_identifier'];
+
 /** OpenAI-style upstreams get everything, also what is unknown to us. */
 const byDialect: Readonly<Record<DialectName, readonly string[] | 'everything'>> = {
   openai: 'everything',
   siliconflow: 'everything',
-  'openai-responses': [...everywhere, 'parallel_tool_calls', 'verbosity', 'prompt_cache_key'],
-  anthropic: [...everywhere, 'parallel_tool_calls', 'top_k', 'stop', 'cache_control'],
+  'openai-responses': [
+    ...everywhere,
+    ...whoAsks,
+    'parallel_tool_calls',
+    'verbosity',
+    'prompt_cache_key',
+  ],
+  anthropic: [...everywhere, ...whoAsks, 'parallel_tool_calls', 'top_k', 'stop', 'cache_control'],
   gemini: [...everywhere, 'n', 'top_k', 'stop', 'frequency_penalty', 'presence_penalty', 'seed'],
   bedrock: [...everywhere, 'top_k', 'stop'],
   cohere: [],

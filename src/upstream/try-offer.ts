@@ -51,14 +51,14 @@ function tryWith(
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
   const reasons = model.features.includes('reasoning');
-  const usualThinking = reasons ? upstreamDialect(offer.dialect)?.usualThinking : null;
+  const usually = reasons ? upstreamDialect(offer.dialect)?.usualThinking : undefined;
   const request = crossing.write({
     upstreamModel,
     quirks,
     outputTokensMax,
     images,
     modelOutputTokensMax: model.max_completion_tokens ?? null,
-    thinking: model.thinking ?? usualThinking ?? null,
+    thinking: model.thinking ?? usually?.(upstreamModel) ?? null,
     reasons,
     outputModalities: model.output_modalities,
     isOwnAccount: offer.own !== null,

@@ -55,6 +55,7 @@ beforeAll(async () => {
       gamma: base,
       absent: { ...base, base_url: `${refusingUrl()}/v1` },
       picky: { ...base, quirks: { drop_params: ['seed'] } },
+      gemini: { ...base, dialect: 'gemini' },
     },
     models: [
       ...brokenModels.map((name) =>
@@ -72,6 +73,11 @@ beforeAll(async () => {
       chatModel('acme/other', [{ provider: 'beta', model: 'other-b', pricing: price('0.5', '1') }]),
       chatModel('acme/long', [{ provider: 'calm', model: 'long-a' }]),
       chatModel('acme/lost', [{ provider: 'absent', model: 'lost-a' }]),
+      // Gemini has no word for who asks.
+      chatModel('acme/nameless', [
+        { provider: 'gemini', model: 'nameless-g', priority: 0 },
+        { provider: 'beta', model: 'nameless-b', priority: 1 },
+      ]),
       chatModel('acme/picky', [
         { provider: 'picky', model: 'picky-p', priority: 0 },
         { provider: 'beta', model: 'picky-b', priority: 1 },
@@ -203,6 +209,8 @@ describe('the order of candidates', () => {
     expect(await firstTried('acme/picky', { seed: 7, ...strict })).toBe('picky-b');
     expect(upstream.book[0]?.json).toHaveProperty('seed', 7);
     expect(await firstTried('acme/picky', { top_p: 1, ...strict })).toBe('picky-p');
+    expect(await firstTried('acme/nameless', { user: 'ann', ...strict })).toBe('nameless-b');
+    expect(upstream.book[0]?.json).toHaveProperty('user', 'ann');
   });
 
   test('a model that cannot serve the request is passed over for one that can', async () => {

@@ -31,6 +31,15 @@ const budgets: Readonly<Record<Effort, number>> = {
   max: Number.POSITIVE_INFINITY,
 };
 
+/** Those that are older than adaptive thinking. */
+const byBudget = /claude-(?:3\b|(?:opus|sonnet|haiku)-4(?![-.][6-9]\b))/;
+
+/** By its name alone: an unknown one of Anthropic's is new, others may know neither way. */
+export function usualThinking(upstreamModel: string): Target['thinking'] {
+  if (!upstreamModel.includes('claude-')) return null;
+  return byBudget.test(upstreamModel) ? 'budget' : 'adaptive';
+}
+
 export function thinkingFor(
   { reasoning, turns, tools, toolChoice }: Dialogue,
   target: Target,

@@ -24,9 +24,18 @@ const budgets: Readonly<Record<Effort, string>> = {
   max: '24576',
 };
 
+/**
+ * By its name alone: an unknown one of Google's is new. Pro of 2.5 has limits that only its quirks
+ * can say, and what is older or called otherwise does not think.
+ */
+export function usualThinking(upstreamModel: string): 'effort' | 'budget' | null {
+  if (/gemini-2\.5-flash/.test(upstreamModel)) return 'budget';
+  return /gemini-(?![12]\b)/.test(upstreamModel) ? 'effort' : null;
+}
+
 /** The generation that thinks in levels: it checks signatures and takes pictures in results. */
-export function thinksInLevels({ thinking }: Target): boolean {
-  return thinking === 'effort' || thinking === 'adaptive';
+export function thinksInLevels({ thinking, upstreamModel }: Target): boolean {
+  return (thinking ?? usualThinking(upstreamModel) ?? 'budget') !== 'budget';
 }
 
 /** `thinkingConfig`, with a level or a budget and never both. */

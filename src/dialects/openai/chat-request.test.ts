@@ -101,7 +101,7 @@ describe('what a request asks of the steps between', () => {
       top_k: 5,
       provider: { require_parameters: true },
     };
-    expect(read(fields).ask.parameters).toEqual(['temperature', 'top_k']);
+    expect(read(fields).ask.parameters).toEqual(['temperature', 'user', 'top_k']);
   });
 
   test('usage is shown to clients of either family that ask for it', () => {

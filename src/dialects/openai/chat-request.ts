@@ -244,7 +244,6 @@ const always = new Set([
   'usage',
   'provider',
   'route',
-  'user',
   'metadata',
   'plugins',
   'skills',

@@ -217,7 +217,9 @@ describe('a request is taken', () => {
       reasoning: { effort: 'low' },
       text: { format: { type: 'json_object' } },
       store: false,
+      user: 'ann',
     });
-    expect(ask.parameters.toSorted()).toEqual(['max_tokens', 'reasoning', 'response_format']);
+    const names = ['max_tokens', 'reasoning', 'response_format', 'user'];
+    expect(ask.parameters.toSorted()).toEqual(names);
   });
 });

@@ -203,5 +203,6 @@ function parametersOf(body: ResponsesBody): readonly string[] {
     parallel_tool_calls: body.parallel_tool_calls,
     reasoning: body.reasoning,
     response_format: body.text?.format,
+    user: body.user ?? body.safety_identifier,
   });
 }

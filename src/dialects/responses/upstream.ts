@@ -5,7 +5,7 @@ import { writeRequest } from './write.ts';
 /** OpenAI's Responses endpoint, for models that take tools only there while they reason. */
 export const responsesUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
-  usualThinking: 'effort',
+  usualThinking: () => 'effort',
   write: writeRequest,
   readStream: (listener) => new ResponsesStreamReader(listener),
   readReply: tellReply,
