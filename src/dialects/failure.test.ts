@@ -155,6 +155,16 @@ describe('a code decides before the status:', () => {
       { error: { message: 'You have reached your specified API usage limits.', type: badRequest } },
       'quota',
     ],
+    'the same limit of a workspace': [
+      400,
+      {
+        error: {
+          message: 'You have reached your specified workspace API usage limits.',
+          type: badRequest,
+        },
+      },
+      'quota',
+    ],
     'an account that Anthropic has closed': [
       400,
       { error: { message: 'This organization has been disabled.', type: badRequest } },

@@ -119,7 +119,7 @@ const noMoney = new RegExp(
 export const closedAccount = new RegExp(
   [
     '^your credit balance is too low',
-    '^you have reached your specified api usage limits',
+    '^you have reached your specified (?:workspace )?api usage limits',
     '^this organization has been disabled',
     '^user location is not supported for the api use',
     // After another sentence, but never inside a quotation.

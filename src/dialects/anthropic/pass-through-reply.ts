@@ -1,4 +1,5 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
+import { fieldsOf } from '../../core/json.ts';
 import { answerId } from '../answer/answer-ids.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import { finishWords } from '../answer/tally.ts';
@@ -31,7 +32,8 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
     facts,
     write({ usage }) {
       const isCounted = report.usage !== undefined && !report.isEstimate;
-      const counted = isCounted ? {} : { usage: writeUsage(usage) };
+      const told = fieldsOf(fields.usage);
+      const counted = isCounted ? {} : { usage: { ...told, ...writeUsage(usage) } };
       const stopped = { stop_reason: ownStopReason(reason, hasTools) };
       const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
       const own = { ...rest, ...stopped, ...counted, ...known };

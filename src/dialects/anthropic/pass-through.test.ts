@@ -291,3 +291,16 @@ test('a whole message is one by its names, also where a server leaves them out',
     content: [{ type: 'text', text: 'Hi' }],
   });
 });
+
+test('a whole message that nobody counted keeps what else is told of its use', () => {
+  const content = [{ type: 'text', text: 'Hi' }];
+  const told = { output_tokens: null, service_tier: 'standard' };
+  const uncounted = { ...message, content, stop_reason: 'end_turn', usage: told };
+  const reply = readReply(JSON.stringify(uncounted), identity);
+  if (!('write' in reply)) throw new Error(reply.message);
+  const { usage: shown } = JSON.parse(reply.write(closing)) as { usage: unknown };
+  expect(shown).toEqual({
+    ...{ input_tokens: 70, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+    ...{ output_tokens: 8, service_tier: 'standard' },
+  });
+});

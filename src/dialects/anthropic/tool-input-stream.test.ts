@@ -30,8 +30,8 @@ describe('the input of a tool, streamed to a client that parses it as an object'
   test.each<[string, unknown]>([
     ['{"a":1}', { a: 1 }],
     ['  {"a":1}', { a: 1 }],
-    ['[1,2]', { value: [1, 2] }],
-    ['"Bern"', { value: 'Bern' }],
+    ['[1,2]', { arguments: [1, 2] }],
+    ['"Bern"', { arguments: 'Bern' }],
     ['city=Bern', { arguments: 'city=Bern' }],
     ['   ', {}],
     ['', {}],

@@ -1,12 +1,11 @@
 import { type Fields, isObject, textOf } from '../../core/json.ts';
 import { parseArguments } from '../answer/exact-json.ts';
 
-/** Anthropic takes nothing but an object as the input of a tool. */
+/** An object in any case, as Anthropic, Bedrock and Gemini want it: models write other things. */
 export function toolInput(json: string): Fields {
   if (json.trim() === '') return {};
   const value = parseArguments(json);
-  if (isObject(value)) return value;
-  return value === undefined ? { arguments: json } : { value };
+  return isObject(value) ? value : { arguments: value === undefined ? json : value };
 }
 
 /** What an upstream says of it where a call begins, as JSON; '' for nothing, or an empty object. */

@@ -132,7 +132,7 @@ describe('the conversation', () => {
   test.each([
     ['', {}],
     ['{"a":1}', { a: 1 }],
-    ['[1]', { value: [1] }],
+    ['[1]', { arguments: [1] }],
     ['{"a":', { arguments: '{"a":' }],
   ])('has the arguments %p of a call as an object', (json, input) => {
     const turns: Turn[] = [says('Hi'), { role: 'assistant', parts: [call('a', json)] }, says('x')];

@@ -8,7 +8,7 @@ import type {
   Turn,
   UserPart,
 } from '../../core/dialogue.ts';
-import { parseArguments } from '../answer/exact-json.ts';
+import { toolInput } from '../anthropic/tool-input.ts';
 import { readDataUrl } from '../ask/content/data-url.ts';
 import { documentText } from '../ask/content/document-text.ts';
 import type { Target } from '../dialect.ts';
@@ -152,16 +152,7 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
 
 /** Without ids: Vertex refuses them, and calls are matched by name and order. */
 function writeCall({ name, arguments: json }: ToolCallPart): object {
-  return { functionCall: { name, args: readArguments(json) } };
-}
-
-/** An object in any case: models cut short leave half of one behind. */
-function readArguments(json: string): unknown {
-  const text = json.trim();
-  if (text === '') return {};
-  const value = parseArguments(text);
-  if (value === undefined) return { arguments: json };
-  return text.startsWith('{') ? value : { arguments: value };
+  return { functionCall: { name, args: toolInput(json) } };
 }
 
 /** All results first, in the order of their calls. */

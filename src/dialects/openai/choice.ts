@@ -1,6 +1,6 @@
 /** The choices of an answer, and how those of a whole one are mended. */
 import { type Fields, isObject } from '../../core/json.ts';
-import { charactersIn, mendText, readFinishReason } from './message.ts';
+import { callAsTool, charactersIn, mendText, readFinishReason } from './message.ts';
 import { completeToolCalls, mendToolCalls } from './tool-calls.ts';
 
 /** Why a whole answer that says nothing is none. */
@@ -11,10 +11,11 @@ export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }
 
-function mendMessage(raw: unknown): Fields {
+function mendMessage(raw: unknown, hearsTools: boolean): Fields {
   // Azure leaves the message out of a choice that its filter took.
   if (!isObject(raw)) return { role: 'assistant', content: '' };
   mendText(raw);
+  if (hearsTools) callAsTool(raw);
   raw.role = 'assistant';
   if (raw.content === undefined) raw.content = null;
   if (raw.tool_calls === undefined) return raw;
@@ -30,10 +31,10 @@ export interface MendedChoice {
   readonly finishReason: string | null;
 }
 
-/** Mends a choice in place. */
-export function mendChoice(choice: Fields, position: number): MendedChoice {
+/** Mends a choice in place; of one that `hearsTools`, a single function is the call of a tool. */
+export function mendChoice(choice: Fields, position: number, hearsTools = false): MendedChoice {
   // Some servers answer with the one chunk of a stream that was not asked for.
-  const message = mendMessage(choice.message ?? choice.delta);
+  const message = mendMessage(choice.message ?? choice.delta, hearsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;
   const finishReason = readFinishReason(choice.finish_reason, calls !== undefined);

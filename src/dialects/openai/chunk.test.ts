@@ -458,3 +458,14 @@ test("the upstream's own request, account and prompt are taken out", () => {
     { changed: true, chunk: { object: 'chat.completion.chunk', service_tier: 'default', choices } },
   ]);
 });
+
+test('a fingerprint that is the name of the model is taken out, and no other', () => {
+  const choices = [{ index: 0, delta: {}, finish_reason: null }];
+  const named = { model: 'theirs', choices };
+  const [mended, kept] = mendAll(
+    { ...named, system_fingerprint: 'theirs' },
+    { ...named, system_fingerprint: 'fp_1' },
+  );
+  expect(mended).toEqual({ changed: true, chunk: { object: 'chat.completion.chunk', ...named } });
+  expect(kept).toMatchObject({ changed: false, chunk: { system_fingerprint: 'fp_1' } });
+});

@@ -1,7 +1,7 @@
 /** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
 import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import { isChoiceIndex } from './choice.ts';
-import { charactersIn, mendText, readFinishReason } from './message.ts';
+import { callAsTool, charactersIn, mendText, readFinishReason } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
@@ -9,9 +9,12 @@ import { ToolCallAssembly } from './tool-calls.ts';
  * one. Everything else that is unknown passes: providers add fields all the time.
  */
 export function removePrivateFields(body: Fields): boolean {
-  const { x_groq: groq, request_id: request, user_id: user, prompt } = body;
+  const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
+  // LM Studio's fingerprint is the name of its model.
+  const isNamed = model !== undefined && body.system_fingerprint === model;
+  if (isNamed) body.system_fingerprint = undefined;
   if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
-    return false;
+    return isNamed;
   }
   // Undefined is not written; deleting would make the object slow for all that follows.
   body.x_groq = undefined;
@@ -47,9 +50,12 @@ export class ChunkMender {
   /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
   goesOn = false;
   readonly #toolNames: readonly string[] | undefined;
+  readonly #hearsTools: boolean;
 
-  constructor(toolNames?: readonly string[]) {
+  /** Where a client `hearsTools`, the single function of older servers is the call of one. */
+  constructor(toolNames?: readonly string[], hearsTools = false) {
     this.#toolNames = toolNames;
+    this.#hearsTools = hearsTools;
   }
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
@@ -131,6 +137,7 @@ export class ChunkMender {
 
   #mendDelta(delta: Fields, index: number): boolean {
     let changed = mendText(delta);
+    if (this.#hearsTools && callAsTool(delta, 0)) changed = true;
     if (this.#mendRole(delta, index)) changed = true;
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;

@@ -118,6 +118,18 @@ function dropEmptyCall(holder: Fields): boolean {
 }
 
 /**
+ * The call of an older server as the tool call that it is; true if there was one. Beside a list it
+ * is the list's first once more. `index` is for the pieces of a stream.
+ */
+export function callAsTool(holder: Fields, index?: number): boolean {
+  const { function_call: only, tool_calls: calls } = holder;
+  if (!isObject(only)) return false;
+  holder.function_call = undefined;
+  if (itemsOf(calls).length === 0) holder.tool_calls = [{ index, function: only }];
+  return true;
+}
+
+/**
  * Makes `content` a text, offers reasoning as `reasoning` and takes out what calls nothing; true if
  * anything had to change.
  */

@@ -1,23 +1,24 @@
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../core/usage.ts';
+import type { ReplyOptions } from './client.ts';
 import { readReply } from './pass-through-reply.ts';
 
 const identity = { id: 'chatcmpl-ours', model: 'acme/large', provider: 'acme', created: 1_800 };
 const closing = { usage: { ...noUsage, inputTokens: 2, outputTokens: 3 }, costCredits: 11 };
 
-function read(body: unknown) {
-  return readReply(typeof body === 'string' ? body : JSON.stringify(body), identity);
+function read(body: unknown, options?: ReplyOptions) {
+  return readReply(typeof body === 'string' ? body : JSON.stringify(body), identity, options);
 }
 
 /** The relay of an answer that must be usable. */
-function relayOf(body: unknown) {
-  const reply = read(body);
+function relayOf(body: unknown, options?: ReplyOptions) {
+  const reply = read(body, options);
   if (!('write' in reply)) throw new Error(reply.message);
   return reply;
 }
 
-function written(body: unknown): Record<string, unknown> {
-  return JSON.parse(relayOf(body).write(closing)) as Record<string, unknown>;
+function written(body: unknown, options?: ReplyOptions): Record<string, unknown> {
+  return JSON.parse(relayOf(body, options).write(closing)) as Record<string, unknown>;
 }
 
 const answer = (message: object | undefined, reason: string | null = 'stop', more = {}) => ({
@@ -65,8 +66,9 @@ test('the one function of older servers stays what it is, for those who asked fo
     function_call: { name: 'f', arguments: '{}' },
   };
   const given = answer(message, 'function_call');
-  expect(written(given).choices).toEqual(given.choices);
-  expect(relayOf(given).facts).toMatchObject({
+  const older = { knowsFunctions: true };
+  expect(written(given, older).choices).toEqual(given.choices);
+  expect(relayOf(given, older).facts).toMatchObject({
     finishReason: 'function_call',
     outputCharacters: 3,
   });

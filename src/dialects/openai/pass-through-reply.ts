@@ -48,13 +48,13 @@ export function readReply(
 /** Mends all choices in place and says what they come to; undefined when none says anything. */
 function mendChoices(
   choices: readonly Fields[],
-  { hidesReasoning, customTools }: ReplyOptions,
+  { hidesReasoning, customTools, knowsFunctions = false }: ReplyOptions,
 ): Omit<ReplyFacts, 'usage'> | undefined {
   let saysAnything = false;
   let first: MendedChoice | undefined;
   let outputCharacters = 0;
   for (const [position, choice] of choices.entries()) {
-    const mended = mendChoice(choice, position);
+    const mended = mendChoice(choice, position, !knowsFunctions);
     const { message, characters, finishReason } = mended;
     if (characters > 0 || finishReason !== null) saysAnything = true;
     if (mended.index === 0) first ??= mended;

@@ -69,9 +69,15 @@ export class OpenAiPassThrough implements StreamRelay {
 
   constructor(
     identity: ReplyIdentity,
-    { includeUsage, hidesReasoning = false, customTools, toolNames }: OpenAiClientOptions,
+    {
+      includeUsage,
+      hidesReasoning = false,
+      knowsFunctions = false,
+      customTools,
+      toolNames,
+    }: OpenAiClientOptions,
   ) {
-    this.#mender = new ChunkMender(toolNames);
+    this.#mender = new ChunkMender(toolNames, !knowsFunctions);
     this.#identity = identity;
     this.#includeUsage = includeUsage;
     this.#hidesReasoning = hidesReasoning;
