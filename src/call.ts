@@ -132,6 +132,9 @@ export type Ending =
       readonly error: GatewayError | null;
     };
 
+/** Names what the provider that answered was not asked for. */
+export const droppedHeader = 'x-tollgate-dropped-params';
+
 /** Under which names the client sees an answer; the upstream's own never appear. */
 export function identityOf(
   { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,

@@ -2,7 +2,14 @@ import { readDirectives } from './cache/directives.ts';
 import { fingerprint } from './cache/fingerprint.ts';
 import type { Idempotency } from './cache/idempotency.ts';
 import type { ResponseCache } from './cache/response-cache.ts';
-import { type Call, type Errand, identityOf, type Recalled, type Sameness } from './call.ts';
+import {
+  type Call,
+  droppedHeader,
+  type Errand,
+  identityOf,
+  type Recalled,
+  type Sameness,
+} from './call.ts';
 import { cachedLengthMax, idempotentLengthMax } from './core/bounds.ts';
 import { type CacheMode, mayUseModel } from './core/caller.ts';
 import type { Recording } from './core/recording.ts';
@@ -126,7 +133,9 @@ function replayedAsFirst(
 }
 
 function markHit({ headers }: Call, found: Recalled): Recalled {
+  const { model, dropped } = found.recording;
   headers['x-cache'] = 'HIT';
-  headers['x-cache-model'] = found.recording.model;
+  headers['x-cache-model'] = model;
+  if (dropped) headers[droppedHeader] = dropped;
   return found;
 }

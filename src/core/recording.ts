@@ -13,6 +13,8 @@ export interface Recording {
   /** The alias and the provider that answered. */
   readonly model: string;
   readonly provider: string;
+  /** What its request was not told of, as the header names it; left out where that is nothing. */
+  readonly dropped?: string | undefined;
   /** The request that it was made for, as its client was told; left out in older recordings. */
   readonly first?: FirstRequest;
 }

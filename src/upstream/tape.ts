@@ -8,6 +8,7 @@ export class Tape {
   #isCapped = false;
   #isShort = false;
   #offer: Offer | undefined;
+  #dropped: string | undefined;
   #form: Recording['form'] = 'whole';
   #pieces: string[] = [];
   #length = 0;
@@ -21,6 +22,11 @@ export class Tape {
   /** Whether the next attempt is told to stop before its client wants, for want of credits. */
   noteCap(isCapped: boolean): void {
     this.#isCapped = isCapped;
+  }
+
+  /** What the next attempt leaves out of the request, in the words of its header. */
+  noteDropped(names: string | undefined): void {
+    this.#dropped = names;
   }
 
   /** An attempt begins; what an earlier one said is forgotten. */
@@ -61,6 +67,7 @@ export class Tape {
       text: this.#pieces.join(''),
       model: offer.model.id,
       provider: offer.provider.name,
+      dropped: this.#dropped,
     };
   }
 }

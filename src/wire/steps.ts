@@ -1,4 +1,4 @@
-import { type Call, type Errand, identityOf } from '../call.ts';
+import { type Call, droppedHeader, type Errand, identityOf } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { droppedNamesMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
@@ -144,12 +144,12 @@ class CallLink implements Link {
 
   tellDropped(parameters: readonly string[]): void {
     const { headers } = this.#call;
-    const name = 'x-tollgate-dropped-params';
-    if (parameters.length === 0 && !(name in headers)) return;
+    if (parameters.length === 0 && !(droppedHeader in headers)) return;
     // A client names its own fields, and not every name can stand in a header.
     const shown = parameters.filter((one) => plainName.test(one)).slice(0, droppedNamesMax);
-    if (shown.length > 0) headers[name] = shown.join(', ');
-    else delete headers[name];
+    if (shown.length > 0) headers[droppedHeader] = shown.join(', ');
+    else delete headers[droppedHeader];
+    this.tape?.noteDropped(headers[droppedHeader]);
   }
 
   claimRoom(bytes: number): void {

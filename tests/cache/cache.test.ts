@@ -179,6 +179,16 @@ describe('the response cache', () => {
     expect((await ask({ modalities, stream: true })).cache).toBe('MISS');
   });
 
+  test('says again what its provider was not asked for', async () => {
+    const fields = { model: 'test/claude', seed: 7 };
+    const told = (reply: Reply) => reply.headers.get('x-tollgate-dropped-params');
+    const answers = [await ask(fields), await ask(fields), await ask({ ...fields, stream: true })];
+    expect(answers.map(({ cache }) => cache)).toEqual(['MISS', 'HIT', 'HIT']);
+    expect(answers.map(told)).toEqual(['seed', 'seed', 'seed']);
+    const another = { ...fields, seed: undefined };
+    expect([told(await ask(another)), told(await ask(another))]).toEqual([null, null]);
+  });
+
   test('leaves requests alone that may be answered differently each time', async () => {
     for (const fields of [{ temperature: undefined }, { temperature: 0.5 }]) {
       await ask(fields);

@@ -107,6 +107,15 @@ describe('a repetition', () => {
     expect(second.headers.get('x-cache-model')).toBe('test/chat');
   });
 
+  test('says what was left out of the first request', async () => {
+    upstream.script('chat', say('One two three', tokens(40, 5)));
+    const body = chat({ service_tier: 'priority' });
+    const both = [await gateway.post(body, named()), await gateway.post(body, named())];
+    expect(both.map(replayed)).toEqual([null, 'true']);
+    const told = both.map(({ headers }) => headers.get('x-tollgate-dropped-params'));
+    expect(told).toEqual(['service_tier', 'service_tier']);
+  });
+
   test.each([
     ['/v1/chat/completions', chat({ stream_options: { include_usage: true } })],
     ['/v1/messages', chat({ max_tokens: 100 })],

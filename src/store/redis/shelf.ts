@@ -27,9 +27,9 @@ export class RedisShelf implements Shelf {
 function readRecording(bytes: Uint8Array): Kept | undefined {
   const value = parseJson(new TextDecoder().decode(bytes));
   if (!isObject(value)) return undefined;
-  const { dialect, form, text, model, provider, recordedAt } = value;
+  const { dialect, form, text, model, provider, dropped = '', recordedAt } = value;
   const isSound =
-    [dialect, text, model, provider].every((field) => typeof field === 'string') &&
+    [dialect, text, model, provider, dropped].every((field) => typeof field === 'string') &&
     (form === 'stream' || form === 'whole') &&
     typeof recordedAt === 'number';
   return isSound ? (value as unknown as Kept) : undefined;
