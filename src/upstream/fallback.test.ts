@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
 import { Catalogue, type Offer } from '../route/catalogue.ts';
 import { Health } from '../route/health.ts';
@@ -77,6 +78,20 @@ describe('walking the plan', () => {
       ['south', 'a/a', 'credential'],
       ['north', 'b/b', 'answered'],
     ]);
+  });
+
+  test('leaves a probe that failed for a reason of ours to the next request', async () => {
+    const clock = { now: 1_000_000 };
+    const health = new Health(() => clock.now);
+    const [north] = plan;
+    if (!north) throw new Error('There is no offer.');
+    for (let i = 0; i < 5; i++) health.failed(north);
+    clock.now += 5_000;
+    expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
+    const full = () => Promise.reject(new GatewayError('service_unavailable', 'No room.'));
+    const { signal: client } = new AbortController();
+    await expect(openFirst(plan, full, health, { trail: [], client })).rejects.toThrow('No room.');
+    expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
   });
 
   test('ends when the client has left, and nobody is blamed for it', async () => {

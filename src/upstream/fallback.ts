@@ -49,7 +49,14 @@ export async function openFirst(
     if (refusedModels.includes(model)) continue;
     if (trail.length >= attemptsMax) break;
     const startedAt = performance.now();
-    const result = await tryAt(offer);
+    let result: AttemptResult;
+    try {
+      result = await tryAt(offer);
+    } catch (thrown) {
+      // What is thrown is ours, and finds nothing out about the offer.
+      health.refused(offer);
+      throw thrown;
+    }
     const ms = Math.round(performance.now() - startedAt);
     const isOwnAccount = offer.own !== null;
     const where = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };

@@ -9,7 +9,7 @@ const piece = Buffer.alloc(megabyte, 'x');
 const held = new Map<string, { sent: () => void; wait: Promise<void> }>();
 
 /** As many megabytes as the question says, of a length that nobody tells. */
-async function* answer(question: string, isBroken: boolean) {
+async function* answer(question: string, isBroken = false) {
   yield '{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,';
   yield '"finish_reason":"stop","message":{"role":"assistant","content":"';
   for (let sent = 0; sent < Number.parseInt(question, 10); sent += 1) yield piece;
@@ -49,9 +49,11 @@ const upstream = Bun.serve({
   async fetch(request) {
     const { messages, input } = (await request.json()) as Asked;
     const { pathname } = new URL(request.url);
-    const said = pathname.endsWith('/embeddings')
-      ? vector(input[0], request.signal)
-      : answer(messages[0].content, pathname.startsWith('/broken'));
+    const chat = () => {
+      if (pathname.startsWith('/endless')) return answer('40');
+      return answer(messages[0].content, pathname.startsWith('/broken'));
+    };
+    const said = pathname.endsWith('/embeddings') ? vector(input[0], request.signal) : chat();
     return new Response(said, { headers: { 'content-type': 'application/json' } });
   },
 });
@@ -66,14 +68,20 @@ beforeAll(async () => {
   });
   const vendor = { provider: 'vendor', model: 'm' };
   const broken = { provider: 'broken', model: 'm' };
+  const endless = { provider: 'endless', model: 'm' };
   const embedder = {
     ...{ id: 'test/vectors', name: 'Vectors', input_modalities: ['text'] },
     ...{ output_modalities: ['text'], features: ['embeddings'] },
     endpoints: [{ ...vendor, pricing: { prompt: '1', completion: '0' } }],
   };
   gateway = await InProcessGateway.start({
-    providers: { vendor: at('/v1'), broken: at('/broken') },
-    models: [chatModel('test/chat', [vendor]), chatModel('test/next', [broken, vendor]), embedder],
+    providers: { vendor: at('/v1'), broken: at('/broken'), endless: at('/endless') },
+    models: [
+      chatModel('test/chat', [vendor]),
+      chatModel('test/next', [broken, vendor]),
+      chatModel('test/shorter', [endless, vendor]),
+      embedder,
+    ],
   });
 });
 afterEach(() => mock.restore());
@@ -128,4 +136,15 @@ test('is free for the next provider when the answer of one cannot be used', asyn
 
 test('is free for the next vectors of a request when those before were read', async () => {
   expect((await embed(Array<string>(5).fill('20'))).status).toBe(200);
+}, 120_000);
+
+test('one that is too long for a stream of Responses is followed by that of the next', async () => {
+  const asked = { model: 'test/shorter', input: '1', stream: true };
+  const { requestId, text } = await gateway.post(asked, { path: '/v1/responses' });
+  expect(text).toContain('event: response.completed\n');
+  const { attempts } = await gateway.record(requestId);
+  expect(attempts).toMatchObject([
+    { provider: 'endless', outcome: 'malformed', message: expect.stringContaining('too long') },
+    { provider: 'vendor', outcome: 'answered' },
+  ]);
 }, 120_000);
