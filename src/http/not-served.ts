@@ -75,6 +75,11 @@ const sentences: readonly (readonly [RegExp, string])[] = [
       'that ends with /v1.',
   ],
   [
+    /^\/(?:ai\/config|(?:ai\/)?[a-z]+-model)$/,
+    'The AI SDK’s own gateway format is not served; use its provider @ai-sdk/openai-compatible, ' +
+      'with a base URL that ends with /v1.',
+  ],
+  [
     /^\/(?:livez?|liveness|ping|status|heartbeat|health\/read\w+)$/,
     'GET /healthz tells whether the process is alive, GET /readyz whether it can take requests.',
   ],
