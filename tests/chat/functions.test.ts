@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { isObject } from '../../src/core/json.ts';
 import { json, replay, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { checkOpenAiStream } from '../support/stream-checks.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -202,6 +203,43 @@ describe('for an upstream that speaks so itself', () => {
     expect(calls.map((call) => call.arguments).join('')).toBe('{"city":"Oslo"}');
     expect(calls[0]?.name).toBe('weather');
     expect(heard.finishReasons).toEqual(['function_call']);
+  });
+
+  const tools = [{ type: 'function', function: { name: 'weather', parameters } }];
+  const newer = { model: 'acme/other', messages: messages.slice(0, 1), tools };
+
+  test('a client that knows tools hears of one', async () => {
+    upstream.script('up', json(200, answered({ function_call })));
+    const { json: body } = await gateway.post(newer);
+    const call = { id: expect.stringMatching(/^call_\w+$/), type: 'function' };
+    const message = { role: 'assistant', content: null };
+    expect(body.choices).toEqual([
+      {
+        index: 0,
+        message: { ...message, tool_calls: [{ ...call, function: function_call }] },
+        finish_reason: 'tool_calls',
+      },
+    ]);
+  });
+
+  test('and so it does in a stream', async () => {
+    const pieces = [{ name: 'weather', arguments: '' }, { arguments: '{"city":' }];
+    const said = [...pieces, { name: 'weather', arguments: '"Oslo"}' }];
+    const deltas = said.map((piece) => ({ role: 'assistant', function_call: piece }));
+    const chunks = [...deltas, {}].map((delta, at) => ({
+      ...{ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'up' },
+      choices: [{ index: 0, delta, finish_reason: at < said.length ? null : 'function_call' }],
+    }));
+    const text = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('');
+    const contentType = 'text/event-stream';
+    upstream.script('up', replay(`${text}data: [DONE]\n\n`, { contentType }));
+    const { text: heard } = await gateway.post({ ...newer, stream: true });
+    expect(checkOpenAiStream(heard)).toMatchObject({
+      ended: 'whole',
+      tools: [{ name: 'weather', json: '{"city":"Oslo"}' }],
+      finishReason: 'tool_calls',
+    });
+    expect(heard).not.toContain('function_call');
   });
 
   test('a result keeps its name where other messages may have none', async () => {
