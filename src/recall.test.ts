@@ -9,7 +9,9 @@ import type { Ask } from './core/ask.ts';
 import type { CacheMode, Caller } from './core/caller.ts';
 import type { Claim } from './core/claim.ts';
 import type { Recording } from './core/recording.ts';
+import { noUsage } from './core/usage.ts';
 import { recall } from './recall.ts';
+import type { Offer } from './route/catalogue.ts';
 
 const recording = { text: 'It rained.', model: 'a/one', provider: 'p' } as Recording;
 
@@ -39,7 +41,10 @@ beforeEach(() => {
 const idempotency = {
   recall: async (claim: Claim, _client: AbortSignal, use: (one: Recording) => unknown) => {
     claims.push(claim);
-    return named ? { found: use(named) } : { duty: {} };
+    if (!named) return { duty: {} };
+    const found = use(named);
+    if (found === undefined) throw new Error('It cannot be given in this form.');
+    return { found };
   },
 } as Partial<Idempotency> as Idempotency;
 
@@ -124,6 +129,18 @@ describe('the answer to a question', () => {
   });
 });
 
+test('an answer that credits cut short is kept for its own key, and nobody else', async () => {
+  const at = { dialect: 'openai', model: { id: 'a/one' }, provider: { name: 'p' } };
+  const keptOf = async (asked: Asked) => {
+    const tape = (await put(asked)).call.memory?.tape;
+    tape?.noteCap(true);
+    tape?.begin(at as Partial<Offer> as Offer, 'whole');
+    tape?.add('It');
+    return tape?.recording('length')?.text;
+  };
+  expect([await keptOf({}), await keptOf({ idempotencyKey: 'k' })]).toEqual([undefined, 'It']);
+});
+
 describe('an Idempotency-Key', () => {
   const asked: Asked = { idempotencyKey: 'k', isRepeatable: false, caller: { cacheMode: 'off' } };
 
@@ -143,6 +160,14 @@ describe('an Idempotency-Key', () => {
     expect(recalled).toMatchObject({ relay: 'It rained.' });
     expect(call.headers).toMatchObject({ 'idempotent-replayed': 'true', 'x-cache': 'HIT' });
     expect(isRecorded).toBe(false);
+  });
+
+  test('brings nothing that cannot be given in the form that is asked for', async () => {
+    const first = { requestId: 'r-1', receivedAt: 7, usage: noUsage, costCredits: 12, endedAt: 8 };
+    named = { ...recording, first };
+    expect((await put(asked)).call.headers).toMatchObject({ 'x-request-id': 'r-1' });
+    const elsewhere = put({ ...asked, errand: { replay: () => undefined } });
+    await expect(elsewhere).rejects.toThrow('It cannot be given in this form.');
   });
 
   test('tells nothing to who may use none of the models', async () => {

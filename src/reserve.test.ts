@@ -156,6 +156,19 @@ test('an answer whose price is known beforehand may be as long as it likes', asy
   expect(await budget.extend()).toBe(true);
 });
 
+test('an answer ends at sixteen times what its model takes, whoever pays for it', async () => {
+  const large = { ...offer('2'), model: { context_length: 200_000 } } as Offer;
+  const reservation = await deskWith(1_000_000).ordered(large);
+  // Three characters a token.
+  expect(reservation.budgetFor(large).charactersEnd).toBe(200_000 * 16 * 3);
+});
+
+test('where credits set no cap, the operator’s is sent', async () => {
+  const short = { ...offer('2'), model: { max_completion_tokens: 500 } } as Offer;
+  const reservation = await deskWith(1_000_000).ordered(short);
+  expect([reservation.capFor(short), reservation.usualCapFor(short)]).toEqual([null, 500]);
+});
+
 describe('an output cap', () => {
   const capped = { ...ask, outputTokensMax: 30_000 };
   const reserved = (credits: number, ...plan: Offer[]) => {

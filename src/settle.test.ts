@@ -66,17 +66,21 @@ interface Story {
   readonly memory?: Memory;
   readonly finishReason?: string;
   readonly trail?: Call['trail'];
+  /** Refused before its body was read. */
+  readonly isUnread?: true;
+  readonly client?: AbortSignal;
 }
 
 /** A call that was answered, and all that was heard of it when it was settled. */
 function settling(story: Story) {
   const { measured, hold, offer = shared, how = 'complete', error, memory, trail = [] } = story;
-  const { finishReason = 'stop' } = story;
+  const { finishReason = 'stop', isUnread, client = new AbortController().signal } = story;
   const kept: { settlement: Settlement; wasDispatched: boolean; answer?: NamedAnswer }[] = [];
   const heard: string[] = [];
   const facts = { finishReason, outputCharacters: 400, failure: undefined };
   const errand = {
     ask: { operation: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
+    skills: ['terse'],
     bounds: { contextTokensAt: () => 1_000 },
     measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
       usage: usage ?? tokens(1, 100),
@@ -89,13 +93,13 @@ function settling(story: Story) {
   const call = {
     requestId: 'r',
     caller: callerOf('ten_1'),
-    client: new AbortController().signal,
+    client,
     receivedAt: 7,
     startedAt: -1_000_000,
     trail,
-    operation: 'chat',
-    modelNamed: 'acme/asked',
-    errand,
+    operation: 'speech',
+    modelNamed: 'acme/named',
+    errand: isUnread ? undefined : errand,
     hold,
     memory,
   } as Partial<Call> as Call;
@@ -146,6 +150,9 @@ describe('an answer', () => {
       model: 'acme/one',
       provider: 'acme',
       requestedModel: 'acme/asked',
+      operation: 'chat',
+      skills: ['terse'],
+      units: undefined,
       trafficMode: 'shared',
       status: 'success',
       usageEstimated: false,
@@ -179,7 +186,7 @@ describe('an answer', () => {
   test('that was left is for others to make before it is charged', async () => {
     const order: string[] = [];
     const release = async () => {
-      await Bun.sleep(0);
+      await Bun.sleep(5);
       order.push(`released, ${kept.length} charged`);
     };
     const memory = { tape: { recording: () => undefined }, duty: { release } };
@@ -193,7 +200,7 @@ describe('an answer', () => {
   });
 
   test.each([
-    { isForOthers: true, isCapped: true, finishReason: 'length', kept: undefined },
+    { isForOthers: true, isCapped: true, finishReason: 'length', kept: null },
     { isForOthers: true, isCapped: true, finishReason: 'stop', kept: 'Words.' },
     { isForOthers: true, isCapped: false, finishReason: 'length', kept: 'Words.' },
     { isForOthers: false, isCapped: true, finishReason: 'length', kept: 'Words.' },
@@ -209,7 +216,7 @@ describe('an answer', () => {
       const duty: Duty = {
         finish: async (recording, charge) => {
           await charge?.keep();
-          heard.push(recording?.text);
+          heard.push(recording === null ? null : recording.text);
         },
         release: async () => void heard.push('released'),
       };
@@ -261,11 +268,31 @@ describe('an answer', () => {
     const bill = await billOf({ hold: holdOf(1_000), offer: own });
     expect(bill.charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 6 });
     expect(bill).toMatchObject({ costCredits: 6, trafficMode: 'byok' });
-    expect(bill.note).toBe(
-      'The provider bills this usage to your own account; only the platform fee is charged here.',
-    );
+    const note =
+      'The provider bills this usage to your own account; only the platform fee is charged here.';
+    expect(bill.note).toBe(note);
+    const noted = await billOf({ hold: holdOf(1_000), offer: own, measured: { note: 'Guessed.' } });
+    expect(noted.note).toBe(`${note} Guessed.`);
     expect(bill.prices).toEqual({ ...pricing, byok_fee_basis_points: '500' });
   });
+
+  test('of other things than tokens tells how many they were', async () => {
+    const units = { inputImages: 2 };
+    expect((await billOf({ hold: holdOf(1_000), measured: { units } })).units).toEqual(units);
+  });
+
+  test.each([
+    ['complete', true, false],
+    ['left', true, true],
+    ['cut', true, true],
+    ['cut', false, false],
+  ] as const)(
+    'that is %s, its client gone: %p, was cancelled: %p',
+    async (how, isGone, expected) => {
+      const client = isGone ? { client: AbortSignal.abort() } : {};
+      expect((await billOf({ hold: holdOf(1_000), how, ...client })).cancelled).toBe(expected);
+    },
+  );
 
   test('that is free costs only what its tools did', async () => {
     const measured = { isFree: true, searches: 2, toolCredits: 30 };
@@ -304,6 +331,9 @@ describe('an estimate', () => {
   test('costs no more than was set aside for the model', async () => {
     expect((await guess(1_000)).costCredits).toBe(120);
     expect((await guess(70)).charges).toMatchObject({ modelCharge: 70 });
+    const why = 'An estimate never costs more than was set aside.';
+    expect([(await guess(120)).note, (await guess(119)).note]).toEqual([null, why]);
+    expect((await guess(70, { note: 'Guessed.' })).note).toBe(`Guessed. ${why}`);
     const searched = await guess(70, { toolCredits: 30 });
     expect(searched.charges).toMatchObject({ modelCharge: 40, managedToolFee: 30 });
     expect((await guess(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });
@@ -378,7 +408,33 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
     {
       wasDispatched: false,
       settlement: {
-        record: { status: 'error', error: 'insufficient_credits', model: null, note: null },
+        record: {
+          status: 'error',
+          error: 'insufficient_credits',
+          refusal: 'Too little.',
+          usageEstimated: false,
+          searches: 0,
+          model: null,
+          note: null,
+        },
+      },
+    },
+  ]);
+});
+
+test('a request that is refused unread is what its path and its model say', async () => {
+  const { kept, settle } = settling({ isUnread: true });
+  await settle({ how: 'refused', error: new GatewayError('invalid_request_error', 'No JSON.') });
+  expect(kept).toMatchObject([
+    {
+      settlement: {
+        record: {
+          operation: 'speech',
+          requestedModel: 'acme/named',
+          streamed: false,
+          endUser: null,
+          skills: [],
+        },
       },
     },
   ]);
@@ -390,5 +446,7 @@ test('a client that leaves before its answer begins stands in the log as such', 
   const { kept, settle } = settling({ trail });
   expect(await settle({ how: 'refused', error })).toMatchObject({ costCredits: 0 });
   const note = 'The client left before the answer began; nothing is charged.';
-  expect(kept).toMatchObject([{ settlement: { record: { status: 'error', error: null, note } } }]);
+  // What there was to say stands with the attempts.
+  const record = { status: 'error', error: null, note, refusal: undefined };
+  expect(kept).toMatchObject([{ settlement: { record } }]);
 });

@@ -171,7 +171,7 @@ function chargeFor(
 
 /** The part of a hold that is left for the model after the fees of its tools. */
 function leftForModel(hold: Hold | undefined, toolCredits: number): number {
-  return hold ? Math.max(0, hold.credits - toolCredits) : Number.POSITIVE_INFINITY;
+  return hold ? hold.credits - toolCredits : Number.POSITIVE_INFINITY;
 }
 
 function measure({ errand }: Call, { facts, opened, how }: Answered): Measured {

@@ -69,6 +69,18 @@ describe('identical requests at the same time', () => {
     expect(await asked).toEqual({ found: 'paid for' });
   });
 
+  test('get nothing of an answer that was too long to be kept, which is charged', async () => {
+    const { ask } = make();
+    const lead = dutyOf(await ask('q'));
+    const other = ask('q');
+    let charges = 0;
+    const keep = () => void charges++;
+    await lead.finish(null, { keep, keepWith: () => Promise.reject(new Error('It has no name.')) });
+    expect(charges).toBe(1);
+    await dutyOf(await other).finish(recording('shorter'));
+    expect(await ask('q')).toEqual({ found: 'shorter' });
+  });
+
   test('do not wait for another question', async () => {
     const { ask } = make();
     dutyOf(await ask('q'));

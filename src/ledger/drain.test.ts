@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { undrainedMax } from '../core/bounds.ts';
 import { Drain } from './drain.ts';
@@ -147,6 +147,22 @@ describe('the drain', () => {
     drain.add(slip());
     while (committed.length < 1) await Bun.sleep(5);
     expect(failures).toEqual([1, 1]);
+  });
+
+  test('tries again later and later, but every two seconds however long it failed', async () => {
+    const { drain, committed } = drainWith(...Array<'fails'>(9).fill('fails'));
+    const waits: number[] = [];
+    const soon = (run: () => void, ms: number) => {
+      waits.push(ms);
+      return setImmediate(run);
+    };
+    const spy = spyOn(globalThis, 'setTimeout');
+    spy.mockImplementation(soon as unknown as typeof setTimeout);
+    drain.add(slip());
+    while (committed.length === 0) await Bun.sleep(1);
+    spy.mockRestore();
+    // Behind the wait for company.
+    expect(waits).toEqual([200, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]);
   });
 
   test('says when it is full', () => {

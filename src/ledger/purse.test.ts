@@ -49,6 +49,38 @@ describe('a purse', () => {
     expect(asked).toEqual([10, 30]);
   });
 
+  test('gives what is wanted and no more, where others gave theirs back meanwhile', async () => {
+    const trip = Promise.withResolvers<void>();
+    const grants = [100];
+    const purse = new Purse(walletOwner('t'), async (asking, need) => {
+      const order = need.order();
+      if (grants.length === 0) await trip.promise;
+      asking.granted({ ...said, granted: grants.shift() ?? 0 }, order);
+    });
+    await purse.take(100, 100);
+    const waiting = [purse.take(50, 10), purse.take(20, 10)];
+    purse.release(100);
+    trip.resolve();
+    expect(await Promise.all(waiting)).toEqual([taken(50), taken(20)]);
+    expect(purse.free).toBe(30);
+  });
+
+  test('is not idle while the store is asked, though who asked has given up', async () => {
+    const trip = Promise.withResolvers<void>();
+    const refill = async (asking: Purse, need: Need) => {
+      const order = need.order();
+      await trip.promise;
+      asking.granted({ ...said, granted: order }, order);
+    };
+    const purse = new Purse(walletOwner('t'), refill, 1);
+    expect(await purse.take(10, 10)).toEqual({ kind: 'unavailable' });
+    expect(purse.idle).toBe(false);
+    trip.resolve();
+    await Bun.sleep(0);
+    // What came for nobody is there to be given back.
+    expect([purse.idle, purse.free]).toEqual([true, 10]);
+  });
+
   test('gives nothing to who comes later while somebody waits for it', async () => {
     const grants = [15, 5];
     const purse = new Purse(walletOwner('t'), async (asking, need) => {
@@ -258,6 +290,15 @@ describe('a purse in doubt', () => {
     expect(purse.inDoubt).toBe(false);
     expect([purse.leased, purse.held]).toEqual([100, 60]);
     expect(asked).toEqual([60, 10, 100]);
+  });
+
+  test('asks for what is missing, too, where somebody needs more than it has', async () => {
+    const { purse, asked } = purseWith(100, 150);
+    await purse.take(100, 100);
+    purse.release(100);
+    purse.doubt(1);
+    expect(await purse.take(150, 150)).toEqual(taken(150));
+    expect(asked).toEqual([100, 150]);
   });
 
   test('has on lease what it gives away while the store takes long to answer', async () => {

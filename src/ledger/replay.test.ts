@@ -70,7 +70,10 @@ describe('a dead process’s journal', () => {
     const { store, batches, expired } = storeThatNotes();
     const one = request();
     const folder = leave(folderOf(deadPid), [one.begun, one.ended]);
-    expect(await replayJournals(root, store, Date.now())).toBe(1);
+    const damaged: string[] = [];
+    const note = (where: string) => void damaged.push(where);
+    expect(await replayJournals(root, store, Date.now(), note)).toBe(1);
+    expect(damaged).toEqual([]);
     expect(batches).toMatchObject([
       { processId: `proc${deadPid}`, mayRepeat: true, settlements: [one.ended.settlement] },
     ]);

@@ -19,7 +19,7 @@ export function writeOff(
 ): readonly Settlement[] {
   let left = credits;
   const reduced = settlements.toReversed().map((settlement) => {
-    if (left === 0 || walletName(settlement.record.tenantId) !== wallet) return settlement;
+    if (walletName(settlement.record.tenantId) !== wallet) return settlement;
     const loss = Math.min(left, totalCharge(settlement.record.charges));
     left -= loss;
     return loss === 0 ? settlement : withWriteOff(settlement, loss);

@@ -208,7 +208,8 @@ describe('together', () => {
     elsewhere.isUp = false;
     expect(admission.countRequest(caller(), headers)).toBeUndefined();
     expect(headers['x-ratelimit-remaining']).toBe('0');
-    expect((await refusal(() => admission.countRequest(caller(), headers))).status).toBe(429);
+    const { message } = await refusal(() => admission.countRequest(caller(), headers));
+    expect(message).toStartWith('This API key may send 5 requests a minute;');
     expect(elsewhere.asked).toHaveLength(2);
   });
 
@@ -265,6 +266,18 @@ describe('together', () => {
     await admission.countTokens(caller(), 80);
     await admission.countRequest(caller(), {});
     expect(elsewhere.known).toMatchObject({ window: before.window, tokens: 80 });
+  });
+
+  test('those that are left while others are renewed are not renewed themselves', async () => {
+    const { elsewhere, places } = newTogether();
+    const taken: string[] = [];
+    for (let i = 0; i < 501; i++) taken.push((await places.enter('acme', 10_000)) ?? '');
+    elsewhere.asked.length = 0;
+    const renewing = places.renew();
+    // While the first 500 are on their way.
+    places.leave('acme', taken[500] ?? '');
+    await renewing;
+    expect(elsewhere.asked).toEqual([`renew acme ${taken.slice(0, 500).join(' ')}`]);
   });
 
   test('places taken while nobody answered are told later, in bites', async () => {

@@ -97,7 +97,7 @@ export function verdictOf(
   const endsAt = (counted.window + 1) * windowMs;
   return {
     allowed,
-    spent: allowed ? null : (spentOf(counted, limits) ?? 'requests'),
+    spent: allowed ? null : spentOf(counted, limits),
     limit: limits.requests,
     remaining: Math.max(0, limits.requests - counted.requests),
     resetAt: endsAt / 1000,

@@ -22,6 +22,27 @@ test('its chores keep the places of running requests, and tell of those left', a
   expect([renewed, told]).toEqual([[[stays ?? '']], [[leaves ?? '']]]);
 });
 
+test('those left where there is room are told once they fill a message', async () => {
+  const told: (readonly string[])[] = [];
+  const places = new SharedPlaces(
+    {
+      isUp: true,
+      take: async () => undefined,
+      addTokens: async () => undefined,
+      enter: async () => ({ isFree: true, taken: 1 }),
+      leave: async (_, left) => void told.push(left),
+      renew: async () => undefined,
+    },
+    'here',
+  );
+  const taken: string[] = [];
+  while (taken.length < 501) taken.push((await places.enter('acme', 10_000)) ?? '');
+  for (const place of taken.slice(0, 499)) places.leave('acme', place);
+  expect(told).toEqual([]);
+  places.leave('acme', taken[499] ?? '');
+  expect(told).toEqual([taken.slice(0, 500)]);
+});
+
 describe('places that are left while nobody can be told', () => {
   async function leftWhileAway(count: number) {
     const told: (readonly string[])[] = [];
@@ -64,6 +85,20 @@ describe('places that are left while nobody can be told', () => {
     state.isUp = true;
     await places.tellLeft();
     expect(told).toEqual([]);
+  });
+
+  test('are remembered for as long each time that nobody can be told', async () => {
+    const { places, told, state } = await leftWhileAway(2);
+    for (let seconds = 0; seconds <= 30; seconds += 10) await places.renew();
+    state.isUp = true;
+    await places.renew();
+    const place = (await places.enter('acme', 2)) ?? '';
+    state.isUp = false;
+    places.leave('acme', place);
+    await places.renew();
+    state.isUp = true;
+    await places.tellLeft();
+    expect(told).toEqual([[place]]);
   });
 
   test('are as many as one message takes', async () => {

@@ -198,6 +198,12 @@ describe('an answer that grows', () => {
     expect(await asked(answer)).toEqual([true, { wanted: 4_096 * 2, least: 16 * 2 }]);
   });
 
+  test('needs no more than all that may come, however little that is', async () => {
+    const answer = growth({ outputTokensMax: 4_097 });
+    expect(await asked(answer)).toEqual([true, { wanted: 2, least: 2 }]);
+    expect(answer.charactersMax).toBe(4_097 * 8);
+  });
+
   test('costs in stretches what it does as a whole: it is rounded once', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
     // 10 and 1,228.8 credits are held as 1,239; all of it is 10 and 3,000.

@@ -76,15 +76,18 @@ test('images whose size cannot be known here are left to the provider', () => {
 });
 
 test('of a chain, the models that take the images remain; none left is a refusal', () => {
-  // The header of a PNG of 100 by 50 pixels is all that is read.
-  const head = Buffer.alloc(33);
-  head.write('\x89PNG\r\n\x1a\n', 'latin1');
-  head.writeUInt32BE(13, 8);
-  head.write('IHDR', 12, 'latin1');
-  head.writeUInt32BE(100, 16);
-  head.writeUInt32BE(50, 20);
-  const url = `data:image/png;base64,${head.toString('base64')}`;
-  const images = [{ param: 'messages[0].content[1].image_url.url', url }];
+  // The header of a PNG is all that is read.
+  const picture = (width: number, height: number) => {
+    const head = Buffer.alloc(33);
+    head.write('\x89PNG\r\n\x1a\n', 'latin1');
+    head.writeUInt32BE(13, 8);
+    head.write('IHDR', 12, 'latin1');
+    head.writeUInt32BE(width, 16);
+    head.writeUInt32BE(height, 20);
+    const url = `data:image/png;base64,${head.toString('base64')}`;
+    return [{ param: 'messages[0].content[1].image_url.url', url }];
+  };
+  const images = picture(100, 50);
   const small = {
     ...shared,
     model: { ...able, id: 'acme/small', image_limits: { long_edge_px: 99 } },
@@ -95,6 +98,7 @@ test('of a chain, the models that take the images remain; none left is a refusal
   };
   expect(keepFitting([small, large], ask({}, images))).toEqual([large]);
   expect(() => keepFitting([small], ask({}, images))).toThrow('100x50');
+  expect(() => keepFitting([small], ask({}, picture(50, 100)))).toThrow('50x100');
   // Its 5,000 pixels are 0.005 megapixels.
   const few = {
     ...shared,

@@ -45,3 +45,12 @@ test('a misspelt alias is answered with the nearest one that can be called', () 
   expect(catalogue.suggest('acme/lives')).toBe('acme/live');
   expect(catalogue.suggest('acme/deads')).not.toBe('acme/dead');
 });
+
+test('an endpoint speaks on its own terms, or else on those of its model', () => {
+  const endpoint = { ...at, provider: 'vendor' };
+  const own = { ...endpoint, speech: { input_characters_max: 50 } };
+  const voice = { ...model('acme/voice', [endpoint, own]), speech: { input_characters_max: 100 } };
+  const catalogue = new Catalogue([voice], new Map([['vendor', vendor]]));
+  const limits = catalogue.offers('acme/voice').map(({ speech }) => speech?.input_characters_max);
+  expect(limits).toEqual([100, 50]);
+});

@@ -145,6 +145,38 @@ describe('a circuit', () => {
     expect([health.admit(offer), health.state(offer)]).toEqual([true, 'closed']);
   });
 
+  test('that an older request’s answer has closed opens for as long as the first time', () => {
+    const { clock, health, fail } = sick();
+    fail(5);
+    clock.now += 1_000;
+    health.succeeded(offer, 10);
+    expect(health.state(offer)).toBe('closed');
+    fail(5);
+    clock.now += 4_999;
+    expect(health.state(offer)).toBe('open');
+    clock.now += 1;
+    expect(health.state(offer)).toBe('half_open');
+  });
+
+  test('stays open for longer while breaks are left, and not once they are made up for', () => {
+    const { clock, health, fail } = sick();
+    const openFor = (seconds: number) => {
+      clock.now += seconds * 1000 - 1;
+      const before = health.state(offer);
+      clock.now += 1;
+      return [before, health.state(offer)];
+    };
+    for (let i = 0; i < 5; i++) health.ended(offer, false);
+    expect(openFor(5)).toEqual(['open', 'half_open']);
+    health.ended(offer, true);
+    health.ended(offer, false);
+    expect(openFor(10)).toEqual(['open', 'half_open']);
+    // The first closes the circuit on trial, two make up for each of the four breaks left.
+    for (let i = 0; i < 9; i++) health.ended(offer, true);
+    fail(5);
+    expect(openFor(5)).toEqual(['open', 'half_open']);
+  });
+
   test('of failures before the first word is not closed by an older answer that is whole', () => {
     const { health, fail } = sick();
     // A server goes: one answer breaks off, nothing begins any more, another answer is let end.
@@ -201,5 +233,10 @@ describe('speeds', () => {
     const { health } = sick();
     expect(health.firstByteMs(offer)).toBe(0);
     expect(health.tokensPerSecond(offer)).toBe(Number.POSITIVE_INFINITY);
+    const nothing = { firstByteMs: null, tokensPerSecond: null, failures: 0 };
+    expect(health.observed(offer)).toEqual(nothing);
+    health.failed(offer);
+    health.failed(offer);
+    expect(health.observed(offer)).toEqual({ ...nothing, failures: 2 });
   });
 });

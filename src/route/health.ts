@@ -121,7 +121,7 @@ export class Health {
     const condition = this.#condition(offer);
     const now = this.#now();
     const isProbed = now >= condition.probedFrom && condition.openUntil <= now + probeMs;
-    if (isProbed) condition.openUntil = Math.min(condition.openUntil, now);
+    if (isProbed) condition.openUntil = now;
   }
 
   observeSpeed(offer: Offered, tokensPerSecond: number): void {

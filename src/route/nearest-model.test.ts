@@ -75,3 +75,10 @@ test.each([
 ])('%s is another model than all of them', (alias) => {
   expect(nearestModel(alias, known)).toBeUndefined();
 });
+
+test.each([
+  ['gpt5', 'openai/gpt-5.6-sol'],
+  ['x-ai/grk-4.6', 'x-ai/grok-4.7'],
+])('%s is not taken for %s: another number is another model', (alias, only) => {
+  expect(nearestModel(alias, [only])).toBeUndefined();
+});

@@ -38,6 +38,7 @@ test.each([
   [{ order: ['east'], allowFallbacks: false }, 'provider.order without fallbacks'],
   [{ only: ['north'], ignore: ['north'] }, 'provider.only and provider.ignore'],
   [{ ignore: ['north'], order: ['north'] }, 'provider.ignore'],
+  [{ only: ['east'], allowFallbacks: false }, 'provider.only'],
 ])('whoever wishes %j away is told by which wish nobody is left', (wishes, named) => {
   const message = `404 No provider of this model is left after ${named}.`;
   expect(refusalOf('acme/a', wishes)).toBe(message);

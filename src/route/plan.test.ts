@@ -86,6 +86,11 @@ describe('the plan', () => {
   test('keeps to a highest price, which may itself be asked', () => {
     const maxPrice = { prompt: 2, completion: 1 };
     expect(planned({ wishes: { maxPrice } })).toEqual(inOrder('east', 'south'));
+    // For the words that come out there is one, too.
+    const wordless = { maxPrice: { prompt: null, completion: 3 } };
+    expect(planned({ models: ['acme/wordy'], wishes: wordless })).toEqual(['acme/wordy@east']);
+    const both = { maxPrice: { prompt: 1, completion: 3 } };
+    expect(refusal({ models: ['acme/wordy'], wishes: both })?.message).toContain('max_price');
   });
 
   test('sorts by throughput, the unknown first and the slowest last', () => {
@@ -266,6 +271,9 @@ test('a model that is off says why, and names models of its kind that the key ma
   const ask = { models: ['old/chat'], preferences: noPreferences, parameters: [] };
   expect(() => plan(ask, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, around)).toThrow(
     'The model "old/chat" is off since spring; use "acme/b".',
+  );
+  expect(() => plan(ask, { ...caller, models: ['acme/voice', 'old/*'] }, around)).toThrow(
+    'The model "old/chat" is off since spring; GET /v1/models lists those that exist.',
   );
 });
 

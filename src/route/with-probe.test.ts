@@ -67,6 +67,13 @@ test('without fallbacks the next of its model is asked instead, and nobody else'
   expect([asked(plan, wishes), asked([], wishes)]).toEqual([['a@north'], []]);
 });
 
+test('a model that one provider serves is asked there before the next model is', () => {
+  const { asked } = sick();
+  const alone = plan.slice(2);
+  expect(asked(alone)).toEqual(['a@south', ...ofB]);
+  expect(asked(alone, { allowFallbacks: false })).toEqual(['a@south']);
+});
+
 test('where all are left alone the order stays, as with one alone and with none', () => {
   const { asked } = sick(...names);
   const usual = ['a@north', 'a@east', 'a@south', ...ofB];

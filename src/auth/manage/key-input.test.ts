@@ -201,6 +201,18 @@ describe('a change', () => {
     expect(readKeyChange({}, key, tenant, now)).toEqual({});
   });
 
+  test('takes null for the end of what restricts the key, its last day included', () => {
+    const nothing = { limit: null, expires_at: null, scopes: null, requests_per_minute: null };
+    expect(readKeyChange({ ...nothing, cache: null }, key, tenant, now)).toEqual({
+      limitCredits: null,
+      limitReset: null,
+      expiresAt: null,
+      scopes: null,
+      requestsPerMinute: null,
+      cacheMode: null,
+    });
+  });
+
   test.each([
     ['disabled', null],
     ['disabled', 'true'],

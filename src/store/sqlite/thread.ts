@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert';
 import { waitingCallsMax } from '../database.ts';
 import { tooBusy } from '../turns.ts';
 import { statementMessage } from './file-failure.ts';
-import type { SqlAnswer, Outcome, Question } from './messages.ts';
+import type { Outcome, Question, SqlAnswer } from './messages.ts';
 
 interface Asker {
   readonly resolve: (outcome: Outcome) => void;

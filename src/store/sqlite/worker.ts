@@ -7,7 +7,7 @@ import { strict as assert } from 'node:assert';
 import { closeSync, openSync, statSync } from 'node:fs';
 import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
-import type { SqlAnswer, Outcome, Question, SqlValue, Step } from './messages.ts';
+import type { Outcome, Question, SqlAnswer, SqlValue, Step } from './messages.ts';
 
 declare const self: Worker;
 

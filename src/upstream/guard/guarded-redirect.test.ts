@@ -78,6 +78,22 @@ test('when one checked address cannot be reached the next one is tried, IPv4 fir
   expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
 });
 
+test('once a request was sent, no other address gets it: the first may have done it', async () => {
+  const first = await listen(inside, (socket) => socket.destroy());
+  const second = await listen(outside, text('again'), first.port);
+  const guardedFetch = createGuardedFetch({
+    resolve: async () => [inside, outside],
+    isAllowedAddress: () => true,
+  });
+  const result = await guardedFetch(`http://many.test:${first.port}/`, {
+    ...bounds,
+    method: 'POST',
+    body: 'once',
+  });
+  expect(reasonOf(result)).toBe('The address broke off or did not answer in valid HTTP.');
+  expect([first.requests.length, second.requests.length]).toEqual([1, 0]);
+});
+
 test('a host that the operator vouches for may be inside, on that port only', async () => {
   const peer = await listen(inside, text('ok'));
   const other = await listen(inside, text('secret'));
@@ -90,6 +106,26 @@ test('a host that the operator vouches for may be inside, on that port only', as
   expect(reasonOf(allowed)).toBe('answered 200');
   expect(reasonOf(refused)).toBe('The address is not public.');
   expect(other.requests).toEqual([]);
+});
+
+test('one that is vouched for with a call may be inside as well, for that call only', async () => {
+  const peer = await listen(inside, text('ok'));
+  const other = await listen(inside, text('ok'));
+  const guardedFetch = createGuardedFetch({
+    resolve: async () => [inside],
+    allowHosts: [`minio.internal:${other.port}`],
+  });
+  const url = `http://images.internal:${peer.port}/`;
+  const vouching = { ...bounds, vouchedHost: `images.internal:${peer.port}` };
+  const answers = [
+    await guardedFetch(url, vouching),
+    await guardedFetch(`http://minio.internal:${other.port}/`, vouching),
+    await guardedFetch(url, bounds),
+    await guardedFetch(`http://images.internal:${other.port}/`, vouching),
+  ];
+  const refused = 'The address is not public.';
+  expect(answers.map(reasonOf)).toEqual(['answered 200', 'answered 200', refused, refused]);
+  expect([peer.requests.length, other.requests.length]).toEqual([1, 1]);
 });
 
 test.each([

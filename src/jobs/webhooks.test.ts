@@ -1,0 +1,84 @@
+import { expect, test } from 'bun:test';
+import { Secret } from '../core/secret.ts';
+import type { Job } from './job.ts';
+import type { Webhook } from './queue.ts';
+import { WebhookSigner } from './webhook-signature.ts';
+import { type PostToUser, WebhookSender } from './webhooks.ts';
+
+const webhook: Webhook = {
+  id: 'msg_1',
+  jobId: 'job_1',
+  tenantId: 'ten_1',
+  url: 'https://hooks.example/',
+  event: 'job.failed',
+  attempts: 1,
+  createdAt: 0,
+};
+
+const job: Job = {
+  id: 'job_1',
+  tenantId: 'ten_1',
+  keyId: 'key_1',
+  model: 'test/speech',
+  request: {
+    type: 'speech',
+    voice: 'alloy',
+    format: 'mp3',
+    speed: null,
+    instructions: null,
+    limit: { unit: 'characters', max: 4096 },
+  },
+  inputKey: 'input.txt',
+  inputBytes: 10,
+  metadata: {},
+  webhookUrl: webhook.url,
+  status: 'failed',
+  attempts: 1,
+  piecesDone: 0,
+  piecesTotal: 1,
+  costCredits: 0,
+  units: 0,
+  output: null,
+  failure: { message: 'No.', type: 'upstream_error', code: 502 },
+  createdAt: 0,
+  startedAt: 0,
+  completedAt: 0,
+  expiresAt: null,
+};
+
+/** What becomes of a message that is answered so. */
+async function outcomeOf(answer: Awaited<ReturnType<PostToUser>>): Promise<readonly string[]> {
+  const heard: string[] = [];
+  const due = [webhook];
+  const sender = new WebhookSender({
+    queue: {
+      claim: async () => due.shift(),
+      retry: async (id, dueAt) => void heard.push(`${id} again at ${dueAt}`),
+      remove: async (id) => void heard.push(`${id} removed`),
+    },
+    book: { find: async () => job },
+    store: { link: () => '' },
+    signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
+    post: async () => answer,
+    baseUrl: () => 'https://gate.example',
+    onGivenUp: () => void heard.push('given up'),
+    now: () => 1_000,
+  });
+  await sender.send();
+  await sender.idle();
+  return heard;
+}
+
+test('a message that nobody answers is not taken, and comes again', async () => {
+  const unreached = { ok: false, reason: 'The address could not be reached.' } as const;
+  expect(await outcomeOf(unreached)).toEqual(['msg_1 again at 6000']);
+});
+
+test.each([
+  [199, 'msg_1 again at 6000'],
+  [200, 'msg_1 removed'],
+  [299, 'msg_1 removed'],
+  [300, 'msg_1 again at 6000'],
+])('one that is answered with %d is: %s', async (status, outcome) => {
+  expect(await outcomeOf({ ok: true, status })).toEqual([outcome]);
+});

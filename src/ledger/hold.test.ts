@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'bun:test';
+import { OpenHold } from './hold.ts';
+import { type Owner, walletOwner } from './owner.ts';
+import { Purse } from './purse.ts';
+
+const wallet = walletOwner('t');
+const key: Owner = {
+  name: 'key:k',
+  tenantId: 't',
+  allowance: { credits: 1_000, keyId: 'k', firstDay: 0, endDay: 1 },
+};
+
+const said = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+
+/** A purse whose store gives whatever it is asked for. */
+function fullPurse(owner: Owner): Purse {
+  return new Purse(owner, async (asking, need) => {
+    const order = need.order();
+    asking.granted({ ...said, granted: order }, order);
+  });
+}
+
+/** A hold of 40 on both, and what each of the two could still give. */
+async function holdOf(ofWallet: number | Promise<number> = 0, ofKey: number | Promise<number> = 0) {
+  const purses = new Map([wallet, key].map((owner) => [owner, fullPurse(owner)]));
+  const purse = (owner: Owner) => purses.get(owner) ?? fullPurse(owner);
+  for (const owner of [wallet, key]) await purse(owner).take(40, 40);
+  const available = (owner: Owner) => (owner === wallet ? ofWallet : ofKey);
+  const hold = new OpenHold({ purse, mayExtend: () => true, available }, wallet, key, 40);
+  return { hold, held: () => [purse(wallet).held, purse(key).held] };
+}
+
+describe('a hold on a wallet and a key', () => {
+  const soon = (credits: number) => Promise.resolve(credits);
+
+  test.each<[string, number | Promise<number>, number | Promise<number>]>([
+    ['nobody', 900, 300],
+    ['nobody', 300, 900],
+    ['the store of the wallet', soon(900), 300],
+    ['the store of the key', 300, soon(900)],
+    ['the store of both', soon(900), soon(300)],
+  ])('reaches as far as both do, where %s has to be asked', async (_, ofWallet, ofKey) => {
+    const { hold } = await holdOf(ofWallet, ofKey);
+    expect(await hold.reach(5_000)).toBe(340);
+  });
+
+  test('that ends while it is extended leaves nothing on either', async () => {
+    const { hold, held } = await holdOf();
+    const extending = hold.extend(50);
+    await hold.settle(0);
+    expect(await extending).toBeNull();
+    expect(held()).toEqual([0, 0]);
+  });
+});
