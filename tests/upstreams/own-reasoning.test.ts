@@ -8,6 +8,7 @@ import { readFixture } from '../support/upstream-conformance.ts';
 const byName: Readonly<Record<string, object>> = {
   'claude-sonnet-4-5': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-opus-4-20250514': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
+  'claude-4-sonnet-20250514': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-3-7-sonnet-20250219': { thinking: { type: 'enabled', budget_tokens: 2_048 } },
   'claude-opus-4-6': {
     thinking: { type: 'adaptive', display: 'summarized' },

@@ -305,7 +305,10 @@ test('an effort goes to models that know efforts, and the rest of its field to a
   expect(configAt('budget', { format })).toEqual([{ format }, []]);
   // Opus 4.5 thinks by budget and knows efforts as well.
   const knowing = { thinking: 'budget', quirks: { efforts: { high: 'high' } } } as const;
-  expect(pass({ output_config: both }, knowing).body.output_config).toEqual(both);
+  const named = { thinking: 'budget', upstreamModel: 'claude-opus-4-5@20251101' } as const;
+  for (const target of [knowing, named]) {
+    expect(pass({ output_config: both }, target).body.output_config).toEqual(both);
+  }
   const quirks = { drop_params: ['output_config'] };
   const { body, dropped } = pass({ output_config: both }, { thinking: 'budget', quirks });
   expect([body.output_config, dropped]).toEqual([undefined, ['output_config']]);

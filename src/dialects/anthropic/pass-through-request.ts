@@ -7,6 +7,7 @@ import { leaveOutLookalikes } from '../ask/body/unknown-fields.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
+import { generationOf } from './generation.ts';
 import { spokenIn, systemOf, unsaidIn } from './hoist-system.ts';
 import { messagesAt, type VersionHeaders } from './hosts.ts';
 import { mendMessages } from './mend-messages.ts';
@@ -77,14 +78,16 @@ function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly
   return dropped;
 }
 
-/** What thinks by budget refuses whoever speaks of an effort, unless its quirks know some. */
+/** What thinks by budget refuses whoever speaks of an effort, unless it knows some. */
 function leaveOutEffort(
   { body, source }: MessagesRequest,
-  { thinking, quirks }: Target,
+  { thinking, quirks, upstreamModel }: Target,
   edits: Edits,
 ): readonly string[] {
   const hasEffort = (body.output_config?.effort ?? null) !== null;
-  const isRefused = thinking === 'budget' && !quirks.efforts;
+  const named = generationOf(upstreamModel);
+  const efforts = quirks.efforts ?? (named?.thinking === thinking ? named?.efforts : undefined);
+  const isRefused = thinking === 'budget' && !efforts;
   if (!hasEffort || !isRefused || 'output_config' in edits) return [];
   const { effort: _, ...config } = exactWords(body, source).output_config ?? {};
   edits.output_config = Object.keys(config).length > 0 ? config : undefined;

@@ -4,6 +4,7 @@ import { effortOf, effortWord } from '../ask/effort.ts';
 import { isForced } from '../ask/tools/tool-choice.ts';
 import type { Target } from '../dialect.ts';
 import { isAnthropics, ownSignature } from '../signature.ts';
+import { type EffortWords, generationOf, usualEfforts } from './generation.ts';
 
 export interface ThinkingWords {
   readonly thinking?: object;
@@ -31,15 +32,6 @@ const budgets: Readonly<Record<Effort, number>> = {
   max: Number.POSITIVE_INFINITY,
 };
 
-/** Those that are older than adaptive thinking. */
-const byBudget = /claude-(?:3\b|(?:opus|sonnet|haiku)-4(?![-.][6-9]\b))/;
-
-/** By its name alone: an unknown one of Anthropic's is new, others may know neither way. */
-export function usualThinking(upstreamModel: string): Target['thinking'] {
-  if (!upstreamModel.includes('claude-')) return null;
-  return byBudget.test(upstreamModel) ? 'budget' : 'adaptive';
-}
-
 export function thinkingFor(
   { reasoning, turns, tools, toolChoice }: Dialogue,
   target: Target,
@@ -62,9 +54,10 @@ export function thinkingFor(
 }
 
 function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean): ThinkingWords {
-  const effort = effortWord(effortOf(wish), target.quirks, effortWords);
-  // Where thinking is always on, the catalogue has an effort for `none`.
-  const isOptional = target.quirks.efforts?.none === undefined;
+  const words = effortsOf(target);
+  const effort = effortWord(effortOf(wish), { efforts: words });
+  // Where thinking is always on, there is an effort for `none`.
+  const isOptional = words.none === undefined;
   if (isOptional && (wish.effort === 'none' || isWithoutThought)) {
     const isDropped = wish.effort !== 'none';
     return { thinking: { type: 'disabled' }, isOn: false, isDropped };
@@ -75,19 +68,13 @@ function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean
 }
 
 function effortOnly(wish: ReasoningWish, target: Target): ThinkingWords {
-  const effort = effortWord(effortOf(wish), target.quirks, effortWords);
+  const effort = effortWord(effortOf(wish), { efforts: effortsOf(target) });
   return { effort, isOn: false, isDropped: effort === undefined };
 }
 
-/** There is no word for `none`: a model that is told nothing of efforts decides by itself. */
-const effortWords: Readonly<Record<string, string>> = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'xhigh',
-  max: 'max',
-};
+function effortsOf({ quirks, upstreamModel }: Target): EffortWords {
+  return quirks.efforts ?? generationOf(upstreamModel)?.efforts ?? usualEfforts;
+}
 
 function budget(wish: ReasoningWish, outputTokensMax: number): ThinkingWords {
   const wanted = wish.budgetTokens ?? budgets[wish.effort ?? 'medium'];

@@ -377,6 +377,22 @@ describe('a wish for reasoning', () => {
   });
 
   test.each([
+    ['claude-opus-4-6', wish('xhigh'), summary, 'max'],
+    ['us.anthropic.claude-sonnet-4-6-v1:0', wish('none'), { type: 'disabled' }, undefined],
+    ['claude-opus-4-7', wish('xhigh'), summary, 'xhigh'],
+    ['claude-opus-5@20260724', wish('none'), { type: 'disabled' }, undefined],
+    ['claude-haiku-5-5', wish('none'), { type: 'disabled' }, undefined],
+    // They always think, as those do that nobody knows yet.
+    ['claude-opus-5-5', wish('none'), summary, 'low'],
+    ['claude-sonnet-5.5', wish('none'), summary, 'low'],
+    ['claude-epic-9', wish('none'), summary, 'low'],
+  ] as const)('is put as its name tells: %s %j', (upstreamModel, reasoning, thinking, effort) => {
+    const { body } = write({ reasoning }, { thinking: 'adaptive', upstreamModel });
+    expect(body.thinking).toEqual(thinking);
+    expect(body.output_config).toEqual(effort && { effort });
+  });
+
+  test.each([
     [wish('minimal'), 50_000, 1_024],
     [wish('low'), 50_000, 2_048],
     [wish(null), 50_000, 10_000],

@@ -1,4 +1,4 @@
-import { usualThinking } from '../anthropic/thinking.ts';
+import { generationOf } from '../anthropic/generation.ts';
 import type { UpstreamDialect } from '../dialect.ts';
 import { BedrockStreamReader, tellReply } from './reader.ts';
 import { writeRequest } from './write.ts';
@@ -7,7 +7,7 @@ import { writeRequest } from './write.ts';
 export const bedrockUpstream: UpstreamDialect = {
   toolNameLengthMax: 64,
   takesBytesOnly: true,
-  usualThinking,
+  usualThinking: (upstreamModel) => generationOf(upstreamModel)?.thinking ?? null,
   write: writeRequest,
   readStream: (listener) => new BedrockStreamReader(listener),
   readReply: tellReply,
