@@ -24,6 +24,7 @@ const awayMessages: readonly string[] = [
   'Query read timeout',
   'Client has encountered a connection error',
   'The SQLite thread',
+  'The transaction was already rolled back',
 ];
 
 /** A store that is away, as its client may hear of it; undefined for whatever else went wrong. */

@@ -1,6 +1,14 @@
 import { Database as Connection } from 'bun:sqlite';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -256,6 +264,38 @@ describe('a thread that ends by itself is begun again', () => {
     expect(storeAway(await failureOf(half))?.symbol).toBe('service_unavailable');
     await run(add, 'write');
     expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
+  });
+
+  test('nor does the rest run on the new one, when it ended while nobody asked', async () => {
+    const add = 'insert into notes default values';
+    const half = database.write.transaction().execute(async (change) => {
+      await sql.raw(add).execute(change);
+      await new Promise((ended) => {
+        threads.at(-1)?.addEventListener('close', ended);
+        threads.at(-1)?.terminate();
+      });
+      await sql.raw(add).execute(change);
+    });
+    expect(storeAway(await failureOf(half))?.symbol).toBe('service_unavailable');
+    expect((await run('select count(*) as n from notes', 'write')).rows).toEqual([{ n: 1 }]);
+  });
+
+  test('but not on another file of that name, nor is a new one made', async () => {
+    const path = join(folder, 'test.db');
+    const moved = `The database file ${path} was moved, deleted or replaced while in use.`;
+    await run(`vacuum into '${join(folder, 'copy.db')}'`, 'write');
+    renameSync(path, join(folder, 'away.db'));
+    for (const thread of [4, -1]) fail(threads.at(thread));
+    await Promise.allSettled([run('select 1', 'write'), run('select 1', 'read')]);
+    for (const door of ['write', 'read'] as const) {
+      const failure = await failureOf(run('select 1', door));
+      expect([failure.message, storeAway(failure)?.symbol]).toEqual([moved, 'service_unavailable']);
+    }
+    expect(existsSync(path)).toBe(false);
+    renameSync(join(folder, 'copy.db'), path);
+    await expect(database.ping()).rejects.toThrow(moved);
+    renameSync(join(folder, 'away.db'), path);
+    await database.ping();
   });
 });
 

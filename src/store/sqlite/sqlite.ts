@@ -7,6 +7,7 @@ import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';
 import { fileFailure } from './file-failure.ts';
 import type { Outcome, Question } from './messages.ts';
+import { assertThere, placeOf } from './place.ts';
 import { SqliteThread } from './thread.ts';
 
 /** Opens or creates a database file: one thread for changes, and two for plain reads. */
@@ -55,6 +56,8 @@ class LastingThread {
   readonly #path: string;
   readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
+  /** Which file of that name it is, once it was opened. */
+  #place: string | undefined;
   #isClosed = false;
 
   constructor(path: string, role: 'writer' | 'reader') {
@@ -67,12 +70,19 @@ class LastingThread {
     const forget = () => {
       if (this.#thread === thread) this.#thread = undefined;
     };
-    const thread = SqliteThread.open(this.#path, this.#role, forget).catch((thrown: unknown) => {
+    const thread = this.#begin(forget).catch((thrown: unknown) => {
       // With too many open files, for example: the next question tries again.
       forget();
-      throw fileFailure(this.#path, thrown);
+      throw this.#place === undefined ? fileFailure(this.#path, thrown) : thrown;
     });
     this.#thread = thread;
+    return thread;
+  }
+
+  async #begin(onEnd: () => void): Promise<SqliteThread> {
+    if (this.#place !== undefined) assertThere(this.#path, this.#place);
+    const thread = await SqliteThread.open(this.#path, this.#role, onEnd);
+    this.#place ??= placeOf(this.#path);
     return thread;
   }
 

@@ -4,10 +4,11 @@
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
 import type { Outcome, Question, SqlAnswer, SqlValue, Step } from './messages.ts';
+import { assertThere, placeOf } from './place.ts';
 
 declare const self: Worker;
 
@@ -67,7 +68,7 @@ function perform(question: Step): Outcome {
   assert(connection, 'The database is not open.');
   switch (question.kind) {
     case 'run':
-      if (!question.inTransaction) assertThere();
+      if (changed && !question.inTransaction) assertThere(changed.path, changed.place);
       assertTransaction(connection, question.inTransaction);
       return run(connection, question.sql, question.parameters);
     case 'run-many':
@@ -127,22 +128,6 @@ function enterWal(connection: Database): void {
       Bun.sleepSync(5);
     }
   }
-}
-
-/**
- * SQLite goes on with a file that was deleted, or that a backup has taken the place of, and
- * whatever is booked there is lost.
- */
-function assertThere(): void {
-  if (changed === undefined || placeOf(changed.path) === changed.place) return;
-  const message = `The database file ${changed.path} was moved, deleted or replaced while in use.`;
-  throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
-}
-
-/** Where on which disk the file of that name begins. */
-function placeOf(path: string): string | undefined {
-  const file = statSync(path, { throwIfNoEntry: false });
-  return file && `${file.dev}:${file.ino}`;
 }
 
 /**
