@@ -1,7 +1,7 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 /** Light or dark: what the system says, until somebody chooses here. */
-export type Theme = 'light' | 'dark';
+type Theme = 'light' | 'dark';
 
 const stored = 'tollgate.theme';
 const changed = 'tollgate-theme';

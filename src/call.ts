@@ -35,7 +35,7 @@ export interface Call {
   readonly startedAt: number;
   /** The client's own trace, which its attempts continue. */
   readonly traceparent?: string | null;
-  /** What its answer will carry: the steps write into them. */
+  /** The headers of its answer; the steps add to them. */
   readonly headers: Record<string, string>;
   /** Every attempt made for it, as they are made. */
   readonly trail: TrailEntry[];
@@ -111,7 +111,7 @@ export interface Sameness {
 export interface Recalled {
   readonly recording: Recording;
   readonly relay: ReplyRelay;
-  /** The request whose answer it stays, also when it is given again. */
+  /** Under an `Idempotency-Key`: the request it was first made for, whose id and cost it keeps. */
   readonly first?: FirstRequest;
 }
 
@@ -132,7 +132,7 @@ export type Ending =
       readonly error: GatewayError | null;
     };
 
-/** Names what the provider that answered was not asked for. */
+/** Lists the parameters that were left out of the request to the provider that answered. */
 export const droppedHeader = 'x-tollgate-dropped-params';
 
 /** Under which names the client sees an answer; the upstream's own never appear. */

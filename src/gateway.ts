@@ -32,7 +32,9 @@ export interface Steps {
   openFirst(call: Call, errand: Errand, reservation: Reservation): Promise<Opened>;
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
-  /** Why an answer failed that had begun: where that is a fault of ours, no status tells of it. */
+  /**
+   * Logs a fault of ours that broke an answer which had begun: its status cannot say so any more.
+   */
   tellLate(call: Call, error: GatewayError): void;
 }
 
@@ -45,7 +47,7 @@ export async function answer(
   let errand: Errand;
   try {
     await steps.countRequest(call);
-    // Before the body is read: bodies at once are bounded like requests at once.
+    // Before the body is read, so that the limit on running requests bounds their bodies, too.
     call.leave = await steps.enter(call);
     errand = await read();
     call.errand = errand;
@@ -79,7 +81,7 @@ async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer>
   return found.relay.write(closing);
 }
 
-/** An answer of before, free of charge. */
+/** Gives an earlier answer again, free of charge. */
 async function replay(
   call: Call,
   errand: Errand,
@@ -137,7 +139,7 @@ async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never>
   throw error;
 }
 
-/** The place is free for another request while this one is written down. */
+/** Gives the place back first: another request can have it while this one is written down. */
 function settle(call: Call, ending: Ending, steps: Steps): Promise<ReplyClosing> {
   call.leave?.();
   call.leave = undefined;

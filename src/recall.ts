@@ -22,7 +22,7 @@ interface RecallParts {
   readonly idempotency: Idempotency;
   /** For keys without a mode of their own. */
   readonly cacheMode: CacheMode;
-  /** Whether the model is still to be had there: what was taken away is not answered by a cache. */
+  /** Whether the provider still offers the model: the cache does not answer for what is gone. */
   isOffered(model: string, provider: string): boolean;
 }
 
@@ -46,14 +46,14 @@ function isRepeatable(errand: Errand): errand is Repeatable {
   return errand.sameness !== undefined && errand.replay !== undefined;
 }
 
-/** By what it asks. */
+/** Looks for an answer to the same question. */
 function recallSame(
   call: Call,
   errand: Repeatable,
   parts: RecallParts,
 ): Promise<Recalled | undefined> | undefined {
   const mode = call.caller.cacheMode ?? parts.cacheMode;
-  // Audio goes out as it comes and fills any cache: it is kept for whoever names the request.
+  // Audio would fill any cache: it is kept for an Idempotency-Key only.
   if (mode === 'off' || errand.ask.operation === 'speech') return undefined;
   const sameness = errand.sameness();
   if (mode === 'auto' && !sameness.isRepeatable) return undefined;
@@ -76,7 +76,7 @@ async function recallCached(
   return undefined;
 }
 
-/** By its `Idempotency-Key`. */
+/** Looks for the answer under the same `Idempotency-Key`. */
 async function recallNamed(
   call: Call,
   errand: Repeatable,
@@ -100,7 +100,10 @@ async function recallNamed(
   return undefined;
 }
 
-/** The tenant first: no answer ever crosses to another. What a key may use decides answers too. */
+/**
+ * Holds the tenant, so that no answer ever crosses to another, and the models that the key may use,
+ * which decide who answers.
+ */
 function fingerprintOf({ caller }: Call, { ask }: Errand, sameness: Sameness): string {
   const { models, preferences, operation } = ask;
   const wording = sameness.wording();

@@ -63,8 +63,8 @@ export async function settle(
 }
 
 /**
- * A client that gets another's answer sees what that one used, also where the provider counted
- * nothing; here nothing was used again.
+ * Whoever gets an answer from the cache is told what it used the first time, estimated where the
+ * provider did not count, and that this time it costs nothing.
  */
 function closingOfOther({ errand }: Call, facts: ReplyFacts): ReplyClosing {
   return { usage: errand?.measure(facts, 'complete').usage ?? noUsage, costCredits: 0 };
@@ -91,7 +91,7 @@ function remember(
 
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {
   const { how, opened, error, facts } = ending;
-  // As before the first word: a request that is at fault says nothing about the offer's health.
+  // As in openFirst: a request that is itself at fault says nothing about the offer's health.
   const isOffers = error?.symbol === 'upstream_error' && facts.failure?.kind !== 'request';
   if (how === 'cut' && isOffers) parts.observeEnd(opened.offer, false);
   if (how !== 'complete') return;
@@ -121,7 +121,9 @@ function billOf(call: Call, ending: Ending, parts: SettleParts): Bill {
   return wasLeft(call, ending) ? { ...freeOfCharge, note: leftNote } : freeOfCharge;
 }
 
-/** Before there was anything to hear of an answer: no provider failed, and nothing did here. */
+/**
+ * Whether the client left before an answer began: then no provider failed, and nothing did here.
+ */
 function wasLeft({ trail }: Call, { how }: Ending): boolean {
   return how === 'refused' && trail.at(-1)?.outcome === 'left';
 }

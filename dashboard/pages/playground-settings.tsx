@@ -6,7 +6,7 @@ import type { CatalogueModel } from './models.tsx';
 import { SkillChoice } from './playground-skills.tsx';
 
 /** What is asked for beside the words, all of it in the address. */
-export interface SettingsState {
+interface SettingsState {
   readonly body: Omit<ChatBody, 'messages'>;
   readonly system: string;
   readonly temperature: string;

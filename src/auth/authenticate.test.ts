@@ -453,7 +453,10 @@ describe('while the store is away', () => {
   test('marks of use are let go without a word', async () => {
     await outcome(addKey());
     store.failure = new Error('away');
+    expect(await authenticator.markUsed()).toBeUndefined();
+    store.failure = undefined;
     await authenticator.markUsed();
+    expect(store.batches).toBe(0);
   });
 });
 

@@ -44,7 +44,7 @@ export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
   readonly #known = new Map<string, Kept>();
-  /** What was known before: of it, some may not have come back yet. */
+  /** What was known before the last `forget()`: those in use are looked up again from here. */
   #forgotten = new Map<string, Kept>();
   readonly #unknown = new Map<string, number>();
   /** Asked of the store right now: a burst of one key, good or bad, asks once. */
@@ -99,8 +99,9 @@ export class Authenticator {
   }
 
   /**
-   * Asks for the keys in use that were forgotten before their next request does: the store may be
-   * away by then. Answers whose keys those are; another change meanwhile leaves all to next time.
+   * Looks up again the keys in use that were forgotten, ahead of their next request: the store may
+   * be away by then. Answers the tenants that they belong to; nobody, where another change came in
+   * between, which has a round of its own.
    */
   async askAgain(): Promise<readonly string[]> {
     const generation = this.#generation;

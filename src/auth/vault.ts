@@ -33,8 +33,8 @@ export interface VaultStore {
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
   /**
-   * Whether every key that is needed is among these; the first one to ask brings its first. A start
-   * may bring another as long as nothing is encrypted with the one in use.
+   * Whether every key that is needed is among these. Whoever asks first decides: its first key is
+   * the one in use. A start may bring another as long as nothing is encrypted with that one.
    */
   claimKeys(fingerprints: readonly string[], isStart: boolean): Promise<boolean>;
 }

@@ -12,13 +12,13 @@ export type Claimed =
 /** Where claims are kept: in the store, because they decide what is charged. */
 export interface ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
-  /** Those still being answered by this process stay its own. */
+  /** Prolongs claims that this process is still answering, so that no other takes them over. */
   extend(claims: readonly Claim[], until: number): Promise<void>;
   /** An answer that was given, and not written with its charge. False: another was given before. */
   finish(answer: NamedAnswer): Promise<boolean>;
-  /** Unless it is answered: what was answered was paid for. */
+  /** Frees the claim, unless it has its answer: that one was paid for. */
   release(claim: Claim): Promise<void>;
   removeExpired(now: number): Promise<void>;
-  /** By tenant, what its answers take, up to an hour longer than they do. */
+  /** The bytes that each tenant's kept answers take; an expired one may count for an hour more. */
   keptBytes(): Promise<ReadonlyMap<string, number>>;
 }

@@ -2,8 +2,8 @@ import type { NamedAnswer, Remembered } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
 
 /**
- * Given to the request that has to make an answer for others. It ends with one of the two; or with
- * a release after a finish that failed.
+ * Given to the request that has to make an answer for others. It ends by `finish` or `release`, or
+ * by `release` after a `finish` that failed.
  */
 export interface Duty {
   /**
@@ -12,7 +12,7 @@ export interface Duty {
    * charged.
    */
   finish(recording: Recording | null, charge?: Charge): Promise<void>;
-  /** There is none that was paid for: somebody else may make it. */
+  /** There is no answer that was paid for: another request may make it. */
   release(): Promise<void>;
 }
 

@@ -10,7 +10,7 @@ interface Flight {
   followers: number;
 }
 
-/** So many requests that brought nothing are waited for: each may last as long as a timeout. */
+/** How many requests that bring nothing one waits for: each may take as long as a timeout. */
 const lostFlightsMax = 2;
 
 /**
@@ -24,7 +24,9 @@ export class ResponseCache {
   readonly #now: () => number;
   readonly #flights = new Map<string, Flight>();
 
-  /** `now` tells all who share the shelf the same: each may be asked how old an answer is. */
+  /**
+   * `now` is one clock for all who share the shelf: any of them may be asked how old an answer is.
+   */
   constructor(shelf: Shelf, ttlSeconds: number, now: () => number) {
     this.#shelf = shelf;
     this.#ttlSeconds = ttlSeconds;

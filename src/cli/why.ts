@@ -11,8 +11,8 @@ import { printJson } from './output.ts';
 import { type Cell, fields, table } from './table.ts';
 
 /**
- * The story of one request: the receipt that its tenant sees, for who is asked about it, with what
- * providers said of their accounts.
+ * The story of one request, for the operator who is asked about it: the receipt that its tenant
+ * sees, and what providers said about the operator's accounts, which no tenant sees.
  */
 export const why = onlyCommand(
   'why',

@@ -10,7 +10,7 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
-    /** `null`: where a client has reached us; host and port where there is none. */
+    /** `null`: the address that a client has reached us by; without a client, host and port. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
     /** How long a start waits for a Postgres that cannot be reached. */

@@ -1,11 +1,11 @@
 import type { Problem } from '../core/explain.ts';
 
-/** What a variable would mend. Who does not use the part that it is for need not have it set. */
+/** A problem that a variable would mend. Commands that do not use its part can do without it. */
 export interface MissingVariable extends Problem {
   readonly variable: string;
 }
 
-/** What no file says: it is mended where it was said. */
+/** A problem that is not in the file: it is mended where the setting was given. */
 export interface OutsideProblem extends Problem {
   readonly place: 'command line' | 'environment';
 }

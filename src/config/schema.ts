@@ -52,8 +52,8 @@ export const configFileSchema = closed({
     durability: oneOf('journal', 'fsync'),
   }),
   logs: closed({
-    // A journal left behind by a crash is told from what was booked by the rows of the log: they
-    // must outlive the time until its gateway starts again.
+    // What was booked of a journal that a crash left behind is known by the rows of the log: they
+    // must outlive the time until that gateway starts again.
     keep_days: nullable(wholeNumber(7, 36_500)),
     requests: Type.Boolean(),
   }),

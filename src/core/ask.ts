@@ -14,7 +14,7 @@ export interface Ask {
   readonly addresses?: readonly AddressInput[];
   /** The pictures of a chat. */
   readonly images?: readonly AddressInput[];
-  /** The first thing in it that the operator's accounts are not asked for. */
+  /** The first thing in it that only an account of the tenant's own may be asked for. */
   readonly ownAccount?: OwnAccountNeed | undefined;
 }
 

@@ -24,7 +24,7 @@ export const audioTypes = {
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt'] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];
 
-/** Of a file that has one in it. */
+/** The extension of a file that holds a transcript of this format. */
 export const transcriptExtensions = {
   json: 'json',
   verbose_json: 'json',

@@ -48,7 +48,7 @@ export const replyBytesMax = 64 * 1024 * 1024;
 /** What stands before an upstream's answer. Most servers themselves send no more than 16 KB. */
 export const answerHeadBytesMax = 64 * 1024;
 
-/** Between two chunks of an answer is a length; a note to it is allowed, and nobody writes one. */
+/** The line before each chunk of an answer: its length, and perhaps a note, which nobody writes. */
 export const chunkLineBytesMax = 4 * 1024;
 
 /** Connections to one provider that wait for the next request: what a busy moment needs again. */
@@ -82,7 +82,7 @@ export const changePollMs = 400;
 /** One attempt from its first byte sent to its last received; the longest answers take minutes. */
 export const attemptMsMax = 3_600_000;
 
-/** A client that takes nothing for this long is gone unsaid; the runtime knows no longer times. */
+/** A client that reads nothing for this long is taken for gone. The runtime cannot wait longer. */
 export const clientStallMs = 240_000;
 
 /** While the upstream is silent, a streaming client hears from us this often. */
@@ -197,7 +197,7 @@ export const jobRowMs = 30 * 24 * 3_600_000;
 export const webhooksAtOnceMax = 16;
 export const webhooksOfTenantMax = 4;
 
-/** What a receiver of webhooks may take of our time; of our memory it takes nothing. */
+/** How long a receiver of webhooks may take to answer; what it answers is not read. */
 export const webhookMsMax = 10_000;
 
 /** Of a form: the headers of a part, their number, and all texts, which are held in memory. */

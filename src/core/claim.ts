@@ -18,5 +18,7 @@ export interface NamedAnswer {
   readonly expiresAt: number;
 }
 
-/** Whether the store has an answer now, does not answer itself, or has given its claim away. */
+/**
+ * Whether the store has the answer now, could not be reached, or has given the claim to another.
+ */
 export type Remembered = 'written' | 'unwritten' | 'taken_over';

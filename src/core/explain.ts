@@ -200,7 +200,10 @@ function misfit(schema: Schema, value: unknown, path: string): Problem {
   return { path, message: `${unquoted}, not ${show(value)}`, unquoted };
 }
 
-/** Also closed to a plain text in place of a section: it is the key, pasted one level too high. */
+/**
+ * Whether a wrong value may be quoted: not where any part of what belongs there is secret. A text
+ * in place of a section may be its key, pasted one level too high.
+ */
 function mayRepeat(schema: Schema): boolean {
   if (schema.hidden) return false;
   const { anyOf = [], properties = {}, patternProperties = {} } = schema;

@@ -177,7 +177,7 @@ export interface UpstreamDialect {
   readonly toolNameLengthMax: number;
   /** It has no words for an address: what a client names by one goes there as bytes. */
   readonly takesBytesOnly?: boolean;
-  /** How a model thinks of which only that is known; null where it had better not be asked to. */
+  /** How a model thinks of which only the name is known; null where it is better not asked to. */
   usualThinking?(upstreamModel: string): Target['thinking'];
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
   /** `toolNames`: what the tools are called there; a name that comes in pieces is known by them. */

@@ -75,7 +75,7 @@ export function namesGiven(parameters: object): readonly string[] {
   return given.filter((field) => !leavesChoice(field)).map(([name]) => name);
 }
 
-/** As a model does without a word: so do those, too, that cannot be made to call a tool. */
+/** `auto` is what every model does unasked, even one that cannot be made to call a tool. */
 function leavesChoice([name, value]: readonly [string, unknown]): boolean {
   return name === 'tool_choice' && (value === 'auto' || fieldsOf(value).type === 'auto');
 }

@@ -109,14 +109,14 @@ export class Translation implements Crossing {
   write(target: Target): UpstreamRequest {
     const dialogue = this.#dialogue;
     refuseManyArguments(dialogue);
-    // No tool can be forced that is not there: the client is told so, the upstream nothing.
+    // A tool that is not there cannot be forced: the wish is left out, and the client is told so.
     const isVain = isForced(dialogue.toolChoice) && isLeftOut(dialogue);
     const said = isVain ? { ...dialogue, toolChoice: null } : dialogue;
     const shown = withFetched(said, target.images);
     const worded = inNewerSchemas(this.#names.shortenIn(shown));
     const request = this.#upstream.write(worded, target);
     const unsaid = [...(request.dropped ?? []), ...(isVain ? ['tool_choice'] : [])];
-    // Names that people know first: clients can send any number of others.
+    // Well-known names first: the header has room for some, and clients may send any number.
     return { ...request, dropped: [...new Set([...unsaid, ...dialogue.foreign])] };
   }
 

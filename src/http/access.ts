@@ -38,7 +38,7 @@ function admit(caller: Caller, route: KeyedRoute): Caller {
   return caller;
 }
 
-/** A value: whoever is refused by it still hears where the key stands. */
+/** Answered, not thrown: a caller that is refused so still gets the rate headers of its key. */
 export function refusalOfScope(
   { scope }: KeyedRoute,
   { kind, scopes }: Caller,

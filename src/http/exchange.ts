@@ -23,7 +23,7 @@ export class Exchange {
   answerLength: number | undefined;
   /** For how many seconds from now its connection may be silent; 0: for ever. */
   bearSilence: (seconds: number) => void = () => undefined;
-  /** Tells the operator what an answer failed with that had begun. One function for all of them. */
+  /** Tells the operator why an answer failed after it had begun. One function for all exchanges. */
   tellLate: (exchange: Exchange, thrown: unknown) => void = tellNobody;
   #match: Match | undefined;
 

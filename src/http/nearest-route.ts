@@ -61,14 +61,14 @@ function namedLike(asked: readonly string[], routes: readonly Route[]): Route | 
   return sharingMost(asked, named);
 }
 
-/** Of those with the most names of the path, the first with the fewest others. */
+/** The route that shares most names with the path; of several, the first with the fewest others. */
 function sharingMost(asked: readonly string[], routes: readonly Route[]): Route | undefined {
   let best: Route | undefined;
   let bestScore = 0;
   for (const route of routes) {
     const words = wordsOf(route.path);
     const shared = sharedBy(asked, words);
-    // Names of its own count far less than one that is shared.
+    // Other names count far less than a shared one: they only decide between equals.
     const score = shared && shared - words.length / comparedLengthMax;
     if (score <= bestScore) continue;
     best = route;

@@ -33,7 +33,7 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** When to come back, for those who read seconds and for those who read more. */
+/** When to come back, in seconds and, for clients that read those, in milliseconds. */
 export function tellRetryAfter(
   headers: Record<string, string>,
   waitSeconds = usualWaitSeconds,

@@ -104,7 +104,8 @@ export class HttpServer {
     for (let left = withinMs; this.openRequests > 0 && left > 0; ) {
       const before = performance.now();
       await Bun.sleep(drainPollMs);
-      // Not more for one look: a machine that stood still would take everybody's last words.
+      // One look takes no more than this, however long it was: after a machine stood still, clients
+      // still get the time to hear last words.
       left -= Math.min(performance.now() - before, 4 * drainPollMs);
     }
   }
@@ -175,7 +176,7 @@ export class HttpServer {
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
     const { path, request } = exchange;
     const allowed = this.#router.methodsOf(path);
-    // Its client sees a handshake that failed: the method is not what was wrong with it.
+    // A WebSocket's client sees a failed handshake: to name its method would mislead it.
     const isWebSocket = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
     const [usual] = allowed;
     if (usual) {
@@ -214,7 +215,7 @@ export class HttpServer {
   #tellOf({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;
     const request = { request_id: requestId, path, symbol };
-    // Our sentence says what is away, which its driver does not; of a fault it says nothing.
+    // Of a fault only the cause tells anything; of what is away, our own sentence tells more.
     if (symbol === 'internal_error') {
       this.#parts.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {

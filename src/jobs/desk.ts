@@ -29,7 +29,9 @@ interface DeskParts {
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
-  /** What was paid for pieces of a job that are not written down, and that it does not tell. */
+  /**
+   * What was paid for pieces whose results were never written down, and that the job's cost lacks.
+   */
   lostCredits(job: Job): Promise<number>;
   /** Told when a job was cancelled. */
   cancelled(jobId: string): void;

@@ -95,7 +95,10 @@ function readField(name: string, text: string): unknown {
 /** `provider[only][]` is how forms write it. */
 const routing = /^(?:models|provider|route)(?:\[|$)/;
 
-/** Whoever shuts a provider out must not be heard by it because nobody here follows that. */
+/**
+ * Jobs do not follow these fields, so they are refused: whoever shuts a provider out must not find
+ * that it got the text all the same.
+ */
 function refuseRouting(body: unknown): void {
   for (const [name, value] of Object.entries(fieldsOf(body))) {
     if (!routing.test(name) || (value ?? null) === null) continue;

@@ -62,7 +62,7 @@ export interface JobQueue {
   /** The next job of the tenant that was served longest ago; also one whose worker has died. */
   claim(terms: ClaimTerms): Promise<ClaimedJob | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
-  /** Why a lease is lost: if not so, then to another worker. */
+  /** Whether a lost lease was lost by a cancellation; if not, another worker has the job. */
   isCancelled(jobId: string): Promise<boolean>;
   /** Back into the queue. A worker that stops in good order does not count as an attempt. */
   release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean>;

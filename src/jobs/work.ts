@@ -142,9 +142,9 @@ async function runAll(
 }
 
 /**
- * What was paid for pieces that are not written down, whoever ran them, and that the job does not
- * tell. They start in order, and none after a failure: such a one is among the first that are
- * missing.
+ * What was paid for pieces whose results were never written down, whoever ran them, and that the
+ * job's cost lacks. Pieces start in order, and none after a failure: so these are among the first
+ * that are missing.
  */
 export async function lostCredits(
   job: Job,
@@ -159,7 +159,7 @@ export async function lostCredits(
     credits += await chargeOfPiece(job, number, runner);
   }
   if (job.status !== 'cancelled') return credits;
-  // Those that whoever ran it has lived to tell are in its cost.
+  // What a worker lived to report is in the job's cost already.
   const told = pieces.reduce((rest, { costCredits }) => rest - costCredits, job.costCredits);
   return Math.max(0, credits - told);
 }

@@ -8,7 +8,7 @@ export interface Hold {
   readonly keyAccount: string | null;
   /** True once the request has ended: a second end must not be billed. */
   readonly settled: boolean;
-  /** What it could grow to; the store is asked where nobody knows of `enough`. */
+  /** What it could grow to. Asks the store unless at least `enough` is known to be there. */
   reach(enough: number): number | Promise<number>;
   /** Sets more aside: so much, or less but not under the least. Null when there is no more. */
   extend(wanted: number, least?: number): Promise<number | null>;

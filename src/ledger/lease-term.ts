@@ -26,8 +26,8 @@ export class LeaseTerm {
   }
 
   /**
-   * When a lease ends that begins now. No renewal under way may know of it, and it must not end
-   * before those that are renewed, also if the clock was set back since they were.
+   * When a lease ends that begins now. A renewal under way may not include it, so it must last as
+   * long as the leases that are renewed, even if the clock was set back since.
    */
   get untilFromNow(): number {
     return Math.max(this.#until, this.#now() + leaseMs);

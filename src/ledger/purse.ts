@@ -55,7 +55,7 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
-  /** Booked, nobody knows where, since a new lease was asked for: maybe it came out of that. */
+  /** Booked since a new lease was asked for, nobody knows from which: maybe from the new one. */
   #unplaced = 0;
   /** When the store last had less than it was asked for; by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
@@ -143,7 +143,7 @@ export class Purse {
     }
   }
 
-  /** The store is being asked for a new lease. That ends every doubt there is; none that comes. */
+  /** The store is being asked for a new lease: that ends the doubts until now, and no later one. */
   leaseAnew(): void {
     this.#inDoubt = false;
     this.#unplaced = 0;

@@ -61,7 +61,7 @@ function reduceCharges(charges: Charges, loss: number): Charges {
   };
 }
 
-/** Why an answer was broken off before its end, or without an error is free, as its row says it. */
+/** What the row of an uncharged answer says: the error that broke it off, or why it is free. */
 export type Failure = Pick<RequestRecord, 'error' | 'note'>;
 
 /** An answer whose end nobody gets is not charged; nor is a second one to the same key. */

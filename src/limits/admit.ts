@@ -92,7 +92,7 @@ export class Admission {
     return places ? enterTogether(places, tenantId, limit, leave) : leave;
   }
 
-  /** A count that we made in another minute would be reported to the others as one of theirs. */
+  /** By the shared clock: counts that we put into another minute would mislead other processes. */
   #sharedNow(): number {
     return this.#now() + this.#aheadMs;
   }

@@ -42,7 +42,9 @@ export class RateLimiter {
     this.#usedBy(keyId).tokens += tokens;
   }
 
-  /** What was counted elsewhere too: from there this process goes on if it is left alone. */
+  /**
+   * Takes over what all processes have counted, to go on from there if this one has to count alone.
+   */
   learn(keyId: string, { window, requests, tokens }: WindowCount): void {
     this.#moveTo(window);
     if (window < this.#window) return;
@@ -64,7 +66,9 @@ export class RateLimiter {
     this.#window = window;
   }
 
-  /** Keeps the counts, as those of the minute it is: nobody waits until the clock catches up. */
+  /**
+   * The counts stay, now as those of this minute: nobody waits until a clock set back catches up.
+   */
   #setBackTo(window: number): void {
     this.#window = window;
     for (const used of this.#counts.values()) used.window = window;

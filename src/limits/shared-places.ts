@@ -28,7 +28,10 @@ export class SharedPlaces {
     this.#processId = processId;
   }
 
-  /** The place, or undefined when all are taken. Nobody to ask: it is taken, and told later. */
+  /**
+   * The place, or undefined when all are taken. Where nobody can be asked, it is taken and told
+   * later.
+   */
   async enter(tenantId: string, limit: number): Promise<string | undefined> {
     const place = `${this.#processId}:${++this.#last}`;
     const found = this.#shared.isUp

@@ -51,7 +51,10 @@ export class ChatErrand implements Errand {
     return this.#keepHearing(keepFitting(plan, this.ask));
   }
 
-  /** Leaves out who would be sent an empty message; when that is everybody, names its part. */
+  /**
+   * Leaves out offers that would be sent an empty message; where that is all of them, refuses the
+   * request and names the part that they cannot be shown.
+   */
   #keepHearing(plan: readonly Offer[]): readonly Offer[] {
     const unheardAt = ({ dialect }: Offer) => this.#conversation.unheardAt(dialect);
     const hearing = plan.filter((offer) => unheardAt(offer) === undefined);
@@ -75,7 +78,7 @@ export class ChatErrand implements Errand {
     }
     const estimate = estimateUsage(wordBytes(this.#conversation.dialogue()), outputCharacters);
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Where the prompt is counted first, the output is counted last: after a break, never.
+    // Such a provider counts the prompt first and the output last: a cut answer has one count only.
     const outputTokens = usage.outputTokens || estimate.outputTokens;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const guessed = { isEstimate: true, reported, note: unfinishedNote };

@@ -240,7 +240,7 @@ export class SearchingErrand implements Errand {
         return true;
       },
       affordSearch: () => {
-        // Beside a client's call, no other round follows and nothing counted this one before.
+        // Where the client has calls to answer, no round follows that would have counted this one.
         needed = Math.max(needed, this.#spentAt(offer));
         const results = { inputTokens: tokensWithin(searchTextMax), outputTokens: 0 };
         return extend(most(results) + this.#feeOf(1));

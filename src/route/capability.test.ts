@@ -48,7 +48,8 @@ describe('a model fits', () => {
   );
 
   test('not when it makes pictures only', () => {
-    expect(chatMisfit({ ...able, output_modalities: ['image'] }, ask())).not.toBeNull();
+    const painter: Model = { ...able, output_modalities: ['image'] };
+    expect(chatMisfit(painter, ask())).toBe('is not a chat model');
   });
 });
 

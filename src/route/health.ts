@@ -71,9 +71,9 @@ export class Health {
   }
 
   /**
-   * An answer has begun. That makes up for whatever failed before it could, but not for breaks:
-   * answers may take minutes to break off, so the others keep away until the probe's has ended, or
-   * for a minute.
+   * An answer has begun. That makes up for attempts that failed before their first word, but not
+   * for answers that broke off later. Those may take minutes to break: where they opened the
+   * circuit, other requests keep away until the probe's answer has ended, for a minute at most.
    */
   succeeded(offer: Offered, firstByteMs: number): void {
     const condition = this.#condition(offer);
@@ -86,8 +86,9 @@ export class Health {
   }
 
   /**
-   * An answer that had begun is whole, which makes up for breaks alone, or was broken off. A whole
-   * one closes the circuit on trial, unless it was on its way already when that opened.
+   * An answer that had begun has ended. A broken one counts as a failure. A whole one makes up for
+   * broken ones alone and closes a circuit that is on trial, unless it was already under way when
+   * that circuit opened.
    */
   ended(offer: Offered, isWhole: boolean): void {
     const condition = this.#condition(offer);
@@ -106,7 +107,7 @@ export class Health {
     const condition = this.#condition(offer);
     condition.failures++;
     const now = this.#now();
-    // What was on its way already, or had no other place to go, says nothing new.
+    // A request that was under way when it opened, or had nowhere else to go, tells nothing new.
     if (condition.failures < failuresToOpen || now < condition.probedFrom) return;
     condition.probedFrom = now + condition.openMs;
     condition.openUntil = condition.probedFrom;
@@ -114,8 +115,8 @@ export class Health {
   }
 
   /**
-   * It refused a request that is at fault, which says nothing about it. If that was its probe, the
-   * next request is one: many that are refused would keep it away for as long as they come.
+   * The offer refused a request that is itself at fault, which says nothing about the offer. If
+   * that was its probe, the next request becomes it: else a row of bad requests would keep it away.
    */
   refused(offer: Offered): void {
     const condition = this.#condition(offer);

@@ -31,8 +31,9 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   if (preferences === noPreferences) return order(able, preferences, around.health);
   const ordered = order(keepWished(able, ask, around), preferences, around.health);
   if (preferences.allowFallbacks) return ordered;
-  // The next stands in for one that recovers, if another request is its probe by then. No others:
-  // credits are set aside for the dearest of all.
+  // A recovering offer takes a single request, its probe. Should another request have become that
+  // by the time this one is sent, the next offer stands in; so the plan reaches to the first that
+  // does not depend on a probe. Not further: credits are set aside for the dearest offer of a plan.
   const group = firstGroup(ordered, preferences);
   const sure = group.findIndex((offer) => around.health.state(offer) !== 'half_open');
   return sure === -1 ? group : group.slice(0, sure + 1);

@@ -3,10 +3,10 @@ import type { Offer } from './catalogue.ts';
 import type { Health } from './health.ts';
 
 /**
- * A plan at the moment when its first offer is asked: if that one recovers, this request is its
- * probe. Where another became that since the plan was made, it goes behind the others of its group.
- * Not while planning: a request that is refused for want of credits finds nothing out, and many of
- * them would keep an offer away for as long as they come.
+ * The plan at the moment when its first offer is asked. Where that offer is recovering, this
+ * request becomes its probe; where another request became that since the plan was made, the offer
+ * goes behind the others of its group. Decided here and not while planning: a request that is
+ * refused for lack of credits would use the probe up and find nothing out.
  */
 export function withProbe(
   plan: readonly Offer[],

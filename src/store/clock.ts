@@ -9,8 +9,8 @@ const setEveryMs = 5_000;
 const tripMsMax = 2_000;
 
 /**
- * So much further than the monotonic clock may the wall clock have moved since the store was asked.
- * That ends every lease of a machine that slept; what is kept for a day is not removed for it.
+ * How much further the wall clock may have moved than the monotonic one since the store was asked.
+ * Enough to end every lease of a machine that slept, too little to remove what is kept for a day.
  */
 const leapMsMax = 600_000;
 

@@ -24,7 +24,7 @@ export class Gathered<Asked, Found> {
   #waiting: Asker<Asked, Found>[] = [];
   #isAsking = false;
 
-  /** What the query brings is read for one after the other: who cannot be read fails alone. */
+  /** What the query brings is read for each by itself: one that cannot be read fails alone. */
   constructor(query: (asked: readonly Asked[]) => Promise<(one: Asked) => Found>) {
     this.#query = query;
   }

@@ -70,7 +70,7 @@ export class LogRetention {
   async #removeOld(): Promise<void> {
     const { database, keepDays, now, onDone, onFailure } = this.#parts;
     const today = dayOf(now());
-    // By such a clock every day that was named would be one to come.
+    // By a clock that wrong, every day that was noted lies in the future.
     if (today < firstDay) return;
     const day = today - keepDays;
     let rows = 0;

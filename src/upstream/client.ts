@@ -91,7 +91,7 @@ function isLong(body: UpstreamRequest['body']): body is LongBytes {
   return typeof body === 'object' && 'chunks' in body;
 }
 
-/** A longer text becomes bytes first: what it is put behind would have to be copied for it. */
+/** A longer text is sent as bytes of its own: joined to the head, it would have to be copied. */
 const joinedLengthMax = 16 * 1024;
 
 function pieces(body: Held): { readonly start: string; readonly rest: Uint8Array | undefined } {

@@ -53,7 +53,7 @@ export async function openFirst(
     try {
       result = await tryAt(offer);
     } catch (thrown) {
-      // What is thrown is ours, and finds nothing out about the offer.
+      // What is thrown is a fault of ours and says nothing about the offer.
       health.refused(offer);
       throw thrown;
     }

@@ -26,7 +26,9 @@ export interface Link {
   leaveRoom(): void;
   /** Sets more credits aside for the request; false when there are no more. */
   extendHold(credits: number): Promise<boolean>;
-  /** What the request may cost in all; the store is asked where nobody knows of `enough`. */
+  /**
+   * What the request may cost in all. Asks the store unless at least `enough` is known to be there.
+   */
   reach(enough: number): Promise<number>;
   /** For addresses that tenants chose. */
   readonly checkAddress: CheckAddress;

@@ -24,7 +24,7 @@ export type Probed =
   | { readonly kind: 'silent' }
   | { readonly kind: 'untrusted'; readonly code: string }
   | { readonly kind: 'unreached'; readonly code: string }
-  /** With one sentence that does not tell it. */
+  /** With one sentence, which does not tell the key. */
   | { readonly kind: 'unusable key'; readonly message: string };
 
 /** Whether the answer tells more than that somebody is there. */

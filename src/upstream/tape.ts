@@ -13,7 +13,10 @@ export class Tape {
   #pieces: string[] = [];
   #length = 0;
 
-  /** Others have credits of their own: what is short for want of them is not kept for those. */
+  /**
+   * `isForOthers`: it may answer other requests, which have credits of their own. An answer that is
+   * short for lack of credits is not kept for them.
+   */
   constructor(lengthMax: number, isForOthers = false) {
     this.#lengthMax = lengthMax;
     this.#isForOthers = isForOthers;

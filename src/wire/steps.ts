@@ -153,7 +153,7 @@ class CallLink implements Link {
   }
 
   claimRoom(bytes: number): void {
-    // Parts of a call that are under way at once may go on when it has ended with one of them.
+    // Of several requests made at once for a call, the first to fail ends it; the rest come late.
     if (!this.#call.leave) throw new GatewayError('upstream_error', 'The request has ended.');
     this.#share ??= shareUntilLeft(this.#call, this.#answers);
     this.#share.claim(bytes);

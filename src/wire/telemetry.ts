@@ -109,7 +109,7 @@ export class Telemetry {
     }
   }
 
-  /** When an answer had begun: one that has no status yet is told of where it is answered. */
+  /** For answers that had begun: a failure before that is logged where its status is sent. */
   failedLate(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;

@@ -157,7 +157,10 @@ test('are cut all together when one of them is', async () => {
   streamOf([[candidate(0, text('Paris'), 'STOP')], [candidate(1, text('Ro'))]]);
   const heard = await gateway.stream(request);
   expect(heard.dones).toBe(0);
-  expect(heard.error).toBeDefined();
+  expect(heard.error).toMatchObject({
+    message: 'The provider broke off in the middle of its answer.',
+    code: 502,
+  });
 });
 
 test('are not told to a client that asked for one', async () => {

@@ -16,7 +16,7 @@ import { failure, fieldOf, onePixel } from './rig.ts';
 
 /** The part of an SDK that the suite uses; the same in both of its versions. */
 export type AnthropicSdk = Pick<Anthropic, 'messages' | 'models'>;
-export type MakeClient = (options: { apiKey: string; baseURL: string }) => AnthropicSdk;
+type MakeClient = (options: { apiKey: string; baseURL: string }) => AnthropicSdk;
 type Params = Anthropic.MessageCreateParamsNonStreaming;
 
 const weather = {

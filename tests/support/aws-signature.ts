@@ -4,7 +4,7 @@
  */
 import { createHash, createHmac } from 'node:crypto';
 
-export interface SignedRequest {
+interface SignedRequest {
   readonly method: string;
   /** As it was sent. */
   readonly path: string;
@@ -17,7 +17,7 @@ const shape = new RegExp(
     'SignedHeaders=([\\w;-]+), Signature=([0-9a-f]{64})$',
 );
 
-export interface SignedBy {
+interface SignedBy {
   readonly accessKeyId: string;
   readonly region: string;
   readonly service: string;

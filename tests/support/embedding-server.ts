@@ -3,7 +3,7 @@
  * length], so that a test sees which text ended up where.
  */
 
-export interface EmbeddingCall {
+interface EmbeddingCall {
   readonly path: string;
   readonly headers: Headers;
   readonly body: Record<string, unknown>;

@@ -4,7 +4,7 @@ import { decode, encode } from 'fast-png';
 /** Letters of a drawing: opaque, transparent, and the two sides of half. */
 const alphas: Readonly<Record<string, number>> = { '#': 255, '.': 0, '+': 128, '-': 127 };
 
-export type MaskKind = 'rgba' | 'rgba16' | 'grey+alpha' | 'interlaced';
+type MaskKind = 'rgba' | 'rgba16' | 'grey+alpha' | 'interlaced';
 
 /** A mask drawn with letters, one line for each row. */
 export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Array {

@@ -4,7 +4,7 @@
  */
 import { connect, createServer, type Socket } from 'node:net';
 
-export interface Pooler {
+interface Pooler {
   /** The same database, by way of the pooler. */
   readonly url: string;
   stop(): void;

@@ -21,7 +21,7 @@ import pg from 'pg';
 import { randomText } from '../../src/core/ids.ts';
 import { freePort } from './free-port.ts';
 
-export interface TestPostgres {
+interface TestPostgres {
   readonly url: string;
   /** An empty database of its own; returns its address. */
   createDatabase(): Promise<string>;

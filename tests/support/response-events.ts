@@ -2,7 +2,7 @@
  * The events in which the Responses endpoint streams an answer, made from the whole of it as its
  * documentation tells them: every item is announced, told in pieces and closed.
  */
-export interface ResponseItem {
+interface ResponseItem {
   readonly type: string;
   readonly id: string;
   readonly summary?: readonly { readonly text: string }[];

@@ -22,7 +22,7 @@ export function serviceAccount(tokenUri: string, more: object = {}): string {
   return JSON.stringify(fields, undefined, 2);
 }
 
-export interface Assertion {
+interface Assertion {
   readonly grantType: string | null;
   readonly header: unknown;
   readonly claims: Readonly<Record<string, unknown>>;

@@ -4,7 +4,7 @@ import type { Usage } from '../../src/core/usage.ts';
 import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
 import { UnusableAnswer } from '../../src/dialects/unusable-answer.ts';
 
-export interface ToldCall {
+interface ToldCall {
   readonly id: string;
   readonly name: string;
   arguments: string;

@@ -182,17 +182,17 @@ describe('a stream', () => {
 describe('a stream that breaks after its first words', () => {
   const answer = say(words(20));
   test.each([
-    ['is cut between two frames', cutMidStream(6, 'end-of-body', answer)],
-    ['is cut inside a frame', truncatedJson(700, answer)],
-    ['has a frame whose checksum is wrong', unfinishedCharacter(6, answer)],
-    ['has a frame that is no JSON', malformedSse(6, answer)],
-    ['has an exception', errorInside200(6, 'data', answer)],
-  ])('%s is an error to each client, never an answer', async (_, behaviour) => {
+    ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'broke off'],
+    ['is cut inside a frame', truncatedJson(700, answer), 'broke off'],
+    ['has a frame whose checksum is wrong', unfinishedCharacter(6, answer), 'cannot be used'],
+    ['has a frame that is no JSON', malformedSse(6, answer), 'cannot be used'],
+    ['has an exception', errorInside200(6, 'data', answer), 'The server is overloaded'],
+  ])('%s is an error to each client, never an answer', async (_, behaviour, why) => {
     upstream.script(modelId, behaviour);
     const heard = await gateway.stream(asked());
     expect([heard.content.startsWith('w1 w2'), heard.dones]).toEqual([true, 0]);
     expect(heard.finishReasons).toEqual(['error']);
-    expect(heard.error).toBeDefined();
+    expect(heard.error?.message).toContain(why);
     // What was heard is paid, by an estimate: the upstream has not counted.
     const { modelCharge } = (await gateway.record(heard.requestId)).charges;
     expect(modelCharge).toBeGreaterThan(0);

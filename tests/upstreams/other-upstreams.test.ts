@@ -191,7 +191,10 @@ describe('Gemini', () => {
     const heard = await gateway.stream({ model: 'acme/gemini', messages: [question] });
     expect(heard.dones).toBe(0);
     expect(heard.finishReasons).toEqual(['error']);
-    expect(heard.error).toBeDefined();
+    expect(heard.error).toMatchObject({
+      message: 'The provider broke off in the middle of its answer.',
+      code: 502,
+    });
   });
 
   test.each([

@@ -12,8 +12,8 @@ export function dataFolder({ dataDir }: Config): Check {
 }
 
 /**
- * A folder that we write to, or that the first start makes; `option` is where it is named. Without
- * the `names` of ours, all that is in it is.
+ * A folder that we write to, or that the first start makes; `option` is where it is named. `names`
+ * are our files in it; without them, all are.
  */
 export function folderFinding(folder: string, option: string, names?: readonly string[]): Finding {
   const path = resolve(folder);

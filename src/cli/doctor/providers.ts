@@ -39,7 +39,7 @@ interface Asked {
   readonly hasKey: boolean;
   /** What to do where it refuses us, in one sentence. */
   readonly opening: string;
-  /** What it was asked for that tells more than that somebody is there. */
+  /** The free call that it was asked for, where that tells more than that somebody is there. */
   readonly free: string | undefined;
   readonly waitMs: number;
 }

@@ -112,7 +112,7 @@ async function clock(store: StoreLook): Promise<Finding | undefined> {
   );
 }
 
-/** Whoever reads it has a watch. */
+/** Only shown: whoever reads it can compare it with a watch. */
 function ownClock(): Finding {
   const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
   return well(`It is ${now} UTC by this machine, whose clock counts.`);

@@ -1,12 +1,12 @@
 import { UnusableAnswer } from '../unusable-answer.ts';
 
-/** All of it or a piece. */
+/** An empty object, or any piece of one. */
 const emptyObject = /^[\s{}]*$/;
 const blank = /^\s*$/;
 
-/** Calls that a client was told to be over before their arguments were. */
+/** Calls of which the client was told that they are over, though more arguments may still come. */
 export class EndedCalls {
-  /** What may follow without a loss. */
+  /** By call: what may still come of it without being lost on the client. */
   readonly #rest = new Map<number, RegExp>();
 
   /** `isEmpty`: none of its arguments came before. */

@@ -31,8 +31,8 @@ function keepLongInteger(key: string, value: unknown, context?: ParseContext): u
 }
 
 /**
- * A function, although the runtime has objects for this: those are frozen, and in the place of a
- * message such an object would pass for a message that can be mended.
+ * A function, although the runtime has raw JSON objects for this: those are frozen, and where a
+ * message is expected such an object would pass for one that can be mended.
  */
 function writtenAs(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;
@@ -42,7 +42,7 @@ function writtenAs(source: string, value: number): unknown {
   return number;
 }
 
-/** Answers may have any number of fields: each token with its twenty likeliest has sixty. */
+/** Answers may have any number of fields: a token with its twenty likeliest ones has sixty. */
 const ofAnswers = {
   levels: jsonDepthMax,
   names: Number.POSITIVE_INFINITY,

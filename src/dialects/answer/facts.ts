@@ -4,7 +4,7 @@ import type { ReplyFacts, UpstreamFailure } from '../dialect.ts';
 /** What the meter and the log need to know about an answer, noted while it comes. */
 export class NotedFacts implements ReplyFacts {
   finishReason: string | undefined = undefined;
-  /** Whether another choice goes on than the first, whose finish reason that is. */
+  /** Whether another choice goes on; `finishReason` is that of the first. */
   isOpen = false;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
@@ -13,7 +13,7 @@ export class NotedFacts implements ReplyFacts {
   /** How many of the characters came before the last report, or with it. */
   #covered = 0;
 
-  /** With the words behind the last report: an answer that has not ended may never have another. */
+  /** With an estimate of words behind the last report: if the answer breaks, there is no other. */
   get usage(): Usage | undefined {
     const uncounted = this.#uncounted;
     return this.#usage && withWords(this.#usage, this.outputCharacters - uncounted, uncounted);
@@ -32,12 +32,16 @@ export class NotedFacts implements ReplyFacts {
     this.#isGuess = isGuess;
   }
 
-  /** The words that came with a report are in it. */
+  /** The last report counts all words up to here. */
   coverWords(): void {
     this.#covered = this.outputCharacters;
   }
 
-  /** A report of the prompt alone is about none, in whole answers if there are words behind it. */
+  /**
+   * Characters that no report has counted. A report of no output is about the prompt alone and
+   * counts none. After the end any report is taken for whole, unless words came behind one of no
+   * output.
+   */
   get #uncounted(): number {
     const behind = this.outputCharacters - this.#covered;
     const isOfPrompt = this.#usage?.outputTokens === 0;
@@ -48,9 +52,9 @@ export class NotedFacts implements ReplyFacts {
 }
 
 /**
- * A count with words that came behind it, by the estimate. Where it is more than those before it
- * can be, which is a token for each character in some scripts, it may be of all the words, and
- * where they come to less, they are in it: nobody pays for them twice.
+ * Adds an estimate of the words that came behind a count. No script takes more than a token for
+ * each character: a count above that for the words before it may include those behind it. Then only
+ * what the estimate of all words has beyond the count is added, so that nobody pays twice.
  */
 function withWords(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;

@@ -24,7 +24,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     tools,
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
-    // Nobody else answers with nothing at all.
+    // Only Anthropic takes 0, to fill its cache without an answer.
     outputTokensMax: Math.max(1, body.max_tokens),
     stop: filledStops(body.stop_sequences),
     json: readJsonWish(body),
@@ -113,7 +113,7 @@ function readReasoningWish(body: MessagesBody): ReasoningWish | null {
   const effort = body.output_config?.effort ?? null;
   if (!thinking) return effort ? { effort, budgetTokens: null, visible: true } : null;
   if (thinking.type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
-  // The least that a model thinks which cannot do without.
+  // Elsewhere the nearest is a low effort: the least, for models that cannot stop thinking.
   if (thinking.type === 'between_tools') {
     return { effort: effort ?? 'low', budgetTokens: null, visible: true };
   }

@@ -98,7 +98,9 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
   }
 }
 
-/** Those of a search here, or of another provider's, have no index that Anthropic could read. */
+/**
+ * Citations from our own search, or another provider's, have no index that Anthropic could read.
+ */
 function withoutForeignSources(block: AnyBlock): AnyBlock {
   const cited = itemsOf(fieldsOf(block).citations);
   const own = cited.filter((source) => fieldsOf(source).encrypted_index !== '');

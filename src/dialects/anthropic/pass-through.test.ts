@@ -163,13 +163,14 @@ describe('an Anthropic stream that passes through', () => {
   });
 
   test.each([
-    ['no JSON', ['{']],
-    ['an error without a name', [{ error: { message: 'x' } }]],
-    ['a second beginning', [...hello, begin]],
-    ['no stop reason', [end({ delta: {} }), over]],
-  ] as const)('fails by %s', (_, events) => {
+    ['no JSON', ['{'], 'malformed', 'no readable JSON object'],
+    ['an error without a name', [{ error: { message: 'x' } }], 'server', 'x'],
+    ['a second beginning', [...hello, begin], 'malformed', 'a second time'],
+    ['no stop reason', [end({ delta: {} }), over], 'malformed', 'without a stop reason'],
+  ] as const)('fails by %s', (_, events, kind, words) => {
     const { relay } = push([begin, ...events]);
-    expect(relay.facts.failure).toBeDefined();
+    const message = expect.stringContaining(words);
+    expect(relay.facts.failure).toMatchObject({ kind, message });
     expect(relay.finished).toBe(false);
     expect(push([...hello], relay).said).toBe('');
   });

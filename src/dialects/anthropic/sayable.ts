@@ -34,9 +34,9 @@ interface Sayable {
 }
 
 interface Ways {
-  /** More names without words. */
+  /** More parameters that it has no words for. */
   readonly alsoUnspoken?: readonly string[];
-  /** Of two ways to sample it takes one. */
+  /** It takes `temperature` or `top_p`, not both. */
   readonly isPicky?: boolean;
 }
 

@@ -14,13 +14,15 @@ interface Sides<Block> {
 /** How one of the two says it. */
 interface Words<Block> {
   write(turn: Turn): readonly Block[];
-  /** All that the user says at a time, in the order that it takes. */
+  /** The blocks of one message of the user's, in the order that this upstream takes. */
   arrange(content: readonly Block[]): readonly Block[];
-  /** Stands for the user where it insists on a message of one. */
+  /** Stands for the user where this upstream insists on a message from one. */
   readonly pleaseContinue: Block;
   /** Instructions may stand in the middle, too. */
   readonly instructsInside: boolean;
-  /** A conversation that ends with an answer: while it thinks, it goes on only if it is asked. */
+  /**
+   * It does not continue a last answer by itself, as while it thinks: the user has to ask for that.
+   */
   readonly mustBeAsked: boolean;
 }
 
@@ -52,7 +54,7 @@ export function inSides<Block extends Readonly<Record<string, unknown>>>(
   return { system, messages: messages.with(-1, withoutLastSpace(last)) };
 }
 
-/** Who goes on from the last letter of an answer refuses one that is a space. */
+/** An upstream that continues a begun answer refuses one that ends with a space. */
 function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
   answer: Message<Block>,
 ): Message<Block> {

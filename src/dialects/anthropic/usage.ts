@@ -26,8 +26,9 @@ export function readUsage(raw: unknown): Usage | undefined {
   const rounds = objectsIn(raw.iterations);
   const beside = rounds.filter(({ type }) => isBeside.has(type)).map(readCounts);
   const usage = beside.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
-  // No request has an empty prompt: a server that says so has not counted. But where a program that
-  // runs at Anthropic goes on to call tools none are used, and it says what its own tools did.
+  // No request has an empty prompt: a server that says so has not counted. Except where a program
+  // that runs at Anthropic goes on to call tools: then no tokens are used, but `server_tool_use` is
+  // told.
   const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
@@ -57,7 +58,9 @@ function readWritten({ cache_creation_input_tokens: whole, cache_creation: parts
   return { cacheWriteTokens: written - forHour, cacheWrite1hTokens: forHour || undefined };
 }
 
-/** Servers that count the prompt at the beginning may write zeros at the end: it had one still. */
+/**
+ * Servers that count the prompt at the beginning may write zeros at the end: the first count holds.
+ */
 function withoutEmptyPrompt(raw: Fields): Fields {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
   const isEmpty = !(input_tokens || cache_read_input_tokens || cache_creation_input_tokens);

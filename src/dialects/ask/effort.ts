@@ -42,7 +42,7 @@ export function refusesSampling(
   return word !== undefined || (how === 'drop' && efforts !== undefined);
 }
 
-/** What only says how OpenAI reasons anyway. */
+/** Values that only ask for what OpenAI does anyway. */
 const usualWays: ReadonlySet<unknown> = new Set(['auto', 'standard']);
 
 /** Wishes about reasoning beside those that are known, as `reasoning.mode`. */

@@ -16,7 +16,7 @@ export class ForeignNames {
     if (this.#names.size < foreignNamesMax) this.#names.add(name);
   }
 
-  /** Of parts that come to nothing, notes the first but for those that were merely empty. */
+  /** Notes the first part of which nothing can be said, unless it was merely empty. */
   lose<Part extends AnyPart>(
     parts: readonly Part[],
     isSayable: (part: Part) => boolean,

@@ -44,7 +44,9 @@ export function blockEvent({ contentBlockIndex: index, start, delta }: Fields): 
   return piece && { type: 'content_block_delta', index, delta: piece };
 }
 
-/** Each piece of a thought begins it once more: nothing else does, and it may have no words. */
+/**
+ * Told as a beginning with each piece: Bedrock announces no thoughts, and one may have no words.
+ */
 function thoughtBlock({ reasoningContent }: Fields): Fields | undefined {
   const { text, signature } = fieldsOf(reasoningContent);
   const isSaid = text !== undefined || signature !== undefined;

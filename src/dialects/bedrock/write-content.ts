@@ -104,7 +104,7 @@ export class ContentWriter {
     }
   }
 
-  /** Right behind a document that is no PDF, Bedrock has no words of Claude's for the mark. */
+  /** Behind a document that is no PDF, Bedrock cannot tell Claude of a cache point. */
   #shown(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
     const { format = 'pdf' } = fieldsOf(block.document);
     if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);

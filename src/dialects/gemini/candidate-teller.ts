@@ -48,7 +48,7 @@ export class CandidateTeller {
       return malformed('The upstream sent arguments of a tool that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    // Sources and signatures may come behind the end, which is then what it was.
+    // Sources and signatures may come behind the end; its reason stays the one told before.
     const reason = isOver ? this.#reason : finishReason;
     if (!isText(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeIn(reason, finishMessage);

@@ -76,7 +76,7 @@ export class AnswerTeller {
     const calls = itemsOf(words.tool_calls);
     for (const [at, call] of calls.entries()) if (isObject(call)) this.#tellCall(call, at);
     const { function_call: only } = words;
-    // Beside a list it is the list's first once more, for clients of before.
+    // Beside a list it repeats the first call of the list, for older clients.
     if (isObject(only) && calls.length === 0)
       this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
     if (!mustWait) this.#tellImages(words);

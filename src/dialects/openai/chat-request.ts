@@ -29,7 +29,7 @@ export interface ChatRequest {
   readonly source: Source | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
-  /** Whose it is; null where nobody else sends any. */
+  /** Whose it is: keeps tenants' prompt caches apart. Null where there are no other tenants. */
   readonly tenantId: string | null;
   /** What stood beside `input` and no chat has a word for. */
   readonly unsaid: readonly string[];
@@ -158,10 +158,10 @@ function imageAt({ part, path }: Placed): readonly AddressInput[] {
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
 
-/** Two thousand tokens, as any picture is held for: some upstreams take these back, too. */
+/** Two thousand tokens, as are held for any picture: some upstreams are sent these again, too. */
 const bytesOfPicture = 6_000;
 
-/** Of pictures that a model made, what is beyond that: it says nothing about their tokens. */
+/** The bytes beyond that of pictures that a model made: they say nothing about their tokens. */
 function madeBytes(messages: readonly ChatMessage[]): number {
   let bytes = 0;
   for (const url of madePictures(messages)) bytes += Math.max(0, url.length - bytesOfPicture);

@@ -110,7 +110,7 @@ const joinTexts: Change = (message) => {
   return { ...message, content: oneText(texts) } as ChatMessage;
 };
 
-/** Which of several speaks, to be told as left out. Results of tools belong to their calls. */
+/** Names of speakers, to be told as left out. On the result of a tool the name is no speaker's. */
 export function speakerNames(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
     role !== 'tool' && role !== 'function' && isText(name);
@@ -118,13 +118,13 @@ export function speakerNames(messages: readonly ChatMessage[]): readonly string[
 }
 
 const dropName: Change = (message) => {
-  // The result of a function is known by nothing else.
+  // The result of a function has nothing but its name to say which call it answers.
   if (!('name' in message) || message.role === 'function') return message;
   const { name: _, ...rest } = message as LooseMessage;
   return rest as ChatMessage;
 };
 
-/** OpenAI's models refuse in a field of its own: elsewhere that answer would be an empty one. */
+/** OpenAI's models put a refusal into a field of its own: to other vendors that answer is empty. */
 const sayRefusal: Change = (message) => {
   if (message.role !== 'assistant' || !message.refusal || message.content?.length) return message;
   const { refusal: content, ...rest } = message;
@@ -169,7 +169,7 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
   };
 }
 
-/** Those with our mark on them are no vendor's of this dialect: it would be refused for them. */
+/** Signatures with our mark are from another dialect: vendors of this one refuse them. */
 function withoutForeignProofs(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const kept = details.filter((detail) => {
@@ -180,7 +180,9 @@ function withoutForeignProofs(details: unknown): unknown {
   return kept.length > 0 ? kept : undefined;
 }
 
-/** Gemini's calls are signed where Google's endpoint of this dialect reads it; some refuse it. */
+/**
+ * On calls stand Gemini's signatures, for Google's OpenAI-style endpoint; some refuse the field.
+ */
 const dropProofsOnCalls: Change = (message) => {
   if (message.role !== 'assistant' || !message.tool_calls) return message;
   if (!message.tool_calls.some((call) => 'extra_content' in call)) return message;
@@ -193,7 +195,7 @@ const dropProofsOnCalls: Change = (message) => {
 const replaying: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  // A turn without it is refused once there are tools, an empty one is not: many clients keep none.
+  // With tools, a turn without this field is refused. Many clients keep none: an empty one will do.
   reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
@@ -239,7 +241,7 @@ function isEmptyAnswer(message: ChatMessage): boolean {
   return !content?.some((part) => part.type !== 'text' || part.text !== '');
 }
 
-/** An answer must have words. */
+/** Stands between results and the user's words. An answer must have words. */
 const resultsSeen: ChatMessage = { role: 'assistant', content: 'I have the results.' };
 
 function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
@@ -253,7 +255,10 @@ function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[]
 
 const pleaseContinue: ChatMessage = { role: 'user', content: 'Continue.' };
 
-/** Calls wait for their results, and with `prefix` Mistral itself goes on. */
+/**
+ * Asks the model to go on where the last message is its own. Not behind calls, which wait for
+ * results, nor with `prefix`, with which Mistral goes on by itself.
+ */
 function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const last = messages.at(-1);
   const isAnswer = last?.role === 'assistant' && !last.tool_calls && !('prefix' in last);

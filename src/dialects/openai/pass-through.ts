@@ -40,7 +40,7 @@ function onlyWordsIn({ delta, finish_reason: reason }: Fields = {}) {
   return charactersIn(delta) === content.length ? content : undefined;
 }
 
-/** No text can hold this: there its quotes would be escaped. */
+/** Cannot stand inside a JSON string: its quotes would be escaped there. */
 const noUsageYet = ',"usage":null';
 
 export class OpenAiPassThrough implements StreamRelay {
@@ -57,7 +57,7 @@ export class OpenAiPassThrough implements StreamRelay {
   readonly #choices = {
     open: new Set<number>(),
     finished: new Set<number>(),
-    /** Ends that words came with, as they will be told once no more words follow. */
+    /** Finish reasons that came beside words: told once it is certain that no more words follow. */
     untold: new Map<number, Fields>(),
   };
   /** The terminator came. */
@@ -116,10 +116,10 @@ export class OpenAiPassThrough implements StreamRelay {
     const apart = finishApart(choices, this.#choices, this.#mender);
     for (const choice of choices) this.#takeChoice(choice);
     this.started = true;
-    // What is hidden was paid for, so it has been counted.
+    // Counted before it is hidden: what the client does not want to see is paid for all the same.
     const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
     if (apart) return this.#rewriteApart(chunk, apart);
-    // Zeros that count nothing are not for clients either.
+    // Usage that is all zeros, a placeholder, is kept from clients like any other until the end.
     const hasUsage = isCounted || (chunk.usage ?? null) !== null;
     if (isHidden || hasUsage) return this.#rewrite(chunk);
     const said = isMended ? this.#rewrite(chunk) : this.#forward(data, chunk);
@@ -157,7 +157,9 @@ export class OpenAiPassThrough implements StreamRelay {
     return this.finished ? '' : this.#break(unreadableEvent(data));
   }
 
-  /** Azure's leading chunk and the usage are not for clients; what a moderation found is. */
+  /**
+   * Chunks without choices, as Azure's first or the usage, are not for clients; moderations are.
+   */
   #passAside(chunk: Fields): string {
     if (!isObject(chunk.moderation)) return '';
     this.#mender.mend(chunk, []);
@@ -183,7 +185,7 @@ export class OpenAiPassThrough implements StreamRelay {
     return usage !== undefined;
   }
 
-  /** Counts them, as the upstream says them; true where the client is told others. */
+  /** Counts words as the upstream says them. True where its calls are told in another form. */
   #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
     const words = fieldsOf(delta);
     const characters = charactersIn(words);
@@ -191,7 +193,7 @@ export class OpenAiPassThrough implements StreamRelay {
     if (!this.#customCalls) return false;
     const calls = objectsIn(words.tool_calls);
     const mayEnd = typeof reason === 'string';
-    // Beside a piece of a call the reason may be no end: then the call goes on waiting.
+    // A reason beside a piece of a call need not be the end: then the call goes on waiting.
     const told = this.#customCalls.tell(calls, mayEnd && characters + calls.length === 0, index);
     const [first] = calls;
     if (told.length > 0) words.tool_calls = told;
@@ -202,7 +204,10 @@ export class OpenAiPassThrough implements StreamRelay {
     return calls.length + told.length > 0;
   }
 
-  /** Now it is certain that nothing follows: what waited is told, behind ends that were, too. */
+  /**
+   * Now nothing more can follow: tells what calls still lack, even where their end was told before,
+   * and the ends that were held back.
+   */
   #tellEnds(): string {
     let ends = '';
     for (const index of this.#choices.finished) ends += this.#tellEnd(index);
@@ -233,7 +238,10 @@ export class OpenAiPassThrough implements StreamRelay {
     this.facts.isOpen = this.#choices.open.size > 0;
   }
 
-  /** Of one choice that has begun: a first chunk says who speaks, and no other repeats that. */
+  /**
+   * The words of a chunk with one choice, which has begun before: a first chunk also says who
+   * speaks, so it cannot stand for those that follow.
+   */
   #plainWordsIn(choices: readonly Fields[]): string | undefined {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;

@@ -13,7 +13,7 @@ const wordsKey = '"content":"';
 /** Ends a JSON string, or is written in it as an escape. */
 const special = /["\\\p{Cc}]/u;
 
-/** Of none at all it is not known what they mean: that depends on what was said before. */
+/** Empty words are not: what they mean depends on what was said before. */
 function arePlain(words: string): boolean {
   return words !== '' && !special.test(words);
 }

@@ -17,13 +17,13 @@ import { readCount, uncachedAudio } from '../answer/counts.ts';
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  // Mistral has it in the singular, too.
+  // Mistral also spells this name in the singular.
   const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
-  // SGLang has it beside the details; where it is more than the output, it is not part of it.
+  // SGLang has reasoning beside the details; where it exceeds the output, it is no part of it.
   const beside = readCount(raw.reasoning_tokens);
   const reasoning = Math.max(
     readCount(outputDetails.reasoning_tokens),
@@ -34,7 +34,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(raw.cached_tokens),
     readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
-    // Gateways before Anthropic keep its names beside OpenAI's, Perplexity in the details.
+    // Gateways in front of Anthropic keep its names beside OpenAI's, Perplexity in the details.
     readCount(raw.cache_read_input_tokens),
     readCount(promptDetails.cache_read_input_tokens),
   );
@@ -151,7 +151,9 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
-/** OpenAI's clients know nothing of writing to a cache: told only where it happened, as sounds. */
+/**
+ * Cache writes, which OpenAI's clients do not know, and sounds are told only where there were some.
+ */
 function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);
   const { inputAudioTokens: audio = 0 } = usage;
@@ -162,13 +164,15 @@ function writePromptDetails(usage: Usage) {
   };
 }
 
-/** What else an upstream counts in its output, as how much of a prediction came true. */
+/** What else an upstream counts in its output, such as how much of a prediction came true. */
 export function outputDetailsIn({ usage }: Fields): Fields | undefined {
   const { completion_tokens_details: details } = fieldsOf(usage);
   return isObject(details) ? details : undefined;
 }
 
-/** Beside what was settled: of its output, nothing can be more than all of it. */
+/**
+ * The upstream's details beside the settled numbers; a count above the whole output is left out.
+ */
 function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, told: Fields) {
   const counts = Object.entries(told).filter(
     ([, count]) => count !== null && readCount(count) <= outputTokens,

@@ -6,7 +6,7 @@ import type { Worded } from './chat-request.ts';
 
 type Unmark = (value: unknown) => unknown;
 
-/** For an object, or each in a list: without its mark and those of what has these names in it. */
+/** Takes the mark off an object, or off each in a list, and off what it has under these names. */
 function unmarking(inside: Readonly<Record<string, Unmark>> = {}): Unmark {
   const unmark: Unmark = (value) => {
     if (Array.isArray(value)) return sameIfUnchanged(value, value.map(unmark));

@@ -25,13 +25,13 @@ export class ItemPlaces {
     return Math.max(this.#last, 0);
   }
 
-  /** Of the whole output: events may number places that stay empty, and then it is shorter. */
+  /** The place of an item of the whole output, which has no gaps where events left places empty. */
   ofWhole(item: Fields, at: number): number {
     const id = nameOf(item);
     return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
-  /** An item that is new, unless it ends the one before, and neither of them has a name. */
+  /** A new item; unless this is the end of the one before, where neither has a name to tell by. */
   #begin(id: unknown, isEnd: boolean): void {
     const isAnother = isText(id) || !isEnd || !this.#isNameless;
     this.#isNameless = !isText(id) && !isEnd;

@@ -187,10 +187,11 @@ describe('a streamed response that passes through', () => {
     ['an end that failed', 'data: {"type":"response.completed","response":{"error":"x"}}\n\n'],
     ['an error without a type', 'data: {"error":{"message":"x"}}\n\n'],
     ['a beginning that failed', 'data: {"type":"response.created","response":{"error":"x"}}\n\n'],
-  ])('fails by %s, in words of ours', (_, broken) => {
+  ])('fails by %s, in words of ours', (what, broken) => {
     const { relay, said } = push(events.slice(0, 7).join(''));
     expect(push(broken + events.slice(7).join(''), relay).said).toBe('');
-    expect(relay.facts.failure).toBeDefined();
+    const kind = what === 'no JSON' ? 'malformed' : 'server';
+    expect(relay.facts.failure?.kind).toBe(kind);
     expect(relay.finished).toBe(false);
     const text = said + relay.fail(new GatewayError('upstream_error', 'It broke.'));
     expect(checkResponsesStream(text)).toMatchObject({ ended: 'error', status: 'failed' });

@@ -45,7 +45,7 @@ export interface ResponsesRequest {
   readonly body: ResponsesBody;
   /** What the client sent, as long as it says the same as `body`. */
   readonly source: Source | null;
-  /** Whose it is; null where nobody else sends any. */
+  /** Whose it is: keeps tenants' prompt caches apart. Null where there are no other tenants. */
   readonly tenantId: string | null;
 }
 

@@ -50,8 +50,9 @@ export function readTurns(
 }
 
 /**
- * What OpenAI has made of a long conversation, and the wish for it. Without the one a model would
- * have forgotten all that was said; without the other it would answer, which nobody asked it to.
+ * OpenAI's own summary of a long conversation, which nobody else can read, and the wish for one.
+ * Left out, the first would lose all that was said, and the second would get an answer where a
+ * summary was asked for: so other upstreams are not given such a request.
  */
 const compactions: ReadonlySet<unknown> = new Set([
   'compaction',

@@ -164,7 +164,7 @@ async function readChunks(
   for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
-    // Of one that nobody waits for any more, nobody would give it back.
+    // Not for a body that nobody waits for any more: the room would never be given back.
     if (size > Math.max(counted, shortBytesMax) && !arrival.isGivenUp) {
       posted.claimRoom?.(size - counted);
       counted = size;

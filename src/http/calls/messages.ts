@@ -19,7 +19,9 @@ import { callModel } from './model-call.ts';
 import { estimateTokens } from './token-estimate.ts';
 
 export interface MessagesParts extends ChatParts {
-  /** Tells where a key stands: counting takes nothing of its requests. But it takes a place. */
+  /**
+   * Counting tokens is no request of the key's quota, so that is only told; but it takes a place.
+   */
   readonly admission: Pick<Admission, 'tellRate' | 'enter'>;
   /** What the provider counts that would answer; undefined when none of them says. 400 403 */
   countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<TokenCount | undefined>;

@@ -69,7 +69,7 @@ class WebCall implements Call, Posted {
     this.#bodies = bodies;
   }
 
-  /** Until it leaves: the next attempt, and what an answer cost, may need the body again. */
+  /** Held until the request has ended: the next attempt, or an estimate, may need the body. */
   claimRoom(bytes: number): void {
     this.#bodyShare ??= shareUntilLeft(this, this.#bodies);
     this.#bodyShare.claim(bytes);
@@ -89,7 +89,8 @@ export async function callModel(
   tell = respond,
 ): Promise<Response> {
   const call = new WebCall(exchange, caller, operation, bodies);
-  // Until something is recalled, and on refusals too. Audio is kept for an Idempotency-Key only.
+  // Refusals say it too; an answer that is found says HIT instead. Speech is kept for an
+  // Idempotency-Key only: without one there is nothing to miss.
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
   if (isKept) exchange.headers['x-cache'] = 'MISS';
   return tell(exchange, await answer(call, () => read(call), steps));

@@ -37,7 +37,7 @@ export function joinSpeech(
   return join(count, read);
 }
 
-/** Refuses what the joining of several would refuse a piece for. */
+/** Refuses a piece that could not be joined to others. */
 export async function tryJoinSpeech(format: SpeechFormat, piece: Uint8Array): Promise<void> {
   await joins[format]?.(1, async () => piece).next();
 }

@@ -51,7 +51,9 @@ export class SearchRound implements AnswerListener {
   /** Words before JSON are held back: “Let me look.” is no part of it if a search follows. */
   #holdsBack: boolean;
   #hasBegun = false;
-  /** Whether something went on to the client that no later round has to know. */
+  /**
+   * Whether the client was shown something that is not sent back to the model, such as a picture.
+   */
   #hasShown = false;
 
   constructor(toolName: string, to: AnswerListener, { gap, isJson, endWords }: Manner) {

@@ -7,12 +7,12 @@ type Word = Exclude<keyof AnswerListener, 'choice' | 'imageAt'>;
 type ToldLine = readonly [Word, ...unknown[]];
 type Say = (...words: unknown[]) => void;
 
-/** Who tells another every word; `note` hears it first. */
+/** A listener that passes every word on to another; `note` hears it first. */
 export function passOn(to: AnswerListener, note?: (line: ToldLine) => void): AnswerListener {
   const pass = (name: Word): readonly [Word, Say] => [
     name,
     (...words) => {
-      // What may be left out has no word in JSON; it stands at the end.
+      // JSON has no undefined; optional words come last, so leaving them out moves no other.
       note?.([name, ...words.filter((word) => word !== undefined)]);
       (to[name] as Say | undefined)?.apply(to, words);
     },

@@ -56,7 +56,7 @@ export class SqlJobObjects extends OnDatabase implements JobObjects {
         of
           .selectFrom('jobs')
           .select('id')
-          // Written out: SQLite takes no index for a part of the rows by what it is told later.
+          // Written out, not bound: only then SQLite sees that the partial index is enough.
           .where('status', '=', sql.lit('succeeded'))
           .where('expires_at', '<=', now)
           .limit(batchRows),

@@ -15,10 +15,13 @@ export interface AnswerHead {
   readonly bytes: number;
 }
 
-/** Undefined while the rest of it is to come. Throws when it is none. */
+/**
+ * The head that these bytes begin with; undefined while it is not whole. Throws when it is none.
+ */
 export function readHead(bytes: Buffer): AnswerHead | undefined {
   const isMore = bytes.length > answerHeadBytesMax;
-  // However much came at once: thousands of short ones would each be a look at all of it.
+  // Looks no further than a head can reach: of thousands of short answers that came at once, each
+  // would otherwise search all that follow it.
   const end = endOf(isMore ? bytes.subarray(0, answerHeadBytesMax) : bytes);
   if (end === undefined) {
     if (isMore) throw notHttp('more headers than anybody needs');

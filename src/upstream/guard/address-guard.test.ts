@@ -206,7 +206,9 @@ describe('checking a URL from a user', () => {
   });
 
   test.each([80, 443, 1_024, 3_000, 8_080, 8_443])('pictures are served at port %i', (port) => {
-    expect(checkUserUrl(`http://example.com:${port}/`)).toBeInstanceOf(URL);
+    const shown = port === 80 ? '' : `:${port}`;
+    const url = `http://example.com${shown}/a.png?b=1`;
+    expect(checkUserUrl(`http://example.com:${port}/a.png?b=1#c`)).toEqual(new URL(url));
   });
 
   test('the operator can vouch for one host and port, and for that one only', () => {

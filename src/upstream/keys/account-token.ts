@@ -117,7 +117,7 @@ function refusal(status: number, code: unknown): UnusableKey {
   return new UnusableKey(isAccount ? 'credential' : 'unreachable', `${noToken} (${why}).`);
 }
 
-/** What Google takes a token's place for: a JSON Web Token, signed with the account's key. */
+/** What Google gives an access token for: a JSON Web Token, signed with the account's key. */
 function assertion({ email, keyId, privateKey, tokenUrl }: ServiceAccount): string {
   const issuedAt = Math.floor(Date.now() / 1_000);
   const header = { alg: 'RS256', typ: 'JWT', ...(keyId === null ? {} : { kid: keyId }) };

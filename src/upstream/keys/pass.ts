@@ -51,7 +51,7 @@ export function useOfKey(provider: Provider): string | Pass | undefined {
 
 const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
 
-/** Checked when it was configured or brought; the provider has been configured otherwise since. */
+/** For a key that was good when it was checked, before its provider was configured otherwise. */
 class NoPass implements Pass {
   readonly #message: string;
   readonly secrets: readonly string[];

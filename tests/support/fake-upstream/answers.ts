@@ -115,7 +115,7 @@ export function errorInside200(
   return spoilt(afterEvents, variant === 'data' ? 'error-data' : 'error-event', of);
 }
 
-export interface RawOptions {
+interface RawOptions {
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;

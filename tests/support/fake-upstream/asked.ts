@@ -13,7 +13,7 @@ export type Endpoint =
   | 'images'
   | 'other';
 
-export interface UploadedFile {
+interface UploadedFile {
   readonly field: string;
   readonly name: string;
   readonly type: string;

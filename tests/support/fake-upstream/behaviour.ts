@@ -112,7 +112,7 @@ export interface RawAnswer {
 }
 
 /** An error in the words of whichever endpoint was called. */
-export interface ErrorAnswer {
+interface ErrorAnswer {
   readonly kind: 'error';
   readonly status: number;
   readonly message: string;

@@ -23,7 +23,7 @@ export interface WireBook {
 }
 
 /** An entry as JSON: its bytes in base64. */
-export type WireEntry = Omit<BookEntry, 'raw' | 'form'> & {
+type WireEntry = Omit<BookEntry, 'raw' | 'form'> & {
   readonly raw: string;
   readonly form?: {
     readonly fields: Readonly<Record<string, readonly string[]>>;

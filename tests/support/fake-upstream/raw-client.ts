@@ -1,6 +1,6 @@
 /** A client that shows the bytes and the way a connection ended, which fetch hides. */
 
-export interface RawReply {
+interface RawReply {
   /** As they arrived, one per read. */
   readonly reads: readonly Buffer[];
   readonly bytes: Buffer;
@@ -8,7 +8,7 @@ export interface RawReply {
   readonly ended: 'closed' | 'reset';
 }
 
-export interface RawConnection {
+interface RawConnection {
   send(text: string): void;
   /** Resolves when the bytes so far contain `text`. */
   received(text: string): Promise<void>;

@@ -10,7 +10,7 @@ export interface RequestHead {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface RequestEvents {
+interface RequestEvents {
   head(head: RequestHead): void;
   body(bytes: Uint8Array): void;
   malformed(reason: string): void;

@@ -11,7 +11,7 @@ import { Gates } from './gates.ts';
 import { Scripts } from './scripts.ts';
 import { Ticker } from './ticker.ts';
 
-export interface FakeUpstreamOptions {
+interface FakeUpstreamOptions {
   /** Zero or nothing: any free one. */
   readonly port?: number;
   readonly hostname?: string;

@@ -16,7 +16,7 @@ export interface UpstreamConfig {
   readonly models: Readonly<Record<string, ModelConfig>>;
 }
 
-export interface ModelConfig {
+interface ModelConfig {
   readonly name?: string;
   readonly priority?: number;
   readonly prompt?: string;

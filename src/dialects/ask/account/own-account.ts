@@ -8,7 +8,7 @@ import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
 import { labelsName } from '../content/addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
-/** What Azure searches in the name of the account. */
+/** What Azure searches with the rights of the account. */
 const sourcesName = /^data_?sources$/i;
 /**
  * What a model is told, and no vendor looks up: the samples in a JSON schema, the words for a
@@ -26,7 +26,7 @@ export function keptIn(value: object, path: string): OwnAccountNeed | undefined 
   return { param: paramAt(path, container), why: `${keptThere}: leave it out` };
 }
 
-/** The same but for a container, which is the form of a file where nobody chats. */
+/** The same without `container`, which outside of chats is the format of a file. */
 export function keptBesideContainer(value: object, path: string): OwnAccountNeed | undefined {
   const place = placeIn(value);
   return place === undefined ? undefined : keptAt(paramAt(path, place));
@@ -36,7 +36,10 @@ function paramAt(path: string, place: string): string {
   return (path + place).replace(/^\./, '');
 }
 
-/** One that is there, by its id. Further inside it is a word for anything: the form of a film. */
+/**
+ * A container in the account, by its id. Looked for in this field only: deeper inside a request the
+ * word can mean anything, such as the format of a video.
+ */
 function containerAt(value: unknown): string | undefined {
   if (isText(value)) return '.container';
   return isObject(value) && isText(value.id) ? '.container.id' : undefined;
@@ -70,7 +73,7 @@ function isIdAt(name: string, value: unknown): boolean {
   return keptName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
 }
 
-/** The first of these that needs it. */
+/** What is needed by the first of them that needs anything. */
 export function firstNeed<One>(
   list: readonly One[],
   needOf: (one: One, at: number) => OwnAccountNeed | undefined,
@@ -86,14 +89,14 @@ export function keptAt(param: string): OwnAccountNeed {
 /** Schemes by which vendors reach a storage of the account: `gs:`, `s3:`, `ms:`. */
 const storage = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
-/** Bytes in a request, or where they are. */
+/** For a field with bytes or their address: one in a storage of the account needs that account. */
 export function keptBytes(text: string | null | undefined, param: string) {
   return text && storage.test(text) ? keptAt(param) : undefined;
 }
 
 /**
- * Where an answer may be computed: but for the whole world it costs more. Nobody shall believe that
- * such a wish was heard, so it is not just left out.
+ * The region in which an answer is to be computed: any but `global` costs more. Refused and not
+ * just left out, so that nobody believes it was followed.
  */
 export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
@@ -101,7 +104,10 @@ export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
   return { param: 'inference_geo', why: 'has a price of its own: leave it out' };
 }
 
-/** What OpenAI allows to those whom it knows, as work on attacks: nobody may lend it to others. */
+/**
+ * What OpenAI allows to accounts that it has checked, such as research into attacks: an operator
+ * cannot lend that to tenants.
+ */
 export function programNeed({ access_programs: programs }: Readonly<Fields>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;

@@ -36,7 +36,10 @@ export const serverWords: ReadonlySet<string> = new Set([
   'adapter_source',
 ]);
 
-/** The names of what was left out; a null goes too, since the same name may stand before it. */
+/**
+ * Answers the names of what was left out. A null is left out, too, but not named: the body may have
+ * the name twice, and while we see the last of them, a server may read the first.
+ */
 export function leaveOutServerWords(
   body: Readonly<Record<string, unknown>>,
   edits: Edits,

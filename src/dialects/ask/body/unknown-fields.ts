@@ -22,8 +22,8 @@ export function otherFields(body: object, known: object): Readonly<Record<string
 const smallName = /^[a-z0-9_]*$/;
 
 /**
- * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model`,
- * and the last one counts: what nobody checked or priced.
+ * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model` and
+ * take the last of the two, which nobody here has checked or priced.
  */
 function isLookalike(name: string, known: object): boolean {
   if (smallName.test(name) || Object.hasOwn(known, name)) return false;
@@ -31,7 +31,9 @@ function isLookalike(name: string, known: object): boolean {
   return Object.hasOwn(known, word) || dearer.has(word);
 }
 
-/** By way of capitals: the long s and the sign of Kelvin are letters, too. */
+/**
+ * By way of capitals, as Go compares names: so the long s and the sign of Kelvin are an s and a k.
+ */
 export function asGoReads(name: string): string {
   return name.toUpperCase().toLowerCase();
 }

@@ -28,7 +28,7 @@ export function tooManyAddresses(param: string): GatewayError {
   return invalidRequest(message, param);
 }
 
-/** Where `value` stands is `path`; of the name it has there, `isFetched` says what it means. */
+/** `value` stands at `path`; `isFetched` says whether a text under its name there is fetched. */
 export function addressesIn(
   value: unknown,
   path: string,

@@ -3,8 +3,8 @@ import type { Tool } from '../../../core/dialogue.ts';
 import { type Fields, isObject } from '../../../core/json.ts';
 
 /**
- * Of a pattern, what JavaScript knows and OpenAI refuses, who reads it as Python would: Claude Code
- * has a tool with such.
+ * Parts of a regular expression that JavaScript knows and OpenAI, which reads it as Python would,
+ * refuses. A tool of Claude Code has some.
  */
 const foreignWords = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 
