@@ -12,7 +12,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
 import { Books } from './books.ts';
+import type { NamedAnswer } from './core/claim.ts';
 import { GatewayError } from './core/errors.ts';
+import type { Recording } from './core/recording.ts';
 import { type JournalLine, readLines } from './ledger/journal-lines.ts';
 import type { Booked, LedgerStore } from './ledger/ledger-store.ts';
 import { noCharges } from './record/request-record.ts';
@@ -44,6 +46,7 @@ let isTakenOver = false;
 let booked: readonly Booked[] = [];
 let recalled: string[] = [];
 let giveBack: () => Promise<void>;
+let taking: (answers: readonly NamedAnswer[]) => Promise<void>;
 let told: EndedRequest[] = [];
 let logged: string[] = [];
 
@@ -55,6 +58,7 @@ beforeEach(async () => {
   booked = [];
   recalled = [];
   giveBack = async () => undefined;
+  taking = async () => undefined;
   told = [];
   logged = [];
   const here = async <T>(answer: T): Promise<T> => {
@@ -77,7 +81,8 @@ beforeEach(async () => {
     recall: () => here(undefined),
     recalled: () => here(recalled),
     commit: () => here(booked),
-    commitWith: (_batch, answers) => {
+    commitWith: async (_batch, answers) => {
+      await taking(answers);
       const ids = answers.map(({ claim }) => claim.requestId);
       return here({ booked: [], requestIds: new Set(isTakenOver ? [] : ids) });
     },
@@ -241,6 +246,29 @@ describe('an answer under an idempotency key', () => {
     const claim = { tenantId: 'ten_1', key: 'k', fingerprint: 'f', requestId };
     return books.keepWith({ claim, recording: null, expiresAt: 1 }, settlement);
   }
+
+  test('does not wait behind a long one that the store takes its time for', async () => {
+    isAway = false;
+    const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' } as const;
+    const [begun, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    taking = async ([first]) => {
+      if (!first?.recording) return;
+      begun.resolve();
+      await taken.promise;
+    };
+    const keep = async (recording: Recording | null) => {
+      const settlement = ended(0);
+      const { requestId } = settlement.record;
+      await books.dispatched(settlement.record);
+      const claim = { tenantId: 'ten_1', key: requestId, fingerprint: 'f', requestId };
+      return books.keepWith({ claim, recording, expiresAt: 1 }, settlement);
+    };
+    const long = keep({ ...made, text: 'x'.repeat(5_000_000) });
+    await begun.promise;
+    expect(await keep(null)).toBe('written');
+    taken.resolve();
+    expect(await long).toBe('written');
+  });
 
   test('is in the books at once: nothing waits, and the journal has nothing to tell', async () => {
     isAway = false;

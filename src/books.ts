@@ -3,6 +3,7 @@ import { journalWaitMs } from './core/bounds.ts';
 import type { Chore } from './core/chore.ts';
 import type { NamedAnswer, Remembered } from './core/claim.ts';
 import { GatewayError, unavailable } from './core/errors.ts';
+import { isLong } from './core/recording.ts';
 import { AnswerDrain } from './ledger/answer-drain.ts';
 import { chargesOf } from './ledger/charges.ts';
 import { Drain } from './ledger/drain.ts';
@@ -50,6 +51,7 @@ export class Books {
   readonly #journal: Journal;
   readonly #drain: Drain;
   readonly #answers: AnswerDrain;
+  readonly #longAnswers: AnswerDrain;
   readonly #late: LateReplay;
   readonly #log: Log;
   readonly #ended: BooksParts['ended'];
@@ -66,6 +68,7 @@ export class Books {
     this.#journal = new Journal(journalRoot(dataDir), processId, durability);
     const onCommit = this.#booked.bind(this);
     this.#answers = new AnswerDrain({ store, processId, onCommit });
+    this.#longAnswers = new AnswerDrain({ store, processId, onCommit });
     this.#drain = new Drain({
       store,
       processId,
@@ -136,7 +139,8 @@ export class Books {
    * has the charge, and the answer is known to this process alone.
    */
   async keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
-    const how = await this.#answers.book(answer, slipOf(settlement));
+    const line = isLong(answer.recording) ? this.#longAnswers : this.#answers;
+    const how = await line.book(answer, slipOf(settlement));
     if (how === 'unwritten') await this.#keepSent({ ...settlement, claim: answer.claim });
     else if (how === 'taken_over') this.#forgive(settlement, takenOver);
     else this.#finish(settlement);
@@ -230,18 +234,21 @@ export class Books {
     return lessSpare(() => this.#wallets.spareOfAll());
   }
 
-  /** Makes everything that has ended readable, or says that it cannot be read right now. */
-  async flush(): Promise<void> {
+  /**
+   * Makes everything that has ended readable, or says that it cannot be read right now. For one
+   * tenant, what it can read.
+   */
+  async flush(tenantId?: string): Promise<void> {
     try {
-      await this.#drain.flush();
+      await this.#drain.flush(tenantId);
     } catch (cause) {
       throw unavailable('The store cannot be reached right now.', cause);
     }
   }
 
-  /** What is read behind everything that has ended. */
-  async settled<T>(read: () => Promise<T>): Promise<T> {
-    await this.flush();
+  /** What is read, by one tenant or of all, behind everything that has ended. */
+  async settled<T>(read: () => Promise<T>, tenantId?: string): Promise<T> {
+    await this.flush(tenantId);
     return read();
   }
 

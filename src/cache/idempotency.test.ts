@@ -27,6 +27,9 @@ class Claims implements ClaimStore {
   /** A key whose answer it never takes. */
   refused = '';
   asked = 0;
+  readonly written: string[] = [];
+  readonly extended: string[] = [];
+  #givenUp = Promise.withResolvers<never>();
   kept: ReadonlyMap<string, number> = new Map();
   readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
 
@@ -45,12 +48,14 @@ class Claims implements ClaimStore {
   async extend(claims: readonly Claim[], until: number): Promise<void> {
     await this.#reach();
     for (const { key } of claims) {
+      this.extended.push(key);
       const row = this.rows.get(key);
       if (row && row.done === undefined) row.until = until;
     }
   }
 
   async finish({ claim: one, recording: done, expiresAt }: NamedAnswer): Promise<boolean> {
+    this.written.push(one.key);
     await this.#reach();
     if (one.key === this.refused) throw new Error('the store does not take this one');
     const holder = this.rows.get(one.key)?.claim ?? one;
@@ -73,8 +78,15 @@ class Claims implements ClaimStore {
     return this.kept;
   }
 
+  giveUp(): void {
+    this.hangs = false;
+    this.#givenUp.reject(new Error('the store did not answer'));
+    this.#givenUp = Promise.withResolvers<never>();
+  }
+
   async #reach(): Promise<void> {
-    if (this.hangs) await new Promise(() => undefined);
+    // A database that hangs is given up by its driver, some time later.
+    if (this.hangs) await this.#givenUp.promise;
     if (this.isAway) throw new Error('the store is away');
   }
 }
@@ -84,9 +96,11 @@ function make(now = () => 0, writeMs = 20) {
   const idempotency = new Idempotency(store, now, writeMs);
   const ask = (one: Claim, client = staying, isFit = true) =>
     idempotency.recall(one, client, ({ text }) => (isFit ? text : undefined));
-  const [extend, writeLate, tidy] = idempotency.chores().map(({ run }) => run);
-  if (!extend || !writeLate || !tidy) throw new Error('Chores are missing.');
-  return { store, ask, extend, writeLate, tidy, close: () => idempotency.close() };
+  const [extend, writeShort, writeLong, tidy] = idempotency.chores().map(({ run }) => run);
+  if (!extend || !writeShort || !writeLong || !tidy) throw new Error('Chores are missing.');
+  const writeLate = () => Promise.all([writeShort(), writeLong()]);
+  const chores = { extend, writeShort, writeLong, writeLate, tidy };
+  return { store, ask, ...chores, close: () => idempotency.close() };
 }
 
 type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
@@ -328,8 +342,10 @@ describe('a store that is away', () => {
       const duty = dutyOf(await ask(claim('k')));
       store[how] = true;
       await duty.finish(recording('made meanwhile'));
-      await writeLate();
-      store[how] = false;
+      const late = writeLate();
+      if (how === 'hangs') store.giveUp();
+      await late;
+      store.isAway = false;
       expect(store.rows.get('k')?.done).toBeUndefined();
       expect(await ask(claim('k'))).toEqual({ found: 'made meanwhile' });
       // Until it is written down the claim stays ours, however long that takes.
@@ -362,6 +378,48 @@ describe('a store that is away', () => {
     store.refused = 'one';
     for (let times = 0; times < 2; times++) await writeLate();
     expect(store.rows.get('two')?.done?.text).toBe('at last');
+  });
+
+  test('hears of short ones while it takes a long one, and of that only once', async () => {
+    const { store, ask, writeShort, writeLong } = make();
+    const [one, two] = [dutyOf(await ask(claim('long'))), dutyOf(await ask(claim('short')))];
+    store.isAway = true;
+    const long = recording('x'.repeat(1_000_000));
+    await Promise.all([one.finish(long), two.finish(recording('short'))]);
+    store.isAway = false;
+    const taken = Promise.withResolvers<void>();
+    const finish = store.finish.bind(store);
+    store.written.length = 0;
+    store.finish = async (answer) => {
+      if (answer.claim.key === 'long') await taken.promise;
+      return finish(answer);
+    };
+    let isTaken = false;
+    const writing = writeLong().then(() => {
+      isTaken = true;
+    });
+    await writeShort();
+    expect(store.written).toEqual(['short']);
+    // For longer than an answer waits for the store: another try would wait behind this one.
+    await Bun.sleep(60);
+    expect(isTaken).toBe(false);
+    taken.resolve();
+    await writing;
+    expect(store.written).toEqual(['short', 'long']);
+  });
+
+  test('hears between two tries that the claim is still ours', async () => {
+    const { store, ask, writeShort } = make();
+    const duty = dutyOf(await ask(claim('k')));
+    store.refused = 'k';
+    await duty.finish(recording('not taken yet'));
+    expect(store.extended).toEqual([]);
+    await writeShort();
+    expect(store.extended).toEqual(['k']);
+    store.refused = '';
+    await writeShort();
+    expect(store.extended).toEqual(['k']);
+    expect(store.rows.get('k')?.done?.text).toBe('not taken yet');
   });
 
   test('takes back nothing that was answered', async () => {

@@ -9,7 +9,7 @@ import {
 import type { Chore } from '../core/chore.ts';
 import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
 import { GatewayError, invalidRequest, unavailable } from '../core/errors.ts';
-import type { Recording } from '../core/recording.ts';
+import { isLong, type Recording } from '../core/recording.ts';
 import { unlessAborted, within } from '../core/within.ts';
 import type { Claimed, ClaimStore } from './claim.ts';
 import type { Duty } from './duty.ts';
@@ -73,14 +73,15 @@ export class Idempotency {
   chores(): readonly Chore[] {
     return [
       { everyMs: idempotencyLeaseMs / 3, run: () => this.#extend() },
-      { everyMs: 1_000, run: () => this.#writeLate() },
+      { everyMs: 1_000, run: () => this.#writeLateOrExtend(false) },
+      { everyMs: 1_000, run: () => this.#writeLateOrExtend(true) },
       { everyMs: 60_000, run: () => this.#tidy() },
     ];
   }
 
   /** Before the store is closed: what it did not take yet would be forgotten. */
-  close(): Promise<void> {
-    return this.#writeLate();
+  async close(): Promise<void> {
+    await Promise.all([false, true].map((long) => this.#writeLate(long, this.#writeMs)));
   }
 
   async #tidy(): Promise<void> {
@@ -132,7 +133,7 @@ export class Idempotency {
     return {
       finish: async (recording, charge) => {
         const answer = this.#answer(claim, recording);
-        const how = await (charge ? charge.keepWith(answer) : this.#write(answer));
+        const how = await (charge ? charge.keepWith(answer) : this.#write(answer, this.#writeMs));
         isOver = true;
         if (how === 'unwritten') this.#writeLater(running, recording);
         else this.#forget(running);
@@ -163,9 +164,10 @@ export class Idempotency {
   }
 
   /** What the store did not take, or not in time, may be written again. */
-  async #write(answer: NamedAnswer): Promise<Remembered> {
+  async #write(answer: NamedAnswer, waitMs?: number): Promise<Remembered> {
     try {
-      const isOurs = await within(this.#store.finish(answer), this.#writeMs);
+      const finishing = this.#store.finish(answer);
+      const isOurs = await (waitMs === undefined ? finishing : within(finishing, waitMs));
       if (isOurs === undefined) return 'unwritten';
       return isOurs ? 'written' : 'taken_over';
     } catch {
@@ -192,17 +194,26 @@ export class Idempotency {
     return length <= unwrittenLengthMax;
   }
 
-  async #writeLate(): Promise<void> {
+  /** While one is being written nobody can extend it: so that is done between two tries. */
+  async #writeLateOrExtend(long: boolean): Promise<void> {
+    // To its end, which the store sees to: a second try would stand in line behind the first.
+    if (!(await this.#writeLate(long))) await this.#extend().catch(() => undefined);
+  }
+
+  /** Long ones, or the others: those do not wait behind them. False: the store took not all. */
+  async #writeLate(long: boolean, waitMs?: number): Promise<boolean> {
     for (const [running, recording] of this.#unwritten) {
-      const how = await this.#write(this.#answer(running.claim, recording));
+      if (isLong(recording) !== long) continue;
+      const how = await this.#write(this.#answer(running.claim, recording), waitMs);
       this.#unwritten.delete(running);
       if (how === 'unwritten') {
         // Behind the others: it may be this one alone that the store does not take.
         this.#unwritten.set(running, recording);
-        return;
+        return false;
       }
       this.#forget(running);
     }
+    return true;
   }
 
   async #extend(): Promise<void> {

@@ -1,5 +1,5 @@
-import { audioTypes } from './audio-formats.ts';
 import { randomText } from './ids.ts';
+import { audioTypes } from './media/audio-formats.ts';
 
 /** Names of stored objects: made here, never taken from a client. */
 

@@ -19,6 +19,13 @@ export interface Recording {
   readonly first?: FirstRequest;
 }
 
+/** In characters. A busy store may take seconds for those: others do not wait behind them. */
+const longLength = 500_000;
+
+export function isLong(recording: Recording | null): boolean {
+  return recording !== null && recording.text.length > longLength;
+}
+
 /** The request that paid for an answer, and what that took. */
 export interface FirstRequest {
   readonly requestId: string;

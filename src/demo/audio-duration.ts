@@ -1,6 +1,6 @@
 /** How long an audio file plays: exact for WAV and MP3, guessed from the size for the rest. */
-import { id3Bytes, mp3FrameAt } from '../core/mp3-frames.ts';
-import { readWavHead } from '../core/wav.ts';
+import { id3Bytes, mp3FrameAt } from '../core/media/mp3-frames.ts';
+import { readWavHead } from '../core/media/wav.ts';
 
 /** 128 kbit/s, what compressed audio usually has. */
 const guessedBytesPerSecond = 16_000;

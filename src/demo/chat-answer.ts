@@ -1,6 +1,6 @@
 /** What the demo says: an answer that repeats what arrived, so that people see it got through. */
 
-import { readDataUrlImageSize } from '../core/image-size.ts';
+import { readDataUrlImageSize } from '../core/media/image-size.ts';
 import type { ChatRequest, Message } from './chat-request.ts';
 import { sampleSchema } from './schema-sample.ts';
 import { excerpt, TokenBudget } from './tokens.ts';

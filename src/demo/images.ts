@@ -1,7 +1,7 @@
 /** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
 import { invalidRequest } from '../core/errors.ts';
-import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/image-size.ts';
 import type { Fields } from '../core/json.ts';
+import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/media/image-size.ts';
 import { compressPixels, encodePng } from './png.ts';
 import { jsonReply, type Reply } from './reply.ts';
 import {

@@ -3,7 +3,7 @@
  * WAV and PCM are computed; MP3 is put together from notes that were encoded once, each as ten
  * frames of its own (no bit reservoir, silence at both ends), so they can follow in any order.
  */
-import { writeWavHead } from '../core/wav.ts';
+import { writeWavHead } from '../core/media/wav.ts';
 import { mp3Notes } from './melody-mp3.data.ts';
 import type { Bytes } from './reply.ts';
 

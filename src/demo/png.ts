@@ -1,6 +1,6 @@
 /** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
 import { deflateSync } from 'node:zlib';
-import { pngChunk, pngFile } from '../core/png-chunk.ts';
+import { pngChunk, pngFile } from '../core/media/png-chunk.ts';
 
 interface Picture {
   readonly width: number;

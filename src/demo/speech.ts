@@ -1,8 +1,9 @@
 /** POST /v1/audio/speech: the text as a melody, in a file that players open. */
-import { audioTypes } from '../core/audio-formats.ts';
+
 import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { type Fields, isObject } from '../core/json.ts';
+import { audioTypes } from '../core/media/audio-formats.ts';
 import { composeMelody, mp3Note, pcmNote, wavHeader } from './melody.ts';
 import { type Bytes, pause, type Reply, type ReplyStream, streamReply } from './reply.ts';
 import {

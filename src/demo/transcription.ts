@@ -1,7 +1,8 @@
 /** POST /v1/audio/transcriptions: recognises nothing, but tells truly what file arrived. */
-import { transcriptFormats } from '../core/audio-formats.ts';
+
 import { invalidRequest } from '../core/errors.ts';
-import { writeSubtitles } from '../core/subtitles.ts';
+import { transcriptFormats } from '../core/media/audio-formats.ts';
+import { writeSubtitles } from '../core/media/subtitles.ts';
 import { audioSeconds } from './audio-duration.ts';
 import { jsonReply, type Reply, textReply } from './reply.ts';
 import { choiceField, type Form, formFields, formFiles, readForm } from './request-fields.ts';

@@ -1,9 +1,9 @@
-import { refusalOfManner, type SpeechFormat, type TextLimit } from '../core/audio-formats.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, type FormPart, givenTwice, wantsFile, wantsText } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
+import { refusalOfManner, type SpeechFormat, type TextLimit } from '../core/media/audio-formats.ts';
 import { crowded } from './crowded.ts';
 import type { Job, JobRequest } from './job.ts';
 import {

@@ -1,16 +1,16 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
-import {
-  refuseUnspeakable,
-  refuseUntold,
-  speechFields,
-  transcriptFields,
-} from '../core/audio-formats.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { givenTwice, listIn, listName, numberIn } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
+import {
+  refuseUnspeakable,
+  refuseUntold,
+  speechFields,
+  transcriptFields,
+} from '../core/media/audio-formats.ts';
 import { validate } from '../core/misfit.ts';
 import { optional } from '../core/schema-builders.ts';
 

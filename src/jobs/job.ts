@@ -1,4 +1,4 @@
-import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/audio-formats.ts';
+import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/media/audio-formats.ts';
 
 /** A piece of audio work that outlives the request that asked for it. */
 export interface Job {

@@ -1,6 +1,6 @@
-import { transcriptExtensions } from '../core/audio-formats.ts';
 import { countCharacters } from '../core/characters.ts';
 import { GatewayError } from '../core/errors.ts';
+import { transcriptExtensions } from '../core/media/audio-formats.ts';
 import { missingObject } from '../core/missing-object.ts';
 import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
 import { type Chunks, type ObjectStore, readObject, type StoredObject } from './objects.ts';

@@ -1,6 +1,6 @@
-import { readExtension, readKind, sniffBytes } from '../core/audio-type.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
+import { readExtension, readKind, sniffBytes } from '../core/media/audio-type.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { ObjectStore } from './objects.ts';
 import type { JobObjects } from './queue.ts';

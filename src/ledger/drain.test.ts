@@ -1,6 +1,7 @@
 import { describe, expect, spyOn, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { undrainedMax } from '../core/bounds.ts';
+import { ClaimsInUse } from './claims-in-use.ts';
 import { Drain } from './drain.ts';
 import type { Booked, LedgerStore, ReadBatch } from './ledger-store.ts';
 import { readBatch, slipOf } from './slip.ts';
@@ -29,6 +30,72 @@ function drainWith(...answers: ('books' | 'fails')[]) {
   });
   return { drain, batches, committed, failures };
 }
+
+describe('the drain, while claims are being written', () => {
+  /** Over a store in which somebody writes the claims of these requests. */
+  function drainBeside(inUse: ReadonlyMap<string, string>) {
+    const committed: string[] = [];
+    const failures: number[] = [];
+    const drain = new Drain({
+      store: {
+        async commit({ slips, mayPutOff }) {
+          const found = slips.flatMap(({ requestId }): [string, string][] => {
+            const tenantId = inUse.get(requestId);
+            return tenantId === undefined ? [] : [[requestId, tenantId]];
+          });
+          if (found.length > 0) throw mayPutOff ? new ClaimsInUse(new Map(found)) : new Error();
+          return [];
+        },
+      },
+      processId: 'p',
+      onCommit: (_booked, ids) => committed.push(...ids),
+      onFailure: (waiting) => failures.push(waiting),
+    });
+    return { drain, committed, failures };
+  }
+
+  test('books all others, and those once they are written', async () => {
+    const [one, busy, two] = [slip(), slip(), slip()];
+    const inUse = new Map([[busy.requestId, 'ten_1']]);
+    const { drain, committed, failures } = drainBeside(inUse);
+    // One of them twice, as a journal may have it.
+    for (const each of [one, busy, { ...busy }, two]) drain.add(each);
+    while (committed.length < 2) await Bun.sleep(5);
+    expect(committed).toEqual([one.requestId, two.requestId]);
+    expect(drain.waiting).toBe(2);
+    inUse.clear();
+    while (committed.length < 4) await Bun.sleep(5);
+    expect(committed.slice(2)).toEqual([busy.requestId, busy.requestId]);
+    expect([drain.waiting, failures]).toEqual([0, []]);
+  });
+
+  test('is waited for by those whose they are, and by who reads of all', async () => {
+    const [busy, other] = [slip(), slip()];
+    const inUse = new Map([[busy.requestId, 'ten_1']]);
+    const { drain, committed } = drainBeside(inUse);
+    for (const each of [busy, other]) drain.add(each);
+    const read: string[] = [];
+    const own = drain.flush('ten_1').then(() => read.push('own'));
+    const all = drain.flush().then(() => read.push('all'));
+    await drain.flush('ten_2');
+    expect(committed).toEqual([other.requestId]);
+    // A second time, when nothing is left but what was put off.
+    await drain.flush('ten_2');
+    expect(read).toEqual([]);
+    inUse.clear();
+    await Promise.all([own, all]);
+    expect(committed).toEqual([other.requestId, busy.requestId]);
+  });
+
+  test('books more than a batch of others beside more than a batch of those', async () => {
+    const [busy, others] = [Array.from({ length: 700 }, slip), Array.from({ length: 700 }, slip)];
+    const inUse = new Map(busy.map(({ requestId }) => [requestId, 'ten_1']));
+    const { drain, committed } = drainBeside(inUse);
+    for (const each of [...busy, ...others]) drain.add(each);
+    await drain.flush('ten_2');
+    expect(committed).toEqual(others.map(({ requestId }) => requestId));
+  });
+});
 
 describe('the drain', () => {
   test('books by itself, all that came together in one batch', async () => {

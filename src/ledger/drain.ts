@@ -1,4 +1,5 @@
 import { undrainedMax } from '../core/bounds.ts';
+import { ClaimsInUse } from './claims-in-use.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
 import type { Slip } from './slip.ts';
 
@@ -8,6 +9,8 @@ const batchMax = 500;
 const pauseMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
+/** Twenty seconds: no statement of a store takes longer than half of that. */
+const looksMax = 100;
 
 interface DrainParts {
   readonly store: Pick<LedgerStore, 'commit'>;
@@ -21,6 +24,8 @@ interface DrainParts {
 export class Drain {
   readonly #parts: DrainParts;
   #waiting: Slip[] = [];
+  /** By request, the tenants of those that the last run has put off. */
+  readonly #putOff = new Map<string, string>();
   #running: Promise<void> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #retryMs = retryMsFirst;
@@ -51,10 +56,23 @@ export class Drain {
     else this.#runWithin(pauseMs);
   }
 
-  /** Resolves when everything added before is in the books; rejects when they cannot be reached. */
-  async flush(): Promise<void> {
-    const last = this.#waiting.at(-1);
-    while (last !== undefined && this.#waiting.includes(last)) await this.#run();
+  /**
+   * Resolves when everything added before is in the books; rejects when they cannot be reached. A
+   * tenant does not wait for what was put off of others.
+   */
+  async flush(tenantId?: string): Promise<void> {
+    const added = new Set(this.#waiting);
+    const isMissing = (slip: Slip) => {
+      const whose = this.#putOff.get(slip.requestId);
+      return added.has(slip) && (tenantId === undefined || (whose ?? tenantId) === tenantId);
+    };
+    for (let looks = 0; looks < looksMax; looks += 1) {
+      const missing = this.#waiting.filter(isMissing);
+      if (missing.length === 0) return;
+      if (missing.every(({ requestId }) => this.#putOff.has(requestId))) await Bun.sleep(pauseMs);
+      await this.#run();
+    }
+    throw new ClaimsInUse(this.#putOff);
   }
 
   #runWithin(ms: number): void {
@@ -77,17 +95,23 @@ export class Drain {
 
   /** All that wait now. Those that come meanwhile wait for company again, or for a full batch. */
   async #commitAll(): Promise<void> {
+    this.#putOff.clear();
     let due = this.#waiting.length;
-    while (due > 0 || this.#waiting.length >= batchMax) due -= await this.#commitNext();
+    while (due > 0 || this.#waiting.length - this.#putOff.size >= batchMax) {
+      due -= await this.#commitNext();
+    }
     if (this.#waiting.length > 0) this.#runWithin(pauseMs);
   }
 
   async #commitNext(): Promise<number> {
     const { onCommit, onFailure } = this.#parts;
-    const slips = this.#waiting.slice(0, batchMax);
+    const slips = this.#waiting
+      .filter(({ requestId }) => !this.#putOff.has(requestId))
+      .slice(0, batchMax);
     try {
       const booked = await this.#commit(slips);
-      this.#waiting = this.#waiting.slice(slips.length);
+      const done = new Set(slips);
+      this.#waiting = this.#waiting.filter((slip) => !done.has(slip));
       this.#inDoubt = false;
       this.#retryMs = retryMsFirst;
       onCommit(
@@ -96,6 +120,7 @@ export class Drain {
       );
       return slips.length;
     } catch (reason) {
+      if (reason instanceof ClaimsInUse) return this.#putOffSome(slips, reason);
       this.#inDoubt = true;
       onFailure(this.#waiting.length, reason);
       this.#runWithin(this.#retryMs);
@@ -104,16 +129,23 @@ export class Drain {
     }
   }
 
+  /** A long answer of one tenant does not keep the charges of all others out of the books. */
+  #putOffSome(slips: readonly Slip[], { requests }: ClaimsInUse): number {
+    for (const [requestId, tenantId] of requests) this.#putOff.set(requestId, tenantId);
+    return slips.filter(({ requestId }) => requests.has(requestId)).length;
+  }
+
   /**
    * An id that the books have already (a piece of a job that was run again) fails its whole batch.
    * So a failure is one only when a second look, for such ids, fails too.
    */
   #commit(slips: readonly Slip[]): Promise<readonly Booked[]> {
     const { store, processId } = this.#parts;
-    const batch = { processId, slips, now: Date.now() };
+    const batch = { processId, slips, mayPutOff: true, now: Date.now() };
     if (this.#inDoubt) return store.commit({ ...batch, mayRepeat: true });
-    return store
-      .commit({ ...batch, mayRepeat: false })
-      .catch(() => store.commit({ ...batch, mayRepeat: true }));
+    return store.commit({ ...batch, mayRepeat: false }).catch((thrown: unknown) => {
+      if (thrown instanceof ClaimsInUse) throw thrown;
+      return store.commit({ ...batch, mayRepeat: true });
+    });
   }
 }

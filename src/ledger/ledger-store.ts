@@ -61,6 +61,11 @@ interface BatchTerms {
   readonly processId: string;
   /** Some of these may have been committed before: look first. Set after any doubt. */
   readonly mayRepeat: boolean;
+  /**
+   * What has a claim that somebody is writing right now is not waited for: the commit fails with
+   * `ClaimsInUse`. Where writers take turns anyway, nobody ever is.
+   */
+  readonly mayPutOff?: boolean | undefined;
   readonly now: number;
 }
 

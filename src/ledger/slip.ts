@@ -24,8 +24,8 @@ export function batchText({ slips, processId, mayRepeat, now }: Batch): string {
   return `${terms.slice(0, -1)},"settlements":[${slips.map(({ text }) => text).join(',')}]}`;
 }
 
-export function readBatch({ slips, processId, mayRepeat, now }: Batch): ReadBatch {
+export function readBatch({ slips, ...terms }: Batch): ReadBatch {
   // Only slipOf() writes these texts.
   const settlements = slips.map(({ text }) => JSON.parse(text) as Settlement);
-  return { processId, settlements, mayRepeat, now };
+  return { ...terms, settlements };
 }

@@ -1,8 +1,8 @@
 import { strict as assert } from 'node:assert';
 import type { Errand, Sameness } from '../call.ts';
 import type { Ask } from '../core/ask.ts';
-import { spokenType } from '../core/audio-type.ts';
 import { countCharacters } from '../core/characters.ts';
+import { spokenType } from '../core/media/audio-type.ts';
 import type { Recording } from '../core/recording.ts';
 import { type Measured, noUsage } from '../core/usage.ts';
 import type { ReplyFacts, ReplyRelay } from '../dialects/dialect.ts';

@@ -1,7 +1,7 @@
 import type { Model, Provider } from '../config/config.ts';
 import type { AddressInput, Ask, ChatAsk } from '../core/ask.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { readDataUrlImageSize } from '../core/image-size.ts';
+import { readDataUrlImageSize } from '../core/media/image-size.ts';
 
 /** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
 export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {

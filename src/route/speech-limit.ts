@@ -1,5 +1,5 @@
 import type { SpeechTerms } from '../config/model-schema.ts';
-import type { TextLimit } from '../core/audio-formats.ts';
+import type { TextLimit } from '../core/media/audio-formats.ts';
 
 /** Where the catalogue is silent: characters at first-party-style models, bytes at the others. */
 const charactersUsual = 4_096;

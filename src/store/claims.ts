@@ -1,8 +1,9 @@
-import { type ExpressionBuilder, sql } from 'kysely';
+import { type Kysely, type Selectable, sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
-import { idempotencyTtlMs } from '../core/bounds.ts';
+import { idempotencyLeaseMs, idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
+import { ClaimsInUse } from '../ledger/claims-in-use.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import type { Schema } from './schema.ts';
 
@@ -12,9 +13,22 @@ const bytesPerRow = 500;
 /** Rows that one change removes: a day's answers at once would take longer than any may. */
 const batchRows = 500;
 
+/** Claims that one statement names. */
+const namedAtOnce = 200;
+
 /** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
 export class SqlClaims extends OnDatabase implements ClaimStore {
-  claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
+  /**
+   * First without a lock: an answer may take long to write, and those who repeat its request would
+   * take all connections of their process to wait for it.
+   */
+  async claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
+    const known = await rowOf(this.database.read, claim).executeTakeFirst();
+    const told = known && stateOf(known, claim, now, leaseMs);
+    return told ?? this.#take(claim, now, leaseMs);
+  }
+
+  #take(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...nameOf(claim), ...running };
     return inTransaction(this.database, async (change) => {
@@ -26,42 +40,51 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
         .executeTakeFirst();
       if (added) return { state: 'ours' };
       const { tenant_id, key, ...fields } = row;
-      const known = await this.#lock(change, claim);
+      const known = await rowOf(change, claim).forUpdate().executeTakeFirst();
       // Released since we tried: it is free for whoever asks next, which may well be us.
       if (!known) return { state: 'running' };
-      // A lease that ran out belongs to a process that died; an old result is forgotten.
-      if (known.expires_at <= now) {
-        await change
-          .updateTable('idempotency_claims')
-          .set(fields)
-          .where('tenant_id', '=', tenant_id)
-          .where('key', '=', key)
-          .execute();
-        return { state: 'ours' };
-      }
-      if (known.fingerprint !== claim.fingerprint) return { state: 'other_request' };
-      if (known.is_done === 0) return { state: 'running' };
-      const { recording, expires_at } = known;
-      if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-      // Its charge came first, by a journal: for so long its process may still bring the answer.
-      const bookedAt = expires_at - idempotencyTtlMs;
-      return now < bookedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
+      const told = stateOf(known, claim, now, leaseMs);
+      if (told) return told;
+      await change
+        .updateTable('idempotency_claims')
+        .set(fields)
+        .where('tenant_id', '=', tenant_id)
+        .where('key', '=', key)
+        .execute();
+      return { state: 'ours' };
     });
   }
 
   async extend(claims: readonly Claim[], until: number): Promise<void> {
-    for (const claim of claims) {
-      await this.database.write
-        .updateTable('idempotency_claims')
-        .set({ expires_at: until })
-        .where(isRunning(claim))
-        .execute();
+    for (let at = 0; at < claims.length; at += namedAtOnce) {
+      const some = claims.slice(at, at + namedAtOnce);
+      await this.#extend(some, 0, until);
+      // Charged by the journal, and the answer is with us.
+      await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
     }
+  }
+
+  async #extend(claims: readonly Claim[], isDone: 0 | 1, expiresAt: number): Promise<void> {
+    await this.database.write
+      .updateTable('idempotency_claims')
+      .set({ expires_at: expiresAt })
+      .where(({ eb, refTuple, selectFrom }) => {
+        const ours = selectFrom('idempotency_claims')
+          .select(['tenant_id', 'key'])
+          .where((of) => of.or(claims.map((claim) => of.and({ ...ownerOf(claim) }))))
+          .where('is_done', '=', isDone)
+          .where((of) => of.or([of('is_done', '=', 0), of('recording', 'is', null)]))
+          // Its answer is being written: nobody takes it over, and the others cannot wait for it.
+          .forUpdate()
+          .skipLocked();
+        return eb(refTuple('tenant_id', 'key'), 'in', ours.$asTuple('tenant_id', 'key'));
+      })
+      .execute();
   }
 
   finish(answer: NamedAnswer): Promise<boolean> {
     return inTransaction(this.database, async (change) => {
-      const known = await this.#lock(change, answer.claim);
+      const known = await rowOf(change, answer.claim).forUpdate().executeTakeFirst();
       // With its job or its charge, by a change whose end was not heard of.
       const isOwn = known?.request_id === answer.claim.requestId;
       if (isOwn && known.recording !== null) return true;
@@ -71,7 +94,10 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
 
   async release(claim: Claim): Promise<void> {
     const { write } = this.database;
-    await write.deleteFrom('idempotency_claims').where(isRunning(claim)).execute();
+    await write
+      .deleteFrom('idempotency_claims')
+      .where((of) => of.and({ ...ownerOf(claim), is_done: 0 }))
+      .execute();
   }
 
   async removeExpired(now: number): Promise<void> {
@@ -106,22 +132,38 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
       .execute();
     return new Map(rows.map((row) => [row.tenant_id, row.bytes]));
   }
+}
 
-  #lock(change: StoreTransaction, { tenantId, key }: Claim) {
-    return change
-      .selectFrom('idempotency_claims')
-      .select(['fingerprint', 'request_id', 'is_done', 'recording', 'expires_at'])
-      .where('tenant_id', '=', tenantId)
-      .where('key', '=', key)
-      .forUpdate()
-      .executeTakeFirst();
-  }
+function rowOf(database: Kysely<Schema>, { tenantId, key }: Claim) {
+  return database
+    .selectFrom('idempotency_claims')
+    .select(['fingerprint', 'request_id', 'is_done', 'recording', 'expires_at'])
+    .where('tenant_id', '=', tenantId)
+    .where('key', '=', key);
+}
+
+type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
+
+/** Undefined where it can be taken. */
+function stateOf(
+  { fingerprint, is_done, recording, expires_at }: KnownRow,
+  claim: Claim,
+  now: number,
+  leaseMs: number,
+): Claimed | undefined {
+  // A lease that ran out belongs to a process that died; an old result is forgotten.
+  if (expires_at <= now) return undefined;
+  if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
+  if (is_done === 0) return { state: 'running' };
+  if (recording !== null) return { state: 'done', recording: readRecording(recording) };
+  // Its charge came first, by a journal: for so long its process may still bring the answer.
+  const heardOfAt = expires_at - idempotencyTtlMs;
+  return now < heardOfAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }
 
 /** Only whoever holds the claim may change it: another process may have taken it over. */
-function isRunning({ tenantId, key, requestId }: Claim) {
-  return (of: ExpressionBuilder<Schema, 'idempotency_claims'>) =>
-    of.and({ tenant_id: tenantId, key, request_id: requestId, is_done: 0 });
+function ownerOf({ tenantId, key, requestId }: Claim) {
+  return { tenant_id: tenantId, key, request_id: requestId };
 }
 
 /** False: another has taken it. */
@@ -136,7 +178,7 @@ export async function finishClaim(change: StoreTransaction, answer: NamedAnswer)
 export async function answeredBefore(
   change: StoreTransaction,
   claims: readonly Claim[],
-  now: number,
+  { now, mayPutOff }: { readonly now: number; readonly mayPutOff: boolean },
 ): Promise<ReadonlySet<string>> {
   const tenantIds = new Set(claims.map(({ tenantId }) => tenantId));
   const tenants = await change
@@ -148,6 +190,7 @@ export async function answeredBefore(
   // A journal may come from another store, and one line of it must not keep the rest out.
   const ours = claims.filter(({ tenantId }) => known.has(tenantId));
   if (ours.length === 0) return new Set();
+  if (mayPutOff) await refuseInUse(change, ours);
   const expiresAt = now + idempotencyTtlMs;
   // A journal may hold a line twice, and one change may touch a row only once.
   const byKey = new Map(
@@ -155,6 +198,27 @@ export async function answeredBefore(
   );
   const kept = await finishClaims(change, [...byKey.values()], 'unanswered');
   return new Set(ours.map(({ requestId }) => requestId).filter((id) => !kept.has(id)));
+}
+
+/** What is locked is being written, as long as that may take; the free ones are locked now. */
+async function refuseInUse(change: StoreTransaction, claims: readonly Claim[]): Promise<void> {
+  const inUse = new Map<string, string>();
+  for (let at = 0; at < claims.length; at += namedAtOnce) {
+    const some = claims.slice(at, at + namedAtOnce);
+    const rows = change
+      .selectFrom('idempotency_claims')
+      .select(['tenant_id', 'key'])
+      .where((of) => of.or(some.map(({ tenantId, key }) => of.and({ tenant_id: tenantId, key }))));
+    const names = (found: readonly { tenant_id: string; key: string }[]) =>
+      new Set(found.map(({ tenant_id, key }) => `${tenant_id} ${key}`));
+    const known = names(await rows.execute());
+    const free = names(await rows.forUpdate().skipLocked().execute());
+    for (const { tenantId, key, requestId } of some) {
+      const name = `${tenantId} ${key}`;
+      if (known.has(name) && !free.has(name)) inUse.set(requestId, tenantId);
+    }
+  }
+  if (inUse.size > 0) throw new ClaimsInUse(inUse);
 }
 
 /**
@@ -191,9 +255,10 @@ export async function finishClaims(
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
+  // What comes without an answer is counted with it: bookings stay out of the line at the counts.
   await addBytes(
     change,
-    rows.filter((row) => requestIds.has(row.request_id)),
+    rows.filter((row) => row.recording !== null && requestIds.has(row.request_id)),
   );
   return requestIds;
 }

@@ -1,7 +1,7 @@
 import type { AddressInput } from '../core/ask.ts';
 import { addressesMax } from '../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { fileTypeOf } from '../core/file-type.ts';
+import { fileTypeOf } from '../core/media/file-type.ts';
 import { tooManyAddresses } from '../dialects/ask/content/addresses.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-guard.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';

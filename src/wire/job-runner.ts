@@ -103,7 +103,7 @@ export class StoryRunner implements JobRunner {
 
   #booked(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
     const { books, store } = this.#parts;
-    return books.settled(() => store.requestLog.find(tenantId, requestId));
+    return books.settled(() => store.requestLog.find(tenantId, requestId), tenantId);
   }
 }
 

@@ -52,7 +52,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     credits: settledCredits(store, books),
     spending: {
       spent: (...asked: Parameters<KeySpending['spent']>) =>
-        books.settled(() => store.keySpending.spent(...asked)),
+        books.settled(() => store.keySpending.spent(...asked), asked[0]),
     },
     now: parts.now,
     markUsed: () => authenticator.markUsed(),
@@ -80,7 +80,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
       unknownModel,
     }),
     ...generationRoutes({
-      find: (...asked) => books.settled(() => store.requestLog.find(...asked)),
+      find: (...asked) => books.settled(() => store.requestLog.find(...asked), asked[0]),
     }),
     ...customerRoutes(customerReads(parts)),
     ...skillRoutes(parts.skills.desk),
@@ -147,7 +147,7 @@ function customerReads({ config, store, books, now }: RouteParts): CustomerParts
     spending: store.keySpending,
     creditsPerUsd: config.creditsPerUsd,
     limits: config.limits,
-    settled: (read) => books.settled(read),
+    settled: (read, tenantId) => books.settled(read, tenantId),
     now: Date.now,
     booksNow: now,
   };
@@ -164,13 +164,14 @@ function addressOf({ server }: Config): { readonly url: string; readonly example
 function settledCredits({ creditBook, ledger }: Store, books: Books): CreditBook {
   const recall = (id: string) => ledger.recall(walletName(id), '');
   return {
-    change: (change) => books.settled(() => changeOrRecall(creditBook, change, recall)),
+    change: (change) =>
+      books.settled(() => changeOrRecall(creditBook, change, recall), change.tenantId),
     balance: (tenantId) =>
       books.settled(async () => {
         const withoutSpare = books.withoutSpare(tenantId);
         const wallet = await creditBook.balance(tenantId);
         return wallet && withoutSpare(wallet);
-      }),
-    entries: (tenantId, page) => books.settled(() => creditBook.entries(tenantId, page)),
+      }, tenantId),
+    entries: (tenantId, page) => books.settled(() => creditBook.entries(tenantId, page), tenantId),
   };
 }

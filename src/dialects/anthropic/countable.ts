@@ -1,5 +1,5 @@
 /** What of a request counts as input: its texts, one by one, and its pictures and files. */
-import { readDataUrlImageSize } from '../../core/image-size.ts';
+import { readDataUrlImageSize } from '../../core/media/image-size.ts';
 import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown, isMade } from './blocks.ts';
 import type { CountBody } from './messages-schema.ts';
 

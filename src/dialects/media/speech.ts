@@ -1,6 +1,6 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
 import type { DialectName } from '../../config/provider-schema.ts';
-import type { SpeechFormat } from '../../core/audio-formats.ts';
+import type { SpeechFormat } from '../../core/media/audio-formats.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { MediaTarget, SseMessage, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { openAiSpeech } from '../openai/media/speech.ts';

@@ -1,5 +1,5 @@
 import type { DialectName } from '../../config/provider-schema.ts';
-import type { TranscriptFormat } from '../../core/audio-formats.ts';
+import type { TranscriptFormat } from '../../core/media/audio-formats.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.ts';
 import { openAiTranscription } from '../openai/media/transcription.ts';

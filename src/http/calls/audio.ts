@@ -3,8 +3,8 @@ import {
   type SpeechFormat,
   type TranscriptFormat,
   transcriptExtensions,
-} from '../../core/audio-formats.ts';
-import { spokenType } from '../../core/audio-type.ts';
+} from '../../core/media/audio-formats.ts';
+import { spokenType } from '../../core/media/audio-type.ts';
 import { contentTypeOf } from '../../core/object-key.ts';
 import type { UploadTray } from '../../core/upload.ts';
 import { readSpeechRequest } from '../../dialects/openai/media/speech-request.ts';

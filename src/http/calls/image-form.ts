@@ -13,7 +13,7 @@ import {
   imageHeaderBytesMax,
   imageHeaderBytesUsual,
   readImageSize,
-} from '../../core/image-size.ts';
+} from '../../core/media/image-size.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { type FormFields, sortForm } from '../../dialects/openai/media/form-routing.ts';
 import { imagesSchema, readImagesRequest } from '../../dialects/openai/media/images-request.ts';

@@ -1,7 +1,7 @@
-import { readExtension, readKind, sniffBytes } from '../../core/audio-type.ts';
 import { formFieldsBytesMax, transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { addField, givenTwice, wantsFile, wantsText } from '../../core/form.ts';
+import { readExtension, readKind, sniffBytes } from '../../core/media/audio-type.ts';
 import type { Upload, UploadTray } from '../../core/upload.ts';
 import { readTranscriptionRequest } from '../../dialects/openai/media/transcription-request.ts';
 import { readSeconds } from '../../operations/audio/length.ts';

@@ -28,7 +28,7 @@ export interface CustomerParts extends CreditsParts {
   /** The time by which entries are booked; `now` is that by which requests arrive. */
   booksNow(): number;
   /** What is read behind every request that has ended: a client finds what it just did. */
-  settled<T>(read: () => Promise<T>): Promise<T>;
+  settled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
 }
 
 type Read = (parts: CustomerParts, exchange: Exchange, caller: Caller) => Promise<Response>;
@@ -39,7 +39,7 @@ const management = routesFor({ access: 'management' });
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
   const by = (read: Read) => (exchange: Exchange, caller: Caller) =>
-    parts.settled(() => read(parts, exchange, caller));
+    parts.settled(() => read(parts, exchange, caller), caller.tenantId);
   return [
     either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
     either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { audioTypes, speechFormats } from '../../core/audio-formats.ts';
 import { transcriptionBytesMax } from '../../core/bounds.ts';
+import { audioTypes, speechFormats } from '../../core/media/audio-formats.ts';
 import { optional } from '../../core/schema-builders.ts';
 import { speechSchema } from '../../dialects/openai/media/speech-request.ts';
 import { transcriptionSchema } from '../../dialects/openai/media/transcription-request.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { transcriptFormats } from '../../core/audio-formats.ts';
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
+import { transcriptFormats } from '../../core/media/audio-formats.ts';
 import { nullable, oneOf } from '../../core/schema-builders.ts';
 import { jobStatuses } from '../../jobs/job.ts';
 import { speechJobSchema, transcriptionJobSchema } from '../../jobs/job-input.ts';

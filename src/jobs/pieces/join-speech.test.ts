@@ -10,7 +10,7 @@ import {
   opusPreSkip,
   wavFile,
 } from '../../../tests/support/audio-files.ts';
-import type { SpeechFormat } from '../../core/audio-formats.ts';
+import type { SpeechFormat } from '../../core/media/audio-formats.ts';
 import { canJoin, joinSpeech } from './join-speech.ts';
 import { readOggPages } from './ogg-pages.ts';
 

@@ -1,7 +1,7 @@
-import type { SpeechFormat } from '../../core/audio-formats.ts';
 import { GatewayError } from '../../core/errors.ts';
-import { soundOf } from '../../core/mp3-frames.ts';
-import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/wav.ts';
+import type { SpeechFormat } from '../../core/media/audio-formats.ts';
+import { soundOf } from '../../core/media/mp3-frames.ts';
+import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/media/wav.ts';
 import { type OggPage, writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';
 

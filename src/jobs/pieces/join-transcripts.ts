@@ -1,7 +1,7 @@
-import type { TranscriptFormat } from '../../core/audio-formats.ts';
 import { GatewayError } from '../../core/errors.ts';
 import { type Fields, isObject, objectsIn, parseJson } from '../../core/json.ts';
-import { readCues, writeSubtitles } from '../../core/subtitles.ts';
+import type { TranscriptFormat } from '../../core/media/audio-formats.ts';
+import { readCues, writeSubtitles } from '../../core/media/subtitles.ts';
 
 export interface TimedText {
   readonly body: string;

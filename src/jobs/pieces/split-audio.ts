@@ -7,8 +7,8 @@ import {
   mp3FrameAt,
   rubbishBytesMax,
   toNextFrame,
-} from '../../core/mp3-frames.ts';
-import { readWavHead, type WavHead, writeWavHead } from '../../core/wav.ts';
+} from '../../core/media/mp3-frames.ts';
+import { readWavHead, type WavHead, writeWavHead } from '../../core/media/wav.ts';
 import { readObject, type StoredObject } from '../objects.ts';
 
 /** One part of a recording that goes out as a file of its own. */

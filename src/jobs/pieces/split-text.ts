@@ -1,4 +1,4 @@
-import type { TextLimit } from '../../core/audio-formats.ts';
+import type { TextLimit } from '../../core/media/audio-formats.ts';
 
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph

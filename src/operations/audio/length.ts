@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { audioMeasureMs } from '../../core/bounds.ts';
-import { id3Bytes } from '../../core/mp3-frames.ts';
+import { id3Bytes } from '../../core/media/mp3-frames.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { within } from '../../core/within.ts';
 import { ByteReader } from '../byte-reader.ts';

@@ -1,4 +1,4 @@
-import { audioTypes } from '../../core/audio-formats.ts';
+import { audioTypes } from '../../core/media/audio-formats.ts';
 
 /** What providers are told that a recording is. */
 const contentTypes: Readonly<Record<string, string>> = { ...audioTypes, mp4: audioTypes.m4a };

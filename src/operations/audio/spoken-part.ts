@@ -1,4 +1,4 @@
-import type { SpeechFormat } from '../../core/audio-formats.ts';
+import type { SpeechFormat } from '../../core/media/audio-formats.ts';
 import { type Measured, noUnits, noUsage } from '../../core/usage.ts';
 import type { StreamEnd } from '../../upstream/stream-answer.ts';
 

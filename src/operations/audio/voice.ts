@@ -1,6 +1,6 @@
 import type { SpeechTerms } from '../../config/model-schema.ts';
-import { refusalOfManner } from '../../core/audio-formats.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { refusalOfManner } from '../../core/media/audio-formats.ts';
 import { type SpeechDialect, speechDialect } from '../../dialects/media/speech.ts';
 import type { SpeechRequest } from '../../dialects/openai/media/speech-request.ts';
 import type { Offer } from '../../route/catalogue.ts';

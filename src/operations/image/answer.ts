@@ -1,7 +1,7 @@
 import { pictureBytesMax } from '../../core/bounds.ts';
-import { fileTypeOf } from '../../core/file-type.ts';
-import { readImageSize } from '../../core/image-size.ts';
 import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import { fileTypeOf } from '../../core/media/file-type.ts';
+import { readImageSize } from '../../core/media/image-size.ts';
 import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
 import type { ReplyIdentity, ReplyRelay } from '../../dialects/dialect.ts';
 import type { Drawn, DrawnImage } from '../../dialects/media/images-wish.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflate } from 'node:zlib';
-import { pngSignature } from '../../core/png-chunk.ts';
+import { pngSignature } from '../../core/media/png-chunk.ts';
 import type { LongBytes } from '../../core/upload.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { type PngHeader, type PngPass, readHeader } from './png-layout.ts';

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { createDeflate } from 'node:zlib';
-import { pngChunk, pngFile } from '../../core/png-chunk.ts';
+import { pngChunk, pngFile } from '../../core/media/png-chunk.ts';
 
 /** Rows are packed in blocks of about this size. */
 const blockBytes = 256 * 1024;

@@ -71,7 +71,7 @@ const noAnswers: ReadonlySet<string> = new Set();
 /** The requests that another answer to their `Idempotency-Key` is charged for. */
 async function freeAnswers(
   change: StoreTransaction,
-  { settlements, now }: ReadBatch,
+  { settlements, now, mayPutOff = false }: ReadBatch,
 ): Promise<ReadonlySet<string>> {
   const answered = settlements.filter(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
@@ -80,7 +80,7 @@ async function freeAnswers(
   // One in the books has used its key up before, and that may be in another use by now.
   const { fresh } = await splitRepeats(change, answered);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
-  return claims.length === 0 ? noAnswers : answeredBefore(change, claims, now);
+  return claims.length === 0 ? noAnswers : answeredBefore(change, claims, { now, mayPutOff });
 }
 
 function withoutFree(

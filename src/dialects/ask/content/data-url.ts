@@ -1,4 +1,4 @@
-import { fileTypeOf } from '../../../core/file-type.ts';
+import { fileTypeOf } from '../../../core/media/file-type.ts';
 
 /** The picture, sound or document inside a `data:` URL. */
 interface InlineData {

@@ -2,8 +2,8 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
-import { refuseUnspeakable, speechFields } from '../../../core/audio-formats.ts';
 import { invalidRequest } from '../../../core/errors.ts';
+import { refuseUnspeakable, speechFields } from '../../../core/media/audio-formats.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { oneOf, optional } from '../../../core/schema-builders.ts';
 import { otherFields } from '../../ask/body/unknown-fields.ts';

@@ -1,6 +1,7 @@
 /** Speech of an OpenAI-style upstream. */
-import { speechFormats } from '../../../core/audio-formats.ts';
+
 import { isObject, isText, parseJson } from '../../../core/json.ts';
+import { speechFormats } from '../../../core/media/audio-formats.ts';
 import type { Usage } from '../../../core/usage.ts';
 import type { SseMessage, UpstreamFailure } from '../../dialect.ts';
 import { failureInside } from '../../failure.ts';

@@ -2,9 +2,9 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
-import { refuseUntold, transcriptFields } from '../../../core/audio-formats.ts';
 import { invalidRequest } from '../../../core/errors.ts';
 import { givenTwice, listIn, listName, numberIn } from '../../../core/form.ts';
+import { refuseUntold, transcriptFields } from '../../../core/media/audio-formats.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { optional } from '../../../core/schema-builders.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';

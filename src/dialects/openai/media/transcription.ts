@@ -1,6 +1,7 @@
 /** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
-import { type TranscriptFormat, transcriptFormats } from '../../../core/audio-formats.ts';
+
 import { type Fields, fieldsOf, isObject, parseJson } from '../../../core/json.ts';
+import { type TranscriptFormat, transcriptFormats } from '../../../core/media/audio-formats.ts';
 import type { UpstreamFailure } from '../../dialect.ts';
 import { failureInside, malformed } from '../../failure.ts';
 import { writeForm } from '../../long-body.ts';

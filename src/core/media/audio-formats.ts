@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { type GatewayError, invalidRequest } from './errors.ts';
-import { oneOf, optional } from './schema-builders.ts';
+import { type GatewayError, invalidRequest } from '../errors.ts';
+import { oneOf, optional } from '../schema-builders.ts';
 
 /** The formats that a text may be spoken in. */
 export const speechFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;

@@ -1,5 +1,5 @@
+import { invalidRequest } from '../errors.ts';
 import { audioTypes, type SpeechFormat } from './audio-formats.ts';
-import { invalidRequest } from './errors.ts';
 
 /** Which audio a file holds, by its first bytes: names and declared types are only claims. */
 
