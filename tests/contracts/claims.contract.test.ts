@@ -308,6 +308,23 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
       expect(await elsewhere.claim(claim(), 1, leaseMs)).toEqual({ state: 'done', recording });
     });
 
+    test('stay with a process that has it, and are lost when that dies', async () => {
+      const [first, long] = [claim({ key: 'first' }), claim({ key: 'long' })];
+      for (const one of [first, long]) await claims.claim(one, 0, leaseMs);
+      await charge([first, long]);
+      await finish(claims, long, null, dayMs);
+      await claims.extend([first, long], 100_000);
+      const again = (key: string, now: number) => elsewhere.claim(claim({ key }), now, leaseMs);
+      expect(await again('first', 99_999)).toEqual(running);
+      expect(await again('first', 100_000)).toEqual(lost);
+      // That one has all the answer it will ever have, and lives no longer by it.
+      expect(await again('long', 1)).toEqual(lost);
+      expect(await again('long', dayMs)).toEqual(ours);
+      // Nobody else keeps it.
+      await elsewhere.extend([claim({ key: 'first' })], 10 * leaseMs);
+      expect(await again('first', 100_000)).toEqual(lost);
+    });
+
     test('keep the answer that came before it', async () => {
       const first = claim();
       await claims.claim(first, 0, leaseMs);

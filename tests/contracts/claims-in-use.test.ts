@@ -1,0 +1,126 @@
+/** On Postgres an answer that is being written, for as long as it takes, holds up nobody else. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { sql } from 'kysely';
+import pg from 'pg';
+import type { Claim } from '../../src/core/claim.ts';
+import { newRequestId } from '../../src/core/ids.ts';
+import type { Recording } from '../../src/core/recording.ts';
+import { ClaimsInUse } from '../../src/ledger/claims-in-use.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { discrepancies, grant, makeRecord } from './bookings.ts';
+import { addTenant } from './engines.ts';
+import { failureOf } from './failure-of.ts';
+
+const leaseMs = 30_000;
+const dayMs = 86_400_000;
+const running = { state: 'running' } as const;
+const made = { dialect: 'openai', form: 'whole', model: 'a/b', provider: 'p' };
+const recording = { ...made, text: 'long' } as Recording;
+
+/** No driver of ours, which ends a transaction that a slow machine takes long for. */
+let writer: pg.Client;
+let store: Store;
+let tenantId: string;
+
+beforeAll(async () => {
+  const url = await (await startPostgres()).createDatabase();
+  store = await openStore(url);
+  writer = new pg.Client({ connectionString: url });
+  await writer.connect();
+}, 120_000);
+
+afterAll(async () => {
+  await writer?.end();
+  await store?.database.close();
+});
+
+beforeEach(async () => {
+  tenantId = await addTenant(store);
+  await grant(store, tenantId, 1_000);
+});
+
+const claimOf = (key: string): Claim => {
+  return { tenantId, key, fingerprint: 'f', requestId: newRequestId() };
+};
+
+/** While the row of this claim is locked, as it is by whoever writes its answer. */
+async function whileWritten<T>({ key }: Claim, work: () => Promise<T>): Promise<T> {
+  await writer.query('begin');
+  await writer.query(
+    'update idempotency_claims set recording = $1, is_done = 1, expires_at = $2 ' +
+      'where tenant_id = $3 and key = $4',
+    [JSON.stringify(recording), dayMs, tenantId, key],
+  );
+  const done = await work();
+  await writer.query('commit');
+  return done;
+}
+
+async function oneWaits(): Promise<void> {
+  for (;;) {
+    const { rows } = await sql<{ waiting: number }>`
+      select count(*) as waiting from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'
+    `.execute(store.database.read);
+    if (Number(rows[0]?.waiting) === 1) return;
+  }
+}
+
+const slipFor = (claim: Claim) => {
+  const { requestId } = claim;
+  const record = makeRecord({ tenantId, requestId });
+  return slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
+};
+
+test('a repetition of its request does not wait for its row', async () => {
+  const first = claimOf('k');
+  await store.claims.claim(first, 0, leaseMs);
+  const [again, other] = await whileWritten(first, async () => [
+    await store.claims.claim(claimOf('k'), 1, leaseMs),
+    await store.claims.claim({ ...claimOf('k'), fingerprint: 'g' }, 1, leaseMs),
+  ]);
+  expect([again, other]).toEqual([running, { state: 'other_request' }]);
+  const done = { state: 'done', recording } as const;
+  expect(await store.claims.claim(claimOf('k'), 1, leaseMs)).toEqual(done);
+});
+
+test('other claims of its process are extended meanwhile', async () => {
+  const [first, other] = [claimOf('a'), claimOf('b')];
+  for (const each of [first, other]) await store.claims.claim(each, 0, leaseMs);
+  await whileWritten(first, () => store.claims.extend([first, other], 100_000));
+  expect(await store.claims.claim(claimOf('b'), 99_999, leaseMs)).toEqual(running);
+});
+
+test('charges are booked meanwhile, all but its own, and that one once', async () => {
+  const [first, other, unknown] = [claimOf('a'), claimOf('b'), claimOf('c')];
+  for (const each of [first, other]) await store.claims.claim(each, 0, leaseMs);
+  const terms = { processId: 'p', mayRepeat: false, mayPutOff: true, now: 1 };
+  const [one, two, three] = [first, other, unknown].map(slipFor);
+  if (!one || !two || !three) throw new Error('Slips are missing.');
+  await whileWritten(first, async () => {
+    const slips = [one, two, three];
+    const refused = await failureOf(store.ledger.commit({ ...terms, slips }));
+    expect(refused).toBeInstanceOf(ClaimsInUse);
+    expect(refused).toMatchObject({ requests: new Map([[first.requestId, tenantId]]) });
+    await store.ledger.commit({ ...terms, slips: [two, three] });
+  });
+  await store.ledger.commit({ ...terms, slips: [one] });
+  const { charges } = makeRecord({});
+  const wallet = await store.creditBook.balance(tenantId);
+  expect(wallet?.balance).toBe(1_000 - 3 * charges.modelCharge);
+  expect(await discrepancies(store)).toEqual([]);
+});
+
+test('a journal of a dead process waits for it: nobody would come back to its lines', async () => {
+  const first = claimOf('k');
+  await store.claims.claim(first, 0, leaseMs);
+  const terms = { processId: 'dead', mayRepeat: true, now: 1 };
+  const { booking } = await whileWritten(first, async () => {
+    const booking = store.ledger.commit({ ...terms, slips: [slipFor(first)] });
+    await oneWaits();
+    return { booking };
+  });
+  expect(await booking).toHaveLength(1);
+});
