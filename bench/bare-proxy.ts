@@ -1,7 +1,7 @@
 /**
- * The least a proxy can do: hand the bytes on as they come, wait for a slow client, stop the
- * upstream when the client leaves. It looks into nothing, so every answer takes the same way; it
- * checks, counts and bills nothing. Run as `bun bench/bare-proxy.ts <upstream>`.
+ * The least that a proxy can do: it passes bytes on as they come, waits for a slow client, and
+ * stops the upstream when the client leaves. It inspects, checks, counts and bills nothing. Run as
+ * `bun bench/bare-proxy.ts <upstream>`.
  */
 const upstream = process.argv[2] ?? '';
 

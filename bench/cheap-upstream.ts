@@ -29,7 +29,7 @@ const reply = JSON.stringify({
       finish_reason: 'stop',
     },
   ],
-  // Within what the request allows: an answer beyond it is the rare case.
+  // Within the request's output limit: an answer beyond it would be a rare case.
   usage: usageOf(12),
   service_tier: 'default',
   system_fingerprint: 'fp_07871e2ad8',

@@ -1,7 +1,7 @@
 /**
- * What the books cost behind the answers: CPU time from a settlement that is written down to its
- * committed row, by the size of a commit, all threads included. Run it with
- * `bun bench/drain.ts [--rows-before 2000000]`: rows that are in the log already make it dearer.
+ * What booking costs: CPU time of all threads per settlement, from being written to the journal
+ * until its row is committed, for several sizes of a commit. Run it with `bun bench/drain.ts
+ * [--rows-before 2000000]`: a log that already has rows makes it dearer.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { noCharges } from '../src/record/request-record.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyBooks } from '../src/store/verify/verify.ts';
 
-/** As many as come together in a lull, at a few hundred requests a second, and at the most. */
+/** Settlements per commit: in a lull, at a few hundred requests a second, and at the most. */
 const commitSizes = [10, 100, 500];
 const settlementsPerRound = 10_000;
 const rounds = 5;
@@ -84,7 +84,7 @@ async function measure(drain: Drain, commitSize: number): Promise<number> {
   return (user + system) / settlementsPerRound;
 }
 
-/** What the bench itself costs: settlements made and thrown away. */
+/** The bench's own cost: settlements that are made and thrown away. */
 function makingMicroseconds(): number {
   const before = process.cpuUsage();
   let kept = 0;

@@ -31,7 +31,7 @@ Books.open = async (parts) => {
   const books = await open(parts);
   books.hold = (_call, { wanted }) => new FreeHold(wanted);
   books.dispatched = async () => {};
-  // What a request leaves in metrics and log lines is no part of the bill.
+  // Metrics and log lines of a request are not part of billing, so they stay.
   books.keep = async ({ record }) => parts.ended(record);
   return books;
 };

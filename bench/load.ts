@@ -1,6 +1,7 @@
 /**
- * Sends requests over kept connections and measures what a client sees. A process of its own, so
- * that its work is not counted as the server's; it takes one order at a time from its parent.
+ * Sends requests over kept-alive connections and measures what a client sees. It is a process of
+ * its own, so that its work is not counted as the server's; its parent sends it one order at a
+ * time.
  */
 export interface LoadOrder {
   readonly url: string;
@@ -8,19 +9,19 @@ export interface LoadOrder {
   readonly body: string;
   readonly requests: number;
   readonly concurrency: number;
-  /** Of every hundred clients, so many leave in the middle of their stream. */
+  /** This many of a hundred clients leave in the middle of their stream. */
   readonly leavingPercent: number;
 }
 
 export interface LoadResult {
   readonly failed: number;
-  /** Pieces in which the answers arrived: shows whether chunks were merged on the way. */
+  /** The number of reads for all answers: shows whether chunks were merged on the way. */
   readonly reads: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** Reads of a stream after which a client that leaves has heard enough. */
+/** A client that leaves does so after this many reads. */
 const readsBeforeLeaving = 3;
 
 async function ask(order: LoadOrder, leaves: boolean): Promise<number> {

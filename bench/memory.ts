@@ -1,6 +1,6 @@
 /**
- * What stays in memory after 20,000 requests and after 20,000 streams of which 40 % were left in
- * the middle. Run it with `bun bench/memory.ts`; it takes about a minute.
+ * How much memory stays in use after 20,000 requests and after 20,000 streams, 40 % of which were
+ * left in the middle. Run it with `bun bench/memory.ts`; it takes about a minute.
  */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, Processes, residentMegabytes, type Server } from './processes.ts';

@@ -1,7 +1,7 @@
 /**
- * What the gateway costs over a bare proxy of 40 lines: CPU time of the whole process, both in
- * front of the same upstream, in rounds that take turns so that a noisy machine disturbs both.
- * Run it with `bun bench/overhead.ts`; it takes about five minutes.
+ * What the gateway costs more than a bare proxy of 40 lines: CPU time of the whole process, both in
+ * front of the same upstream, in alternating rounds so that a noisy machine disturbs both. Run it
+ * with `bun bench/overhead.ts`; it takes about five minutes.
  */
 import { Processes } from './processes.ts';
 import { compare } from './rounds.ts';

@@ -1,22 +1,22 @@
 /**
- * A clock inside a page of the dashboard: when the API's answers had come in, and when the last
- * change they made was painted. It runs where the browser's own timestamps are, so that the way
- * to the browser's control socket and back counts for nothing.
+ * A clock inside a page of the dashboard: when the API's answers arrived, and when the last change
+ * that they made was painted. It uses the browser's own timestamps, so the way to the browser's
+ * control socket and back is not measured.
  */
 import type { Page } from 'playwright-core';
 
 export interface PageTimes {
-  /** How many times the API was asked. */
+  /** The number of calls to the API. */
   readonly answers: number;
   readonly slowestAnswerMs: number;
   /** From the last byte of the last answer to the frame that shows it. */
   readonly paintedAfterMs: number;
 }
 
-/** Without a change or a request for so long, a page shows all it has. */
+/** A page without changes and requests for this long shows all its data. */
 const quietMs = 700;
 
-/** Every change of the document, and the frame that shows it. */
+/** Notes every change of the document and the frame that shows it. */
 const clock = `
   (() => {
     const clock = { asked: 0, changedAt: 0, paintedAt: 0 };

@@ -28,7 +28,7 @@ interface View {
   readonly name: string;
   readonly path: string;
   readonly key: string;
-  /** What is on the page only when its data is. */
+  /** Something that is on the page only when its data is. */
   readonly shows: string;
 }
 
@@ -66,7 +66,7 @@ function viewsOf(requestId: string): readonly View[] {
   ];
 }
 
-/** Makes the tables with a first start, then fills them. */
+/** Lets a first start make the tables, then fills them. */
 async function fill(processes: Processes, upstream: Server): Promise<void> {
   await processes.end(await processes.gateway(upstream, name));
   const filling = { rows, from: today - (days - 1) * dayMs, until: today + dayMs };
@@ -76,7 +76,7 @@ async function fill(processes: Processes, upstream: Server): Promise<void> {
   let told = 0;
   await fillSqlite(file, filling, (share) => {
     const percent = Math.floor(share * 100);
-    // A file that keeps the output needs ten lines, not a hundred.
+    // If the output goes to a file, ten lines of progress are enough, not a hundred.
     if (percent < told + (isScreen ? 1 : 10)) return;
     told = percent;
     process.stdout.write(`${isScreen ? '\r' : ''}filling: ${percent} %${isScreen ? '' : '\n'}`);
@@ -94,7 +94,7 @@ async function newestRequest({ url }: Server): Promise<string> {
   return logs[0]?.request_id ?? '';
 }
 
-/** The same page again and again, each time from an empty tab but for the key. */
+/** Opens the same page again and again, each time in an empty tab that has only the key. */
 async function visit(browser: Browser, { url }: Server, view: View): Promise<PageTimes[]> {
   await using tab = await Tab.open(browser, { theme: 'light', size: desk });
   await tab.signIn(url, view.key);

@@ -6,7 +6,7 @@ import type { LoadOrder, LoadResult } from './load.ts';
 import { modelAlias } from './workloads.ts';
 
 const root = join(import.meta.dir, '..');
-/** Any text of the right form: the gateway under test adopts it on its first start. */
+/** Any text of the right form: the gateway takes this key on its first start. */
 export const clientKey = 'sk-tg-bench-0123456789abcdef0123456789abcdef';
 export const managerKey = 'sk-mgmt-bench-0123456789abcdef0123456789abcdef';
 export const adminToken = 'sk-admin-bench-0123456789abcdef0123456789abcdef';
@@ -27,18 +27,18 @@ export interface Server {
   readonly pid: number;
 }
 
-/** Everything started here, ended together; the last started first. */
+/** All processes that the bench started; they are ended together, the last first. */
 export class Processes {
   readonly #running: Bun.Subprocess[] = [];
   readonly #folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
 
-  /** Resolves once the program has printed the address it is ready at. */
+  /** Resolves when the program has printed the address at which it is ready. */
   async serve(name: string, ...words: readonly string[]): Promise<Server> {
     const child = Bun.spawn([process.execPath, ...words], {
       cwd: root,
       env: environment,
       stdout: 'pipe',
-      // A gateway writes a line for every request, which costs what it costs; nobody reads it.
+      // The gateway's line for every request is part of its cost, but nobody reads it.
       stderr: 'ignore',
     });
     this.#running.push(child);
@@ -59,7 +59,7 @@ export class Processes {
     return this.serve('upstream', 'bench/cheap-upstream.ts', ...how);
   }
 
-  /** `words` go to its command line, `more` into its configuration. */
+  /** `words` are added to the gateway's command line, `more` to its configuration. */
   async gateway(
     upstream: Server,
     name = 'tollgate',
@@ -73,12 +73,12 @@ export class Processes {
     return this.serve(name, program, ...serve);
   }
 
-  /** Where the gateway of that name keeps its data, from one start to the next. */
+  /** The data folder of the gateway of that name, the same for all its starts. */
   dataOf(name: string): string {
     return join(this.#folder, name);
   }
 
-  /** Ends one of them in good order, so that what it kept can be opened by others. */
+  /** Ends one server cleanly, so that others can open its data. */
   async end({ pid }: Server): Promise<void> {
     const at = this.#running.findIndex((child) => child.pid === pid);
     const [child] = this.#running.splice(at, 1);
@@ -86,7 +86,7 @@ export class Processes {
     await child?.exited;
   }
 
-  /** A process that sends; answers with a function that runs one order in it. */
+  /** Starts a process that sends requests; returns a function that runs one order in it. */
   load(): (order: LoadOrder) => Promise<LoadResult> {
     let answer: (result: LoadResult) => void = () => {};
     const child = Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts')], {
@@ -142,10 +142,13 @@ function settings(upstreamUrl: string): object {
   };
 }
 
-/** User and system time of all threads of a process, living and ended, in ticks of 10 ms. */
+/**
+ * User and system time of all threads of a process, including ended ones; the kernel counts in
+ * ticks of 10 ms.
+ */
 export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name of the program may hold spaces; the fields are counted behind it.
+  // The program's name may contain spaces, so fields are counted from behind it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -1,15 +1,15 @@
-/** Millions of booked requests by set-based SQL, as the drain would have left them. */
+/** Writes millions of booked requests by set-based SQL, as the drain would have left them. */
 import { Database } from 'bun:sqlite';
 import pg from 'pg';
 
 export interface Filling {
   readonly rows: number;
-  /** Epoch milliseconds: requests arrive evenly in between. */
+  /** The period in epoch milliseconds; requests are spread evenly over it. */
   readonly from: number;
   readonly until: number;
 }
 
-/** A key that asks once a day, among others that ask all the time. */
+/** A key with one request a day, among keys that are busy all the time. */
 export const rareKey = 'key_rare';
 
 const rowsPerChunk = 100_000;
@@ -28,11 +28,11 @@ const details = JSON.stringify({
   streamed: true,
 });
 
-/** The words in which the two engines differ. */
+/** The SQL in which the two engines differ. */
 interface Words {
   /** A table `series (n)` from one number to another. */
   series(first: number, last: number): string;
-  /** A request id that is spread over the index as random ones are. */
+  /** A request id that is spread over the index as a random one is. */
   idOf(n: string): string;
   readonly hash: string;
 }
@@ -53,7 +53,7 @@ const postgres: Words = {
   hash: "decode(repeat('00', 32), 'hex')",
 };
 
-/** One statement after the other. Rows and entries are numbered in the order of arrival. */
+/** The statements in order. Rows and entries are numbered in the order of arrival. */
 function* statements(words: Words, { rows, from, until }: Filling): Generator<string> {
   const entries = Math.ceil(rows / rowsPerEntry);
   const perRow = (until - from) / rows;
@@ -105,7 +105,7 @@ function* statements(words: Words, { rows, from, until }: Filling): Generator<st
   yield 'drop table filling';
 }
 
-/** `onStep` hears after each statement how much of the work is done, from 0 to 1. */
+/** `onStep` is told after each statement how much is done, from 0 to 1. */
 export async function fillSqlite(
   file: string,
   filling: Filling,
@@ -126,7 +126,7 @@ export async function fillPostgres(url: string, filling: Filling): Promise<void>
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   for (const statement of statements(postgres, filling)) await client.query(statement);
-  // What autovacuum does on its own time.
+  // On a real server, autovacuum does this in time.
   await client.query('vacuum analyze');
   await client.end();
 }

@@ -1,15 +1,15 @@
-/** Servers compared in rounds that take turns, so that a noisy machine disturbs all of them. */
+/** Compares servers in alternating rounds, so that a noisy machine disturbs all of them. */
 import type { LoadOrder, LoadResult } from './load.ts';
 import { clientKey, cpuSeconds, type Server } from './processes.ts';
 import type { Workload } from './workloads.ts';
 
 const rounds = 11;
 /**
- * The compiler needs tens of thousands of requests until it leaves a server alone: what runs once
- * in a batch of hundreds gets hot late.
+ * The runtime's compiler goes on optimising a server for tens of thousands of requests: code that
+ * runs once per batch of hundreds is optimised late.
  */
 const warmUpRounds = 8;
-/** What a request leaves to be written afterwards belongs to its round. */
+/** Writes that follow a request belong to its round. */
 const afterworkMs = 300;
 
 interface Round extends LoadResult {
@@ -40,12 +40,12 @@ export function median(values: readonly number[]): number {
 }
 
 export interface Comparison {
-  /** The medians of each. */
+  /** The medians of each server. */
   readonly first: Measured;
   readonly second: Measured;
   /**
-   * How many times the first one's CPU the second takes: the median of all rounds, each by itself.
-   * The speed of a machine may drift by a third within minutes, but hardly within one round.
+   * The CPU time of the second server divided by that of the first: the median over all rounds. A
+   * machine's speed may drift by a third within minutes, but hardly within one round.
    */
   readonly ratio: number;
 }
@@ -69,7 +69,7 @@ export async function compare(
     for (const server of servers) await play(server, workload, load);
   }
   for (let round = 0; round < rounds; round += 1) {
-    // Whoever goes second finds a warmer machine, so the order alternates.
+    // The second one finds a warmer machine, so the order alternates.
     for (const at of round % 2 === 0 ? order : order.toReversed()) {
       played[at].push(await play(servers[at], workload, load));
     }

@@ -1,6 +1,6 @@
 /**
- * How long a stranger waits, and how much memory an idle gateway takes: `bun bench/start.ts`.
- * Starts are warm: one round goes before that is not counted.
+ * How long a first start takes, and how much memory an idle gateway needs: `bun bench/start.ts`.
+ * Starts are warm: a first round is not counted.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ async function timedStart(dataDir: string): Promise<number> {
   return ms;
 }
 
-/** The README's way, from the repository, with the settings of this shell. */
+/** Starts as the README says: from the repository, with this shell's environment. */
 async function timedNpmStart(dataDir: string): Promise<number> {
   const launchedAt = performance.now();
   const words = ['start', '--', '--port', '0', '--data-dir', dataDir];
@@ -58,7 +58,7 @@ interface Round {
   readonly throughNpm: number;
 }
 
-/** The three kinds of start in turn, so that a busy moment of the machine meets all of them. */
+/** The three kinds of start in turn, so that a busy moment of the machine affects all of them. */
 async function round(): Promise<Round> {
   const dataDir = join(newFolder(), 'data');
   return {

@@ -63,7 +63,7 @@ const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
   ],
 ];
 
-/** The best of many rounds: what the machine does besides is not what is measured. */
+/** The best of many rounds: the other work of the machine must not be measured. */
 function microsPerChunk(open: () => StreamRelay, messages: readonly SseMessage[]): number {
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds; round += 1) {

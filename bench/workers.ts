@@ -1,8 +1,8 @@
 /**
- * What a second worker brings on this machine, and what counting limits in Redis costs a request.
- * Both against an idle upstream; load generator and upstream take their share of the same cores, so
- * the gain of a second worker shows whole only on a machine with cores to spare.
- * Run it with `bun bench/workers.ts`; it takes about two minutes and needs redis-server (Linux).
+ * What a second worker gains on this machine, and what counting limits in Redis costs a request.
+ * Both with an idle upstream. Load generator and upstream use the same cores, so the full gain of a
+ * second worker shows only on a machine with cores to spare. Run it with `bun bench/workers.ts`; it
+ * takes about two minutes and needs redis-server (Linux).
  */
 import { readFileSync } from 'node:fs';
 import type { LoadOrder, LoadResult } from './load.ts';
@@ -12,7 +12,7 @@ import { workloads } from './workloads.ts';
 const rounds = 5;
 const warmUpRounds = 2;
 const requests = 6_000;
-/** What a request leaves to be written afterwards belongs to its round. */
+/** Writes that follow a request belong to its round. */
 const afterworkMs = 300;
 
 type Load = (order: LoadOrder) => Promise<LoadResult>;
@@ -91,7 +91,7 @@ try {
   const loads = [processes.load(), processes.load()];
   const played = new Map<Server, Round[]>(servers.map((server) => [server, []]));
   for (let round = 0; round < warmUpRounds + rounds; round += 1) {
-    // Whoever goes later finds a warmer machine, so the order alternates.
+    // Later ones find a warmer machine, so the order alternates.
     for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
       const result = await play(server, loads, redis.pid);
       if (round >= warmUpRounds) played.get(server)?.push(result);

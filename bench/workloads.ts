@@ -1,6 +1,6 @@
 /** What the benches send, the same bytes on every machine. */
 
-/** The alias that the gateway's configuration gives the upstream's one model. */
+/** The gateway's alias for the upstream's only model. */
 export const modelAlias = 'bench/chat';
 
 export interface Workload {
@@ -9,15 +9,15 @@ export interface Workload {
   /** Requests of one round. */
   readonly requests: number;
   readonly concurrency: number;
-  /** What the cost of one request is divided by. */
+  /** The cost of a request is divided by this number of parts. */
   readonly partsPerRequest: number;
   readonly part: 'request' | 'chunk';
-  /** How many times the bare proxy's CPU the gateway may take. */
+  /** The gateway may take at most this many times the bare proxy's CPU time. */
   readonly ratioMax: number;
 }
 
 export const chunksPerStream = 200;
-/** Long enough that no two chunks of a stream meet in one read on an idle machine. */
+/** Long enough that two chunks never arrive in one read on an idle machine. */
 export const chunkSpacingMs = 4;
 
 const instructions = { role: 'system', content: 'You are a helpful assistant.' };

@@ -1,4 +1,4 @@
-/** The way to the gateway's API. What goes wrong comes back as a sentence. */
+/** Calls the gateway's API. Every failure becomes an error with a sentence to show. */
 
 export class ApiError extends Error {
   readonly status: number;
@@ -16,7 +16,7 @@ export interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** Called when the gateway no longer takes the key that is signed in. */
+/** Called when the gateway refuses the key with which the user is signed in. */
 let onRejected: (key: string, message: string) => void = () => undefined;
 
 export function whenRejected(handle: typeof onRejected): void {
@@ -56,12 +56,12 @@ export async function ask<T>(path: string, call: Call): Promise<T> {
     return (await response.json()) as T;
   } catch (thrown) {
     if (call.signal?.aborted) throw thrown;
-    // It ended half way, or something between here and the gateway made it up.
+    // The answer was cut off, or a proxy in front of the gateway made it up.
     throw new ApiError('The gateway’s answer broke off or cannot be read.', response.status);
   }
 }
 
-/** For the answers that hold all they have to say in `data`. */
+/** For answers whose whole content is in `data`. */
 export async function askData<T>(path: string, call: Call): Promise<T> {
   return (await ask<{ readonly data: T }>(path, call)).data;
 }
@@ -77,7 +77,7 @@ async function sentenceOf(response: Response): Promise<string> {
   return `The gateway answered with status ${response.status} and gave no reason.`;
 }
 
-/** Saves an answer as a file; a plain link could not carry the key. Says how far it is. */
+/** Saves an answer as a file and reports its progress. A plain link could not carry the key. */
 export async function download(
   path: string,
   key: string,
@@ -96,7 +96,7 @@ export async function download(
       },
     }),
   );
-  // The browser keeps a large blob on its disk, so this holds for exports of any length.
+  // The browser keeps a large blob on disk, so exports of any length work.
   const blob = await new Response(counted ?? null, { headers: { 'content-type': type } }).blob();
   const url = URL.createObjectURL(blob);
   const link = document.createElement('a');
@@ -106,5 +106,5 @@ export async function download(
   setTimeout(() => URL.revokeObjectURL(url), linkMs);
 }
 
-/** By then the browser has taken what it needs. */
+/** After this time the browser has saved the file, and its address can be given up. */
 const linkMs = 60_000;

@@ -17,7 +17,10 @@ function begin(): State {
   return key === null ? { name: 'out' } : { name: 'checking', key };
 }
 
-/** A gateway that is away for a moment has refused nobody: the tab's key can be tried again. */
+/**
+ * Only status 401 forgets the tab's key: after any other failure of the gateway it can be tried
+ * again.
+ */
 function turnedAway(thrown: unknown, key: string): State {
   const message = sentence(thrown);
   if (thrown instanceof ApiError && thrown.status !== 401) {

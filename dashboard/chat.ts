@@ -1,7 +1,7 @@
 import { send } from './api.ts';
 import type { ChatBody, ToolCall } from './snippets.ts';
 
-/** What one answer came to. */
+/** One answer, complete or still growing. */
 export interface Answer extends Readonly<Growing> {
   readonly requestId: string;
   readonly wholeMs: number;

@@ -26,7 +26,7 @@ export function rangeOf({ query }: Place, usualDays: number): Range {
   return { from, to };
 }
 
-/** The month of a day, as far as it has come. */
+/** The month that contains a day; the current month ends today. */
 export function monthOf(day: string, now = Date.now()): Range {
   const [year = 0, month = 0] = day.split('-').map(Number);
   const end = dayText(Date.UTC(year, month, 0));
@@ -34,7 +34,10 @@ export function monthOf(day: string, now = Date.now()): Range {
   return { from: `${day.slice(0, 7)}-01`, to: end < today ? end : today };
 }
 
-/** How long credits last at the pace of this month's days so far, where anything was spent. */
+/**
+ * How many days the credits last if spending goes on as in this month; undefined if nothing was
+ * spent.
+ */
 export function daysLeft(credits: number, spent: number, now = Date.now()): number | undefined {
   if (spent === 0) return undefined;
   return Math.floor((credits / spent) * new Date(now).getUTCDate());
@@ -44,7 +47,7 @@ export function daysIn({ from, to }: Range): number {
   return Math.round((Date.parse(to) - Date.parse(from)) / dayMs) + 1;
 }
 
-/** The same number of days, right before. */
+/** The period of the same length right before this one. */
 export function before(range: Range): Range {
   const end = Date.parse(range.from) - dayMs;
   return { from: dayText(end - (daysIn(range) - 1) * dayMs), to: dayText(end) };

@@ -1,12 +1,12 @@
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
-/** Left free below the end. */
+/** Space kept free below the end of the text. */
 const margin = 16;
-/** Whoever comes as near is back: the rest may be a row of buttons out of sight. */
+/** A reader this close to the end follows it again: the rest may be a row of buttons. */
 const nearby = 80;
 
-/** Keeps the end of what grows in sight for as long as its reader stays there. */
+/** Keeps the end of a growing text in sight for as long as the reader stays there. */
 export function useFollow(): RefObject<HTMLElement | null> {
   const grown = useRef<HTMLElement>(null);
   const isThere = useRef(false);
@@ -14,8 +14,9 @@ export function useFollow(): RefObject<HTMLElement | null> {
   useEffect(() => {
     let last = scrollY;
     const look = () => {
-      // Whoever goes up reads there, even a finger's breadth: a little at a time is how most do it.
-      // A page that became shorter goes up by itself, as far as it must.
+      // A reader who scrolls up wants to read, however small the step, so following stops. But a
+      // page that became shorter also scrolls up by itself, and then the reader is still at its
+      // end.
       const isUp = scrollY < last;
       last = scrollY;
       isThere.current = isUp ? isAtEnd() : below() < nearby;

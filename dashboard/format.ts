@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. Days and months are UTC, as the money's are. */
+/** Numbers and times for people to read. Days and months are UTC, as in the books. */
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en-US', {
@@ -7,7 +7,7 @@ const short = new Intl.NumberFormat('en-US', {
 });
 
 export function count(value: number): string {
-  // Nothing taken away is still nothing, not −0.
+  // `|| 0` turns −0 into 0.
   return whole.format(value || 0).replace('-', '−');
 }
 
@@ -16,7 +16,7 @@ export function counted(value: number, unit: string): string {
   return `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
 }
 
-/** `1.24M`: where there is no room; the full number belongs into a title. */
+/** `1.24M`, for narrow places; show the full number in a title. */
 export function brief(value: number): string {
   return Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
 }
@@ -27,7 +27,7 @@ export function exactly(text: string): string {
   return `${whole.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
 }
 
-/** `$49.79`; below a dollar, where most requests are, with the first three digits that say much. */
+/** `$49.79`; below a dollar, where most requests are, with three significant digits. */
 export function usd(value: number): string {
   const isSmall = value > 0 && value < 1;
   return `$${value.toLocaleString('en-US', {
@@ -49,12 +49,12 @@ export function milliseconds(value: number): string {
 }
 
 export function percent(value: number): string {
-  // Little is not nothing.
+  // A small share must not read as zero.
   if (value > 0 && value < 0.005) return '<0.01%';
   return `${value.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`;
 }
 
-/** In a column, where the digits stand below each other. */
+/** With fixed decimals, so that digits align in a column. */
 export function percentInColumn(value: number): string {
   if (value > 0 && value < 0.05) return '<0.1%';
   return `${value.toFixed(1)}%`;
@@ -76,7 +76,7 @@ const dateFormat = utc({ day: 'numeric', month: 'short', year: 'numeric' });
 const monthFormat = utc({ month: 'long', year: 'numeric' });
 
 export const time = (iso: string): string => timeFormat.format(new Date(iso));
-/** In a list, where the running year goes without saying. */
+/** Without the year if it is the current one, for lists. */
 export const briefTime = (iso: string, now = new Date()): string =>
   time(iso).replace(` ${now.getUTCFullYear()},`, ',');
 export const dayName = (seconds: number): string => dayFormat.format(new Date(seconds * 1_000));
@@ -106,7 +106,7 @@ export function span(seconds: number): string {
   return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min`;
 }
 
-/** Against the period before; undefined when there is nothing to compare with. */
+/** The change in percent against the period before; undefined if that was zero. */
 export function change(now: number, before: number): number | undefined {
   return before === 0 ? undefined : ((now - before) / before) * 100;
 }

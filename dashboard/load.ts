@@ -1,24 +1,24 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
-  /** The last answer; stays in sight while the next one is on its way. */
+  /** The last answer; it stays while the next one is loading. */
   readonly data: T | undefined;
   readonly error: string | undefined;
   readonly busy: boolean;
-  /** What is in sight belongs to what was chosen before. */
+  /** `data` still belongs to the previous `name`. */
   readonly isStale: boolean;
   reload(): void;
 }
 
 interface State<T> extends Omit<Loaded<T>, 'isStale' | 'reload'> {
-  /** What `data` was loaded as. */
+  /** The `name` for which `data` was loaded. */
   readonly of: string | undefined;
 }
 
-/** Whoever comes back to a tab after longer sees what is there now. */
+/** Data older than this is loaded again when the user comes back to the tab. */
 const oldMs = 300_000;
 
-/** Loads when `name` changes and on demand. An answer that comes too late is thrown away. */
+/** Loads when `name` changes and on `reload`. A late answer to an earlier load is ignored. */
 export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
   const [state, setState] = useState<State<T>>(fresh);
   const [turn, setTurn] = useState(0);
@@ -28,7 +28,7 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
   useEffect(() => {
     askedAt.current = Date.now();
     const controller = new AbortController();
-    // A failure stays in sight, and with it the way to try again, until the next answer is there.
+    // While the same thing is loaded again, the last failure and its button stay in sight.
     setState(({ data, of, error }) => ({
       data,
       of,
@@ -41,7 +41,8 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
       },
       (thrown: unknown) => {
         if (controller.signal.aborted) return;
-        // The numbers of another choice below this one's failure would pass for its own.
+        // Data of the previous choice is dropped: below this failure it would look like this
+        // choice's.
         setState(({ data, of }) => ({
           data: of === name ? data : undefined,
           of: name,
@@ -77,7 +78,7 @@ export interface Action {
   run(work: () => Promise<void>): void;
 }
 
-/** Something that a button starts: busy while it runs, and its failure as a sentence. */
+/** An action behind a button: busy while it runs, and its failure as a sentence. */
 export function useAction(): Action {
   const [state, setState] = useState<{ busy: boolean; error: string | undefined }>({
     busy: false,
@@ -95,7 +96,7 @@ export function useAction(): Action {
   };
 }
 
-/** Repeats while the tab is looked at. */
+/** Calls `run` again and again while the tab is visible. */
 export function useEvery(everyMs: number, isOn: boolean, run: () => void): void {
   const latest = useRef(run);
   latest.current = run;

@@ -1,8 +1,8 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 /**
- * Where one is: the page and everything chosen on it, all of it in the address, so that a view can
- * be reloaded, bookmarked and sent to somebody. Secrets never are.
+ * The page and everything chosen on it. All of it is in the address, so that a view can be
+ * reloaded, bookmarked and shared. Secrets are never in it.
  */
 export interface Place {
   /** The part behind `/dashboard/`; empty for the front page. */
@@ -16,13 +16,13 @@ const moved = 'tollgate-moved';
 /** `null` takes a name out of the address. */
 export type Choices = Readonly<Record<string, string | null>>;
 
-/** A server refuses an address that is much longer, and the page could not be reloaded. */
+/** Servers refuse much longer addresses, so the page could not be reloaded. */
 const queryMax = 8_000;
 
-/** What the browser's history keeps of a step beside its address. */
+/** What the browser's history stores with an entry, besides its address. */
 interface State {
   readonly query?: string;
-  /** A dialog was opened by it, so that the step before shows the page without. */
+  /** This entry opened a dialog, so the entry before shows the page without it. */
   readonly isAbove: boolean;
 }
 
@@ -34,7 +34,7 @@ function here(): Place {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(here);
-  // With the page and not after its next picture: who chooses at once would not be heard.
+  // A layout effect runs before the next paint, so that a choice made at once is not missed.
   useLayoutEffect(() => {
     const follow = () => setPlace(here());
     addEventListener('popstate', follow);
@@ -47,13 +47,13 @@ export function usePlace(): Place {
   return place;
 }
 
-/** Whoever turns a page at its end reads the next one from its beginning. */
+/** Goes to another page of a list and scrolls up, so that reading begins at its top. */
 export function turnTo(offset: number): void {
   choose({ offset: offset > 0 ? String(offset) : null });
   scrollTo(0, 0);
 }
 
-/** Which entry of a table the address names; the usual one where it names none. */
+/** The entry of a table that the address names, or the default. */
 export function chosenIn<Name extends string>(
   table: Readonly<Record<Name, unknown>>,
   text: string | null,
@@ -62,7 +62,7 @@ export function chosenIn<Name extends string>(
   return text !== null && Object.hasOwn(table, text) ? (text as Name) : usual;
 }
 
-/** How far a list is turned; the front where the address says nonsense. */
+/** The offset of a list; 0 if the address has none or an invalid one. */
 export function offsetOf({ query }: Place): number {
   const offset = Number(query.get('offset'));
   return Number.isSafeInteger(offset) && offset > 0 ? offset : 0;
@@ -81,7 +81,10 @@ export function goTo(address: string): void {
   scrollTo(0, 0);
 }
 
-/** Changes some choices and keeps the others. Typing replaces, so that «back» leaves the page. */
+/**
+ * Changes some choices and keeps the others. Use `replace` while typing, so that «back» leaves the
+ * page.
+ */
 export function choose(choices: Choices, how: 'push' | 'replace' = 'push', isAbove = false): void {
   const { query } = here();
   for (const [name, value] of Object.entries(choices)) {
@@ -89,7 +92,8 @@ export function choose(choices: Choices, how: 'push' | 'replace' = 'push', isAbo
     else query.set(name, value);
   }
   const text = query.size === 0 ? '' : `?${query}`;
-  // What is too long for an address is kept beside it, where a reload of this tab finds it.
+  // A query too long for the address is kept in the history entry, which survives a reload of the
+  // tab.
   const isLong = text.length > queryMax;
   const state: State = { isAbove, ...(isLong ? { query: text } : {}) };
   const address = location.pathname + (isLong ? '' : text);
@@ -98,24 +102,24 @@ export function choose(choices: Choices, how: 'push' | 'replace' = 'push', isAbo
   dispatchEvent(new Event(moved));
 }
 
-/** Opens what lies above the page: «back» closes it. */
+/** Opens a dialog, which «back» closes. */
 export function openAbove(choices: Choices): void {
   choose(choices, 'push', true);
 }
 
-/** Whoever closes it, saved or not, has gone back: the next «back» leaves the page. */
+/** Closing a dialog goes back in the history, so that the next «back» leaves the page. */
 export function closeAbove(name: string): void {
-  // Closed by «back» itself, while what it sent was under way.
+  // «Back» has closed the dialog already, while its form was being sent.
   if (!here().query.has(name)) return;
   const { isAbove = false } = (history.state ?? {}) as Partial<State>;
   if (isAbove) {
-    // Pressed twice, it goes back once.
+    // So that closing twice goes back only once.
     history.replaceState(null, '');
     history.back();
   } else choose({ [name]: null }, 'replace');
 }
 
-/** A click on a link of ours, unless the reader wants it in a tab of its own. */
+/** Follows a link within the dashboard, unless the user wants it in another tab. */
 export function followLink(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0) return;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

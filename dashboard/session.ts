@@ -3,13 +3,13 @@ import { useContext } from 'preact/hooks';
 import { ask, askData } from './api.ts';
 import type { Key, Kind } from './shapes.ts';
 
-/** Who looks. The keys are kept for this tab only and go nowhere but to this gateway. */
+/** The signed-in user. The keys are kept for this tab only and sent only to this gateway. */
 export interface Session {
   readonly key: string;
   readonly kind: Kind;
-  /** The key about itself; the admin token has nothing to say. */
+  /** What the API says of the key; null for the admin token. */
   readonly about: Key | null;
-  /** What calls models: the key itself, or one that a manager brought along. */
+  /** The key that calls models: the key itself, or a routing key added to a management key. */
   readonly callKey: string | null;
   bringCallKey(key: string | null): void;
   signOut(): void;
@@ -38,7 +38,7 @@ export interface Proven {
   readonly about: Key | null;
 }
 
-/** Asks the gateway whether the key is good. Rejects with a sentence when it is not. */
+/** Asks the gateway whether the key is valid. Rejects with a sentence if it is not. */
 export async function prove(key: string): Promise<Proven> {
   const kind = kindOf(key);
   if (kind === null) {

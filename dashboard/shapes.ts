@@ -1,4 +1,4 @@
-/** The API's answers, as far as the pages read them. docs/api.md describes them in words. */
+/** The fields of the API's answers that the pages read; docs/api.md describes the answers. */
 
 export type Kind = 'routing' | 'management' | 'admin';
 
@@ -47,7 +47,7 @@ export interface Day {
 }
 
 export interface Group {
-  /** `null`: all that are not listed one by one. */
+  /** `null`: all groups that are not listed separately. */
   readonly value: string | null;
   readonly summary: Summary;
   readonly timeseries: readonly Day[];
@@ -109,7 +109,7 @@ export interface Receipt {
   readonly model: string;
   readonly status: 'success' | 'error';
   readonly error: string | null;
-  /** Why it failed, in a sentence. */
+  /** Why the request failed, in a sentence. */
   readonly failure: string | null;
   readonly traffic_mode: string;
   readonly tokens: {
@@ -128,7 +128,7 @@ export interface Receipt {
   readonly cost: number;
   readonly usd: number;
   readonly cost_breakdown: Readonly<Record<string, number>>;
-  /** What the lines come to beyond the fee for them. */
+  /** The credits of the lines that were not charged. */
   readonly not_charged: number;
   readonly search_requests: number;
   readonly skills_used: readonly string[];
@@ -217,7 +217,7 @@ export interface Skill {
   readonly name: string;
   readonly description: string;
   readonly source: 'built_in' | 'customer';
-  /** Only when one skill is asked for. */
+  /** Only in the answer for a single skill. */
   readonly instructions?: string;
 }
 
@@ -273,7 +273,7 @@ export interface Installation {
 
 export interface ProviderHealth {
   readonly name: string;
-  /** Null where nobody called it. */
+  /** Null if nobody called the endpoint. */
   readonly recent: {
     readonly window_seconds: number;
     readonly calls: number;

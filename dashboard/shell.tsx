@@ -18,14 +18,14 @@ import { useTheme } from './theme.ts';
 
 interface Item {
   readonly group: string;
-  /** Its icon has the same name; the front page is the overview. */
+  /** The page's path and icon name; empty for the front page, whose icon is `overview`. */
   readonly page: IconName | '';
   readonly title: string;
   readonly show: () => VNode;
   readonly opener: Opener;
 }
 
-/** Which keys open a page, and what to bring where the one at hand does not. */
+/** Which keys may see a page, and which key to bring if the present one may not. */
 interface Opener {
   readonly fits: (session: Session) => boolean;
   readonly name: string;
@@ -73,7 +73,7 @@ export function Shell() {
   const { page } = usePlace();
   const mine = items.filter(({ opener }) => opener.fits(session));
   const wanted = items.find((one) => one.page === page);
-  // Whoever cannot see the front page lands on the first one that is theirs.
+  // A user who may not see the front page gets the first page that is allowed.
   const shown = page === '' ? (mine.find((one) => one.page === '') ?? mine[0]) : wanted;
   const isMine = shown !== undefined && mine.includes(shown);
   return (

@@ -8,7 +8,7 @@ import { useTitle } from './title.ts';
 
 interface SignInProps {
   readonly message: string | undefined;
-  /** Tries the key that this tab already has. */
+  /** Tries again the key that this tab already has. */
   readonly again: (() => void) | undefined;
   readonly onProven: (proven: Proven) => void;
 }

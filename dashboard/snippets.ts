@@ -1,4 +1,4 @@
-/** Requests as people paste them: into a terminal, or into a program. */
+/** Requests as text to paste: into a terminal, or into a program. */
 
 export interface ImagePart {
   readonly type: 'image_url';
@@ -27,7 +27,7 @@ export interface ChatBody {
   readonly model: string;
   readonly messages: readonly Message[];
   readonly tools?: readonly unknown[];
-  /** Names of instructions that the gateway adds to the prompt. */
+  /** Names of skills whose instructions the gateway adds to the prompt. */
   readonly skills?: readonly string[];
   readonly temperature?: number;
   readonly max_tokens?: number;
@@ -36,13 +36,15 @@ export interface ChatBody {
 
 const variable = 'TOLLGATE_KEY';
 
-/** A single quote ends the word, comes escaped, and opens it again. */
+/**
+ * Inside single quotes, a quote is written as '\'': end the word, escaped quote, begin it again.
+ */
 function shellWord(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 export function curl(method: string, path: string, body?: object, key = `$${variable}`): string {
-  // A body alone makes it a POST.
+  // curl sends a POST by itself if there is a body.
   const isImplied = method === (body ? 'POST' : 'GET');
   const lines = [
     `curl ${isImplied ? '' : `-X ${method} `}${location.origin}${path}`,
@@ -54,7 +56,7 @@ export function curl(method: string, path: string, body?: object, key = `$${vari
   return lines.join(' \\\n');
 }
 
-/** The least that a model which does not chat can be asked, by what it can do. */
+/** Minimal requests for models that do not chat, by feature. */
 const samples: Readonly<Record<string, (model: string) => string>> = {
   embeddings: (model) => curl('POST', '/v1/embeddings', { model, input: 'Hello!' }),
   speech: (model) => {
@@ -62,7 +64,7 @@ const samples: Readonly<Record<string, (model: string) => string>> = {
     return `${curl('POST', '/v1/audio/speech', body)} \\\n  --output answer.mp3`;
   },
   transcription: (model) =>
-    // A form makes it a POST, as a body does.
+    // curl sends a POST by itself for a form, as for a body.
     [
       curl('GET', '/v1/audio/transcriptions'),
       `  -F ${shellWord(`model=${model}`)}`,
@@ -113,7 +115,7 @@ function indented(value: object): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** The Messages format wants a limit; this one is roomy for a chat. */
+/** The Messages format requires a limit; this one is ample for a chat. */
 const outputTokensUsual = 1_024;
 
 function anthropicBody(body: ChatBody): object {

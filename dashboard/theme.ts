@@ -1,6 +1,6 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 
-/** Light or dark: what the system says, until somebody chooses here. */
+/** Light or dark as the system says, until the user chooses here. */
 type Theme = 'light' | 'dark';
 
 const stored = 'tollgate.theme';

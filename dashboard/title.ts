@@ -1,6 +1,6 @@
 import { useLayoutEffect } from 'preact/hooks';
 
-/** What the tab is called, in the browser's history too: what lies above comes first. */
+/** The tab's title, also in the browser's history: an open dialog comes before the page. */
 const shown = { dialog: '', page: '' };
 
 export function useTitle(of: keyof typeof shown, title: string): void {

@@ -23,7 +23,7 @@ import type { Link } from './upstream/link.ts';
 import type { StreamEnd } from './upstream/stream-answer.ts';
 import type { Tape } from './upstream/tape.ts';
 
-/** One request on its way through. */
+/** One client request on its way through the gateway. */
 export interface Call {
   readonly requestId: string;
   readonly caller: Caller;
@@ -33,26 +33,26 @@ export interface Call {
   readonly receivedAt: number;
   /** On the monotonic clock, for durations. */
   readonly startedAt: number;
-  /** The client's own trace, which its attempts continue. */
+  /** The client's `traceparent` header: the attempts of this call continue its trace. */
   readonly traceparent?: string | null;
-  /** The headers of its answer; the steps add to them. */
+  /** The headers of the answer to this call; the steps add to them. */
   readonly headers: Record<string, string>;
-  /** Every attempt made for it, as they are made. */
+  /** The attempts that were made for this call so far. */
   readonly trail: TrailEntry[];
   readonly operation: OperationName;
-  /** The job that it is a piece of. */
+  /** The job of which this call processes a piece. */
   readonly jobId?: string;
-  /** The model that its body names: logged even if the rest of the body is refused. */
+  /** The model that the request body names: logged even if the rest of the body is refused. */
   readonly modelNamed: string;
-  /** Known once its body was read and is valid. */
+  /** Known once the request body has been read and found valid. */
   errand: Errand | undefined;
-  /** Gives its place among the tenant's running requests back; set while it has one. */
+  /** Gives this call's place among the tenant's running requests back; set while it has one. */
   leave: (() => void) | undefined;
-  /** Credits set aside for it, once they are. */
+  /** The credits set aside for this call; undefined until they are. */
   hold: Hold | undefined;
-  /** Whether an earlier answer will do, and whether this one may be given again. */
+  /** Whether an earlier answer will do for this call, and whether its own may be given again. */
   readonly wishes: RecallWishes;
-  /** Set when its answer is recorded, to be given again. */
+  /** Set while the answer is recorded, so that it can be given again. */
   memory: Memory | undefined;
 }
 
@@ -62,7 +62,7 @@ interface RecallWishes {
   readonly idempotencyKey: string | null;
 }
 
-/** Records an answer for those who may want to hear it again. */
+/** Records an answer, so that it can be given again to other requests. */
 export interface Memory {
   readonly tape: Tape;
   readonly duty: Duty;
@@ -74,26 +74,26 @@ export interface Memory {
  */
 export interface Errand {
   readonly ask: Ask;
-  /** What it may cost. */
+  /** What the request may cost. */
   readonly bounds: CostBounds;
-  /** Names of the instructions that were added to it. */
+  /** Names of the skills whose instructions were added to the request. */
   readonly skills?: readonly string[];
-  /** How a stream's client is told to wait, or of a failure; left out where nothing is streamed. */
+  /** How a stream tells its client to wait, or of a failure; absent where nothing is streamed. */
   readonly words?: ClientWords;
-  /** Why an offer cannot serve it, in words that follow its model's name; null when it can. */
+  /** Why an offer cannot serve the request, worded to follow the model's name; null when it can. */
   misfit(offer: Offer): string | null;
   /**
-   * The offers that take its content, such as the size of its images; throws when none does. Left
-   * out where all of them do.
+   * The offers that take the request's content, such as the size of its images; throws when none
+   * does. Absent where all of them do.
    */
   refine?(plan: readonly Offer[]): readonly Offer[];
   /** One try at one offer. */
   tryAt(offer: Offer, link: Link): Promise<AttemptResult>;
   /** What an answer used. */
   measure(facts: ReplyFacts, how: StreamEnd['how']): Measured;
-  /** What makes another request the same one; left out where no answer is ever given again. */
+  /** What identifies identical requests; absent where no answer is ever given again. */
   sameness?(): Sameness;
-  /** An earlier answer as if it came now; undefined when it cannot be given in this form. */
+  /** An earlier answer as if it came now; undefined when this request needs another form. */
   replay?(recording: Recording, identity: ReplyIdentity): ReplyRelay | undefined;
 }
 
@@ -103,15 +103,15 @@ export type Answer = string | Stream | BytesAnswer;
 export interface Sameness {
   /** Everything that decides the answer. */
   wording(): unknown;
-  /** The same request is expected to get the same answer, so that `cache: auto` keeps it. */
+  /** Whether the same request should get the same answer again: then `cache: auto` keeps it. */
   readonly isRepeatable: boolean;
 }
 
-/** An answer of before, ready to be given again. */
+/** An earlier answer, ready to be given again. */
 export interface Recalled {
   readonly recording: Recording;
   readonly relay: ReplyRelay;
-  /** Under an `Idempotency-Key`: the request it was first made for, whose id and cost it keeps. */
+  /** With an `Idempotency-Key`: the request that was answered first, whose id and cost are kept. */
   readonly first?: FirstRequest;
 }
 
@@ -135,7 +135,7 @@ export type Ending =
 /** Lists the parameters that were left out of the request to the provider that answered. */
 export const droppedHeader = 'x-tollgate-dropped-params';
 
-/** Under which names the client sees an answer; the upstream's own never appear. */
+/** The id, model and time that the client sees in an answer; the upstream's own never appear. */
 export function identityOf(
   { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,
   model: string,

@@ -20,11 +20,11 @@ import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 export interface Steps {
   /** May this key send one more request now? 429 */
   countRequest(call: Call): void | Promise<void>;
-  /** Takes a place among the tenant's running requests; answers how to give it back. 429 */
+  /** Takes a place among the tenant's running requests; returns how to give it back. 429 */
   enter(call: Call): (() => void) | Promise<() => void>;
-  /** An answer that was given before and will do. 400 409 503 */
+  /** An earlier answer that will do for this request, if there is one. 400 409 503 */
   recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
-  /** Where it could go, best first. 400 403 404 503 */
+  /** The offers that could serve the request, best first. 400 403 404 503 */
   plan(call: Call, errand: Errand): readonly Offer[] | Promise<readonly Offer[]>;
   /** Sets credits aside and writes down that something is about to be sent. 402 503 */
   reserve(call: Call, errand: Errand, plan: readonly Offer[]): Promise<Reservation>;
@@ -33,7 +33,8 @@ export interface Steps {
   /** Charges what was used and writes it down. */
   settle(call: Call, ending: Ending): Promise<ReplyClosing>;
   /**
-   * Logs a fault of ours that broke an answer which had begun: its status cannot say so any more.
+   * Logs a fault of our own that broke an answer after it had begun: the status of the answer,
+   * already sent, cannot report it any more.
    */
   tellLate(call: Call, error: GatewayError): void;
 }
@@ -58,7 +59,7 @@ export async function answer(
   return beginStream(call, errand, errand.words, steps);
 }
 
-/** An answer that was given before, or that of the first offer which gives one. */
+/** An earlier answer, or that of the first offer which gives one. */
 async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
   const recalled = await steps.recall(call, errand);
   if (recalled) return replay(call, errand, recalled, steps);
@@ -99,7 +100,7 @@ async function* inOnePiece(text: string): Stream {
   yield text;
 }
 
-/** For answers that go on after this story has returned: a stream, or audio. */
+/** Settles answers that go on after `answer` has returned: a stream, or audio. */
 function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
   return (end, facts) => {
     const error = end.how === 'cut' ? end.error : null;

@@ -1,10 +1,10 @@
 import { setUpRuntime } from './cli/set-up-runtime.ts';
 import { environment } from './config/environment.ts';
 
-/** The command line's door. */
+/** The entry point of the command line. */
 const words = process.argv.slice(2);
 setUpRuntime(words, environment);
-// Loaded only now: a server replaces itself above, and would load all of it twice.
+// Imported only now: above, a server replaces its own process, and would load all this twice.
 const { runCommand } = await import('./cli/run.ts');
 const { topics } = await import('./cli/topics.ts');
 const { world } = await import('./cli/world.ts');

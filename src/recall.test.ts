@@ -48,7 +48,7 @@ const idempotency = {
   },
 } as Partial<Idempotency> as Idempotency;
 
-/** What comes of a question: whether it was heard before, or is recorded now. */
+/** Asks a question; tells whether it was answered before, or is recorded now. */
 async function put(asked: Asked = {}, cacheMode: CacheMode = 'auto') {
   const { cacheControl = null, idempotencyKey = null, wording = 'Did it rain?' } = asked;
   const call = {
@@ -170,7 +170,7 @@ describe('an Idempotency-Key', () => {
     await expect(elsewhere).rejects.toThrow('It cannot be given in this form.');
   });
 
-  test('tells nothing to who may use none of the models', async () => {
+  test('tells nothing to a key that may use none of the models', async () => {
     named = recording;
     const both = { ...asked, ask: { models: ['a/one', 'b/two'] } };
     expect((await put({ ...both, caller: { models: ['c/*'] } })).recalled).toBeUndefined();

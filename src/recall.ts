@@ -22,14 +22,16 @@ interface RecallParts {
   readonly idempotency: Idempotency;
   /** For keys without a mode of their own. */
   readonly cacheMode: CacheMode;
-  /** Whether the provider still offers the model: the cache does not answer for what is gone. */
+  /**
+   * Whether the provider still offers the model: cached answers of removed offers are not given.
+   */
   isOffered(model: string, provider: string): boolean;
 }
 
 /** An errand whose answers may be given again. */
 type Repeatable = Errand & Required<Pick<Errand, 'sameness' | 'replay'>>;
 
-/** An answer that will do, if there is one; else has this one recorded where that is wanted. */
+/** An earlier answer that will do, if there is one; else has the new one recorded where wanted. */
 export function recall(
   call: Call,
   errand: Errand,
@@ -84,7 +86,7 @@ async function recallNamed(
   key: string,
 ): Promise<Recalled | undefined> {
   const { caller, requestId, headers } = call;
-  // Whoever may use none of its models is told so, and nothing about requests of others.
+  // A key that may use none of the models is refused later; it learns nothing of other requests.
   if (!errand.ask.models.some((alias) => mayUseModel(caller, alias))) return undefined;
   const name = fingerprintOf(call, errand, errand.sameness());
   const claim = { tenantId: caller.tenantId, key, fingerprint: name, requestId };
@@ -101,8 +103,8 @@ async function recallNamed(
 }
 
 /**
- * Holds the tenant, so that no answer ever crosses to another, and the models that the key may use,
- * which decide who answers.
+ * Includes the tenant, so that no answer ever crosses to another, and the models that the key may
+ * use, because they decide which model answers.
  */
 function fingerprintOf({ caller }: Call, { ask }: Errand, sameness: Sameness): string {
   const { models, preferences, operation } = ask;
@@ -110,7 +112,7 @@ function fingerprintOf({ caller }: Call, { ask }: Errand, sameness: Sameness): s
   return fingerprint([caller.tenantId, operation, caller.models, models, preferences, wording]);
 }
 
-/** A recording as the answer to a request; undefined when it cannot be given in its form. */
+/** A recording as the answer to a request; undefined when the request needs another form. */
 function replayed(
   recording: Recording,
   errand: Repeatable,
@@ -122,8 +124,8 @@ function replayed(
 }
 
 /**
- * The same, with the name and the price that the first request had: whoever lost its answer learns
- * from the repetition what was charged, and finds the receipt.
+ * Like `replayed`, with the id and the price of the first request: a client that lost the first
+ * answer learns from the repetition what was charged, and can find its receipt.
  */
 function replayedAsFirst(
   recording: Recording,

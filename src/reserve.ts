@@ -52,23 +52,23 @@ export async function reserve(
   return new Reservation(offers, hold, bounds, bound.most, reachCredits, creditsPerUsd);
 }
 
-/** What it may cost in the end: an answer may grow beyond its hold, but not beyond its wallet. */
+/** The most credits the request may cost: an answer may outgrow its hold, but not its wallet. */
 function reachOf(hold: Hold, { wanted, most }: Bound): number | Promise<number> {
   const { credits } = hold;
   return credits < wanted || credits >= most ? credits : hold.reach(most);
 }
 
 export class Reservation {
-  /** Those of the plan that the hold is for. */
+  /** The offers of the plan that the hold covers. */
   readonly offers: readonly Offer[];
   readonly hold: Hold;
   readonly #bounds: CostBounds;
   /** What the request costs at most at the dearest offer. */
   readonly #mostCredits: number;
-  /** What its wallet and its key's limit can give for it. */
+  /** What the wallet and the key's limit can give for the request. */
   readonly #reachCredits: number;
   readonly #creditsPerUsd: number;
-  /** What was set aside at first. Searches add to the hold, and not for the answer's length. */
+  /** What was set aside at first. Searches add to the hold, but do not make the answer longer. */
   readonly #firstCredits: number;
 
   constructor(
@@ -88,7 +88,7 @@ export class Reservation {
     this.#firstCredits = hold.credits;
   }
 
-  /** The output cap for one offer: null where the client's own is affordable. */
+  /** The output cap to send to an offer; null where the client's own cap is affordable. */
   capFor(offer: Offer): number | null {
     if (!this.#isShortFor(offer)) return null;
     return this.#bounds.capWithin(this.#reachCredits, offer, this.#creditsPerUsd);
@@ -106,7 +106,7 @@ export class Reservation {
     return budgetOf(growth, this.hold, most * charactersPerOpenToken);
   }
 
-  /** What is too little for the dearest offer may well do for another. */
+  /** Credits that are too few for the dearest offer may be enough for this one. */
   #isShortFor(offer: Offer): boolean {
     if (this.#reachCredits >= this.#mostCredits) return false;
     return this.#reachCredits < this.#bounds.over([offer], this.#creditsPerUsd).most;

@@ -169,7 +169,7 @@ describe('an answer', () => {
     expect(kept[0]?.settlement.record.durationMs).toBeGreaterThanOrEqual(1_000_000);
   });
 
-  test('that will be given again is charged by whoever keeps it, at once with it', async () => {
+  test('that will be given again is charged together with its recording', async () => {
     const finish: Duty['finish'] = async (recording, charge) => {
       const first = { requestId: 'r', receivedAt: 7, usage: tokens(100, 10), costCredits: 120 };
       expect(recording?.first?.endedAt).toBeGreaterThan(1.7e12);
@@ -183,7 +183,7 @@ describe('an answer', () => {
     expect(kept).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
   });
 
-  test('that was left is for others to make before it is charged', async () => {
+  test('that its client left is free for others to make before it is charged', async () => {
     const order: string[] = [];
     const release = async () => {
       await Bun.sleep(5);
@@ -446,7 +446,7 @@ test('a client that leaves before its answer begins stands in the log as such', 
   const { kept, settle } = settling({ trail });
   expect(await settle({ how: 'refused', error })).toMatchObject({ costCredits: 0 });
   const note = 'The client left before the answer began; nothing is charged.';
-  // What there was to say stands with the attempts.
+  // The reason stands with the attempts.
   const record = { status: 'error', error: null, note, refusal: undefined };
   expect(kept).toMatchObject([{ settlement: { record } }]);
 });

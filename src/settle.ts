@@ -20,7 +20,7 @@ interface SettleParts {
   readonly creditsPerUsd: number;
   /** Resolves once the settlement cannot be lost any more. */
   keep(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
-  /** The same, at once with the answer that it pays for. */
+  /** Like `keep`, together with the answer that the settlement pays for. */
   keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered>;
   /** Tokens count towards the key's quota of the minute. */
   countTokens(caller: Caller, tokens: number): Promise<void> | void;
@@ -38,7 +38,7 @@ export async function settle(
   const { hold, memory } = call;
   const isRemembered = memory !== undefined && ending.how === 'complete';
   if (memory && !isRemembered) await memory.duty.release();
-  // When the journal fails, a call that was settled is refused as well: it is settled only once.
+  // When the journal fails, a call that was already settled is refused as well: not settled again.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
   const bill = billOf(call, ending, parts);
   const owed = totalCharge(bill.charges);
@@ -63,8 +63,8 @@ export async function settle(
 }
 
 /**
- * Whoever gets an answer from the cache is told what it used the first time, estimated where the
- * provider did not count, and that this time it costs nothing.
+ * A client that gets an answer from the cache is told what it used the first time, estimated where
+ * the provider did not count, and that this time it costs nothing.
  */
 function closingOfOther({ errand }: Call, facts: ReplyFacts): ReplyClosing {
   return { usage: errand?.measure(facts, 'complete').usage ?? noUsage, costCredits: 0 };
@@ -74,7 +74,7 @@ function firstOf({ requestId, receivedAt }: Call, closing: Required<ReplyClosing
   return { requestId, receivedAt, ...closing };
 }
 
-/** Charged by whoever keeps the answer: nobody may get one again that was not paid for. */
+/** The charge is written along with the answer: an unpaid answer must never be given again. */
 function remember(
   { tape, duty }: Memory,
   { finishReason }: ReplyFacts,
@@ -122,7 +122,7 @@ function billOf(call: Call, ending: Ending, parts: SettleParts): Bill {
 }
 
 /**
- * Whether the client left before an answer began: then no provider failed, and nothing did here.
+ * Whether the client left before an answer began: then neither a provider nor the gateway failed.
  */
 function wasLeft({ trail }: Call, { how }: Ending): boolean {
   return how === 'refused' && trail.at(-1)?.outcome === 'left';
@@ -243,7 +243,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
   };
 }
 
-/** Only where nobody was asked: what providers said stands with the attempts. */
+/** Only where no provider was asked: what providers said stands with the attempts. */
 function refusalOf({ trail }: Call, ending: Ending): string | undefined {
   if (ending.how !== 'refused' || trail.length > 0) return undefined;
   return logText(ending.error.unquoted);

@@ -17,25 +17,27 @@ import { type Reloading, reloading } from './wire/reload.ts';
 export interface Tollgate {
   readonly firstSecrets: FreshSecrets | undefined;
   readonly models: readonly Model[];
-  /** One of them that chats, for the first question; undefined where none does. */
+  /** A model that can chat, suggested for the first question; undefined where there is none. */
   readonly chatModel: Model | undefined;
   readonly engine: string;
-  /** Starts serving, alone on its port or with other processes; answers the port in use. */
+  /** Starts serving, alone on its port or with other processes; returns the port in use. */
   listen(sharesPort?: boolean): number;
-  /** Serves by other settings from the next request on. Throws and changes nothing if it cannot. */
+  /**
+   * Serves by other settings from the next request on. If it cannot, throws and changes nothing.
+   */
   reload(wanted: Config): Reloading & { readonly models: number };
   /** Lets running requests finish, writes everything down and closes. */
   drain(seconds: number): Promise<void>;
 }
 
 export interface CrewMember extends CrewPlace {
-  /** Others serve at its port already, and answer while it waits. */
+  /** Whether other processes already serve at this port and answer while this one waits. */
   readonly isJoining: boolean;
-  /** Ends the waiting. */
+  /** Resolves when the process is told to stop, which ends the wait for the database. */
   readonly stopped: Promise<void>;
 }
 
-/** Built as soon as its database can be reached; undefined when it was stopped before. */
+/** Builds Tollgate as soon as its database can be reached; undefined if stopped before that. */
 export async function buildLate(
   config: Config,
   log: Log,
@@ -65,13 +67,13 @@ async function assemble(
   room: WaitingRoom,
 ): Promise<Tollgate> {
   const lasting = await openLasting(config, store, log, place);
-  // After everything that may refuse the start: what it makes is shown once.
+  // After everything that may refuse the start: the secrets made here are shown only once.
   const firstSecrets = await firstStart(config.bootstrap, {
     directory: store.directory,
     grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
     now: Date.now(),
   });
-  // While nothing is known yet: the first look forgets everything that is.
+  // Before anything is remembered: the first check makes this process forget all it has read.
   await lasting.changes.check();
   const { authenticator, books, counters, demo, health, redis, retention, telemetry } = lasting;
   const isDraining = () => server.draining;
@@ -115,7 +117,7 @@ async function assemble(
       chores.stop();
       await retention?.stop();
       await books.close();
-      // Behind the books: the last requests may have left it an answer to write.
+      // After the books: the last requests may have left an answer that is still to be written.
       await lasting.idempotency.close();
       await authenticator.markUsed();
       await demo.stop();

@@ -17,7 +17,7 @@ interface Money {
   readonly credits: Credits;
   readonly month: Analytics;
   readonly statements: readonly StatementMonth[];
-  /** The key that looks, where it spends. */
+  /** The user's own key if it can spend, which a management key cannot. */
   readonly own: Key | null;
 }
 
@@ -186,7 +186,7 @@ function Statements({ months }: { readonly months: readonly StatementMonth[] }) 
   );
 }
 
-/** Where the month's charges came from. */
+/** Links to the overview of the month, which shows where its charges came from. */
 function Month({ month }: { readonly month: string }) {
   const { from, to } = monthOf(`${month}-01`);
   return <a href={addressOf('', { from, to })}>{monthName(month)}</a>;

@@ -166,7 +166,7 @@ function Status({ job }: { readonly job: Job }) {
   );
 }
 
-/** Signed links carry the address under which the gateway is known; here it may have another. */
+/** A signed link has the gateway's public address; the dashboard may be open at another one. */
 function nearAddress(url: string): string {
   const at = url.indexOf('/v1/objects/');
   return at === -1 ? url : url.slice(at);
@@ -180,7 +180,7 @@ function Result({ job }: { readonly job: Job }) {
   return (
     <span class="two-lines">
       {isOurs && output.content_type.startsWith('audio/') && (
-        // What is spoken is what the job was given as text.
+        // The captions are empty: the user gave the spoken text to the job.
         <audio controls preload="none" src={url} aria-label={`Result of ${job.id}`}>
           <track kind="captions" />
         </audio>

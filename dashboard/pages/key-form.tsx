@@ -11,7 +11,7 @@ import type { IssuedKey, Key } from '../shapes.ts';
 interface KeyFormProps {
   /** The key to change; without one, a new one is made. */
   readonly keyObject?: Key;
-  /** For the operator, whose keys belong to somebody else. */
+  /** The path for the operator, who makes keys for a tenant. */
   readonly path?: string;
   readonly onDone: (issued?: IssuedKey) => void;
   readonly onClose: () => void;
@@ -61,7 +61,7 @@ function valuesOf(key: Key | undefined): Values {
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** What is left empty is said as null, so that a change can also take something away. */
+/** Empty fields are sent as null, so that a change can also remove a restriction. */
 function bodyOf(values: Values): Body {
   const models = values.models.split(/[\s,]+/).filter((text) => text !== '');
   const number = (text: string) => (text === '' ? null : Number(text));
@@ -70,7 +70,7 @@ function bodyOf(values: Values): Body {
     name: values.name.trim(),
     limit: number(values.limit),
     limit_reset: values.limit === '' || values.limit_reset === '' ? null : values.limit_reset,
-    // The day one picks is the last on which the key works.
+    // The chosen day is the last day on which the key works.
     expires_at: values.expires === '' ? null : `${values.expires}T23:59:59Z`,
     models: models.length === 0 ? null : models,
     scopes: isEvery ? null : values.scopes,
@@ -80,7 +80,7 @@ function bodyOf(values: Values): Body {
   };
 }
 
-/** Only what was touched: a day that is over, said again, would be refused. */
+/** Only the changed fields: an expiry in the past, sent again unchanged, would be refused. */
 function changesOf(values: Values, key: Key): Body {
   const before = bodyOf(valuesOf(key));
   const isNew = ([name, value]: [string, unknown]) =>
@@ -125,7 +125,7 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
   );
 }
 
-/** What the API and the filters of the log know the key by; it is no secret. */
+/** The id by which the API and the filters of the log know the key; it is no secret. */
 function KeyId({ id }: { readonly id: string }) {
   return (
     <div class="field">

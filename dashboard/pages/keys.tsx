@@ -19,7 +19,7 @@ import { type KeyVerb, KeyVerbs } from './key-actions.tsx';
 import { KeyForm } from './key-form.tsx';
 import { SecretBox } from './key-secret.tsx';
 
-/** What is open above the list. */
+/** The dialog that is open: an action and its key. */
 type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
 
 function useKeyPage() {
@@ -178,7 +178,10 @@ function LastUse({ keyObject }: { readonly keyObject: Key }) {
 
 const since = { daily: ' today', weekly: ' this week', monthly: ' this month' } as const;
 
-/** Not the limit without what is left: more may have been spent before it was lowered. */
+/**
+ * Shows what was spent, not limit minus rest: more may have been spent before the limit was
+ * lowered.
+ */
 function Limit({ keyObject }: { readonly keyObject: Key }) {
   const { limit, limit_reset, limit_resets_at, usage } = keyObject;
   if (limit === null) return <span class="hint">none</span>;

@@ -80,7 +80,7 @@ const statuses = [
 
 interface FiltersProps {
   readonly filter: Filter;
-  /** The ones in sight, to choose from. */
+  /** The models in the rows shown, as suggestions. */
   readonly models: readonly string[];
 }
 
@@ -129,7 +129,10 @@ function Filters({ filter, models }: FiltersProps) {
   );
 }
 
-/** Some tools show only the id inside the body, exports that of the row: it without dashes. */
+/**
+ * The request id in a pasted id. Some tools show only the id in the answer's body, and exports the
+ * row's: both are the request id with a prefix and without dashes.
+ */
 function requestIdIn(text: string): string | undefined {
   const hex = text
     .trim()
@@ -140,10 +143,9 @@ function requestIdIn(text: string): string | undefined {
   return parts?.slice(1).join('-');
 }
 
-/** The list says of each row what its receipt notes about the bill. */
 const open = (row: LogRow) => openAbove({ request: row.request_id });
 
-/** Names come later than the rows, or are long: they take the width that the time has. */
+/** The key's name stands below the time and within its width: names load later and may be long. */
 const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   title: 'Time (UTC) and key',
   isHead: true,
@@ -162,7 +164,7 @@ const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
   },
 });
 
-/** Why it failed, or why it was free; that it was, the last column says. */
+/** Why the request failed, or why it was free; the last column shows that it was free. */
 function Why({ row: { error, cost, billing_note } }: { readonly row: LogRow }) {
   if (error !== null) return <small title={error}>{error.replaceAll('_', ' ')}</small>;
   if (cost > 0 || !billing_note) return null;

@@ -23,7 +23,7 @@ const priceNames: Readonly<Record<string, string>> = {
   minute: 'per minute',
 };
 
-/** One line for a list: what the model is mostly paid by. */
+/** The model's main price in one line, for a list. */
 export function shortPrice(endpoint: Endpoint | undefined): string {
   const pricing = endpoint?.pricing ?? {};
   const { prompt, completion, minute, characters, bytes, output_image } = pricing;

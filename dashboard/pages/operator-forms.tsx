@@ -91,12 +91,12 @@ const columns: readonly Column<Entry>[] = [
   numberColumn('Balance', ({ balance }) => count(balance)),
 ];
 
-/** Credits given or corrected, below it what was booked by hand before. */
+/** Grants or corrects credits, and lists what was booked by hand before. */
 export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Tenant }) {
   const { key } = useSession();
   const [amount, setAmount] = useState('');
   const [note, setNote] = useState('');
-  // Made when the form opens: pressing twice, or again after a lost answer, books once.
+  // Made once when the form opens: pressing twice, or again after a lost answer, books only once.
   const [idempotencyKey] = useState(
     () => `dashboard-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`,
   );

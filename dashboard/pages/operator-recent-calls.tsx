@@ -7,7 +7,7 @@ interface Called {
   readonly recent: NonNullable<ProviderHealth['recent']>;
 }
 
-/** What went wrong, in an operator's words. */
+/** Kinds of failures in words for the operator. */
 const reasons: Readonly<Record<string, string>> = {
   credential: 'key refused',
   rate_limited: 'rate limited',

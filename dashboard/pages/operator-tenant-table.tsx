@@ -12,7 +12,7 @@ interface TenantTableProps {
   readonly onVerb: (verb: TenantVerb, tenant: Tenant) => void;
 }
 
-/** Who has how much left, and what became of the rest this month. */
+/** Each tenant's credits, and its spending, requests and written-off credits of this month. */
 export function TenantTable({ tenants, onVerb }: TenantTableProps) {
   const columns: Column<Tenant>[] = [
     { title: 'Tenant', isHead: true, cell: (tenant) => <Name tenant={tenant} /> },
@@ -48,7 +48,7 @@ function Name({ tenant }: { readonly tenant: Tenant }) {
   );
 }
 
-/** Whoever runs dry sooner is worth a call. */
+/** A tenant whose credits last fewer days than this gets a warning. */
 const daysToWarn = 7;
 
 function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant: Tenant }) {
@@ -65,7 +65,7 @@ function CreditsLeft({ tenant: { credits, current_period } }: { readonly tenant:
   );
 }
 
-/** One bad hour is not worth a mark, a tenth of a month is. */
+/** From this percentage of failed requests in a month on, the number is marked. */
 const failedToWarn = 10;
 
 function Requests({ requests, failed_requests }: Tenant['current_period']) {

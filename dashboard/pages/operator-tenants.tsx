@@ -16,7 +16,7 @@ import { GrantForm, TenantForm, TenantSwitch } from './operator-forms.tsx';
 import { TenantTable, type TenantVerb } from './operator-tenant-table.tsx';
 
 const tenantsPerPage = 100;
-/** Slower than the tiles above: this one adds up everybody's month. */
+/** Polled less often than the tiles above, because it adds up the month of every tenant. */
 const pollMs = 30_000;
 
 const orders = {

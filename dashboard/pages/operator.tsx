@@ -99,7 +99,10 @@ function conditionOf(rows: readonly EndpointRow[]): string {
 const numberOf = (rows: readonly EndpointRow[], circuit: Circuit) =>
   rows.filter(({ endpoint }) => endpoint.circuit === circuit).length;
 
-/** The list of providers is below that of the tenants, which may be long. */
+/**
+ * A warning at the top, because the list of providers is below the list of tenants, which may be
+ * long.
+ */
 function Alarm({ rows }: { readonly rows: readonly EndpointRow[] }) {
   if (numberOf(rows, 'closed') === rows.length) return null;
   return (

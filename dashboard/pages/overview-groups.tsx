@@ -26,19 +26,19 @@ export function nameOfGroup(
   return split === 'api_key_id' ? (names.get(value) ?? value) : value;
 }
 
-/** What every number of the page is counted over. */
+/** The period and the key to which all numbers of the page belong. */
 export interface Scope {
   readonly range: Range;
   /** Empty for all keys. */
   readonly keyId: string;
 }
 
-/** Where the log shows the requests that a number counts, and no others. */
+/** The address of the log that shows exactly the requests behind a number. */
 export function rowsBehind({ range, keyId }: Scope, filter: Choices = {}): string {
   return addressOf('logs', { ...range, key: keyId || null, ...filter });
 }
 
-/** The log can be filtered by models and keys; there is no way to the rows of the others. */
+/** The log can be filtered by model and key only; groups of any other split get no link. */
 function filterOf(value: string | null, split: SplitName): Choices | undefined {
   if (value === null || value === '') return undefined;
   if (split === 'model') return { model: value };
@@ -47,7 +47,7 @@ function filterOf(value: string | null, split: SplitName): Choices | undefined {
 
 interface GroupTableProps {
   readonly groups: readonly Group[];
-  /** The period before. */
+  /** The same numbers for the period before. */
   readonly then: Analytics;
   readonly split: SplitName;
   readonly scope: Scope;
@@ -108,7 +108,7 @@ export function failures({ failed_requests }: Summary): string {
   return counted(failed_requests, 'failed request');
 }
 
-/** What grew: the reason of a dear month stands in its row. */
+/** What a group spent and how that changed, so that the reason for an expensive month shows. */
 function Spend({ group, then }: { readonly group: Group; readonly then: Analytics }) {
   const { value, summary } = group;
   const past = spentBefore(value, then);
@@ -124,7 +124,10 @@ function Spend({ group, then }: { readonly group: Group; readonly then: Analytic
   );
 }
 
-/** Unknown for whoever was among all others then, or is now. */
+/**
+ * What the group spent in the period before. Unknown if it may have been among "all others" then,
+ * or is that group.
+ */
 function spentBefore(value: string | null, { groups = [] }: Analytics): number | undefined {
   const isWhole = groups.every((group) => group.value !== null);
   const found = groups.find((group) => group.value === value)?.summary.total_spend;

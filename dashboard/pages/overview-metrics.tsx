@@ -2,20 +2,20 @@ import { brief, change, counted, milliseconds, percent } from '../format.ts';
 import { choose } from '../place.ts';
 import type { Day, Summary } from '../shapes.ts';
 
-/** What a period is measured by; each fills a tile and can be drawn. */
+/** A number that a period has; each fills a tile and can be drawn in the chart. */
 export interface Metric {
   readonly name: string;
-  /** What the number counts, where its name leaves that open. */
+  /** The unit of the number, if its name does not say it. */
   readonly unit?: string;
-  /** Above the chart: what its bars or lines are. */
+  /** The chart's title: what its bars or lines show. */
   readonly byDay: string;
   readonly total: (summary: Summary) => number;
   readonly ofDay: (day: Day) => number | null;
   readonly format: (value: number) => string;
   readonly exact: (value: number) => string;
-  /** Amounts of parts add up to the whole; rates and times do not. */
+  /** Whether the days' values add up to the period's: amounts do, rates and times do not. */
   readonly addsUp: boolean;
-  /** A percentage: the change of one in percent would be taken for points. */
+  /** For percentages, whose change is told in points: in percent it could be misread as points. */
   readonly isShare?: boolean;
   /** Whether more of it is good news, bad news, or neither. */
   readonly moreIs: 'good' | 'bad' | 'neither';
@@ -118,7 +118,7 @@ export function MetricTiles({ now, then, metric }: TilesProps) {
   );
 }
 
-/** Nothing is nothing spent, but no requests have no latency and no share that failed. */
+/** Without requests the amounts are zero, but latency and failure rate are unknown. */
 function valueIn(summary: Summary, { total, addsUp }: Metric): number | undefined {
   return addsUp || summary.total_requests > 0 ? total(summary) : undefined;
 }
@@ -131,13 +131,13 @@ interface ChangeProps {
   readonly isShare?: boolean;
 }
 
-/** Against the period before, in a few words. */
+/** The change since the period before, in a few words. */
 export function Change({ now, then, moreIs, format, isShare = false }: ChangeProps) {
   const exact = then === undefined ? undefined : isShare ? now - then : change(now, then);
   if (then === undefined || exact === undefined)
     return <span class="below">{now === 0 ? '–' : 'new in this period'}</span>;
   const share = Math.round(exact * 10) / 10;
-  // What two numbers that read the same differ by is no news, and no bad news.
+  // Two numbers that are shown alike count as equal, even if they differ in hidden digits.
   if (share === 0 || format(now) === format(then)) return <span class="below">as before</span>;
   const isMore = share > 0;
   const tone = moreIs === 'neither' ? '' : isMore === (moreIs === 'good') ? 'good' : 'bad';

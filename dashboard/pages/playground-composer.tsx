@@ -4,7 +4,7 @@ import { Icon } from '../parts/icon.tsx';
 import { ErrorNote } from '../parts/notes.tsx';
 import type { ImagePart, Message } from '../snippets.ts';
 
-/** A request may be 20 MB; a picture grows by a third on its way into JSON. */
+/** A request may have 20 MB, and base64 makes each image a third larger. */
 const imageBytesMax = 5 * 1024 * 1024;
 const imagesMax = 4;
 

@@ -11,7 +11,7 @@ const forms = {
 type FormName = keyof typeof forms;
 const names = Object.keys(forms) as FormName[];
 
-/** The same request elsewhere: everything said so far and what is about to be said. */
+/** The request for use elsewhere: everything said so far and the message being written. */
 export function CopyAs({ body }: { readonly body: ChatBody }) {
   const [form, setForm] = useState<FormName>('curl');
   return (

@@ -5,7 +5,7 @@ import { shortPrice } from './model-sheet.tsx';
 import type { CatalogueModel } from './models.tsx';
 import { SkillChoice } from './playground-skills.tsx';
 
-/** What is asked for beside the words, all of it in the address. */
+/** The settings of a request apart from its messages; all of them are in the address. */
 interface SettingsState {
   readonly body: Omit<ChatBody, 'messages'>;
   readonly system: string;

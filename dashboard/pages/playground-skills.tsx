@@ -7,10 +7,10 @@ import { addressOf, choose } from '../place.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Skill } from '../shapes.ts';
 
-/** Which skills go along with the question. A key that may not list them sees no choice. */
+/** Chooses skills for the request. A key that may not list skills gets no choice. */
 export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) {
   const session = useSession();
-  // Where it began; from then on the reader opens and closes it.
+  // Only the initial state: afterwards the reader opens and closes the section.
   const [isShown] = useState(chosen.length > 0);
   const isOpen = mayDo(session, 'customer');
   const { data, error, reload } = useLoad('skills of the playground', async (signal) => {
@@ -18,7 +18,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
     return isOpen ? askData<Skill[]>('/v1/customer/skills', { key, signal }) : [];
   });
   const known = data ?? [];
-  // One that was deleted since the address was written can still be taken out of it.
+  // A skill in the address that has been deleted since can still be unchecked.
   const gone = chosen.filter((name) => data && !known.some((skill) => skill.name === name));
   const names = [...known.map(({ name }) => name), ...gone];
   const describe = (name: string) => known.find((skill) => skill.name === name)?.description;

@@ -10,10 +10,10 @@ import type { Message, ToolCall } from '../snippets.ts';
 
 export interface Turn {
   readonly message: Message;
-  /** Set on what a model said. */
+  /** Set if a model said it. */
   readonly answer?: Answer;
   readonly model?: string;
-  /** Set on what failed: it is shown, and sent no more. */
+  /** Set on a message that failed: it is shown, but not sent again. */
   readonly isLeftOut?: boolean;
 }
 
@@ -24,7 +24,7 @@ interface TurnsProps {
 }
 
 export function Turns({ turns, running, onResults }: TurnsProps) {
-  // A call waits for its result still, when what was said instead is left out.
+  // If the message sent instead of a tool's result failed, the call still waits for its result.
   const last = turns.findLast(({ isLeftOut }) => !isLeftOut);
   const open = running ? [] : (last?.answer?.toolCalls ?? []);
   if (turns.length === 0) {
@@ -58,7 +58,7 @@ const speakers = {
 
 interface TurnProps {
   readonly turn: Turn;
-  /** While more of it may come. */
+  /** Whether more of the answer may come. */
   readonly isGrowing: boolean;
 }
 
@@ -87,7 +87,7 @@ function TurnView({ turn, isGrowing }: TurnProps) {
   );
 }
 
-/** Whatever a model says is shown as text: none of it is ever taken for markup. */
+/** A model's words are shown as plain text, never interpreted as markup. */
 function Content({ message }: { readonly message: Message }) {
   const { content } = message;
   if (content === null || content === '') return null;
@@ -111,7 +111,7 @@ interface CostsProps {
   readonly isGrowing: boolean;
 }
 
-/** An answer that was stopped or broke off has a cost, too; only its receipt knows it. */
+/** An answer that was stopped or broke off has a cost too, which only its receipt knows. */
 function Costs({ answer, isGrowing }: CostsProps) {
   const session = useSession();
   const { text, usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
@@ -141,7 +141,7 @@ interface ToolResultsProps {
   readonly onResults: TurnsProps['onResults'];
 }
 
-/** Nobody runs the tools here, so whoever plays says what they would have answered. */
+/** The playground runs no tools: the user types what they would have answered. */
 function ToolResults({ calls, onResults }: ToolResultsProps) {
   const [results, setResults] = useState<Readonly<Record<string, string>>>({});
   const send = () => {

@@ -40,7 +40,7 @@ interface Talk {
   readonly running: boolean;
   readonly error: string | undefined;
   say(message: Message, more?: readonly Message[]): void;
-  /** Asks for an answer to what was said last. */
+  /** Requests an answer to the last message again. */
   again(): void;
   stop(): void;
   clear(): void;
@@ -50,16 +50,19 @@ function toMessages(turns: readonly Turn[]): Message[] {
   return turns.filter(({ isLeftOut }) => !isLeftOut).map(({ message }) => message);
 }
 
-/** What is said later does not follow a failed message: it would be refused because of it. */
+/** Excludes a failed message from later requests, which would fail because of it. */
 function withLastLeftOut(turns: readonly Turn[], isLeftOut: boolean): readonly Turn[] {
   const last = turns.at(-1);
   return last?.message.role === 'user' ? [...turns.slice(0, -1), { ...last, isLeftOut }] : turns;
 }
 
-/** What was said, for whoever comes back from a receipt; it ends with the session. */
+/** Conversations, kept for a user who comes back from a receipt, until the session ends. */
 const talks = new WeakMap<object, readonly Turn[]>();
 
-/** The conversation is not in the address: what people say to models is not to be shared by it. */
+/**
+ * The conversation is not in the address: a shared link must not contain what people said to
+ * models.
+ */
 function useTalk(
   callKey: string,
   settings: Omit<ChatBody, 'messages'>,

@@ -2,7 +2,7 @@ import { milliseconds } from '../format.ts';
 import { Badge } from '../parts/notes.tsx';
 import type { Attempt, Receipt } from '../shapes.ts';
 
-/** Why an attempt was not the last, in words; the gateway's own word where there is no better. */
+/** How an attempt ended, in words; an outcome that is not listed shows the gateway's own word. */
 const outcomes: Readonly<Record<string, string>> = {
   answered: 'answered',
   request: 'refused the request',
@@ -59,7 +59,10 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
   );
 }
 
-/** It is tried until its first byte; that an answer broke off behind it, only its request knows. */
+/**
+ * An attempt ends at the first byte of its answer; only the request knows that the answer broke off
+ * later.
+ */
 function broken(attempt: Attempt): Attempt {
   return attempt.outcome === 'answered' ? { ...attempt, outcome: 'broken', status: null } : attempt;
 }

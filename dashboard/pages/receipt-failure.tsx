@@ -1,6 +1,6 @@
 import type { Receipt } from '../shapes.ts';
 
-/** Why a request failed: in a sentence, and in the words of who refused it last. */
+/** Why a request failed: a sentence, and the message of the last provider that refused it. */
 export function Failure({ receipt }: { readonly receipt: Receipt }) {
   const { failure, attempts } = receipt;
   if (failure === null) return null;

@@ -13,7 +13,7 @@ import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
 import { Failure } from './receipt-failure.tsx';
 
-/** One request, told to the last credit. */
+/** One request with its bill, exact to the credit. */
 export function ReceiptSheet({ id }: { readonly id: string }) {
   const { key } = useSession();
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
@@ -190,7 +190,7 @@ function Details({ receipt }: { readonly receipt: Receipt }) {
   );
 }
 
-/** The public record of the same request, as an application would fetch it. */
+/** The record of the same request in the public API, as an application would fetch it. */
 function Generation({ receipt }: { readonly receipt: Receipt }) {
   const { key } = useSession();
   const [record, setRecord] = useState<string>();

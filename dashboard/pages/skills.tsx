@@ -111,7 +111,7 @@ function Verbs({ skill: { name, source }, onDelete }: VerbsProps) {
 }
 
 interface EditorProps {
-  /** Empty for a new one. */
+  /** The skill's name; empty for a new skill. */
   readonly name: string;
   readonly onDone: () => void;
   readonly onClose: () => void;

@@ -5,7 +5,7 @@ interface AddButtonProps {
   readonly onClick: () => void;
 }
 
-/** Beside the head of a list: one more of what it lists. */
+/** The button beside a list's heading that adds an entry. */
 export function AddButton({ text, onClick }: AddButtonProps) {
   return (
     <button type="button" class="primary" onClick={onClick}>

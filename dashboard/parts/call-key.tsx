@@ -6,7 +6,7 @@ import { Form, TextField } from './field.tsx';
 import { ErrorNote } from './notes.tsx';
 import { Card } from './page.tsx';
 
-/** A management key cannot call models, so its owner brings a routing key along for this tab. */
+/** Asks for a routing key for this tab, because a management key cannot call models. */
 export function BringCallKey({ what }: { readonly what: string }) {
   const { bringCallKey } = useSession();
   const [key, setKey] = useState('');

@@ -6,14 +6,14 @@ import { useTheme } from '../theme.ts';
 
 export interface Series {
   readonly name: string;
-  /** One per day, in the order of `days`; null where there is nothing to say. */
+  /** One value per day, in the order of `days`; null if the day has none. */
   readonly values: readonly (number | null)[];
-  /** Of the whole period: times and rates of days do not add up to it. */
+  /** The value for the whole period: times and rates cannot be added up from the days. */
   readonly whole: number;
 }
 
 interface ChartProps {
-  /** What the picture shows, for those who cannot see it. */
+  /** A description of the chart for people who cannot see it. */
   readonly label: string;
   /** UTC days as `YYYY-MM-DD`. */
   readonly days: readonly string[];
@@ -25,7 +25,7 @@ interface ChartProps {
 const height = 260;
 const colours = 12;
 
-/** The same colour for the same place in the list, in the chart and in every legend beside it. */
+/** A mark in the colour of a series: by its index, the same in the chart and in all legends. */
 export function Swatch({ index }: { readonly index: number }) {
   return <i style={{ background: `var(${colourOf(index)})` }} aria-hidden="true" />;
 }
@@ -36,7 +36,7 @@ function variable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Stacked bars are drawn tallest first: each hides the part of the last that is not its own. */
+/** The sums of stacked bars, tallest first: each bar covers the lower part of the one before. */
 function stacked(series: readonly Series[]): (number | null)[][] {
   const sums: number[] = [];
   const layers = series.map(({ values }) =>
@@ -87,17 +87,17 @@ function optionsOf({ series, kind, format }: ChartProps, width: number): uPlot.O
   };
 }
 
-/** Round numbers need no decimals; `2.00 s` is for a number that was measured. */
+/** Drops the decimals of round axis numbers; `2.00 s` is for measured values. */
 const tick = (text: string) => text.replace(/\.0+(?= )/, '');
 
-/** Where small numbers are rounded to the same text, only the whole ones are named. */
+/** If rounding makes two labels equal, only whole numbers are labelled. */
 function ticks(splits: readonly number[], format: ChartProps['format']): string[] {
   const texts = splits.map((value) => tick(format(value)));
   if (new Set(texts).size === texts.length) return texts;
   return texts.map((text, at) => (Number.isInteger(splits[at]) ? text : ''));
 }
 
-/** Ticks may fall between days; only midnights have a name. */
+/** Ticks may fall between days; only those at midnight get a label. */
 function dayLabel(seconds: number): string {
   return seconds % 86_400 === 0 ? dayName(seconds) : '';
 }
@@ -117,7 +117,7 @@ function draw(frame: HTMLElement, props: ChartProps, onDay: (at: number | null) 
 
 const utc = (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC');
 
-/** Which day each key goes to, by the number of the one that is shown and of the last. */
+/** The day to which each key moves, from the index of the day shown and of the last day. */
 const steps: Readonly<Record<string, (at: number | null, last: number) => number>> = {
   ArrowLeft: (at, last) => Math.max(0, (at ?? last + 1) - 1),
   ArrowRight: (at, last) => Math.min(last, (at ?? -1) + 1),
@@ -125,7 +125,7 @@ const steps: Readonly<Record<string, (at: number | null, last: number) => number
   End: (_, last) => last,
 };
 
-/** Puts the pointer on a day, for those who have none. */
+/** Moves the chart's cursor to a day, for people who use the keyboard. */
 function pointAt(plot: uPlot | undefined, at: number): void {
   const seconds = plot?.data[0][at];
   if (seconds !== undefined) plot?.setCursor({ left: plot.valToPos(seconds, 'x'), top: 0 });
@@ -179,7 +179,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** The day under the pointer and its numbers; otherwise those of the whole period. */
+/** The numbers of the day under the pointer, or else of the whole period. */
 function shownOf({ days }: ChartProps, day: number | null) {
   const at = day !== null && day < days.length ? day : null;
   const amountOf = ({ values, whole }: Series) => (at === null ? whole : (values[at] ?? null));
@@ -187,7 +187,7 @@ function shownOf({ days }: ChartProps, day: number | null) {
   return { when, amountOf };
 }
 
-/** What the legend shows, as a sentence. */
+/** The legend's numbers as a sentence, for screen readers. */
 function told(props: ChartProps, day: number | null): string {
   const { when, amountOf } = shownOf(props, day);
   const numbers = props.series.flatMap((one) => {

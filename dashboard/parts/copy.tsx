@@ -9,11 +9,11 @@ async function toClipboard(text: string): Promise<void> {
   }
 }
 
-/** Pages served without TLS have no clipboard of the new kind. */
+/** The Clipboard API needs TLS; without it the text is selected and copied by a command. */
 function copyTheOldWay(text: string): void {
   const area = document.createElement('textarea');
   area.value = text;
-  // While a dialog is open, nothing outside of it can be selected.
+  // While a dialog is open, only text inside it can be selected.
   (document.querySelector('dialog[open]') ?? document.body).append(area);
   area.select();
   document.execCommand('copy');
@@ -42,11 +42,11 @@ const rowsMax = 18;
 interface CodeLineProps {
   readonly text: string;
   readonly label: string;
-  /** One long word that is to be seen to its end: it goes on in a second row. */
+  /** For one long word, such as a secret, that must be seen whole: it wraps into a second row. */
   readonly isBroken?: boolean;
 }
 
-/** Something to paste elsewhere. A text field scrolls inside itself, by keyboard too. */
+/** A text to copy. It is in a text field, which can also be scrolled by keyboard. */
 export function CodeLine({ text, label, isBroken = false }: CodeLineProps) {
   const rows = isBroken ? 2 : Math.min(rowsMax, text.split('\n').length);
   return (

@@ -11,11 +11,14 @@ interface DialogProps {
   readonly children: ComponentChildren;
   /** A sheet lies along the right side and is as high as the window. */
   readonly form?: 'box' | 'sheet';
-  /** Nothing but its own buttons closes it: what it shows is not shown again. */
+  /** The dialog closes only by its own buttons, because it shows something only once. */
   readonly isHeld?: boolean;
 }
 
-/** Where one was on the page: a dialog that follows another outlives the other's buttons. */
+/**
+ * The element focused before the first dialog opened: when a second dialog follows, the button in
+ * the first that opened it is gone.
+ */
 let beneath: Element | null = null;
 
 /** The browser's own dialog: it keeps the focus inside and closes on Escape. */
@@ -23,7 +26,7 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useTitle('dialog', title);
-  // With the page and not after its next picture: whoever types on would type into nothing.
+  // A layout effect runs before the next paint, so no key press is lost between.
   useLayoutEffect(() => {
     const element = dialog.current;
     const opener = document.activeElement;
@@ -31,14 +34,15 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
     element?.showModal();
     return () => {
       element?.close();
-      // Gone from the page a moment later, where the browser gives the focus back to nobody.
+      // The dialog is about to leave the page, and the browser would not return the focus.
       const isThere = opener?.isConnected && opener !== document.body;
       const last = isThere ? opener : beneath;
       if (last instanceof HTMLElement) last.focus();
     };
   }, []);
   const isBegun = useRef(form === 'sheet');
-  // Once: what one begins with may have to be fetched first.
+  // Runs after each rendering until a field got the focus once: the field may appear only after
+  // data is fetched.
   useLayoutEffect(() => {
     if (isBegun.current) return;
     const field = dialog.current?.querySelector(firstField);
@@ -69,7 +73,7 @@ export function Dialog({ title, onClose, children, form = 'box', isHeld = false 
   );
 }
 
-/** Where one begins: not on the button that would close it again. */
+/** The first field to focus: not the button in the header, which would close the dialog again. */
 const firstField = '.dialog-body :is(input, select, textarea:not([readonly]), button)';
 
 interface ConfirmProps {
@@ -80,7 +84,7 @@ interface ConfirmProps {
   readonly onClose: () => void;
 }
 
-/** For what cannot be taken back. */
+/** Asks before an action that cannot be undone. */
 export function Confirm({ title, children, verb, work, onClose }: ConfirmProps) {
   const action = useAction();
   return (

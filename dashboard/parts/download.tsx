@@ -10,12 +10,12 @@ interface DownloadProps {
   readonly path: string;
   readonly name: string;
   readonly text: string;
-  /** What it is a download of, where several stand below each other. */
+  /** Names the content, if several downloads are below each other. */
   readonly of?: string;
   readonly form?: 'button' | 'link';
 }
 
-/** A table as a file. Long ones take their time, so it counts what has come. */
+/** Downloads a table as a file; long ones take time, so it shows how much has arrived. */
 export function Download({ path, name, text, of, form = 'button' }: DownloadProps) {
   const { key } = useSession();
   const action = useAction();

@@ -16,7 +16,7 @@ interface TextProps extends FieldProps {
   readonly max?: string;
   readonly step?: string;
   readonly suggestions?: readonly string[];
-  /** Called when the typing is over: on Enter, or when the field is left. */
+  /** Called when typing has ended: on Enter, or when the field loses the focus. */
   readonly onDone?: (value: string) => void;
   readonly onBlur?: () => void;
 }
@@ -28,7 +28,8 @@ export function TextField(props: TextProps) {
     <div class="field">
       <label for={id}>{label}</label>
       <input
-        // One element for six types, which the types of JSX tell apart by what each may carry.
+        // One element serves six input types; JSX types each with different attributes, hence the
+        // cast.
         type="text"
         {...(rest as object)}
         id={id}
@@ -56,12 +57,15 @@ export function TextField(props: TextProps) {
   );
 }
 
-/** A name that half of it would not find: it counts when it is whole, emptied or suggested. */
+/**
+ * A field for a whole name, since half of one finds nothing: its value counts once typing has
+ * ended, the field is emptied or a suggestion is chosen.
+ */
 export function WholeField({ value, onValue, ...rest }: TextProps) {
   const [text, setText] = useState(value);
   const isTyping = useRef(false);
   useEffect(() => {
-    // What was sent comes back late: by then one may have typed on.
+    // The value comes back with a delay, and the user may have typed on meanwhile.
     if (!isTyping.current) setText(value);
   }, [value]);
   const done = (typed: string) => onValue(typed.trim());
@@ -155,7 +159,8 @@ export function Form({ onSubmit, children, class: name = 'form' }: FormProps) {
         event.preventDefault();
         onSubmit();
       }}
-      // What is wrong in a part that is folded away would be held against the form in silence.
+      // Opens a folded section with an invalid field: otherwise the form would refuse without
+      // saying why.
       onInvalidCapture={({ target }) => {
         if (target instanceof Element) target.closest('details')?.setAttribute('open', '');
       }}

@@ -4,13 +4,13 @@ import { ErrorNote } from './notes.tsx';
 
 interface FormEndProps {
   readonly verb: string;
-  /** What the form starts when it is sent. */
+  /** The action that sending the form starts. */
   readonly action: Action;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }
 
-/** The last lines of a form in a dialog: why it failed, and the way out or on. */
+/** The end of a form in a dialog: why it failed, and the buttons to cancel or submit. */
 export function FormEnd({ verb, action, onClose, children }: FormEndProps) {
   return (
     <>

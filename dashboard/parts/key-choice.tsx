@@ -4,7 +4,7 @@ import { useSession } from '../session.ts';
 import type { Key } from '../shapes.ts';
 import { SelectField, WholeField } from './field.tsx';
 
-/** Several parts of a page need the names at once; they share one answer for this long. */
+/** For this long, the parts of a page that need the names of keys share one answer. */
 const freshMs = 5_000;
 let shared:
   | { readonly key: string; readonly at: number; readonly keys: Promise<Key[]> }
@@ -18,7 +18,7 @@ function askOnce(key: string): Promise<Key[]> {
 }
 
 export const keysPerPage = 100;
-/** Nobody finds one in a longer list; beyond it, a key is chosen by its id. */
+/** With more keys than this a list is no help: a key is then chosen by its id. */
 const keysMax = 1_000;
 
 async function askAllKeys(key: string): Promise<Key[]> {
@@ -31,7 +31,7 @@ async function askAllKeys(key: string): Promise<Key[]> {
   }
 }
 
-/** What the tenant's keys are called, by id; only a manager may know any but its own. */
+/** The names of the tenant's keys by id; only a management key may know other keys than itself. */
 export function useKeyNames(): ReadonlyMap<string, string> {
   const { key, kind, about } = useSession();
   const own = about ? [about] : [];

@@ -5,7 +5,7 @@ import { CodeLine } from './copy.tsx';
 
 interface ErrorNoteProps {
   readonly message: string | undefined;
-  /** Tries once more what has failed. */
+  /** Repeats what has failed. */
   readonly again?: () => void;
 }
 
@@ -25,7 +25,7 @@ export function ErrorNote({ message, again }: ErrorNoteProps) {
 
 const waitMs = 3_000;
 
-/** Looks again and again, so that whoever sends the first request sees it arrive. */
+/** Reloads again and again, so that the user sees the first request arrive. */
 export function Waiting({ reload }: { readonly reload: () => void }) {
   useEvery(waitMs, true, reload);
   return (
@@ -39,13 +39,13 @@ export function Waiting({ reload }: { readonly reload: () => void }) {
 interface EmptyProps {
   readonly title: string;
   readonly children?: ComponentChildren;
-  /** What one pastes into a terminal to have something here. */
+  /** A command for the terminal that makes something to show here. */
   readonly curl?: string;
-  /** Looks whether that has happened. */
+  /** Loads again, to see whether the command was run. */
   readonly reload?: () => void;
 }
 
-/** Nothing there yet, and the line that changes it. */
+/** Says that there is nothing yet, and offers a command that changes it. */
 export function Empty({ title, children, curl, reload }: EmptyProps) {
   return (
     <div class="empty">
@@ -81,7 +81,7 @@ interface LoadingProps {
   readonly what: string;
 }
 
-/** What there is to say of something that is loaded: that it failed, or is on its way. */
+/** The state of something that is loaded: that it failed, or is loading. */
 export function Loading({ of: { data, error, busy, reload }, what }: LoadingProps) {
   return (
     <>
@@ -109,7 +109,10 @@ const circuits = {
   open: { tone: 'bad', text: 'failing' },
 } as const;
 
-/** A circuit breaker in words: closed lets calls through, which sounds wrong to most people. */
+/**
+ * The state of a circuit breaker in plain words: that "closed" lets calls through sounds wrong to
+ * most people.
+ */
 export function Condition({ circuit }: { readonly circuit: keyof typeof circuits }) {
   const { tone, text } = circuits[circuit];
   return (

@@ -5,7 +5,7 @@ interface PageProps {
   readonly title: string;
   readonly lead?: string;
   readonly actions?: ComponentChildren;
-  /** Something else was chosen and is not there yet. */
+  /** The user chose something else that is not loaded yet. */
   readonly isStale?: boolean;
   readonly children: ComponentChildren;
 }
@@ -49,12 +49,14 @@ export function Card({ title, actions, children }: CardProps) {
 interface TileProps {
   readonly name: string;
   readonly value: string;
-  /** The number in full, where `value` is shortened. */
+  /** The full number, if `value` is shortened. */
   readonly exact?: string;
   readonly below?: ComponentChildren;
 }
 
-/** From billions on, a figure would be broken in two where four tiles share a row. */
+/**
+ * Figures with more characters than this would break into two lines where four tiles share a row.
+ */
 const longFigure = 12;
 
 export function Tile({ name, value, exact, below }: TileProps) {
@@ -79,7 +81,7 @@ interface FactsProps {
   readonly areNumbers?: boolean;
 }
 
-/** Names and what they stand for, a few beside each other. */
+/** Names with their values, a few beside each other. */
 export function Facts({ of, areNumbers = false }: FactsProps) {
   return (
     <dl class="facts">

@@ -4,12 +4,12 @@ interface PagerProps {
   readonly label: string;
   readonly offset: number;
   readonly perPage: number;
-  /** A full page may be followed by another. */
+  /** Whether the page is full, so that another may follow. */
   readonly isFull: boolean;
   readonly words?: readonly [back: string, on: string];
 }
 
-/** Turns the pages of a list whose length nobody has counted; nothing where it has only one. */
+/** Turns the pages of a list of unknown length; shows nothing if there is only one page. */
 export function Pager({ label, offset, perPage, isFull, words = ['Back', 'More'] }: PagerProps) {
   if (offset === 0 && !isFull) return null;
   return (

@@ -9,7 +9,7 @@ const presets: readonly (readonly [text: string, range: () => Range])[] = [
   ['This month', () => monthOf(lastDays(1).to)],
 ];
 
-/** Whoever types a year passes through the years 2, 20 and 202. */
+/** The earliest day that counts: someone typing a year passes through the years 2, 20 and 202. */
 const firstDay = '2000-01-01';
 
 export function RangePicker({ range }: { readonly range: Range }) {

@@ -8,7 +8,7 @@ export interface Column<Row> {
   readonly isHead?: boolean;
 }
 
-/** Digits stand below each other. */
+/** A column whose digits are aligned. */
 export function numberColumn<Row>(title: string, cell: Column<Row>['cell']): Column<Row> {
   return { title, cell, isNumber: true };
 }
@@ -45,7 +45,7 @@ export function Table<Row>({ label, columns, rows, rowKey, onRow }: TableProps<R
   );
 }
 
-/** A click anywhere opens the row; the keyboard has the link or button inside it. */
+/** A click anywhere on the row opens it; for the keyboard there is a link or button in it. */
 function Row<Data>({
   row,
   columns,

@@ -1,11 +1,13 @@
 interface VerbProps {
   readonly text: string;
-  /** The text and what it is done to, for whoever hears the button without its row. */
+  /**
+   * The text with the thing it acts on, for screen readers, which read the button without its row.
+   */
   readonly label: string;
   readonly onClick: () => void;
 }
 
-/** At the end of a row: something that can be done with it. */
+/** A button at the end of a row for an action on that row. */
 export function Verb({ text, label, onClick }: VerbProps) {
   return (
     <button type="button" class="link" aria-label={label} onClick={onClick}>

@@ -45,7 +45,7 @@ class Store {
   adminHash: Uint8Array | undefined;
   asked = 0;
   batches = 0;
-  /** Answers wait for it; what they say was decided before. */
+  /** Answers wait for the gate; what they say was decided before they waited. */
   gate: Promise<void> = Promise.resolve();
   failure: Error | undefined;
 
@@ -202,7 +202,7 @@ describe('an unknown key', () => {
     expect(store.asked).toBe(2);
   });
 
-  test('whose question was on its way when it was made is asked for again', async () => {
+  test('that is made while it is being looked up is asked for again', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const { id, text, hash } = makeKey('routing');
@@ -216,7 +216,7 @@ describe('an unknown key', () => {
     expect(store.asked).toBe(2);
   });
 
-  test('that does not even look like one is told how ours do, without the store', async () => {
+  test('that does not look like ours is told how ours look, without the store', async () => {
     for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
       expect(await outcome(text)).toMatch(/^401 This is no key of this gateway: .* sk-tg-/);
     }
@@ -277,7 +277,7 @@ describe('after forget()', () => {
 });
 
 describe('a key in use, when anything was changed,', () => {
-  /** The moment between the change and what happens next. */
+  /** What happens as soon as the change is noticed, ahead of the next request. */
   const heardOf = async () => {
     authenticator.forget();
     await authenticator.askAgain();
@@ -289,7 +289,7 @@ describe('a key in use, when anything was changed,', () => {
     await heardOf();
     store.failure = new Error('away');
     expect(await outcome(key)).toBe('key_1');
-    // What fails is asked for by the next request.
+    // Where looking it up again fails, the next request asks.
     await heardOf();
     store.failure = undefined;
     expect(await outcome(key)).toBe('key_1');
@@ -304,7 +304,7 @@ describe('a key in use, when anything was changed,', () => {
     expect(await outcome(key)).toBe('key_1');
   });
 
-  test('and revoked by that, is refused without asking once more', async () => {
+  test('and revoked by that change, is refused without asking again', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     store.matches.clear();
@@ -324,7 +324,7 @@ describe('a key in use, when anything was changed,', () => {
     expect(store.asked).toBe(2);
   });
 
-  test('is not thought to be used by that', async () => {
+  test('does not count as used because it was asked for again', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     await authenticator.markUsed();
@@ -397,7 +397,7 @@ describe('the admin token', () => {
     expect(store.asked).toBe(1);
   });
 
-  test('that was replaced is good no longer than until the change is heard of', async () => {
+  test('that was replaced works only until the change is noticed', async () => {
     const [old, next] = [makeAdminToken(), makeAdminToken()];
     store.adminHash = hashKey(old);
     expect(await authenticator.isAdmin(old)).toBe(true);
@@ -450,7 +450,7 @@ describe('while the store is away', () => {
     expect(await outcome(other)).toBe('key_2');
   });
 
-  test('marks of use are let go without a word', async () => {
+  test('marks of use are dropped without an error', async () => {
     await outcome(addKey());
     store.failure = new Error('away');
     expect(await authenticator.markUsed()).toBeUndefined();

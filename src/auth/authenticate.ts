@@ -15,13 +15,13 @@ const markUsedMs = 10_000;
 /** Keys that were used within this time are asked for again when anything changed. */
 const inUseMs = 600_000;
 
-/** So many of them: a few queries of the store, which nobody has to wait for. */
+/** At most so many of these keys: a few queries of the store, which nobody has to wait for. */
 const askedAgainMax = 2_000;
 
-/** Not at each change: whoever makes a thousand keys in a row would ask for all each time. */
+/** Not at each change: while somebody makes a thousand keys, each would ask for all again. */
 const askAgainMs = 1_000;
 
-/** In pieces: a request for another key waits for one of them, not for all. */
+/** In batches: a request for another key waits for one batch, not for all. */
 const askedAtOnce = 256;
 
 interface Known {
@@ -100,8 +100,8 @@ export class Authenticator {
 
   /**
    * Looks up again the keys in use that were forgotten, ahead of their next request: the store may
-   * be away by then. Answers the tenants that they belong to; nobody, where another change came in
-   * between, which has a round of its own.
+   * be away by then. Answers the tenants of these keys; none where another change came in between,
+   * which has a round of its own.
    */
   async askAgain(): Promise<readonly string[]> {
     const generation = this.#generation;
@@ -210,7 +210,7 @@ function keysAway(cause: unknown): never {
   throw unavailable('The key store cannot be reached right now.', cause);
 }
 
-/** Most often a provider's own key, which a client had from before. */
+/** Most often the provider's own key, which the client used before. */
 function foreignKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',

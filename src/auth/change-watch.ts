@@ -3,9 +3,9 @@ import type { Chore } from '../core/chore.ts';
 import type { Directory } from './directory.ts';
 
 /**
- * Notices within half a second that keys or tenants changed, in this process or another, through
- * HTTP or the command line. One cheap read per poll; nothing is pushed, so nothing can get lost.
- * While the store cannot be reached, what is known stays in force.
+ * Notices within half a second that keys, tenants, credentials or skills changed, in this process
+ * or another, through HTTP or the command line. One cheap read per poll; nothing is pushed, so
+ * nothing can get lost. While the store cannot be reached, what is known stays in force.
  */
 export class ChangeWatch {
   readonly #directory: Pick<Directory, 'version'>;

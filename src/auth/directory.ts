@@ -86,7 +86,7 @@ export interface TenantOrder {
 export interface TenantPage extends Page {
   /** A part of the name or id; the case of A to Z does not matter. */
   readonly search?: string;
-  /** Oldest first, unless told. */
+  /** Left out: oldest first. */
   readonly order?: TenantOrder;
 }
 

@@ -4,8 +4,8 @@ import { toKnown } from './authenticate.ts';
 import type { Directory } from './directory.ts';
 
 /**
- * The caller behind a key that was admitted before, for a job that it left with us. A key that has
- * been deleted, disabled or has expired since does no more work, nor one that may have no jobs now.
+ * The caller behind a key that was admitted before, for a job that it left with us. A key does no
+ * more work once it was deleted or disabled, has expired, or may no longer have jobs.
  */
 export async function callerOfKey(
   directory: Pick<Directory, 'getKey' | 'getTenant'>,

@@ -6,7 +6,7 @@ const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** One from each, in the same order. */
+/** One sealing key from each secret, in the same order. */
 export function sealingKeysOf([current, ...former]: SecretKeys): readonly [
   SealingKey,
   ...SealingKey[],

@@ -36,8 +36,8 @@ interface KeyCounts {
 }
 
 /**
- * Encrypts tenants' credentials with a new secret key while gateways run that hold both. Whatever
- * ends it in the middle, doing it again does the rest.
+ * Encrypts tenants' credentials with a new secret key while gateways run that hold both. If it is
+ * interrupted, running it again does the rest.
  */
 export class SecretRotation {
   readonly #store: RotationStore;
@@ -48,12 +48,12 @@ export class SecretRotation {
     this.#keys = sealingKeysOf(secrets);
   }
 
-  /** As they were found; nothing is changed. */
+  /** The counts as they are; nothing is changed. */
   async count(): Promise<KeyCounts> {
     return this.#walk(async () => undefined);
   }
 
-  /** As they were found; all that are readable are encrypted with the current key afterwards. */
+  /** The counts before; afterwards all readable ones are encrypted with the current key. */
   async rotate(): Promise<KeyCounts> {
     const [current, former] = this.#keys;
     if (!former) throw noFormerKey();
@@ -94,7 +94,7 @@ export class SecretRotation {
   }
 }
 
-/** Whoever runs it without one would be told that nothing is left to do, and might believe it. */
+/** Without a former key, a rotation would say that nothing is left to do, and might be believed. */
 function noFormerKey(): GatewayError {
   const message =
     'TOLLGATE_FORMER_SECRET_KEY is not set: it has to be the secret key that is being replaced.';

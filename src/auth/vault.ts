@@ -33,8 +33,8 @@ export interface VaultStore {
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
   /**
-   * Whether every key that is needed is among these. Whoever asks first decides: its first key is
-   * the one in use. A start may bring another as long as nothing is encrypted with that one.
+   * Whether these include every key that is needed. The first process that asks decides: its first
+   * key is the one in use. A start may bring another as long as nothing is encrypted with that one.
    */
   claimKeys(fingerprints: readonly string[], isStart: boolean): Promise<boolean>;
 }
@@ -73,7 +73,7 @@ export class Vault {
     this.#onUnreadable = onUnreadable ?? (() => undefined);
   }
 
-  /** Refuses a key that cannot read what is kept: a start with it would quietly lose them all. */
+  /** Refuses a key that cannot read what is kept: all credentials would quietly be lost. */
   static async open(parts: VaultParts): Promise<Vault> {
     const vault = new Vault(parts);
     const fingerprints = vault.#keys.map((key) => key.fingerprint);
@@ -90,7 +90,7 @@ export class Vault {
     const { apiKey, ...rest } = credential;
     const label = labelOfKey(apiKey);
     const purpose = purposeOf(credential);
-    // The store knows which one is in use: a rotation changes it for all processes at once.
+    // The store knows which key is in use: a rotation changes it for all processes at once.
     const byKey = this.#keys.map((key) => {
       const ciphertext = key.seal(apiKey, purpose);
       const row = { ...rest, ciphertext, label, createdAt: now, updatedAt: now };

@@ -2,7 +2,7 @@ import type { Claim, NamedAnswer } from '../core/claim.ts';
 import type { Recording } from '../core/recording.ts';
 
 export type Claimed =
-  /** Nobody used it before, or whoever did never finished: ours to answer. */
+  /** The key is new, or the request that used it never finished: ours to answer. */
   | { readonly state: 'ours' }
   | { readonly state: 'other_request' }
   | { readonly state: 'running' }
@@ -14,9 +14,9 @@ export interface ClaimStore {
   claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed>;
   /** Prolongs claims that this process is still answering, so that no other takes them over. */
   extend(claims: readonly Claim[], until: number): Promise<void>;
-  /** An answer that was given, and not written with its charge. False: another was given before. */
+  /** Keeps an answer that was not written with its charge. False: another one is kept already. */
   finish(answer: NamedAnswer): Promise<boolean>;
-  /** Frees the claim, unless it has its answer: that one was paid for. */
+  /** Frees the claim, unless its answer is kept: that answer was paid for. */
   release(claim: Claim): Promise<void>;
   removeExpired(now: number): Promise<void>;
   /** The bytes that each tenant's kept answers take; an expired one may count for an hour more. */

@@ -2,9 +2,9 @@
 export interface Directives {
   /** False: the answer must be fresh. */
   readonly mayRead: boolean;
-  /** False: nothing of it may be kept. */
+  /** False: the answer must not be kept. */
   readonly mayWrite: boolean;
-  /** The oldest answer that will do; null: as old as the cache keeps them. */
+  /** The greatest age of an answer that will do; null: as old as the cache keeps them. */
   readonly maxAgeSeconds: number | null;
 }
 

@@ -14,7 +14,7 @@ import { unlessAborted, within } from '../core/within.ts';
 import type { Claimed, ClaimStore } from './claim.ts';
 import type { Duty } from './duty.ts';
 
-/** A claim that this process answers, and what comes of it; undefined: nothing. */
+/** A claim that this process is answering. `ended` brings the answer; undefined where none came. */
 interface Running {
   readonly claim: Claim;
   readonly ended: Promise<Recording | null | undefined>;
@@ -31,7 +31,7 @@ export class Idempotency {
   readonly #now: () => number;
   readonly #writeMs: number;
   readonly #running = new Map<string, Running>();
-  /** Ended, but the store did not take it yet. */
+  /** Answers that have ended, but that the store has not taken yet. */
   readonly #unwritten = new Map<Running, Recording | null>();
   /** By tenant, the bytes in the store when it was last counted, and what was added here since. */
   #kept = new Map<string, number>();
@@ -146,10 +146,10 @@ export class Idempotency {
         isOver = true;
         this.#forget(running);
         end(undefined);
-        // Unless the store hears of it, the claim is free again when its lease ends. What it has
-        // of an answer whose end we could not hear of is paid for, or a job: that stays.
+        // If the store cannot be told, the claim is free again when its lease ends. A row that has
+        // its answer, which we never heard of, is paid for or belongs to a job: it stays.
         const released = this.#store.release(claim).catch(() => undefined);
-        // What is owed is charged after this, and a client is told why: neither waits for long.
+        // The charge and the client's error come after this: neither may wait for long.
         await within(released, this.#writeMs);
       },
     };
@@ -163,7 +163,7 @@ export class Idempotency {
     return { claim, recording, expiresAt: this.#now() + idempotencyTtlMs };
   }
 
-  /** What the store did not take, or not in time, may be written again. */
+  /** An answer that the store did not take, or not in time, may be written again. */
   async #write(answer: NamedAnswer, waitMs?: number): Promise<Remembered> {
     try {
       const finishing = this.#store.finish(answer);
@@ -175,14 +175,14 @@ export class Idempotency {
     }
   }
 
-  /** Those who wait get it in any case; without room for it, those who come later do not. */
+  /** Requests that wait here get it in any case; later ones only if there is room to keep it. */
   #writeLater(running: Running, recording: Recording | null): void {
     if (this.#hasRoomFor(recording)) {
       this.#unwritten.set(running, recording);
       return;
     }
     const { claim } = running;
-    // In its place, since the first would hold on to the text for as long as the store is away.
+    // Replaces the entry, which would keep the text in memory for as long as the store is away.
     const without: Running = { claim, ended: Promise.resolve(null) };
     this.#running.set(nameOf(claim), without);
     this.#unwritten.set(without, null);
@@ -194,20 +194,20 @@ export class Idempotency {
     return length <= unwrittenLengthMax;
   }
 
-  /** While one is being written nobody can extend it: so that is done between two tries. */
+  /** The row of an answer that is being written cannot be extended: that is done between tries. */
   async #writeLateOrExtend(long: boolean): Promise<void> {
-    // To its end, which the store sees to: a second try would stand in line behind the first.
+    // Without a limit: the store ends it in time, and a second try would wait behind the first.
     if (!(await this.#writeLate(long))) await this.#extend().catch(() => undefined);
   }
 
-  /** Long ones, or the others: those do not wait behind them. False: the store took not all. */
+  /** Writes the long ones or the short ones, which do not wait for those. False: some are left. */
   async #writeLate(long: boolean, waitMs?: number): Promise<boolean> {
     for (const [running, recording] of this.#unwritten) {
       if (isLong(recording) !== long) continue;
       const how = await this.#write(this.#answer(running.claim, recording), waitMs);
       this.#unwritten.delete(running);
       if (how === 'unwritten') {
-        // Behind the others: it may be this one alone that the store does not take.
+        // To the end of the line: it may be the only one that the store does not take.
         this.#unwritten.set(running, recording);
         return false;
       }
@@ -237,7 +237,7 @@ function nameOf({ tenantId, key }: Claim): string {
   return `${tenantId} ${key}`;
 }
 
-/** Where repeating it helps, SDKs do that by themselves. */
+/** Where a repetition helps, the error says so to SDKs, which repeat by themselves. */
 function refusal(why: string, retryHelps = false): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
   const more = { status: 409, param: 'Idempotency-Key', retryHelps } as const;

@@ -45,7 +45,7 @@ describe('a kept answer', () => {
     expect(await ask()).toHaveProperty('duty');
   });
 
-  test('is made again by who waited for it and cannot use it', async () => {
+  test('is made again by a request that waited for it and cannot use it', async () => {
     const ask = cacheOf(1_000_000, () => 0);
     const first = await ask();
     const waiting = ask(false);

@@ -50,7 +50,7 @@ describe('the shelf in memory', () => {
     expect([shelf.find('a'), shelf.bytes]).toEqual([undefined, 0]);
   });
 
-  test('gives nothing out of its time, and its room back', () => {
+  test('gives no expired recording, and frees its room', () => {
     let now = 5_000;
     const shelf = new MemoryShelf(10_000, () => now);
     shelf.keep('a', thousand, 2);

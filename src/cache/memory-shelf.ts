@@ -6,11 +6,11 @@ interface Place {
   readonly until: number;
 }
 
-/** Text is UTF-16 at worst, and a place costs something by itself. */
+/** Text is UTF-16 at worst, and each entry has a cost of its own. */
 const bytesPerCharacter = 2;
 const bytesPerPlace = 500;
 
-/** Recordings in this process; when it is full, those unused for longest go first. */
+/** Recordings in this process's memory; when it is full, those unused for longest go first. */
 export class MemoryShelf implements Shelf {
   readonly #bytesMax: number;
   readonly #now: () => number;
@@ -18,7 +18,7 @@ export class MemoryShelf implements Shelf {
   readonly #places = new Map<string, Place>();
   #bytes = 0;
 
-  /** By a clock that nobody sets: one that goes back would keep everything for longer. */
+  /** Uses a clock that nobody sets: one that is set back would keep everything for longer. */
   constructor(bytesMax: number, now: () => number = () => performance.now()) {
     this.#bytesMax = bytesMax;
     this.#now = now;

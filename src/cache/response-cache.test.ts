@@ -111,7 +111,7 @@ describe('identical requests at the same time', () => {
     const alone = dutyOf(await third);
     await dutyOf(await fourth).finish(recording('at last'));
     expect(await ask('q')).toEqual({ found: 'at last' });
-    // The second that this one waits for brings nothing, but another has brought something.
+    // The second request that this one waits for brings nothing, but another has brought something.
     expect(await soFar(later)).toBe('waits');
     await alone.release();
     expect(await later).toEqual({ found: 'at last' });
@@ -124,7 +124,7 @@ describe('identical requests at the same time', () => {
     const [gone, here] = [ask('q', null, leaving.signal), ask('q')];
     expect(await soFar(gone)).toBe('waits');
     leaving.abort();
-    // It has nobody to answer any more; what it does with its duty changes nothing.
+    // Its client has left, so what it does with its duty changes nothing.
     await dutyOf(await gone).release();
     const later = ask('q');
     expect(await soFar(here)).toBe('waits');

@@ -10,13 +10,13 @@ interface Flight {
   followers: number;
 }
 
-/** How many requests that bring nothing one waits for: each may take as long as a timeout. */
+/** How many fruitless requests another one waits for: each may take as long as a timeout. */
 const lostFlightsMax = 2;
 
 /**
- * Answers that may be given again. Of identical requests at the same time one is sent; the others
- * wait for what it brings. If it brings nothing, the next of them is sent; if that one does not
- * either, all that have waited for both.
+ * Answers that may be given again. Of identical requests at the same time one is sent, and the
+ * others wait for its answer. If it brings none, the next is sent; if that one brings none either,
+ * all requests that have waited for both are sent.
  */
 export class ResponseCache {
   readonly #shelf: Shelf;
@@ -25,7 +25,8 @@ export class ResponseCache {
   readonly #flights = new Map<string, Flight>();
 
   /**
-   * `now` is one clock for all who share the shelf: any of them may be asked how old an answer is.
+   * `now` is one clock for all processes that share the shelf, because they judge the age of each
+   * other's answers.
    */
   constructor(shelf: Shelf, ttlSeconds: number, now: () => number) {
     this.#shelf = shelf;
@@ -34,8 +35,8 @@ export class ResponseCache {
   }
 
   /**
-   * An answer, or the duty to make it; no duty for those who want nothing kept. `use` turns a
-   * recording into what is wanted; undefined: it cannot, and another must be made.
+   * An answer, or the duty to make it; no duty for requests that want nothing kept. `use` turns a
+   * recording into the wanted answer; undefined: it cannot, and a new one must be made.
    */
   async recall<T>(
     key: string,
@@ -61,7 +62,7 @@ export class ResponseCache {
         lostFlights += 1;
         continue;
       }
-      // It was made after we asked, so it is young enough for anybody.
+      // The answer was made after we asked, so it is young enough for any request.
       const brought = use(landed);
       if (brought !== undefined) return { found: brought };
       break;
@@ -70,7 +71,7 @@ export class ResponseCache {
   }
 
   #isYoungEnough({ recordedAt }: Kept, { maxAgeSeconds }: Directives): boolean {
-    // Nobody knows the age of one made in the future, by a clock that was set back since.
+    // A recording dated in the future is from before the clock was set back: its age is a guess.
     const ageMs = Math.abs(this.#now() - recordedAt);
     return maxAgeSeconds === null || ageMs <= maxAgeSeconds * 1000;
   }

@@ -6,7 +6,7 @@ export interface Kept extends Recording {
   readonly recordedAt: number;
 }
 
-/** Where recordings are kept for a while: in this process, or in Redis for all of them. */
+/** Where recordings are kept for a while: in this process, or in Redis for all processes. */
 export interface Shelf {
   /** Never rejects: a shelf out of reach is an empty one. */
   find(key: string): Kept | undefined | Promise<Kept | undefined>;

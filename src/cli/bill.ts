@@ -46,7 +46,7 @@ function columns(title: string, rows: readonly BillRow[]): string {
   return table(['CHARGE', '', title], shown);
 }
 
-/** Amounts stand below each other by their decimal points. */
+/** For aligning a column of amounts at their decimal points. */
 function wholePart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
@@ -54,6 +54,6 @@ function wholePart(amount: string): string {
 function rate({ quantity, usd, per }: ReceiptLine): string {
   const used = quantity.toLocaleString('en-US');
   if (per === 1) return `${used} × $${usd} each`;
-  // What is paid by the minute is measured in seconds.
+  // Prices per minute are quoted per 60 units: the usage itself is in seconds.
   return per === 60 ? `${used} s × $${usd} per minute` : `${used} × $${usd} per million`;
 }

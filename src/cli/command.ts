@@ -15,11 +15,13 @@ import type { Question } from './input.ts';
 /** What a command is, what it gets, and how its words on the command line are read. */
 
 export interface Option {
-  /** What stands for its value in the help: `<credits>`. Without one it takes none. */
+  /**
+   * What the help shows for the option's value: `<credits>`. Without it, the option takes no value.
+   */
   readonly value?: string;
   readonly summary: string;
   readonly required?: boolean;
-  /** For our own processes: neither shown in the help nor suggested. */
+  /** For processes that Tollgate starts itself: neither shown in the help nor suggested. */
   readonly isInternal?: true;
 }
 
@@ -30,9 +32,9 @@ export interface Command {
   /** The one value without a name, such as `<key id>`; `[client]` may be left out. */
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
-  /** Options of which at least one is named, or there is nothing to do. */
+  /** At least one of these options must be given: without any, the command would change nothing. */
   readonly changes?: readonly string[];
-  /** May be the first to use a store; for all others, one that is not there is a mistake. */
+  /** May create the store; for all other commands, a store that does not exist is an error. */
   readonly beginsStore?: true;
   run(context: Context): Promise<void>;
 }
@@ -45,20 +47,20 @@ export interface Topic {
   readonly examples?: readonly string[];
 }
 
-/** A topic without a second word; `inList` tells of it in the list of all topics. */
+/** A topic that is itself the command; `inList` is its summary in the list of all topics. */
 export function onlyCommand(name: string, inList: string, command: Omit<Command, 'name'>): Topic {
   return { name, summary: inList, commands: [{ name: '', ...command }] };
 }
 
-/** All that commands do with the store. */
+/** Everything in the store that commands use. */
 export interface Desk extends KeyDesk, CreditDesk, ByokDesk {
   readonly directory: KeyDesk['directory'] & CreditDesk['directory'];
   readonly skills: SkillDesk;
-  /** Of whatever tenant. */
+  /** Requests of all tenants. */
   readonly requests: EverybodysLog;
   readonly statements: StatementReads;
   verify(report: Report, onProgress: Progress): Promise<Verification>;
-  /** Of the operator's secret key, once it is needed. */
+  /** Re-encrypts credentials with the operator's secret key, which is read on the first call. */
   rotation(): SecretRotation;
 }
 
@@ -69,9 +71,9 @@ export interface Context {
   /** Opens the store on first use; it is closed when the command has ended. */
   desk(): Promise<Desk>;
   models(): Promise<readonly ListedModel[]>;
-  /** One or more lines for people or programs; the last line break is added. */
+  /** Prints one or more lines on standard output and adds the last line break. */
   out(text: string): void;
-  /** A piece of a long output, as it is; resolves when it was taken. */
+  /** Prints a piece of a long output unchanged; resolves when the reader has taken it. */
   write(piece: string): Promise<void>;
   err(text: string): void;
   /** All of standard input: where secrets come from, so that no shell history keeps them. */
@@ -104,7 +106,7 @@ export class Args {
     return this.#values.get(name);
   }
 
-  /** A number where the text is one; anything else is left for the field's own rule to refuse. */
+  /** The option's text as a number; any other text is left for the field's own check to refuse. */
   number(name: string): number | string | undefined {
     const text = this.text(name);
     return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : text;
@@ -124,7 +126,7 @@ type Reading =
 
 export function readArgs(command: Command, words: readonly string[]): Reading {
   const options = { ...commonOptions, ...command.options };
-  // Not strict: `--amount -5` is refused there as ambiguous, and its sentences are not ours.
+  // Strict parsing would refuse `--amount -5` as ambiguous, with error messages that are not ours.
   const { tokens } = parseArgs({
     args: [...words],
     options: Object.fromEntries(

@@ -9,7 +9,9 @@ import { printJson } from './output.ts';
 import { typed } from './own-program.ts';
 import { counted, fields, table } from './table.ts';
 
-/** What to put where so that another program talks to this gateway. It writes to none of them. */
+/**
+ * Prints what to set in another program so that it uses this gateway. Changes no program's files.
+ */
 export const connect = onlyCommand(
   'connect',
   'Print how to point a client at this gateway, and try it',

@@ -20,7 +20,7 @@ export const doctor = onlyCommand('doctor', 'Find out what keeps a gateway from 
   run: examine,
 });
 
-/** Starts nothing and changes nothing that stays: it may run beside a gateway. */
+/** Starts nothing and leaves no change behind, so it may run beside a gateway. */
 async function examine(context: Context): Promise<void> {
   const report = new Report(context);
   const config = readConfig(context.flags);
@@ -34,7 +34,7 @@ async function examine(context: Context): Promise<void> {
     report.widthOf(groups.flat());
     report.tell('configuration', configFinding(config));
     for (const group of groups) {
-      // All of a group at once, told in their order.
+      // The checks of a group run at the same time and are reported in their order.
       const looks = group.map((check) => ({ check, found: finding(check) }));
       for (const { check, found } of looks) report.tell(check.name, await found);
     }
@@ -72,10 +72,10 @@ function configFinding(config: Config): Finding {
   return well(`Settings from ${config.source}: ${counted(live.length, 'model')}${demo}.`);
 }
 
-/** Columns for a name: one that is longer shifts its own line, not those of all others. */
+/** The widest that the column of names gets; a longer name shifts only its own line. */
 const nameWidthMax = 24;
 
-/** The lines as they become known, or all of them as JSON. */
+/** Prints each line as soon as it is known, or at the end all of them as JSON. */
 class Report {
   readonly #context: Context;
   readonly #told: ({ readonly name: string } & Finding)[] = [];
@@ -96,7 +96,7 @@ class Report {
     if (!this.#context.args.has('json')) this.#context.out(line(name.padEnd(this.#width), found));
   }
 
-  /** Throws where there was a cross: that is what the exit code says. */
+  /** Throws if any check failed, so that the exit code says so. */
   close(): void {
     const crosses = this.#told.filter(({ isWell }) => !isWell).length;
     const isJson = this.#context.args.has('json');
@@ -117,12 +117,12 @@ class Report {
 
 function line(name: string, { isWell, found, fix }: Finding): string {
   const mark = isWell ? coloured('✓', '32') : coloured('✗', '31');
-  // Configuration problems come as a line each.
+  // Configuration problems come one to a line; these lines are indented.
   const text = (fix === null ? found : `${found} ${fix}`).replaceAll('\n', '\n  ');
   return `${mark} ${name}  ${text}`;
 }
 
-/** The runtime knows whether anybody has asked for none. */
+/** The runtime also knows whether the user turned colours off. */
 function coloured(mark: string, colour: string): string {
   const isWanted = process.stdout.isTTY && Bun.enableANSIColors;
   return isWanted ? `\u001b[${colour}m${mark}\u001b[0m` : mark;

@@ -8,12 +8,12 @@ import { ownAddress } from './own-address.ts';
 import { typed } from './own-program.ts';
 import { counted } from './table.ts';
 
-/** What the first lines say of a process that is ready; a worker sends it to whoever started it. */
+/** What the greeting needs to know of a process that is ready; a worker sends it to its parent. */
 export interface Ready {
   readonly port: number;
   readonly engine: string;
   readonly models: number;
-  /** One to chat with; null where none can. */
+  /** A model to chat with; null if no model can chat. */
   readonly model: string | null;
   readonly firstSecrets: FreshSecrets | null;
 }
@@ -29,7 +29,7 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
   };
 }
 
-/** What a person reads first. Secrets appear on the first start only. */
+/** The first text that a person sees. It shows secrets on the first start only. */
 export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
@@ -62,7 +62,7 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
   ].join('\n');
 }
 
-/** A command to paste; where nothing can chat, it asks what there is. */
+/** A curl command for a first chat; if no model can chat, one that lists the models. */
 function firstQuestion(url: string, key: string, model: string | null): string[] {
   const authorization = `    -H "Authorization: Bearer ${key}"`;
   if (model === null) return [`  curl ${url}/v1/models \\`, authorization];
@@ -74,7 +74,7 @@ function firstQuestion(url: string, key: string, model: string | null): string[]
   ];
 }
 
-/** Nobody should learn from a bill that each worker counts limits for itself. */
+/** Says whether workers count limits together or each for itself, so that no bill surprises. */
 function aboutWorkers(workers: number, { redis }: Config): string {
   if (redis !== null) return `${workers} workers; they count limits together in Redis.`;
   return (

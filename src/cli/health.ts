@@ -5,7 +5,7 @@ import { askGateway, givenAddress, ownAddress } from './own-address.ts';
 
 const patienceMs = 5_000;
 
-/** For containers, which have no other program to ask with. */
+/** For health checks in containers, whose image has no other HTTP client. */
 export const health = onlyCommand('health', 'Ask a running gateway whether it can serve', {
   summary: 'Ask a running gateway whether it can serve; exits with 1 when it cannot',
   options: {

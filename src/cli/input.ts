@@ -2,24 +2,27 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { parseJson } from '../core/json.ts';
 
-/** What a command asks for on standard input, in case a person sits there. */
+/** What a command asks for on standard input, shown if that is a terminal. */
 export interface Question {
   readonly text: string;
-  /** A key that nobody reads over a shoulder; otherwise everything up to Ctrl-D. */
+  /** A secret is one line, not echoed; otherwise the input is everything up to Ctrl-D. */
   readonly isSecret?: boolean;
 }
 
-/** All of standard input. A terminal is told what is waited for: silence looks like a hang. */
+/**
+ * Reads all of standard input. At a terminal it first says what it waits for: silence looks like a
+ * hang.
+ */
 export function readInput({ text, isSecret = false }: Question): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
-  // What is typed is hidden first and asked for then: nothing of it is seen, and nothing lost.
+  // Hiding begins before the question is shown, so that no typed character is echoed or lost.
   const read = isSecret ? unseenKey() : Bun.stdin.text();
   const how = isSecret ? 'it is not shown; end with Enter' : 'end with Ctrl-D on a line of its own';
   process.stderr.write(`${text} (${how}):\n`);
   return read;
 }
 
-/** A line editor that writes its echo to nowhere. Whoever stops it has typed nothing. */
+/** Reads a line without echo. Ctrl-C or Ctrl-D gives an empty text. */
 function unseenKey(): Promise<string> {
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input: process.stdin, output, terminal: true });
@@ -36,7 +39,10 @@ function unseenKey(): Promise<string> {
   return promise;
 }
 
-/** A pasted Google account has many lines; what is not read here, the shell would run and keep. */
+/**
+ * A pasted Google account is JSON of many lines: any line not read here would go to the shell,
+ * which runs it and keeps it in its history.
+ */
 function isBegunJson(text: string): boolean {
   return text.trimStart().startsWith('{') && parseJson(text) === undefined;
 }

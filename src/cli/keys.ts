@@ -17,7 +17,9 @@ import { fields, minute } from './table.ts';
 
 const operand = '<key id>';
 
-/** What a key without a restriction shows in its place, and what an option takes to lift it. */
+/**
+ * What the output shows for a key without this restriction, and what the option takes to lift it.
+ */
 const free = {
   limit: 'none',
   'limit-reset': 'never',
@@ -47,7 +49,10 @@ const restrictions: Readonly<Record<keyof typeof free, Option>> = {
   cache: { value: cacheModes.join('|'), summary: `Its own cache mode, or "${free.cache}"` },
 };
 
-/** A limit may start again, and what was spent does not: only what is left says how it stands. */
+/**
+ * LEFT has its own column: LIMIT minus SPENT is not what is left, because a limit may start again
+ * each day, week or month while SPENT goes on.
+ */
 const header = [
   'ID',
   'KEY',
@@ -215,7 +220,7 @@ export const keys: Topic = {
   ],
 };
 
-/** The fields of a request body that were named. */
+/** The fields of the API's request body for the options that were given. */
 function settingsIn(args: Args): Record<string, unknown> {
   const orNull = <T>(name: keyof typeof free, value: T) =>
     args.text(name) === free[name] ? null : value;

@@ -5,7 +5,7 @@ import type { Command, Context, Topic } from './command.ts';
 import { deskOfTenant, printJson, tenantOption } from './output.ts';
 import { counted } from './table.ts';
 
-/** Lines in one JSON answer; whoever has more than this to mend begins with these. */
+/** The most discrepancies listed as JSON; with more than that, mending begins with these. */
 const listedMax = 1_000;
 
 const verify: Command = {
@@ -30,12 +30,12 @@ const verify: Command = {
   },
 };
 
-/** Books of millions take minutes. */
+/** Tells how far the check is: books with millions of rows take minutes. */
 export function progressOn({ err }: Pick<Context, 'err'>): Progress {
   return (what, rows) => err(`${what}: ${rows.toLocaleString('en-US')} checked`);
 }
 
-/** What was found, in a sentence; throws it where the books are wrong. */
+/** The result of a check as a sentence; thrown as an error if the books are wrong. */
 export function rightBooks({ discrepancies, ...counts }: Verification): string {
   if (discrepancies > 0) {
     const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');

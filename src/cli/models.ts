@@ -32,7 +32,7 @@ export const models = onlyCommand('models', 'List the models that can be called'
   },
 });
 
-/** What a model may be paid by besides tokens. */
+/** The units besides tokens by which models are priced. */
 const units = {
   request: 'request',
   image: 'input image',

@@ -66,7 +66,9 @@ async function openSource({ database, dataDir }: Config): Promise<Database> {
   throw new Error(`There is no database in ${dataDir}: name its folder with --data-dir.`);
 }
 
-/** What a gateway has answered and not booked is in its journal, and would be missing. */
+/**
+ * Refuses to move while requests wait in the journal: their charges would be missing in the copy.
+ */
 function requireBooked({ dataDir }: Config): void {
   const root = journalRoot(dataDir);
   const names = existsSync(root) ? readdirSync(root) : [];

@@ -31,7 +31,7 @@ export function offsetOf(args: Args): number {
   throw invalidRequest('offset must be a whole number of at least 0.', 'offset');
 }
 
-/** Of `things`; that there are none is said on stderr, so that a pipe gets the rows only. */
+/** Prints rows of `things`. That there are none goes to stderr, so that a pipe gets only rows. */
 export function printTable(
   { args, out, err }: Context,
   things: string,
@@ -42,7 +42,7 @@ export function printTable(
   else err(offsetOf(args) > 0 ? `There are no more ${things}.` : `There are no ${things}.`);
 }
 
-/** On stderr, so that a pipe gets the rows only. */
+/** Says on stderr that there may be more, so that a pipe gets only rows. */
 export function nextPage({ err }: Context, offset: number, shown: number, perPage: number): void {
   if (shown === perPage) err(`There may be more: add --offset ${offset + shown}.`);
 }

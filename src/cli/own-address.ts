@@ -4,7 +4,9 @@ import { hostInUrl } from '../core/host-in-url.ts';
 import { callOperatorServer, type OperatorCall } from '../upstream/operator-call.ts';
 import type { Args } from './command.ts';
 
-/** A gateway that listens on every address is asked on the one that every machine has. */
+/**
+ * The address at which to call a gateway on this machine; loopback if it listens on all addresses.
+ */
 export function ownAddress({ host, port }: { readonly host: string; readonly port: number }) {
   if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
   if (host === '::') return `http://[::1]:${port}`;
@@ -12,8 +14,8 @@ export function ownAddress({ host, port }: { readonly host: string; readonly por
 }
 
 /**
- * What `--url` says. People paste what they have: with a slash at its end, or with the `/v1` of
- * another client.
+ * The address in `--url`. People paste it with a slash at the end, or with the `/v1` that other
+ * clients want.
  */
 export function givenAddress(args: Args): string | undefined {
   const given = args.text('url');
@@ -25,7 +27,7 @@ export function givenAddress(args: Args): string | undefined {
   return given.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 
-/** What a gateway answers; or throws what to do where none does. */
+/** The gateway's answer; if there is none, throws an error that says what to do. */
 export function askGateway(call: OperatorCall, patienceMs: number): Promise<Response> {
   return callOperatorServer(call, AbortSignal.timeout(patienceMs)).catch((thrown: unknown) => {
     const code = failureCode(thrown);

@@ -2,12 +2,15 @@ import type { Flags } from '../config/overrides.ts';
 
 const isCompiled = Bun.main.startsWith('/$bunfs') || Bun.main.startsWith('B:/~BUN');
 
-/** The words that start this very program again: the compiled executable, or the runtime and us. */
+/**
+ * The command line that starts this program again: the executable, or the runtime and our main
+ * file.
+ */
 export function ownProgram(): string[] {
   return [process.execPath, ...(isCompiled ? [] : [...process.execArgv, Bun.main])];
 }
 
-/** The options that lead another command to the same settings and the same data. */
+/** The options with which another command uses the same configuration and data. */
 export function samePlace({ config, dataDir }: Flags): string[] {
   return [
     ...(config === undefined ? [] : ['--config', config]),
@@ -16,8 +19,8 @@ export function samePlace({ config, dataDir }: Flags): string[] {
 }
 
 /**
- * A command of ours as a person types it here, about the same data as this one; the executable's
- * machine need not have npm.
+ * A Tollgate command as a person would type it here, for the same data. Where the compiled
+ * executable runs, there may be no npm.
  */
 export function typed(command: string, options: string, flags: Flags): string {
   const program = isCompiled ? 'tollgate' : 'npm run tollgate --';

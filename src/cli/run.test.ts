@@ -232,7 +232,7 @@ describe('tenants', () => {
     expect((await tollgate('tenants', 'show', 'acme')).out).toMatch(/^name +Acme$/m);
   });
 
-  test('are given limits, and freed of them in the word that shows them free', async () => {
+  test('are given limits, and lose them by the word that is shown for no limit', async () => {
     const words = ['--id', 'busy', '--name', 'Busy', '--concurrent-requests', '7'];
     expect((await tollgate('tenants', 'create', ...words)).out).toEndWith(
       'credits grant --tenant busy --amount 1000000',
@@ -276,7 +276,7 @@ describe('keys', () => {
     expect((await tollgate('keys', 'show', id)).code).toBe(1);
   });
 
-  test('are changed in what is named, and freed in the words that show them free', async () => {
+  test('are changed in the named options only, and freed by the words for no limit', async () => {
     const words = ['--limit', '500', '--limit-reset', 'daily', '--models', 'demo/*'];
     const { data: made } = await json('keys', 'create', '--name', 'CI', ...words);
     const change = (...options: string[]) => tollgate('keys', 'change', made.id, ...options);

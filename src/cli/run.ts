@@ -17,7 +17,7 @@ import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 /** What the commands need of the process around them. */
 export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
   readonly version: string;
-  /** Resolves when all that was printed has been taken; rejects when some of it could not be. */
+  /** Resolves when all output has been written; rejects if some of it could not be. */
   flush(): Promise<void>;
   openStore(flags: Flags, mustExist: boolean): Promise<OpenStore>;
   loadModels(flags: Flags): ReturnType<Context['models']>;
@@ -25,10 +25,10 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
 
 type OpenStore = Desk & { close(): Promise<void> };
 
-/** Every way in which other programs are asked. */
+/** All the spellings by which programs are usually asked for their version. */
 const versionWords = new Set(['version', '--version', '-v', '-V']);
 
-/** What the same thing is called elsewhere. */
+/** What other programs call the same command. */
 const otherNames: ReadonlyMap<string, string> = new Map([
   ['start', 'serve'],
   ['run', 'serve'],
@@ -36,7 +36,7 @@ const otherNames: ReadonlyMap<string, string> = new Map([
   ['status', 'health'],
 ]);
 
-/** Settings without which a command would quietly take the usual ones. */
+/** If one of these were empty, the command would silently use the default. */
 const settings = ['config', 'data-dir', 'host', 'port'];
 
 /** Runs one command line and answers the exit code: 0 done, 1 refused or failed, 2 misused. */
@@ -45,7 +45,7 @@ export async function runCommand(
   topics: readonly Topic[],
   world: World,
 ): Promise<number> {
-  // The short form is the one people try first.
+  // People try `-h` first.
   const [first = 'help', ...rest] = words.map((word) => (word === '-h' ? '--help' : word));
   if (versionWords.has(first)) {
     world.out(world.version);
@@ -98,7 +98,7 @@ async function runOne(
     world.out(commandHelp(topic, command));
     return 0;
   }
-  // An unset variable in a script: `--data-dir "$DATA"`.
+  // As a script with an unset variable does it: `--data-dir "$DATA"`.
   const empty = settings.find((name) => args.text(name) === '');
   if (empty !== undefined) return misused(world, `--${empty} is empty.`, `${path} --help`);
   const flags: Flags = given({ config: args.text('config'), dataDir: args.text('data-dir') });
@@ -117,7 +117,7 @@ async function runOne(
     await world.flush();
     return 0;
   } catch (thrown) {
-    // A reader that closes the pipe, as `head` does, has what it wanted.
+    // A reader that closes the pipe, as `head` does, has all that it wanted: this is no failure.
     if (failureCode(thrown) === 'EPIPE') return 0;
     world.err(failureMessage(thrown) + (isAbsent(thrown) ? tenantHint(command, args) : ''));
     return thrown instanceof ConfigProblems ? 2 : 1;
@@ -126,12 +126,12 @@ async function runOne(
   }
 }
 
-/** A tenant, or something that one of them has; not a field's value. */
+/** A tenant or a thing of a tenant does not exist; a wrong value of a field has a `param`. */
 function isAbsent(thrown: unknown): boolean {
   return thrown instanceof GatewayError && thrown.status === 404 && thrown.param === null;
 }
 
-/** Whoever named no tenant may have meant another than the first. */
+/** Without `--tenant` the first tenant is used; the person may have meant another. */
 function tenantHint({ options }: Command, args: Args): string {
   if (!Object.hasOwn(options, 'tenant') || args.has('tenant')) return '';
   return ' The tenant is "default" unless --tenant names another.';

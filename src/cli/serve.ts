@@ -81,7 +81,7 @@ async function serveUntilStopped(context: Context): Promise<void> {
   await crew.run(workers, stop, greet);
 }
 
-/** One of several processes at the port, as the parent that started it tells it. */
+/** Serves as one of several processes on one port, with what its parent process sends it. */
 async function serveAsWorker(args: Args, around: Around): Promise<void> {
   const { flags, stop } = around;
   // Nobody would restart or stop a worker whose parent is gone.
@@ -120,7 +120,7 @@ interface Around {
 
 interface Serving extends Around {
   readonly config: Config;
-  /** What the workers beside this one were told since they started. */
+  /** The configuration that a reload gave the other workers before this one started. */
   readonly reloaded?: Config | undefined;
   readonly member: CrewMember;
   announce(ready: Ready): void;
@@ -130,14 +130,14 @@ interface Serving extends Around {
 async function serveOne(serving: Serving): Promise<void> {
   const { config, flags, log, stop, hup, member } = serving;
   let running = config;
-  // Loaded only here: the other commands start in half the time without it.
+  // Imported only here: without it, the other commands start in half the time.
   const { buildLate } = await import('../wire.ts');
   const building = buildLate(config, log, member).catch((thrown) => {
     throw failureCode(thrown) === 'EADDRINUSE'
       ? new Error(cannotListen(config, flags, thrown))
       : thrown;
   });
-  // Tables that are not up to date by then are left as they were.
+  // On a second stop signal the start is given up; migrations not yet applied stay unapplied.
   const tollgate = await Promise.race([building, stop.again]);
   if (!tollgate) return;
   if (serving.reloaded) running = tollgate.reload(serving.reloaded).config;
@@ -161,7 +161,7 @@ async function serveOne(serving: Serving): Promise<void> {
     }
   });
   serving.announce(readyOf(tollgate, port));
-  // Code that only a start needs takes five megabytes.
+  // Gives back five megabytes of code that only a start needs.
   setTimeout(Bun.shrink, 500).unref();
   await stop.asked;
   const { drainSeconds } = running.server;
@@ -169,7 +169,7 @@ async function serveOne(serving: Serving): Promise<void> {
   await Promise.race([tollgate.drain(drainSeconds), stop.again]);
 }
 
-/** The configuration as it is now; undefined, with every problem in the log, when it is no good. */
+/** Reads the configuration again; undefined if it is wrong, with every problem in the log. */
 function readAgain(
   { flags, log }: Around,
   before: string,
@@ -196,13 +196,16 @@ function misused(path: string, message: string): ConfigProblems {
   return new ConfigProblems('command line', [{ path, message }]);
 }
 
-/** The port is named, so that all of them take the same one. */
+/** The arguments of a worker. They name the port, so that all workers listen on the same one. */
 function childWords(flags: Flags, port: number, workers: number): string[] {
   const host = flags.host === undefined ? [] : ['--host', flags.host];
   return [...samePlace(flags), ...host, '--port', String(port), '--workers', String(workers)];
 }
 
-/** A first start shows its secrets once; one that cannot listen must not make them. */
+/**
+ * Tries the port before anything else: a first start makes secrets and shows them once, which must
+ * not happen if it then cannot listen.
+ */
 function tryPort(config: Config, flags: Flags): number {
   const { host: hostname, port } = config.server;
   try {
@@ -226,7 +229,7 @@ function cannotListen(config: Config, flags: Flags, thrown: unknown): string {
     const other = typed('serve', '--port 8080', flags);
     return `Listening on ${where} is not allowed for this user; choose another port: "${other}".`;
   }
-  // A name that cannot be looked up has no code.
+  // The error for a host name that cannot be resolved has no code.
   if (code === 'EADDRNOTAVAIL' || code === undefined) {
     const other = 'set --host to 127.0.0.1, or to 0.0.0.0 for all that it has';
     return `Cannot listen on ${where}: "${host}" is no address of this machine; ${other}.`;

@@ -1,10 +1,10 @@
 import { isatty } from 'node:tty';
 
-/** The first signal asks to finish, the second not to wait. */
+/** The first signal asks to finish running requests, the second not to wait for them. */
 export interface StopSignal {
   readonly asked: Promise<void>;
   readonly again: Promise<void>;
-  /** As a signal would. */
+  /** Asks to stop, as a signal would. */
   ask(): void;
 }
 
@@ -19,9 +19,9 @@ export function stopSignal(): StopSignal {
 }
 
 /**
- * SIGHUP asks to read the configuration again. One that comes before there is anything to reload
- * must not end the process, as it would by default; one that comes because the terminal was closed
- * must, or it would serve on where nobody finds it.
+ * SIGHUP asks to read the configuration again. Before there is anything to reload it must not end
+ * the process, as it would by default. When it comes because the terminal was closed it must end
+ * it: nobody could find the process afterwards.
  */
 export function reloadSignal(stop: StopSignal): { call(reload: () => void): void } {
   const hadTerminal = isatty(0);

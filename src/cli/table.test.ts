@@ -26,7 +26,7 @@ test('a record has a line for each field', () => {
   );
 });
 
-test('words of others cannot draw on the screen', () => {
+test('control characters in texts of users do not reach the terminal', () => {
   expect(table(['NAME'], [['a\u001b[2Jb\nc\u009bd']])).toBe('NAME\na [2Jb c d');
   expect(fields({ name: 'a\r\nb' })).toBe('name  a b');
 });

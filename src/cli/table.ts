@@ -36,7 +36,10 @@ export function minute(time: string | null): string | null {
   return time === null ? null : time.slice(0, 16).replace('T', ' ');
 }
 
-/** Names and messages are others' words: none of them moves the cursor or breaks the line. */
+/**
+ * Names and messages come from users: control characters in them must not move the cursor or break
+ * the line.
+ */
 function show(cell: Cell): string {
   if (cell === null) return '–';
   if (typeof cell === 'number') return cell.toLocaleString('en-US');

@@ -8,7 +8,10 @@ import { fields, minute } from './table.ts';
 
 const name = { value: '<text>', summary: 'What people call the tenant' } as const;
 
-/** What `show` says where a tenant has no limit of its own, and `change` takes to lift one. */
+/**
+ * What `show` prints for a limit that the tenant does not have, and what `change` takes to lift
+ * one.
+ */
 const free = 'default';
 
 const limits = {
@@ -114,7 +117,7 @@ export const tenants: Topic = {
   ],
 };
 
-/** The fields of a request body that were named. */
+/** The fields of the API's request body for the options that were given. */
 function limitsIn(args: Args): Record<string, unknown> {
   const orNull = (name: keyof typeof limits) =>
     args.text(name) === free ? null : args.number(name);
@@ -130,7 +133,7 @@ async function changeTo(context: Context, body: object, done: string): Promise<v
   await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
 }
 
-/** The whole record for `--json` and `show`; after a change one sentence says enough. */
+/** Prints the whole record for `--json` and `show`, and one sentence after a change. */
 async function print(
   context: Context,
   tenant: manage.TenantObject,

@@ -11,8 +11,8 @@ import { printJson } from './output.ts';
 import { type Cell, fields, table } from './table.ts';
 
 /**
- * The story of one request, for the operator who is asked about it: the receipt that its tenant
- * sees, and what providers said about the operator's accounts, which no tenant sees.
+ * Explains one request to the operator: the receipt that its tenant sees, and the providers'
+ * messages about the operator's accounts, which no tenant sees.
  */
 export const why = onlyCommand(
   'why',
@@ -49,7 +49,7 @@ async function tell(context: Context): Promise<void> {
 
 type Asker = Awaited<ReturnType<typeof askerOf>>;
 
-/** Who asked, in names; a key that was deleted has none any more. */
+/** The names of the tenant and the key; a deleted key has no name any more. */
 async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord) {
   const tenant = await directory.getTenant(tenantId);
   const key = await directory.getKey(tenantId, keyId);

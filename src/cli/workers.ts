@@ -4,15 +4,16 @@ import type { Ready } from './greeting.ts';
 import { ownProgram } from './own-program.ts';
 import type { StopSignal } from './signals.ts';
 
-/** Between the death of a worker and its successor; a worker that keeps dying waits longer. */
+/** How long to wait before a dead worker is replaced; the wait doubles while workers keep dying. */
 const restartMsFirst = 200;
 const restartMsMax = 30_000;
 /** A worker that lived this long did not fail at its start. */
 const steadyMs = 60_000;
 
 /**
- * What a worker goes by. The file may say something else by now: nobody has asked for that yet,
- * and a successor with another database would keep other books than the workers beside it.
+ * The configuration that workers are given. Workers do not read the file: it may have changed
+ * without a reload, and a replacement with another database would keep other books than its
+ * fellows.
  */
 export interface Briefing {
   readonly atStart: ConfigText;
@@ -22,11 +23,11 @@ export interface Briefing {
 
 interface Worker {
   readonly child: Bun.Subprocess;
-  /** Undefined when it ended before it was ready. */
+  /** Undefined if the worker ended before it was ready. */
   readonly ready: Promise<Ready | undefined>;
 }
 
-/** Processes that share one port. Keeps their number, and ends when all of them have. */
+/** Worker processes that share one port. Replaces those that die, and ends when all have ended. */
 export class Crew {
   readonly #words: readonly string[];
   readonly #log: Log;
@@ -41,7 +42,9 @@ export class Crew {
     this.#log = log;
   }
 
-  /** The first one alone: it migrates the store and makes what only a first start makes. */
+  /**
+   * Starts the first worker alone: it migrates the store and makes what only a first start makes.
+   */
   async run(count: number, stop: StopSignal, greet: (ready: Ready) => void): Promise<void> {
     const numbers = Array.from({ length: count }, (_, i) => i + 1);
     const starting = this.#start(numbers).then((ready) => ready && greet(ready));
@@ -55,18 +58,18 @@ export class Crew {
     await stop.asked;
     const alive = [...this.#workers].filter(([, { child }]) => !hasEnded(child));
     this.#stop();
-    // Another signal than the first: two of the same kind may arrive as one.
+    // Not SIGTERM again: two signals of the same kind may arrive as one.
     void stop.again.then(() => this.#signal('SIGINT'));
     await this.#ended();
     await starting;
     for (const [number, { child }] of alive) {
-      // One that had only just begun does not know the signal yet, and ends by it.
+      // A worker that was still starting has no handler for SIGTERM yet and dies of it: no failure.
       if (child.exitCode === 0 || child.signalCode === 'SIGTERM') continue;
       throw new Error(`Worker ${number} did not end well; the log says why.`);
     }
   }
 
-  /** A worker that is still starting gets the signal when it is ready; before, it would end it. */
+  /** A worker that is starting gets SIGHUP when it is ready; before that, SIGHUP would end it. */
   reload(reloaded: ConfigText): void {
     this.#briefing = { ...this.#briefing, reloaded };
     for (const { child, ready } of this.#workers.values()) {
@@ -78,7 +81,10 @@ export class Crew {
     for (const { child } of this.#workers.values()) child.kill(signal);
   }
 
-  /** What to greet with: when all are ready, or when the first made secrets that are shown once. */
+  /**
+   * Resolves with what the greeting shows when all workers are ready, or in any case if the first
+   * one made secrets, which are shown only once.
+   */
   async #start([first = 1, ...rest]: readonly number[]): Promise<Ready | undefined> {
     const ready = await this.#spawn(first, false).ready;
     const next = ready && !this.#stopping ? rest : [];
@@ -88,7 +94,9 @@ export class Crew {
     return areReady || ready?.firstSecrets ? ready : undefined;
   }
 
-  /** One that joins others does not listen before it has a database: they serve meanwhile. */
+  /**
+   * A worker that joins others listens only once it has the database: the others serve meanwhile.
+   */
   #spawn(number: number, isJoining = true): Worker {
     const { promise: ready, resolve } = Promise.withResolvers<Ready | undefined>();
     const child = Bun.spawn(
@@ -97,7 +105,8 @@ export class Crew {
         stdin: 'ignore',
         stdout: 'inherit',
         stderr: 'inherit',
-        // A group of its own: Ctrl-C reaches us only, and a worker hears of it once.
+        // In a process group of its own: Ctrl-C then reaches only the parent, which tells each
+        // worker once.
         detached: true,
         ipc: (message: Ready) => resolve(message),
       },
@@ -109,7 +118,7 @@ export class Crew {
     return worker;
   }
 
-  /** A successor for each one that ends before it was asked to. */
+  /** Starts a replacement whenever the worker ends without having been asked to. */
   async #keep(number: number): Promise<void> {
     let restartMs = restartMsFirst;
     let startedAt = performance.now();
@@ -150,7 +159,7 @@ function numbered(number: number, isJoining: boolean): string[] {
   return ['--worker', String(number), ...(isJoining ? ['--joining'] : [])];
 }
 
-/** One of the two is set, by how it ended. */
+/** Exit code and signal are both null while the process runs; one is set when it has ended. */
 function hasEnded({ exitCode, signalCode }: Bun.Subprocess): boolean {
   return exitCode !== null || signalCode !== null;
 }

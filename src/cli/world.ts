@@ -18,7 +18,8 @@ import { refusalBy } from '../upstream/guard/user-address.ts';
 import { readInput } from './input.ts';
 import type { World } from './run.ts';
 
-// Each write reports its own failure; the event would end a gateway whose output was closed.
+// Each write reports its own failure; an unhandled 'error' event would end a gateway whose output
+// was closed.
 process.stdout.on('error', () => undefined);
 let printed: Promise<unknown> = Promise.resolve();
 

@@ -5,7 +5,10 @@ import type { Environment } from './read-file.ts';
 
 const defaultCredits = 10_000_000;
 
-/** Keys that an unattended start brings along. A short or oddly named one would be guessable. */
+/**
+ * Keys that an unattended start gets from its environment. Their form is checked: a short key could
+ * be guessed.
+ */
 export function readBootstrap(environment: Environment, problems: Problem[]): Bootstrap {
   const key = (name: string, prefix: string): Secret | null => {
     const value = environment[name];
@@ -27,7 +30,7 @@ export function readBootstrap(environment: Environment, problems: Problem[]): Bo
 
 const secretKeyLengthMin = 32;
 
-/** What tenants' credentials are encrypted with, when the operator keeps that key elsewhere. */
+/** The key that encrypts tenants' credentials, if the operator keeps it outside the data folder. */
 export function readSecretKey(
   path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_FORMER_SECRET_KEY',
   environment: Environment,

@@ -10,7 +10,9 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
-    /** `null`: the address that a client has reached us by; without a client, host and port. */
+    /**
+     * `null`: the address under which the client called; where there is no client, host and port.
+     */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
     /** How long a start waits for a Postgres that cannot be reached. */
@@ -21,7 +23,10 @@ export interface Config {
   readonly redis: Secret | null;
   readonly objects: Secret;
   readonly objectStorage: ObjectStorage;
-  /** Names, addresses and ranges of private networks that addresses of users may lead to. */
+  /**
+   * Names, addresses and ranges in private networks that may be called when a user gives such an
+   * address.
+   */
   readonly privateAddresses: readonly string[];
   readonly demo: boolean;
   readonly creditsPerUsd: number;
@@ -44,7 +49,7 @@ export interface Config {
   readonly logs: {
     /** `null`: forever. */
     readonly keepDays: number | null;
-    /** A line of the operator's log for each request. */
+    /** Whether each request writes a line to the operator's log. */
     readonly requests: boolean;
   };
   readonly tracing: Tracing | null;
@@ -54,9 +59,9 @@ export interface Config {
   readonly bootstrap: Bootstrap;
   /** Encrypts what must be kept secret in the store; `null`: a file in the data directory does. */
   readonly secretKey: Secret | null;
-  /** The one before it, while what it encrypted is being encrypted anew. */
+  /** The previous key, while credentials encrypted with it are being encrypted again. */
   readonly formerSecretKey: Secret | null;
-  /** Where the settings came from, for the first line that a person reads. */
+  /** The file that the settings came from, for the greeting. */
   readonly source: string;
 }
 
@@ -77,17 +82,20 @@ export interface Provider {
   readonly dialect: DialectName;
   readonly baseUrl: string;
   readonly apiKey: Secret | null;
-  /** Where requests are signed for, if the address does not say it. */
+  /** The AWS region that requests are signed for, if the address does not name it. */
   readonly region?: string | undefined;
   /** Some vendors take their credential in a header of their own. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;
   readonly idleTimeoutMs: number;
-  /** The environment names a proxy that it is called through. */
+  /** Whether the environment names a proxy through which this provider is called. */
   readonly isProxied?: boolean;
-  /** The operator's account may be used; otherwise only by tenants who bring their own. */
+  /**
+   * Whether the operator's account may be used; otherwise only tenants with their own key can use
+   * it.
+   */
   readonly shared: boolean;
-  /** A tenant's credential may name an address of its own. */
+  /** Whether a tenant's own key may come with another address. */
   readonly byokBaseUrl: boolean;
   readonly quirks: Quirks;
 }
@@ -101,9 +109,12 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly features: readonly Feature[];
   /** By priority. Empty when no provider serves the model, not even with a tenant's own key. */
   readonly endpoints: readonly Endpoint[];
-  /** Its limits are the operator's word; those of a shipped one, the provider keeps by itself. */
+  /**
+   * From the shipped list. Such a model's output limit is enforced by its provider; that of a model
+   * in the operator's file is the operator's claim, and the gateway enforces it.
+   */
   readonly isShipped?: true;
-  /** It is known and cannot be called: why, in words that follow its name. */
+  /** Why the model is known but cannot be called, in words that follow its name. */
   readonly whyOff?: string;
 }
 

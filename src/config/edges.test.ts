@@ -174,7 +174,7 @@ test.each([
   expect(() => load({ providers: { mine } })).toThrow('providers.mine.headers');
 });
 
-test('a mistake in the file is told though something else is in force', () => {
+test('a mistake in the file is reported even if an override hides it', () => {
   const wrong = { server: { port: 'eighty', drain_seconds: 5 } };
   expect(() => load(wrong, { PORT: '8080' })).toThrow(
     'server.port must be a whole number from 0 to 65535, not "eighty"',

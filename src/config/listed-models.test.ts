@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import { listedModels } from './listed-models.ts';
 
-test('a model that waits for a key tells of whom; a live one has what can be called', () => {
+test('a model without a key lists endpoints that need one; a live one, callable ones', () => {
   const providers = new Map([
     ['ours', providerNamed('ours')],
     ['theirs', providerNamed('theirs', { shared: false })],

@@ -1,11 +1,14 @@
 import type { Config, Model } from './config.ts';
 
 export interface ListedModel extends Model {
-  /** Whether everybody can call it, with the operator's own accounts. */
+  /** Whether every tenant can call the model, through the operator's own accounts. */
   readonly isLive: boolean;
 }
 
-/** A live model has the endpoints of the operator's accounts; any other those that need a key. */
+/**
+ * A live model lists only the endpoints that the operator's accounts serve; any other model lists
+ * those that need a tenant's own key.
+ */
 export function listedModels(config: Pick<Config, 'models' | 'providers'>): ListedModel[] {
   const { models, providers } = config;
   return models.map((model) => {

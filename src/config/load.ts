@@ -26,9 +26,9 @@ const validator = Compile(configFileSchema);
 const shape: object = configFileSchema;
 
 /**
- * File, environment and command line as one frozen object. Refuses with every problem at once:
- * people mend five mistakes in one go, not in five starts. Who uses some sections only needs the
- * variables of those only: a shell in which books are checked has no provider's key.
+ * File, environment and command line as one frozen object. Reports all problems at once, so that
+ * five mistakes do not take five starts. A command that uses only some sections (`used`) needs only
+ * their variables: a shell in which the books are checked has no provider's key.
  */
 export function loadConfig(
   flags: Flags,
@@ -48,14 +48,15 @@ export function loadConfig(
     problems.push(...misfits.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
-  // What is overridden today is wrong in the file all the same, and counts tomorrow.
+  // A mistake in the file is reported even if an override hides it: it would count once the
+  // override is gone.
   problems.push(...unset.filter((one) => isOverridden(one.path) && !('variable' in one)));
   const isUnset = (path: string) => unset.some((one) => one.path === path);
   const isCovered = (path: string) => overrides.some((one) => liesIn(one.path.join('.'), path));
   const beneath = validator.Check(substituted) ? [] : explain(shape, substituted);
   problems.push(...beneath.filter(({ path }) => isCovered(path) && !isUnset(path)));
-  // Broken fields are left out so that the rest can still be examined in the same run. Those that
-  // came from outside the file are called `NAME (path)`.
+  // Broken fields are left out so that the rest can still be checked in the same run. The path of a
+  // field that came from outside the file is written as `NAME (path)`.
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
   const sound = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
   const more: Problem[] = [];
@@ -63,7 +64,7 @@ export function loadConfig(
   const isBroken = (path: string) => broken.some((at) => liesIn(at, path));
   const models = isObject(merged) ? merged.models : [];
   more.push(...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken));
-  // A field that was left out for its form is missing now, which is no second problem.
+  // A broken field was left out above, so it now looks missing: that is no second problem.
   problems.push(...more.filter(({ path }) => !broken.includes(path)));
   const isUsed = (path: string) => used.some((section) => liesIn(path, section));
   const refused = problems.filter((problem) => !('variable' in problem) || isUsed(problem.path));
@@ -72,8 +73,8 @@ export function loadConfig(
 }
 
 /**
- * What the file says at this moment; it can be loaded again when the file says something else.
- * `before` is where it was the last time: a file that is gone is missed, not taken for none.
+ * The content of the file now; a worker can load it later although the file has changed. `before`
+ * is where the file was the last time: if it is gone, that is an error, not "no file".
  */
 export function readConfigText(
   flags: Flags,
@@ -86,7 +87,7 @@ export function readConfigText(
 
 export const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
 
-/** The shipped ones that cannot be called because their key is not set → its variable. */
+/** Shipped providers that cannot be called because their key is not set, each with its variable. */
 function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
   const shipped = builtinCatalogue.providers.filter(
     ({ name }) => providers.get(name)?.shared === false,
@@ -95,8 +96,8 @@ function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
 }
 
 /**
- * Those that can be called and those that the file names, broken or not: a broken one is reported
- * once, not again for each of its models.
+ * Providers that can be called, and those that the file names even if broken: a broken provider is
+ * reported once, not again for each of its models.
  */
 function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
   const meant = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
@@ -118,7 +119,7 @@ function assemble(
   if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
     problems.push({ path: 'server.public_url', message: uncleanBase });
   } else if (/[^/]/.test(URL.parse(publicUrl ?? '')?.pathname ?? '')) {
-    // The dashboard asks for its files and its numbers at the root.
+    // The dashboard requests its files and the API at the root of the host.
     const message = 'must have no path: Tollgate is served at the root of a host';
     problems.push({ path: 'server.public_url', message });
   }
@@ -165,7 +166,7 @@ function assemble(
   };
 }
 
-/** What is never in the file. */
+/** Settings that come from the environment only, never from the file. */
 function environmentIn(environment: Environment, problems: Problem[]) {
   const found: Problem[] = [];
   const settings = {
@@ -190,7 +191,7 @@ function liesIn(path: string, place: string): boolean {
   return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
 }
 
-/** Drops the broken fields, and the sections, providers and models that are no use without them. */
+/** Drops broken fields, and the sections, providers and models that are useless without them. */
 function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
   const kept: Record<string, unknown> = {};
   for (const [section, value] of Object.entries(fieldsOf(data))) {

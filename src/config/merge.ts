@@ -13,12 +13,12 @@ import { isSendable, unsendableKey } from './sendable.ts';
 /** The shipped catalogue and the operator's file, laid over each other. */
 
 const defaultTimeoutMs = 120_000;
-/** What the interface promises of first-party-style speech, unless a model lists its own. */
+/** The voices of `first_party` speech models, unless a model lists its own. */
 const usualVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
- * Those of the file and the built-in ones. A built-in one whose key is not at hand is there for
- * tenants who bring theirs.
+ * The file's providers and the built-in ones. A built-in provider whose key is not set stays, for
+ * tenants who bring their own key.
  */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
@@ -48,7 +48,7 @@ function merge(
     problems.push({ path: `${path}.${field}`, message });
   const dialect = own.dialect ?? shipped?.dialect;
   const baseUrl = own.base_url ?? shipped?.base_url ?? '';
-  // A key from a file often brings the end of its line.
+  // A key read from a file often ends in a line break.
   const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
   if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
   if (baseUrl === '') {
@@ -66,7 +66,8 @@ function merge(
   if (headers.some((header) => !isSendable(...header))) {
     refuse('headers', 'has a name or a value that no header can carry');
   }
-  // Known even without its address: those who need none may be forgiven that it is not set.
+  // A provider without an address is kept: a command that calls no provider need not have its
+  // variable set.
   if (dialect === undefined) return undefined;
   if (baseUrl !== '' && !isCleanBase(baseUrl)) refuse('base_url', uncleanBase);
   return {
@@ -75,7 +76,7 @@ function merge(
     baseUrl: baseUrl.replace(/\/+$/, ''),
     apiKey: apiKey ? new Secret(apiKey) : null,
     region: own.region,
-    // One from a file may bring the end of its line.
+    // A value read from a file may end in a line break.
     headers: Object.fromEntries(headers.map(([of, value]) => [of, new Secret(value.trim())])),
     timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
     idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
@@ -86,7 +87,7 @@ function merge(
   };
 }
 
-/** A proxy set in the environment is for the world outside, not for this machine. */
+/** A proxy in the environment is used for other machines, not for loopback addresses. */
 function isProxied(url: string, environment: Environment): boolean {
   const {
     HTTPS_PROXY,
@@ -103,7 +104,7 @@ interface KeyPlace {
   readonly region?: string;
 }
 
-/** Why a key could not be used for a single request. */
+/** Why no request could be sent with this key; empty if it is usable. */
 function keyProblems(
   path: string,
   text: string,
@@ -119,7 +120,10 @@ function keyProblems(
   return [{ path: `${path}.region`, message }];
 }
 
-/** Models of the file replace shipped ones of the same id; endpoints nobody serves fall away. */
+/**
+ * The file's models replace shipped ones of the same id; endpoints of unknown providers are left
+ * out.
+ */
 export function mergeModels(
   builtin: readonly ModelFile[],
   file: readonly ModelFile[],
@@ -141,7 +145,8 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
       ...endpoint,
       priority: endpoint.priority ?? 0,
       pricing: endpoint.pricing ?? {},
-      // Without the voices that clients may name: what a provider calls them, its dialect knows.
+      // As written, without the default voices added below: those are names for clients, and each
+      // dialect knows what its provider calls them.
       ...(asWritten && { speech: endpoint.speech ?? asWritten }),
     }))
     .sort((a, b) => a.priority - b.priority);
@@ -149,7 +154,7 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
   return { ...model, features: model.features ?? [], endpoints, ...(speech && { speech }) };
 }
 
-/** Without a list nobody could tell an unknown voice, and such a model must refuse one. */
+/** A `first_party` model must refuse unknown voices, so it always has a list of known ones. */
 function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
   if (speech?.style !== 'first_party' || speech.voices) return speech;
   return { ...speech, voices: Object.fromEntries(usualVoices.map((voice) => [voice, voice])) };
@@ -157,9 +162,10 @@ function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
 
 export const uncleanBase = 'must be an http(s) address without user, query or fragment';
 
-/** Whether an address may be continued by a path. */
+/** Whether a path can be appended to the address. */
 export function isCleanBase(text: string): boolean {
   const url = URL.parse(text);
-  // Not by url.search: a path behind a bare `?` would be a query too.
+  // The text itself is searched: `url.search` is empty for a bare `?`, but a path behind it would
+  // become a query.
   return url !== null && url.username === '' && !/[?#]/.test(text);
 }

@@ -67,7 +67,7 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('are none to those who use the store only', () => {
+  test('are no problem to commands that use only the store', () => {
     const config = load(everywhere, ofTheStore);
     expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
     // Tenants bring keys for these; who calls nobody needs no address.
@@ -75,7 +75,7 @@ describe('variables that are not set', () => {
     expect(config.providers.get('groq')?.dialect).toBe('openai');
   });
 
-  test('are problems to those who use the part', () => {
+  test('are problems to commands that use their section', () => {
     expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, ofTheStore)).toEqual([
       'database needs the environment variable A_HOST, which is not set',
     ]);
@@ -84,7 +84,7 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('excuse no other mistake: it may be the one that names another store', () => {
+  test('excuse no other mistake, which may be in the name of the store', () => {
     const content = { ...everywhere, databse: 'sqlite:other.db', cache: { mode: 'sometimes' } };
     expect(problems(content, ofTheStore)).toEqual([
       'databse is not a known field; did you mean "database"?',
@@ -92,7 +92,7 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('are none where the command line has the last word', () => {
+  test('are no problem where the command line sets the value', () => {
     const { dataDir } = load({ data_dir: variable('A_FOLDER') }, undefined, { dataDir: '/data' });
     expect(dataDir).toBe('/data');
   });

@@ -5,15 +5,15 @@ import type { PricingFile } from './model-schema.ts';
 import type { MissingVariable } from './problems.ts';
 
 /**
- * What is wrong with models beyond the form of their fields: it is found in a model whose form is
- * broken too, so that both are told in one go.
+ * Problems of models that a schema cannot find. Models that broke the schema are checked too, so
+ * that both kinds of problems are reported together.
  */
 export function modelProblems(
   models: unknown,
   providers: ReadonlySet<string>,
-  /** Those that lack nothing but their key → the variable it is looked for in. */
+  /** Providers that lack only their key, each with the variable in which the key is looked for. */
   keyless: ReadonlyMap<string, string>,
-  /** Whether something at or below a path was told already. */
+  /** Whether a problem at or below a path was reported already. */
   isBroken: (path: string) => boolean,
 ): Problem[] {
   const ids = new Set<unknown>();
@@ -71,7 +71,7 @@ function priceProblems(
   return isBroken(path) ? [] : stepProblems(pricing, `${path}.long_prompts`);
 }
 
-/** Why prices cannot go up these steps; empty when they can. */
+/** What is wrong with the price steps for long prompts; empty if nothing is. */
 export function stepProblems(pricing: PricingFile, path: string): Problem[] {
   const { long_prompts: steps = [], prompt, completion } = pricing;
   if (steps.length > 0 && prompt === undefined && completion === undefined) {
@@ -90,7 +90,7 @@ export function stepProblems(pricing: PricingFile, path: string): Problem[] {
   });
 }
 
-/** The prices without which a model of this kind could be used for nothing. */
+/** The missing prices without which a model with these features could be used for nothing. */
 function missingPrices(
   features: readonly unknown[],
   pricing: Readonly<Record<string, unknown>>,

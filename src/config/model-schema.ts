@@ -18,7 +18,7 @@ export type Feature = (typeof features)[number];
 
 const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 
-/** What changes from a length of the prompt on. */
+/** Prices for prompts above `above_tokens`; a price that is left out stays as it is. */
 const longPromptSchema = Type.Object(
   {
     above_tokens: wholeNumber(1),
@@ -32,18 +32,22 @@ const longPromptSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** Vendors have one step or two; every request at such an endpoint goes through all of them. */
+/**
+ * Vendors have one step or two. Bounded because every request at such an endpoint checks all steps.
+ */
 const longPromptsMax = 10;
 
-/** Decimal dollars. Tokens, characters and bytes per million; the rest each. */
+/**
+ * US dollars as decimal text. Tokens, characters and bytes are priced per million, all else each.
+ */
 const pricingSchema = closed({
   prompt: usd(),
-  /** Of sounds in the input, where the provider counts them apart. */
+  /** Audio tokens in the input, if the provider counts them separately. */
   audio: usd(),
   completion: usd(),
   cache_read: usd(),
   cache_write: usd(),
-  /** Of input that a client wants kept for an hour, where the provider counts it apart. */
+  /** Input to be cached for an hour, if the provider prices it separately. */
   cache_write_1h: usd(),
   request: usd(),
   image: usd(),
@@ -56,14 +60,19 @@ const pricingSchema = closed({
 export type PricingFile = Static<typeof pricingSchema>;
 
 const speechSchema = closed({
-  /** First-party-style models check voices and speed; the others map and ignore. */
+  /**
+   * `first_party` models refuse unknown voices and wrong speeds; `mapped` ones map or ignore them.
+   */
   style: oneOf('first_party', 'mapped'),
   voices: Type.Record(Type.String(), Type.String()),
   default_voice: Type.String(),
   input_characters_max: wholeNumber(1),
   input_bytes_max: wholeNumber(1),
   instructions: Type.Boolean(),
-  /** Can answer with events that tell the tokens used; without them they are estimated. */
+  /**
+   * Whether the endpoint can stream events that report the tokens used; otherwise they are
+   * estimated.
+   */
   reports_usage: Type.Boolean(),
 });
 export type SpeechTerms = Static<typeof speechSchema>;
@@ -72,15 +81,18 @@ export type SpeechTerms = Static<typeof speechSchema>;
 const endpointSchema = Type.Object(
   {
     provider: Type.String({ minLength: 1 }),
-    /** What the provider calls it; never shown to a client. */
+    /** The provider's name for the model; never shown to a client. */
     model: Type.String({ minLength: 1 }),
     /** Lowest is tried first. */
     priority: Type.Optional(wholeNumber(0, 1000)),
     pricing: Type.Optional(pricingSchema),
     quirks: Type.Optional(quirksSchema),
-    /** Speaks another dialect than its provider, at the same address and with the same key. */
+    /**
+     * For an endpoint with another dialect than its provider's, at the same address and with the
+     * same key.
+     */
     dialect: Type.Optional(oneOf('openai', 'openai-responses')),
-    /** How it speaks, where that differs from what its model promises. */
+    /** The endpoint's speech settings, where they differ from the model's. */
     speech: Type.Optional(speechSchema),
   },
   { additionalProperties: false },

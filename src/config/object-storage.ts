@@ -1,12 +1,12 @@
 import { Secret } from '../core/secret.ts';
 import type { Environment } from './read-file.ts';
 
-/** Who this Tollgate is to S3. The names are those that every tool for it reads. */
+/** Credentials for S3, from the environment variables that all S3 tools read. */
 export interface ObjectStorage {
   readonly accessKeyId: Secret | null;
   readonly secretAccessKey: Secret | null;
   readonly sessionToken: Secret | null;
-  /** Where the address names none. */
+  /** The region to use if the address does not name one. */
   readonly region: string | null;
 }
 

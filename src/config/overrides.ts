@@ -10,7 +10,7 @@ export interface Flags {
   readonly dataDir?: string;
 }
 
-/** One setting that came from outside the file, and the name people know it by. */
+/** A setting from outside the file, with the name of its option or variable for error messages. */
 export interface Override {
   readonly path: readonly [string] | readonly [string, string];
   readonly from: string;

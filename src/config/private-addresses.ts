@@ -7,7 +7,9 @@ const wanted =
   '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7 or ::1, and no metadata ' +
   'service';
 
-/** `private_addresses` of the file, without the entries that could open nothing. */
+/**
+ * `private_addresses` of the file; an entry that is no private name, address or range is a problem.
+ */
 export function readPrivateAddresses(file: ConfigFile, problems: Problem[]): readonly string[] {
   const entries = file.private_addresses ?? [];
   return entries.filter((entry, at) => {

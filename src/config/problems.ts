@@ -1,16 +1,18 @@
 import type { Problem } from '../core/explain.ts';
 
-/** A problem that a variable would mend. Commands that do not use its part can do without it. */
+/**
+ * A problem that setting a variable would solve. Commands that do not use the section ignore it.
+ */
 export interface MissingVariable extends Problem {
   readonly variable: string;
 }
 
-/** A problem that is not in the file: it is mended where the setting was given. */
+/** A problem outside the file: in a command-line option or an environment variable. */
 export interface OutsideProblem extends Problem {
   readonly place: 'command line' | 'environment';
 }
 
-/** Everything wrong with a configuration, told at once. Printed one problem a line, exit code 2. */
+/** All problems of a configuration. Printed one problem to a line, with exit code 2. */
 export class ConfigProblems extends Error {
   override readonly name = 'ConfigProblems';
   readonly problems: readonly Problem[];

@@ -8,10 +8,10 @@ import { ConfigProblems, type MissingVariable } from './problems.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultFile = 'tollgate.yaml';
-/** In the place of its name. */
+/** Stands in error messages where the file's name would. */
 export const noFile = 'no configuration file';
 
-/** The mistakes that people make, where the parser speaks of its grammar. */
+/** Plain messages for common mistakes, where the parser's own would speak of YAML's grammar. */
 const plainWords: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'YAML takes no tabs here; indent with spaces',
   BLOCK_AS_IMPLICIT_KEY:
@@ -29,7 +29,7 @@ const unreadable: Readonly<Record<string, string>> = {
 
 const unanchored =
   'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
-/** Thousands of models may share one list of prices. */
+/** Generous, because thousands of models may share one list of prices. */
 const aliasUsesMax = 10_000;
 const circular = 'this alias (*name) stands for something that it is a part of';
 
@@ -41,7 +41,7 @@ export interface ConfigText {
   readonly data: unknown;
 }
 
-/** An empty object when none was asked for or found. */
+/** The data is an empty object if no file was named and the default one does not exist. */
 export function readConfigFile(path: string | undefined): ConfigText {
   const file = path ?? (existsSync(defaultFile) ? defaultFile : undefined);
   if (file === undefined) return { source: noFile, data: {} };
@@ -56,7 +56,7 @@ export function readConfigFile(path: string | undefined): ConfigText {
   const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {
     const bare = document.errors.filter(({ pos: [at] }) => text.slice(at - 1, at + 1) === '${');
-    // Whatever else the parser stumbled over comes of these.
+    // If there are bare `${`, the parser's other errors follow from them.
     const problems = (bare.length > 0 ? bare : document.errors).map((error) => {
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
@@ -71,13 +71,16 @@ export function readConfigFile(path: string | undefined): ConfigText {
   try {
     return { source: file, data: document.toJS({ maxAliasCount: aliasUsesMax }) ?? {} };
   } catch {
-    // Anchors that repeat each other: a few lines would become millions.
+    // The parser refuses anchors nested in each other, which could turn a few lines into millions.
     const message = 'its aliases (*name) repeat too much; write what they stand for';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
 }
 
-/** To YAML a text such as `*.example.com` is an alias. It may be a secret and is not repeated. */
+/**
+ * YAML reads a text such as `*.example.com` as an alias. The text may be a secret, so no message
+ * repeats it.
+ */
 function wrongAliases(document: Document, lines: LineCounter): Problem[] {
   const problems: Problem[] = [];
   const anchored = new Map<string, Node>();
@@ -97,8 +100,8 @@ function wrongAliases(document: Document, lines: LineCounter): Problem[] {
 }
 
 /**
- * Puts environment variables in for `${NAME}`, everywhere in the file. The result of a field that
- * wants a number or a truth value is converted, since the environment knows only text.
+ * Replaces `${NAME}` by environment variables everywhere in the file. The text becomes a number or
+ * a boolean where the field wants one, since variables are always text.
  */
 export function substitute(
   data: unknown,
@@ -107,7 +110,8 @@ export function substitute(
   problems: Problem[],
 ): unknown {
   const fill = (text: string, path: string) => {
-    // Such as `${NAME:-other}`, which shells know; the text may be a secret and is not repeated.
+    // Such as `${NAME:-other}` of shells. The text may be a secret, so the message does not repeat
+    // it.
     if (/\$\{(?![A-Za-z_][A-Za-z0-9_]*\})/.test(text)) {
       problems.push({ path, message: unnamed });
     }
@@ -137,7 +141,10 @@ export function substitute(
   return walk(withoutEmpty(data, schema), schema, '');
 }
 
-/** A section whose lines are all comments is null to YAML. Single settings need a value. */
+/**
+ * YAML reads a section whose lines are all comments as null: it counts as absent. Single settings
+ * that are null stay as they are.
+ */
 function withoutEmpty(data: unknown, { properties }: Schema): unknown {
   if (!isObject(data)) return data;
   const isSection = (name: string) => /object|array/.test(properties?.[name]?.type ?? '');
@@ -145,7 +152,7 @@ function withoutEmpty(data: unknown, { properties }: Schema): unknown {
   return Object.fromEntries(told);
 }
 
-/** Text from the environment as the type its field wants; left alone where it does not fit. */
+/** Text from the environment, converted to the type of its field; unchanged if it does not fit. */
 export function convert(text: string, schema: Schema): unknown {
   const wanted = [schema, ...(schema.anyOf ?? [])].map((branch) => branch.type);
   if (

@@ -2,10 +2,12 @@ import { type TProperties, Type } from 'typebox';
 
 /** Small schema builders whose `expected` texts become the second half of an error sentence. */
 
-/** Enough to tell what kind of thing belongs there. */
+/** The most names that an error message lists: enough to show what kind of name is wanted. */
 const shownNamesMax = 4;
 
-/** An object whose fields may be left out but not misspelt. */
+/**
+ * An object whose fields are all optional; unknown fields are refused, so typing errors are found.
+ */
 export function closed<P extends TProperties>(properties: P) {
   const names = Object.keys(properties);
   const shown = names.slice(0, shownNamesMax).join(', ');
@@ -13,7 +15,7 @@ export function closed<P extends TProperties>(properties: P) {
   return Type.Partial(Type.Object(properties), { additionalProperties: false, expected });
 }
 
-/** Addresses can hold a password, so a wrong one is not shown. */
+/** An address may hold a password, so error messages do not repeat a wrong one. */
 export function httpAddress(example: string) {
   return Type.String({
     pattern: '^https?://[^\\s]+$',
@@ -22,13 +24,13 @@ export function httpAddress(example: string) {
   });
 }
 
-/** A credential; printed nowhere, not even in a complaint about it. */
+/** A credential: error messages do not repeat it. */
 export function secretText() {
   const expected = 'a text in quotes that is not empty';
   return Type.String({ minLength: 1, expected, hidden: true });
 }
 
-/** Money is written in quotes, so that no YAML reader turns it into a float on the way. */
+/** Prices are written in quotes, so that no YAML reader turns them into floating-point numbers. */
 export function usd() {
   return Type.String({
     pattern: '^\\d{1,9}(\\.\\d{1,9})?$',

@@ -6,7 +6,7 @@ import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
 import { closed, httpAddress, secretText, usd } from './schema-parts.ts';
 
-/** The shape of `tollgate.yaml`. Everything is optional; load.ts says what holds then. */
+/** The schema of `tollgate.yaml`. Everything is optional; load.ts has the defaults. */
 
 export const configFileSchema = closed({
   server: closed({
@@ -52,8 +52,8 @@ export const configFileSchema = closed({
     durability: oneOf('journal', 'fsync'),
   }),
   logs: closed({
-    // What was booked of a journal that a crash left behind is known by the rows of the log: they
-    // must outlive the time until that gateway starts again.
+    // At least a week: when a gateway replays the journal of a crash, rows of the log show what was
+    // booked already, so they must outlive the time until that gateway starts again.
     keep_days: nullable(wholeNumber(7, 36_500)),
     requests: Type.Boolean(),
   }),

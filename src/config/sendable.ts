@@ -1,9 +1,9 @@
-/** Each request tells the length of its own body: told twice, it may be read as two requests. */
+/** Set by each request itself; a second value could make a server read one request as two. */
 const ofBody = /^(?:content-length|transfer-encoding)$/i;
 
-/** Whether requests can have this header; else the first one would fail. */
+/** Whether this header can be sent; otherwise every request would fail. */
 export function isSendable(name: string, value: string): boolean {
-  // Letters beyond ASCII are told in more than one way.
+  // Clients and servers disagree on the encoding of letters beyond ASCII.
   if (ofBody.test(name) || !/^[\t\n\r\x20-\x7e]*$/.test(value)) return false;
   try {
     new Headers([[name, value]]);

@@ -2,16 +2,16 @@ import type { Problem } from '../core/explain.ts';
 import { Secret } from '../core/secret.ts';
 import type { Environment } from './read-file.ts';
 
-/** Where traces go. The names and their meaning are OpenTelemetry's, so there is no option. */
+/** Where traces are sent. Set by OpenTelemetry's own variables, so there is no option for it. */
 export interface Tracing {
-  /** The whole address of the collector's traces. */
+  /** The collector's full address for traces. */
   readonly url: string;
-  /** Collectors are paid services too: these hold their credentials. */
+  /** The collector's credentials, if it is a paid service. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly serviceName: string;
 }
 
-/** `null` without an endpoint: nothing is traced. */
+/** `null` if no endpoint is set: nothing is traced. */
 export function readTracing(environment: Environment, problems: Problem[]): Tracing | null {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } =
     environment;
@@ -26,7 +26,7 @@ export function readTracing(environment: Environment, problems: Problem[]): Trac
   return { url, headers: readHeaders(headers ?? '', problems), serviceName };
 }
 
-/** `name=value,name=value`, with what would be in the way percent-encoded. */
+/** Reads `name=value,name=value`, where special characters are percent-encoded. */
 function readHeaders(text: string, problems: Problem[]): Record<string, Secret> {
   const pairs = text.split(',').filter((pair) => pair.trim() !== '');
   const read = pairs.map(readHeader);
@@ -41,7 +41,7 @@ function readHeader(pair: string): [string, Secret] | undefined {
   const [, name = '', encoded = ''] = /^\s*([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
   try {
     const value = decodeURIComponent(encoded);
-    // A header cannot hold anything else, and the runtime would say so at every call.
+    // Headers hold only these characters; the runtime would refuse any other at every call.
     return name !== '' && /^[\x20-\x7e]+$/.test(value) ? [name, new Secret(value)] : undefined;
   } catch {
     return undefined;

@@ -4,17 +4,17 @@ import type { WebSearch } from './config.ts';
 import type { ConfigFile } from './schema.ts';
 import { isSendable, unsendableKey } from './sendable.ts';
 
-/** What is known of each engine without asking the operator. */
+/** The default address of each engine, and whether it needs a key. */
 const engines: Readonly<
   Record<WebSearch['engine'], { readonly url: string | null; readonly needsKey: boolean }>
 > = {
-  // Self-hosted: only its operator knows where.
+  // SearXNG is self-hosted, so there is no default address.
   searxng: { url: null, needsKey: false },
   brave: { url: 'https://api.search.brave.com', needsKey: true },
   tavily: { url: 'https://api.tavily.com', needsKey: true },
 };
 
-/** `tools.web_search` of the file; null when there is none, or when it does not hold together. */
+/** `tools.web_search` of the file; null if it is absent or has problems. */
 export function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch | null {
   const search = file.tools?.web_search;
   if (!search) return null;
@@ -26,7 +26,7 @@ export function readWebSearch(file: ConfigFile, problems: Problem[]): WebSearch 
   if (engine === undefined) return refuse('engine', 'is required');
   const url = search.url ?? engines[engine].url;
   if (url === null) return refuse('url', `is required for ${engine}`);
-  // Paths and parameters are appended to it; and a password belongs into api_key.
+  // Paths and parameters are appended to the address, and a password belongs into api_key.
   if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
   const apiKey = search.api_key?.trim();
   if (engines[engine].needsKey && !apiKey) return refuse('api_key', `is required for ${engine}`);

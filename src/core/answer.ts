@@ -27,7 +27,7 @@ export interface AnswerListener {
   citation(citation: Citation): void;
   /** A picture the model made. */
   image(mediaType: string, base64: string): void;
-  /** One that the upstream keeps; left out where it has to be told as a text. */
+  /** A picture that the upstream keeps; left out where its address has to be told as a text. */
   imageAt?(url: string): void;
   /**
    * Why the answer ended. Usage may follow, and even words: then the last finish counts. `word` is
@@ -40,8 +40,8 @@ export interface AnswerListener {
    */
   usage?(usage: Usage, isEstimate?: boolean): void;
   /**
-   * Who hears another choice of the same answer; asked once for each, by its number, from 1 on.
-   * The words above are the first choice's. Undefined, or left out, where nobody wants more.
+   * The listener to another choice of the same answer; asked for once for each, by its number, from
+   * 1 on. The words above are the first choice's. Undefined, or left out, where nobody wants more.
    */
   choice?(number: number): AnswerListener | undefined;
 }

@@ -10,11 +10,11 @@ export interface Ask {
   readonly parameters: readonly string[];
   /** The end user, as the client names them. */
   readonly user: string | null;
-  /** What an upstream may fetch because of it, but for the pictures of a chat. */
+  /** Addresses that an upstream may fetch for this request, except the pictures of a chat. */
   readonly addresses?: readonly AddressInput[];
   /** The pictures of a chat. */
   readonly images?: readonly AddressInput[];
-  /** The first thing in it that only an account of the tenant's own may be asked for. */
+  /** The first thing in the request that only the tenant's own account may be asked for. */
   readonly ownAccount?: OwnAccountNeed | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface SearchWish {
   readonly resultsMax: number | null;
   readonly allowedDomains: readonly string[];
   readonly excludedDomains: readonly string[];
-  /** What the client calls them, for error messages. */
+  /** The client's name for the excluded domains, for error messages. */
   readonly excludedName: 'excluded_domains' | 'blocked_domains';
 }
 
@@ -97,7 +97,7 @@ export interface RoutePreferences {
   readonly requireParameters: boolean;
 }
 
-/** Those of a client that says nothing about providers. */
+/** The preferences of a client that says nothing about providers. */
 export const noPreferences: RoutePreferences = {
   order: [],
   only: null,

@@ -35,7 +35,7 @@ test('what a call left open is closed once it has an answer, and not before', as
   expect([answer, told?.aborted]).toEqual(['an answer', true]);
 });
 
-test('so it is when it has failed, and its failure is told', async () => {
+test('what a failed call left open is closed too, and its failure is passed on', async () => {
   let told: AbortSignal | undefined;
   const call = boundedCall(hourMs, undefined, (over) => {
     told = over;

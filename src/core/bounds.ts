@@ -4,8 +4,8 @@
 export const jsonDepthMax = 128;
 
 /**
- * Names of fields in one request, all objects together. Each new one costs the parser as much as a
- * page of text; the longest conversation that is taken has 10,000 messages of some ten each.
+ * Names of fields in one request, all objects together. Each new name costs the parser as much as a
+ * page of text; the longest conversation that is taken has 10,000 messages of some ten names each.
  */
 export const jsonNamesMax = 150_000;
 
@@ -37,15 +37,15 @@ export const droppedNamesMax = 50;
 export const eventBytesMax = 4 * 1024 * 1024;
 
 /**
- * What a stream may bring without a word between: comments that keep it open are less than 1 MB in
- * an hour, and what opens the answer to a coding agent is two events.
+ * Bytes of a stream without a word among them: comments that keep it open are less than 1 MB in an
+ * hour, and what opens the answer to a coding agent is two events.
  */
 export const wordlessBytesMax = 4 * eventBytesMax;
 
 /** A whole non-streamed upstream answer; images come as base64 inside JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
 
-/** What stands before an upstream's answer. Most servers themselves send no more than 16 KB. */
+/** The status line and headers of an upstream's answer. Most servers send no more than 16 KB. */
 export const answerHeadBytesMax = 64 * 1024;
 
 /** The line before each chunk of an answer: its length, and perhaps a note, which nobody writes. */
@@ -76,7 +76,7 @@ export const allowListMax = 200;
 export const negativeKeysMax = 10_000;
 export const negativeKeyMs = 2_000;
 
-/** How often a process asks whether keys, tenants or prices changed elsewhere. */
+/** How often a process asks whether keys, tenants, credentials or skills changed elsewhere. */
 export const changePollMs = 400;
 
 /** One attempt from its first byte sent to its last received; the longest answers take minutes. */
@@ -152,11 +152,11 @@ export const redisRetryMsMax = 5_000;
 /** Minutes; a clock that is set further back was wrong before, and will not catch up soon. */
 export const rateWindowsBackMax = 5;
 
-/** A running request's place in Redis, unless its process renews it: what a killed one leaves. */
+/** How long a request keeps its place in Redis unless its process, which may die, renews it. */
 export const placeTtlMs = 30_000;
 export const placeRenewMs = 10_000;
 
-/** How long others may not know of a place that was left, unless the next request tells them. */
+/** How long a place that was left may still count, unless the next request tells the others. */
 export const placeLeftMs = 20;
 
 /** Places named in one command: a few hundred keep Redis busy for less than a millisecond. */
@@ -180,7 +180,7 @@ export const addressesMax = 10_000;
 /** Jobs of one tenant that are queued or running; the rest is refused until some have ended. */
 export const jobsWaitingMax = 10_000;
 
-/** What their inputs may take of the disk together. */
+/** What the inputs of a tenant's jobs may take of the disk together. */
 export const jobInputBytesMax = 20 * 1024 * 1024 * 1024;
 
 /** How often a job is tried without any progress before it counts as poison. */
@@ -206,9 +206,9 @@ export const formPartsMax = 64;
 export const formFieldsBytesMax = 1024 * 1024;
 
 /**
- * The part of a process's memory that long bodies of running requests have, together, and another
- * one that long answers have. Measured, a request takes up to four times its body, and as much of
- * its answer: the bytes, their text, its values and what is sent.
+ * The part of a process's memory for the long bodies of all running requests together; their long
+ * answers have another such part. Measured, a request takes up to four times its body, and as much
+ * of its answer: the bytes, their text, its values and what is sent.
  */
 export const longTextsPart = 1 / 8;
 
@@ -243,7 +243,7 @@ export const idempotencyTtlMs = 86_400_000;
 /** A claim not extended for this long belongs to a process that died. */
 export const idempotencyLeaseMs = 30_000;
 
-/** What an answer waits for the store to remember it; then it goes out, and is remembered later. */
+/** How long an answer waits until the store has it; then it goes out, and is remembered later. */
 export const idempotencyWriteMs = 2_000;
 
 /** Answers that wait for a store that is away, together; more are remembered without their text. */
@@ -294,13 +294,13 @@ export const pictureBytesMax = 32 * 1024 * 1024;
 /** Files of running requests on the disk together: forty of the longest image edits. */
 export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
 
-/** What looking for the length of a recording may take; without it more credits are held. */
+/** How long finding the length of a recording may take; without it more credits are held. */
 export const audioMeasureMs = 500;
 
 /** One attempt at a long recording: providers take a tenth of its length at worst. */
 export const transcriptionAttemptMsMax = 900_000;
 
-/** A provider's count from question to answer: then an estimate is the better answer. */
+/** How long a provider may take to count tokens; after that an estimate is the better answer. */
 export const countMsMax = 5_000;
 
 /** A provider's count is one number, its refusal one sentence. */

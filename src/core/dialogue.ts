@@ -19,7 +19,7 @@ export interface Dialogue {
   readonly user: string | null;
   /** How much the model is to say: a word that only OpenAI's models have learned. */
   readonly verbosity?: string | undefined;
-  /** By what OpenAI finds the prompt in its cache; a name of the tenant's own. */
+  /** The name by which OpenAI finds the prompt in its cache; no other tenant can have the same. */
   readonly promptCacheKey?: string | undefined;
   /** The whole prompt is to be cached, as far as it goes. */
   readonly cacheControl?: CacheControl | undefined;
@@ -28,7 +28,7 @@ export interface Dialogue {
   readonly choices: number;
   /** Fields that only the client's own dialect knows: told as dropped when it is left. */
   readonly foreign: readonly string[];
-  /** A message of which nothing can be said in these words, by the part that it is made of. */
+  /** A message of which a dialogue can say nothing, named by the part that it consists of. */
   readonly unheard?: UnheardPart | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface ReasoningWish {
   /** Null: the model's own default. `none` switches reasoning off where that is possible. */
   readonly effort: Effort | null;
   readonly budgetTokens: number | null;
-  /** It shall reason, as much as it sees fit: what Anthropic's newer models are told. */
+  /** The model shall reason as much as it sees fit, as Anthropic's newer models are told. */
   readonly isAdaptive?: boolean;
   /** False: the client does not want to see the reasoning's text. */
   readonly visible: boolean;

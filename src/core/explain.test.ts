@@ -79,7 +79,7 @@ describe('one value that does not fit', () => {
     expect(told(short, 'x')).toEqual(['must be a number, not "x"']);
   });
 
-  test('a fence that nobody meets is mentioned to those who do', () => {
+  test('the largest exact number is mentioned only to those who exceed it', () => {
     const open = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
     expect(told(open, -1)).toEqual(['must be a whole number of at least 0, not -1']);
     const within = 'must be a whole number from 0 to 9007199254740991, not 10000000000000000';

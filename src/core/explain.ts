@@ -250,7 +250,7 @@ const largest = Number.MAX_SAFE_INTEGER;
 
 function describeRange(schema: Schema, value: unknown): string {
   const low = schema.minimum ?? schema.minLength;
-  // The largest exact number is a fence of ours: only those hear of it who went beyond it.
+  // The largest exact number is a fence of ours: it is mentioned only to those who went beyond it.
   const isBeyond = schema.type === 'integer' && typeof value === 'number' && value > largest;
   const maximum = schema.maximum === largest ? undefined : schema.maximum;
   const high = maximum ?? (isBeyond ? largest : schema.maxLength);

@@ -4,7 +4,7 @@ export function failureCode(thrown: unknown): string | undefined {
   return typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
-/** What it says, whatever was thrown. */
+/** The message of a failure, whatever was thrown. */
 export function failureMessage(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -61,7 +61,7 @@ export function wantsText(name: string): GatewayError {
   return invalidRequest(`${name} must be a text, not a file.`, name);
 }
 
-/** Whoever forgot the filename sees a file refused as if it were a text. */
+/** Mentions the filename: a file that was sent without one arrives as a text. */
 export function wantsFile(name: string): GatewayError {
   return invalidRequest(`${name} must be a file, not a text; a file needs a filename.`, name);
 }

@@ -1,14 +1,14 @@
-/** As it stands in a URL: IPv6 in brackets, or its colons would be taken for the port's. */
+/** A host as it stands in a URL: IPv6 in brackets, or its colons would be taken for the port's. */
 export function hostInUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** As it stands anywhere else. */
+/** A URL's host as it stands anywhere else, without brackets. */
 export function hostIn({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** Also where it is not named. */
+/** The port of a URL, also where it is left out. */
 export function portIn({ port, protocol }: URL): number {
   if (port !== '') return Number(port);
   return protocol === 'https:' ? 443 : 80;

@@ -27,7 +27,7 @@ export function newRequestId(now = Date.now()): string {
 
 let lastSecond = { second: 0, text: '00000000' };
 
-/** Written once a second, not for every request of it. */
+/** Formatted once a second, not for every request. */
 function secondText(second: number): string {
   if (lastSecond.second !== second) {
     lastSecond = { second, text: second.toString(16).padStart(8, '0') };
@@ -48,7 +48,7 @@ export function completionId(requestId: string): string {
 }
 
 /**
- * The id of a request that goes by a name made from it: many tools keep only the one inside a body,
+ * The id of the request that another id was made from: many tools keep only the id inside a body,
  * and rows of the log have one, too. Anything else stays as it is.
  */
 export function toRequestId(id: string): string {

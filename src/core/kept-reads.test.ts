@@ -34,7 +34,7 @@ test('a reading that began before a forget() is not kept', async () => {
   expect(reads.get('a')).toBeUndefined();
 });
 
-test('the oldest makes room', async () => {
+test('a full cache drops the oldest', async () => {
   const reads = new KeptReads<Found>(2);
   for (const name of ['a', 'b', 'c']) await reads.keep(name, Promise.resolve({ text: name }));
   await settled();

@@ -5,7 +5,7 @@ export const shareObjects =
   'Processes that share a database must share their objects: set objects (OBJECTS_URL) to S3, ' +
   'or to a folder that all of them reach.';
 
-/** Kept by some process, and not to be found by this one. The next attempt may be another's. */
+/** An object of another process that we cannot find; that process may make the next attempt. */
 export function missingObject(what: string): GatewayError {
   const message = `${what} is not where this process keeps objects. ${shareObjects}`;
   return new GatewayError('internal_error', message);

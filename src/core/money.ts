@@ -78,8 +78,8 @@ function wholeRate(creditsPerUsd: number): bigint {
 }
 
 /**
- * The same for a fee that is a share of a price. Rounded once and of the exact price: a share of
- * the rounded one would be rounded twice.
+ * Like `toCredits`, for a fee that is a share of a price. Rounded once and of the exact price: a
+ * share of the rounded one would be rounded twice.
  */
 export function shareToCredits(
   amount: FemtoUsd,

@@ -20,8 +20,8 @@ export interface Prices {
 }
 
 /**
- * Cached input and sounds cost what plain input costs unless the endpoint says otherwise, and
- * keeping input for an hour what keeping it costs.
+ * Cached input and audio cost what plain input costs unless the endpoint says otherwise, and a
+ * cache write for an hour costs what any cache write costs.
  */
 export function readPrices(texts: Readonly<Record<string, string | undefined>>): Prices {
   const price = (name: string, instead = name, last = instead): NanoUsd =>
@@ -58,7 +58,7 @@ export interface PriceList extends Prices {
 
 interface LongPromptPrices {
   readonly aboveTokens: number;
-  /** All of them: those too that the step leaves as they were. */
+  /** All prices, including those that the step does not change. */
   readonly prices: Prices;
 }
 
@@ -74,7 +74,7 @@ type LongPromptTexts = Readonly<Partial<Record<TokenPrice, string>>> & {
   readonly above_tokens: number;
 };
 
-/** The same with their steps: as in the configuration, and as kept with each bill. */
+/** Price texts with their steps: as in the configuration, and as kept with each bill. */
 export type PriceTexts = FlatTexts & { readonly long_prompts?: readonly LongPromptTexts[] };
 
 export function readPriceList({ long_prompts: steps, ...base }: PriceTexts): PriceList {
@@ -96,7 +96,7 @@ export function pricesFor(list: PriceList, promptTokens: number): Prices {
   return prices;
 }
 
-/** The same as it was written, and the length from which it applies; null for the base prices. */
+/** The prices of such a prompt as written, and from which length they apply; null for the base. */
 export function textsFor(
   { long_prompts: steps = [], ...base }: PriceTexts,
   promptTokens: number,

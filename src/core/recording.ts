@@ -13,20 +13,20 @@ export interface Recording {
   /** The alias and the provider that answered. */
   readonly model: string;
   readonly provider: string;
-  /** What its request was not told of, as the header names it; left out where that is nothing. */
+  /** The parameters that its provider was not asked for, as the header lists them. */
   readonly dropped?: string | undefined;
   /** The request that it was made for, as its client was told; left out in older recordings. */
   readonly first?: FirstRequest;
 }
 
-/** In characters. A busy store may take seconds for those: others do not wait behind them. */
+/** In characters. A busy store may take seconds for a longer one: others do not wait for it. */
 const longLength = 500_000;
 
 export function isLong(recording: Recording | null): boolean {
   return recording !== null && recording.text.length > longLength;
 }
 
-/** The request that paid for an answer, and what that took. */
+/** The request that paid for an answer, and what it cost. */
 export interface FirstRequest {
   readonly requestId: string;
   /** Epoch milliseconds. */

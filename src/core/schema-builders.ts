@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 
-/** Builders of schemas that rooms share which may not import each other. */
+/** Schema builders that are shared by rooms that may not import each other. */
 
 export function nullable<S extends TSchema>(schema: S) {
   return Type.Union([schema, Type.Null()]);

@@ -43,7 +43,7 @@ export function derivedKey(secret: Secret, use: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret.reveal(), '', `tollgate ${use} v1`, 32));
 }
 
-/** One from each, in the same order. */
+/** One derived key from each secret, in the same order. */
 export function derivedKeys(
   [current, ...former]: SecretKeys,
   use: string,

@@ -3,7 +3,7 @@ import { GatewayError } from './errors.ts';
 /** When a room that is full may have some space again. */
 const retryAfterSeconds = 5;
 
-/** So many bytes of running requests, of all tenants together. */
+/** A bound on the bytes of running requests, of all tenants together. */
 export class SharedRoom {
   #bytesMax: number;
   readonly #refusal: string;
@@ -27,8 +27,8 @@ export class SharedRoom {
   }
 
   /**
-   * Makes room for so many bytes more. Nobody has more than what is left for all others: whoever
-   * sends much, or slowly, shuts nobody out. 503
+   * Makes room for so many more bytes. No tenant may have more than what is left for all others:
+   * one that sends much, or slowly, shuts nobody out. 503
    */
   claim(tenantId: string, bytes: number): void {
     const own = (this.#bytesByTenant.get(tenantId) ?? 0) + bytes;

@@ -8,9 +8,9 @@ export interface Usage {
   /** The same for sound, where it is counted apart. Usually there is none, and it is left out. */
   readonly inputAudioTokens?: number | undefined;
   readonly cacheReadTokens: number;
-  /** Written to it for as long as is usual there. */
+  /** Written to the provider's cache for as long as is usual there. */
   readonly cacheWriteTokens: number;
-  /** For an hour, or for twelve at OpenAI. Left out where there are none, and in older books. */
+  /** Written for an hour, at OpenAI for twelve. Left out if there are none, and in older books. */
   readonly cacheWrite1hTokens?: number | undefined;
   /** All output, reasoning included. */
   readonly outputTokens: number;

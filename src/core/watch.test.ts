@@ -26,7 +26,7 @@ class Told extends Waiting {
   }
 }
 
-/** The whole thread, as a machine that stands still does. */
+/** Blocks the whole thread, as a machine that stands still does. */
 const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 describe('the watch', () => {
@@ -68,12 +68,12 @@ describe('the watch', () => {
     expect([...staying, going, going2].map(({ times }) => times)).toEqual([1, 1, 1, 0, 0]);
   });
 
-  test('gives those who are due some time when it comes late, and no second one', async () => {
+  test('gives those who are due some time after a late tick, and only once', async () => {
     const watch = new Watch();
     const [due, answered] = [new Told(50), new Told(50)];
     watch.add(due);
     watch.add(answered);
-    // Only now this process could read what has come while it slept.
+    // Only then this process can read what came while it slept.
     setTimeout(() => {
       answered.at = Number.POSITIVE_INFINITY;
     }, 150);
@@ -87,7 +87,7 @@ describe('the watch', () => {
     expect([due.times, answered.times]).toEqual([1, 0]);
   });
 
-  test('waits for what other threads read of it, who were asleep as well', async () => {
+  test('waits until other threads, which slept as well, have read what came', async () => {
     const watch = new Watch();
     const due = new Told(50);
     watch.add(due);
@@ -103,7 +103,7 @@ describe('the watch', () => {
     const [due, answered] = [new Told(50), new Told(50)];
     watch.add(due);
     watch.add(answered);
-    // Due behind the first tick, and before the second.
+    // Runs after the first tick and before the second.
     setTimeout(() => {
       sleep(400);
       setTimeout(() => {

@@ -9,8 +9,8 @@ const tickMs = 100;
 const lateMs = 2 * tickMs;
 
 /**
- * Ticks more until what came in the meantime is read: other threads have to wake up, too. Not by
- * the clock: a process that is stopped again meanwhile has not read it.
+ * Extra ticks after a late one, until what came in the meantime is read: other threads have to wake
+ * up, too. Counted in ticks and not by the clock: a process that is stopped again has not read it.
  */
 const catchUpTicks = 2;
 
@@ -20,7 +20,7 @@ const nowhere = -1;
 export abstract class Waiting {
   /** On the clock of `performance.now()`. */
   at = Number.POSITIVE_INFINITY;
-  /** Where it stands among those who wait; the watch's own. */
+  /** Its index in the watch's list; only the watch sets it. */
   place = nowhere;
 
   abstract fire(): void;
@@ -48,7 +48,7 @@ export class Watch {
 
   end(): void {
     this.#isOver = true;
-    // A copy: whoever gives up leaves the list.
+    // A copy, because one that gives up leaves the list.
     for (const waiting of [...this.#waiting]) waiting.giveUp();
   }
 
@@ -59,7 +59,7 @@ export class Watch {
     this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
-  /** The last one takes the place that becomes free. False for whoever has left already. */
+  /** The last one takes the place that becomes free. False for one that has left already. */
   remove(waiting: Waiting): boolean {
     const { place } = waiting;
     if (place === nowhere) return false;
@@ -77,7 +77,7 @@ export class Watch {
     const now = performance.now();
     if (this.#isLate(now)) return;
     for (const due of this.#waiting.filter(({ at }) => at <= now)) {
-      // Whoever fired before it may have ended it.
+      // One that fired before it may have ended it.
       if (due.place !== nowhere) due.fire();
     }
   }
@@ -98,7 +98,7 @@ export class Watch {
     return this.#caughtUp;
   }
 
-  /** A tick later than the last leaves: where requests come one by one, each would restart it. */
+  /** Not until a tick after the last left: requests that come one by one would each restart it. */
   #rest(): void {
     clearInterval(this.#ticker);
     this.#ticker = undefined;

@@ -16,7 +16,7 @@ export function wordBytes({ turns, tools, json }: Dialogue): number {
 
 type Part = Turn['parts'][number];
 
-/** A page of a PDF is some 50 KB in base64 and 2,000 tokens: an eighth of its letters as words. */
+/** A page of a PDF is some 50 KB in base64 and 2,000 tokens: eight letters count as one byte. */
 const fileLettersPerByte = 8;
 /** A second of sound is some 20 KB of MP3 in base64, 64 KB of samples, and at least 10 tokens. */
 const soundLettersPerByte = 500;

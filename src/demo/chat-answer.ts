@@ -16,7 +16,7 @@ export interface ChatAnswer {
   readonly completionTokens: number;
 }
 
-/** Images described one by one; more are only counted. */
+/** The most images that are described one by one; beyond that they are only counted. */
 const imagesDescribedMax = 8;
 
 /** `seed` makes the ids of tool calls; equal requests have equal seeds. */
@@ -49,7 +49,7 @@ function callTools(request: ChatRequest, seed: string): ToolCall[] {
   return picked.map((tool, index) => callTool(tool, seed, index));
 }
 
-/** Real models run out of tokens inside a call too: its arguments then break off. */
+/** Like a real model, it may run out of tokens inside a call, whose arguments then break off. */
 function affordable(calls: readonly ToolCall[], budget: TokenBudget): ToolCall[] | null {
   if (calls.length === 0) return null;
   return calls.flatMap((call) => {
@@ -94,7 +94,9 @@ function asked(request: ChatRequest): string {
   return excerpt(lastOfUser(request)?.text ?? '');
 }
 
-/** The results at the end: parallel calls come back as several messages. */
+/**
+ * The tool results at the end of the conversation: those of parallel calls are several messages.
+ */
 function toolResults(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex((message) => message.role !== 'tool') + 1);
 }

@@ -10,7 +10,7 @@ export interface Message {
   readonly text: string;
   /** Addresses of images: `https:` or `data:`. */
   readonly imageUrls: readonly string[];
-  /** Names of the tools that it calls. */
+  /** Names of the tools that the message calls. */
   readonly called: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface ChatRequest {
   readonly format: (typeof formats)[number];
   readonly schema: unknown;
   readonly stops: readonly string[];
-  /** Of each choice. */
+  /** The most tokens in each choice. */
   readonly tokensMax: number;
   readonly choices: number;
   /** `null`: answer without reasoning. */
@@ -34,11 +34,11 @@ export interface ChatRequest {
   readonly delayMs: number;
 }
 
-/** What an image, a sound or a file counts in the prompt, whatever its size. */
+/** Prompt tokens of an image, a sound or a file, whatever its size. */
 const tokensPerAttachment = 85;
 /** OpenAI's own limit. */
 const stopsMax = 4;
-/** All are the same, so that more would show nothing. */
+/** The demo's choices are all the same, so more of them would show nothing. */
 const choicesMax = 16;
 
 export function readChatRequest(body: Fields): ChatRequest {

@@ -51,7 +51,7 @@ function completion(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   };
 }
 
-/** Of all that was asked for; the demo has one answer for each of them. */
+/** The index of each requested choice; the demo gives every choice the same answer. */
 function indexes({ choices }: ChatRequest): readonly number[] {
   return Array.from({ length: choices }, (_, index) => index);
 }
@@ -106,7 +106,7 @@ function* deltas(answer: ChatAnswer) {
   }
 }
 
-/** Word by word, and long words in parts; joined again they are the text. */
+/** Splits a text at words, and long words into parts; joined again, the pieces are the text. */
 function pieces(text: string): readonly string[] {
   return text.match(/^\s+|\S{1,24}\s*/gu) ?? [];
 }

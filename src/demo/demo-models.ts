@@ -74,7 +74,7 @@ export const demoModels = [
   },
 ] satisfies ModelFile[];
 
-/** For those who still ask for one when the demo is over. */
+/** The demo's models once the demo is off: calls to them are refused with the reason. */
 export const demoModelsOff: readonly Model[] = demoModels.map((model) => ({
   ...model,
   endpoints: [],

@@ -13,15 +13,15 @@ import { excerpt } from './tokens.ts';
 import { answerTranscription } from './transcription.ts';
 
 export interface DemoUpstream {
-  /** With the version: `http://127.0.0.1:PORT/v1`. */
+  /** The base address, version included: `http://127.0.0.1:PORT/v1`. */
   readonly url: string;
-  /** Streams being sent at this moment; one whose client left is not counted any more. */
+  /** How many streams are being sent now; a stream whose client left does not count. */
   readonly openStreams: () => number;
-  /** Stops listening and cuts what is still being sent. */
+  /** Stops listening and cuts off answers that are still being sent. */
   readonly stop: () => Promise<void>;
 }
 
-/** Room for the 100 MB that an image edit may have, and its wrapping. */
+/** An image edit may have 100 MB of files; the rest is for the form around them. */
 const requestBytesMax = 110 * 1024 * 1024;
 
 interface Route {

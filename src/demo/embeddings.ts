@@ -9,14 +9,14 @@ import { choiceField, integerField, readJsonBody } from './request-fields.ts';
 import { countTokens } from './tokens.ts';
 
 const dimensionsDefault = 256;
-/** The largest that OpenAI's models have. */
+/** As many as OpenAI's largest embedding model has. */
 const dimensionsMax = 3_072;
 const inputsMax = 2_048;
 /** OpenAI's limits. They also keep one request from holding up the process for long. */
 const tokensPerInputMax = 8_192;
 const tokensMax = 300_000;
 
-/** Several places per word, so that two words rarely look alike by a chance collision. */
+/** Several places per word, so that two words are rarely alike by a collision of their hashes. */
 const placesPerWord = 4;
 
 /** A text, or a text that the client already cut into token numbers. */
@@ -30,7 +30,7 @@ export async function answerEmbeddings(request: Request): Promise<Reply> {
   const tokens = countInputs(inputs);
   const data = inputs.map((input, index) => {
     const vector = embed(input, dimensions);
-    // OpenAI's base64 is little-endian, as every machine is that the runtime knows.
+    // OpenAI's base64 is little-endian, and so is every machine on which the runtime works.
     const base64 = () => Buffer.from(vector.buffer).toString('base64');
     const embedding = encoding === 'float' ? Array.from(vector) : base64();
     return { object: 'embedding', index, embedding };
@@ -81,7 +81,8 @@ function isTokens(value: unknown): value is number[] {
 function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float64Array(dimensions);
   for (const word of wordsOf(input)) addWord(vector, word);
-  // Words can cancel out, and a text may have none; the whole text is then its own word.
+  // The words of a text may cancel each other out, or it has none: then the whole text counts as
+  // one word.
   if (vector.every((value) => value === 0)) {
     vector[Bun.hash.xxHash32(String(input)) % dimensions] = 1;
   }
@@ -89,7 +90,7 @@ function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   return Float32Array.from(vector, (value) => value / length);
 }
 
-/** Ideographs are words of their own: Chinese writes no spaces. */
+/** Each ideograph is a word by itself: Chinese is written without spaces. */
 function* wordsOf(input: Input): Generator<string> {
   if (typeof input !== 'string') {
     for (const token of input) yield String(token);

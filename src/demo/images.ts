@@ -17,7 +17,7 @@ import {
 } from './request-fields.ts';
 import { countTokens } from './tokens.ts';
 
-/** Beyond this, drawing would stop being instant. */
+/** Larger images would take noticeable time to draw. */
 const sideMax = 2_048;
 const imagesMax = 10;
 const inputImagesMax = 16;
@@ -56,7 +56,10 @@ async function measure(file: File, field: string): Promise<ImageSize> {
   throw invalidRequest(`'${field}' is not a PNG, JPEG or WebP image.`, field);
 }
 
-/** Headers may claim any size; nobody shall be billed tokens for four billion pixels a side. */
+/**
+ * A file's header may claim any size: nobody must be billed for an image of four billion pixels a
+ * side.
+ */
 function fitIn({ width, height }: Size): Size {
   const scale = Math.min(1, sideMax / Math.max(width, height));
   return {
@@ -105,7 +108,7 @@ function readSize(fields: Fields): Size | undefined {
   );
 }
 
-/** 256 colours between two that the seed picks. */
+/** 256 colours that lead from one to another; the seed picks the two ends. */
 function gradient(seed: string): Uint8Array {
   const [from, to] = [Bun.hash.xxHash32(seed, 1), Bun.hash.xxHash32(seed, 2)];
   const palette = new Uint8Array(256 * 3);

@@ -15,10 +15,10 @@ const noteSamples = 5_760;
 /** The last 40 ms are silent. The encoder delays by almost two frames, so notes need the room. */
 const soundingSamples = 4_800;
 
-/** C, D, E, G, A: whatever their order, they sound well together. */
+/** C, D, E, G, A: these notes sound well together in any order. */
 const pitchesHz = [523.25, 587.33, 659.25, 783.99, 880];
 
-/** Twenty seconds, the longest melody. */
+/** The longest melody lasts twenty seconds. */
 const notesMax = 83;
 const notesMin = 2;
 /** At this rate a melody lasts about as long as reading the text aloud. */
@@ -36,7 +36,7 @@ export function composeMelody(text: string, voice: string, speed: number): numbe
   });
 }
 
-/** A long melody repeats its five notes; computing each once keeps the demo instant. */
+/** A melody is made of the same five notes; computing each only once keeps the demo fast. */
 const pcmNotes = new Map<number, Bytes>();
 
 /** A note as 16-bit little-endian mono samples. */

@@ -5,13 +5,13 @@ import { pngChunk, pngFile } from '../core/media/png-chunk.ts';
 interface Picture {
   readonly width: number;
   readonly height: number;
-  /** Red, green, blue of each colour. */
+  /** Three bytes for each colour: red, green, blue. */
   readonly palette: Uint8Array;
-  /** From `compressPixels`; pictures that differ only in colour share it. */
+  /** The result of `compressPixels`; pictures that differ only in their colours can share it. */
   readonly pixels: Uint8Array;
 }
 
-/** Each pixel is the number of a colour. Rows come one after the other. */
+/** Each pixel is the index of a colour in the palette; rows follow each other. */
 export function compressPixels(
   width: number,
   height: number,
@@ -20,7 +20,7 @@ export function compressPixels(
   const rowBytes = width + 1;
   const rows = new Uint8Array(rowBytes * height);
   for (let y = 0; y < height; y += 1) {
-    // The first byte of a row names its filter; 0, the value already there, is none.
+    // The first byte of a row names its filter; it stays 0, which means no filter.
     for (let x = 0; x < width; x += 1) rows[y * rowBytes + 1 + x] = colourAt(x, y);
   }
   return deflateSync(rows, { level: 1 });

@@ -5,7 +5,7 @@ import { type Fields, isObject, parseJson } from '../core/json.ts';
 /** Bun's own form, which the global `FormData` type does not match. */
 export type Form = Awaited<ReturnType<Request['formData']>>;
 
-/** Long enough to watch a stream or to hang up in the middle of it. */
+/** Long enough for a person to watch a stream, or to hang up in the middle of one. */
 const delayMsMax = 2_000;
 
 export async function readJsonBody(request: Request): Promise<Fields> {

@@ -1,7 +1,7 @@
 /** Numbers and texts that satisfy a JSON schema. */
 import type { Schema } from './schema-sample.ts';
 
-/** A schema may ask for a text of any length; this much is honoured. */
+/** A schema may demand a text of any length; longer ones than this are not made. */
 const charactersMax = 1_000;
 
 const formatSamples: Readonly<Record<string, string>> = {
@@ -34,7 +34,7 @@ export function sampleNumber(schema: Schema): number {
   const under = numberOr(schema.exclusiveMaximum, Number.POSITIVE_INFINITY);
   const min = numberOr(schema.minimum, Number.NEGATIVE_INFINITY);
   const max = numberOr(schema.maximum, Number.POSITIVE_INFINITY);
-  // Stays clear of excluded ends, however narrow the range between them.
+  // Keeps a distance from excluded ends, however narrow the range between them is.
   const margin = Math.min(1, (Math.min(max, under) - Math.max(min, over)) / 2);
   const low = Math.max(min, isInteger ? Math.floor(over) + 1 : over + margin);
   const high = Math.min(max, isInteger ? Math.ceil(under) - 1 : under - margin);
@@ -44,7 +44,7 @@ export function sampleNumber(schema: Schema): number {
   return above <= high ? above : Math.floor(nearest / step) * step;
 }
 
-/** JSON can write numbers like 1e999 that no computer number holds; they count as absent. */
+/** JSON can hold numbers such as 1e999, too large for a double: they count as absent. */
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }

@@ -1,6 +1,6 @@
 /**
- * Makes a value that satisfies a JSON schema, always the same one. It knows what models are asked
- * for in practice; `pattern`, `not` and conditions are beyond it.
+ * Makes a value that satisfies a JSON schema, always the same value. It knows the keywords that are
+ * common in requests to models, not `pattern`, `not` and conditions.
  */
 import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 import { sampleNumber, sampleString } from './scalar-sample.ts';
@@ -8,13 +8,13 @@ import { sampleNumber, sampleString } from './scalar-sample.ts';
 export type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * Past the first of each pair the sample grows no more than it must (recursive schemas end there);
- * past the second it ends, fitting or not, because a schema can demand billions of values.
+ * Beyond `small`, the sample only grows where the schema demands it, so recursive schemas come to
+ * an end. Beyond `hard` it ends even if it does not fit: a schema can demand billions of values.
  */
 const depthBounds = { small: 8, hard: 32 };
 const valueBounds = { small: 1_000, hard: 2_000 };
 const itemsMax = 32;
-/** References and branches followed for one value; a reference may lead back to itself. */
+/** The most references and branches followed for one value: a reference may lead back to itself. */
 const hopsMax = 16;
 
 export function sampleSchema(schema: unknown): unknown {
@@ -29,7 +29,7 @@ class Sampler {
     this.#root = root;
   }
 
-  /** `name` is what the value is called where it stands; samples of text mention it. */
+  /** `name` is the name of the value's property; sample texts mention it. */
   sample(given: unknown, name: string, depth: number): unknown {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
@@ -57,7 +57,7 @@ class Sampler {
   #sampleObject(schema: Schema, depth: number): Record<string, unknown> {
     const properties = fieldsOf(schema.properties);
     const required = itemsOf(schema.required).filter((name) => typeof name === 'string');
-    // Where nothing is required an empty object fits, but it would show nothing.
+    // If no property is required, an empty object would fit but show nothing.
     const isShown = required.length === 0 && depth <= 1;
     const names = isShown ? Object.keys(properties) : [...new Set(required)];
     const entries: [string, unknown][] = [];

@@ -49,7 +49,7 @@ function readFormat(body: Fields): keyof typeof noteIn {
   );
 }
 
-/** Any voice will do; each plays its own melody. Custom voices come as `{id}`. */
+/** Any voice is accepted and plays a melody of its own. Custom voices come as `{id}`. */
 function readVoice(body: Fields): string {
   const voice = isObject(body.voice) ? body.voice.id : (body.voice ?? 'demo');
   if (typeof voice === 'string') return voice;

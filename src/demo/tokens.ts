@@ -1,4 +1,4 @@
-/** The demo's tokens: four UTF-8 bytes each, rounded up, so that anybody can check a bill. */
+/** The demo's tokens: four UTF-8 bytes each, rounded up, so that anybody can recompute a bill. */
 
 const bytesPerToken = 4;
 
@@ -21,7 +21,7 @@ export class TokenBudget {
     this.#tokensMax = tokensMax;
   }
 
-  /** As much of the text as fits; what is returned is counted as used. */
+  /** Returns as much of the text as fits, and counts that as used. */
   take(text: string): string {
     const bytesLeft = (this.#tokensMax - this.used) * bytesPerToken;
     const kept = Buffer.byteLength(text) <= bytesLeft ? text : cutToBytes(text, bytesLeft);

@@ -54,7 +54,7 @@ interface Situation {
   readonly tools: readonly Tool[];
   readonly choice: ToolChoice;
   readonly isParallel: boolean;
-  /** What the user just said; `null` when the last message is not the user's. */
+  /** The last message, if it is the user's; otherwise `null`. */
   readonly said: string | null;
   /** Names of the tools that the conversation has called already. */
   readonly called: readonly string[];
@@ -69,22 +69,25 @@ export function pickTools({ tools, choice, isParallel, said, called }: Situation
 }
 
 /**
- * Agents that must call a tool at every step end with the one that takes their answer: always the
- * first would keep them going for ever.
+ * Picks the first tool that was not called yet. An agent that must call a tool at every step ends
+ * with the tool that takes its answer; always the first tool would keep it going for ever.
  */
 function next(tools: readonly Tool[], called: readonly string[]): Tool[] {
   const fresh = tools.filter((tool) => !called.includes(tool.name));
   return [...fresh, ...tools].slice(0, 1);
 }
 
-/** People ask for the weather, not for `get_weather`: what a name ends with, if it says enough. */
+/**
+ * The last word of a tool's name, if it has at least four letters: people ask for the weather, not
+ * for `get_weather`.
+ */
 const lastWord = /\p{Lu}?[\p{Ll}\p{N}]{4,}$/u;
 
 function asksFor(text: string, name: string): boolean {
   return [name, ...(lastWord.exec(name) ?? [])].some((word) => mentions(text, word));
 }
 
-/** As a word of its own, so that a tool `get` is not called by "forget". */
+/** Whether the name is a separate word in the text: "forget" must not call a tool `get`. */
 function mentions(text: string, name: string): boolean {
   const nameCharacter = /[\p{L}\p{N}_-]/u;
   const [lowerText, lowerName] = [text.toLowerCase(), name.toLowerCase()];
@@ -98,7 +101,7 @@ function mentions(text: string, name: string): boolean {
   return false;
 }
 
-/** `seed` keeps the ids of different turns apart: clients match results to calls by them. */
+/** `seed` makes the ids differ between turns: clients match results to calls by these ids. */
 export function callTool(tool: Tool, seed: string, index: number): ToolCall {
   const value = tool.parameters === undefined ? {} : sampleSchema(tool.parameters);
   return {

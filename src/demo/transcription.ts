@@ -1,4 +1,7 @@
-/** POST /v1/audio/transcriptions: recognises nothing, but tells truly what file arrived. */
+/**
+ * POST /v1/audio/transcriptions: recognises no speech; its text truthfully describes the file that
+ * arrived.
+ */
 
 import { invalidRequest } from '../core/errors.ts';
 import { transcriptFormats } from '../core/media/audio-formats.ts';
@@ -55,7 +58,7 @@ function describeFile(file: File, duration: number): string[] {
   ];
 }
 
-/** Lays texts over the whole duration, each as long as its share of the characters. */
+/** Spreads texts over the whole duration, each in proportion to its number of characters. */
 function spread(texts: readonly string[], duration: number): Span[] {
   const charactersTotal = texts.reduce((sum, text) => sum + text.length, 0);
   let characters = 0;
@@ -70,7 +73,7 @@ function roundToMs(seconds: number): number {
   return Math.round(seconds * 1_000) / 1_000;
 }
 
-/** Segments unless only words are asked for, as OpenAI does it. */
+/** As at OpenAI, segments are included unless only words are asked for. */
 function timestamps(form: Form, sentences: readonly string[], duration: number) {
   const asked = [
     ...form.getAll('timestamp_granularities'),

@@ -28,14 +28,14 @@ interface ClientRequest {
 }
 
 /**
- * Fields that are no part of what a request asks: its way is told by its chain of models and its
- * preferences, the same ones for all spellings. (What is undefined is no field.)
+ * Routing fields say where a request goes, not what it asks; the cache key has the chain of models
+ * and the preferences instead, alike for all spellings. As undefined, they are not written.
  */
 const wayUntold = { model: undefined, models: undefined, provider: undefined, route: undefined };
 
 /**
- * What is the same in all client dialects. An upstream that speaks as the client does gets the
- * client's own text, which this passes through itself; any other gets a translation.
+ * What all client dialects have in common. An upstream that speaks the client's dialect gets the
+ * client's own text, passed through by the subclass; any other upstream gets a translation.
  */
 export abstract class ClientConversation<Given extends ClientRequest>
   implements Conversation, Crossing
@@ -53,7 +53,7 @@ export abstract class ClientConversation<Given extends ClientRequest>
 
   abstract readonly words: ClientWords;
   abstract readonly client: ClientDialect;
-  /** The upstreams that speak as the client does. */
+  /** The upstream dialect that is the client's own. */
   protected abstract readonly own: UpstreamDialect;
   protected abstract readDialogue(): Dialogue;
   abstract instruct(text: string): Conversation;
@@ -66,7 +66,7 @@ export abstract class ClientConversation<Given extends ClientRequest>
     return false;
   }
 
-  /** The request with instructions of ours: longer, and no longer what the client sent. */
+  /** The request with instructions of the gateway: longer, and no longer the client's text. */
   protected instructed(
     text: string,
     write: (body: Given['body'], text: string) => Given['body'],
@@ -79,8 +79,8 @@ export abstract class ClientConversation<Given extends ClientRequest>
   }
 
   /**
-   * Everything that decides the answer to a request in this dialect: what is asked, `more` that
-   * stands elsewhere, and the numbers that JavaScript would round.
+   * Everything that decides the answer to a request in this dialect: the fields `asked`, `more`
+   * that is not among them, and the numbers that JavaScript would round.
    */
   protected wordingOf(dialect: string, asked: object, more?: unknown): unknown {
     const { source } = this.request;

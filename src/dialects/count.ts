@@ -2,7 +2,7 @@ import type { DialectName } from '../config/provider-schema.ts';
 import type { ChatAsk } from '../core/ask.ts';
 import type { Target, UpstreamRequest } from './dialect.ts';
 
-/** What decides where a count is made. */
+/** The parts of a request that decide which upstream counts its tokens. */
 export type CountAsk = Pick<
   ChatAsk,
   'models' | 'preferences' | 'parameters' | 'addresses' | 'images' | 'ownAccount'
@@ -11,7 +11,7 @@ export type CountAsk = Pick<
 /** One request whose tokens are to be counted, ready to be put to upstreams that count. */
 export interface Count {
   readonly ask: CountAsk;
-  /** Whether upstreams of that dialect have words for a count of this request. */
+  /** Whether upstreams of `dialect` can be asked to count this request. */
   isFor(dialect: DialectName): boolean;
   /** Undefined when this upstream could not take the request as it is. */
   write(target: CountTarget): UpstreamRequest | undefined;
@@ -21,7 +21,7 @@ export interface Count {
 
 export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
-/** As clients hear it: so many tokens, and how many before the upstream forgot some, if it did. */
+/** A count as clients hear it, and the count before context editing, if there was any. */
 export interface TokenCount {
   readonly input_tokens: number;
   readonly context_management?: { readonly original_input_tokens: number };

@@ -37,7 +37,7 @@ export interface UpstreamFailure {
   readonly status: number | null;
   /** The upstream's own sentence, at most 500 characters; may name upstream models or hosts. */
   readonly message: string;
-  /** The field of the request that it complains of, by the upstream's name for it. */
+  /** The field of the request that the upstream complains of, by the upstream's name for it. */
   readonly param?: string | undefined;
   /** Seconds the upstream asked us to wait, from a header or its body. */
   readonly retryAfterSeconds: number | null;
@@ -89,7 +89,7 @@ export interface StreamRelay {
   readonly started: boolean;
   /** The upstream said how the answer ended: a finish reason was seen. */
   readonly finished: boolean;
-  /** It said its terminator, too: nothing that follows is heard. */
+  /** The upstream sent its terminator, too: nothing after it is heard. */
   readonly ended: boolean;
   /** The last words of a complete answer: usage if the client wants it, then the terminator. */
   close(closing: ReplyClosing): string;
@@ -104,15 +104,15 @@ export interface ReplyRelay {
   readonly facts: ReplyFacts;
   /** The client's body, with settled numbers put in. */
   write(closing: ReplyClosing): string;
-  /** Its client left before its end, and pays for what was done until then. */
+  /** The client left before the end of the reply, and pays for what was done until then. */
   readonly wasLeft?: boolean;
 }
 
 /** A whole reply on its way to a client that asked for a stream. */
 export interface StreamedReply {
-  /** Of a stream that has ended. */
+  /** The relay of the stream, which has ended. */
   readonly relay: StreamRelay;
-  /** All that it said but for the last words. */
+  /** All that the stream said before its last words. */
   readonly opening: string;
 }
 
@@ -125,27 +125,30 @@ export interface Target {
   readonly quirks: Quirks;
   /** The output cap to send; null leaves the client's own (or none) in place. */
   readonly outputTokensMax: number | null;
-  /** Those that this upstream does not fetch itself. A dialogue to be written has them already. */
+  /**
+   * Fetched pictures that this upstream does not fetch itself. In a translated dialogue they are
+   * already in place.
+   */
   readonly images: Images;
   /** The most output the model can give; null when nobody wrote it down. */
   readonly modelOutputTokensMax: number | null;
   /** How the model wants to be told about thinking; null when it does not think. */
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
-  /** Whether the catalogue says that it reasons. */
+  /** Whether the catalogue says that the model reasons. */
   readonly reasons?: boolean;
   /** What the model can answer with besides text; some make pictures only when asked. */
   readonly outputModalities?: readonly string[] | undefined;
-  /** It is the tenant who pays the vendor, with an account of their own. */
+  /** The tenant pays the vendor, with an account of their own. */
   readonly isOwnAccount?: boolean;
 }
 
-/** The same of a request for something else than a chat. */
+/** The target of a request other than a chat. */
 export type MediaTarget = Pick<
   Target,
   'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
 >;
 
-/** A long body that begins in other words than the client's: its own bytes need not be copied. */
+/** A long body with a new beginning: the rest is the client's own bytes, which need no copy. */
 export interface Spliced {
   readonly start: string;
   readonly rest: Uint8Array;
@@ -156,7 +159,7 @@ export interface UpstreamRequest {
   /** Appended to the provider's base URL. */
   readonly path: string;
   readonly body: string | Uint8Array | Spliced | LongBytes;
-  /** Beside those that every request to this provider has. */
+  /** Headers in addition to those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Parameters of the client's that this upstream has no words for, by the client's names. */
   readonly dropped?: readonly string[];
@@ -175,24 +178,24 @@ export interface Crossing {
 export interface UpstreamDialect {
   /** Longer names of tools are shortened on the way there and told in full on the way back. */
   readonly toolNameLengthMax: number;
-  /** It has no words for an address: what a client names by one goes there as bytes. */
+  /** Requests cannot name content by its address: such content is sent as bytes. */
   readonly takesBytesOnly?: boolean;
-  /** How a model thinks of which only the name is known; null where it is better not asked to. */
+  /** How a model thinks when only its name is known; null where it is better not asked to think. */
   usualThinking?(upstreamModel: string): Target['thinking'];
   write(dialogue: Dialogue, target: Target): UpstreamRequest;
-  /** `toolNames`: what the tools are called there; a name that comes in pieces is known by them. */
+  /** `toolNames`: the upstream's names of the tools, to recognise a name that comes in pieces. */
   readStream(listener: AnswerListener, toolNames?: readonly string[]): StreamReader;
-  /** Tells a whole answer; the failure that it is instead, if it is one. */
+  /** Tells a whole answer to the listener; answers the failure if it is one. */
   readReply(text: string, listener: AnswerListener): UpstreamFailure | undefined;
 }
 
 /** One stream of an upstream on its way into our words. */
 export interface StreamReader {
-  /** Tells what one message says; the failure that it carries, if it carries one. */
+  /** Tells one message to the listener; answers the failure that the message carries, if any. */
   push(message: SseMessage): UpstreamFailure | undefined;
   /** The upstream said that its answer is whole: what may follow is usage at most. */
   readonly finished: boolean;
-  /** It said its terminator, and nothing follows. Left out where a dialect has none. */
+  /** The upstream sent its terminator, and nothing follows. Left out where a dialect has none. */
   readonly ended?: boolean;
 }
 
@@ -216,10 +219,10 @@ export interface ReplyWriter extends AnswerListener {
   write(closing: ReplyClosing): string;
 }
 
-/** The names in a stream that no upstream has opened yet. */
+/** The identity of a stream before any upstream has answered. */
 export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
-/** What a client hears of a stream apart from the upstream's words. */
+/** What the gateway itself says to a client in a stream. */
 export interface ClientWords {
   /** Said instead of an answer; nothing comes after it. */
   fail(error: GatewayError, identity: StreamIdentity): string;
@@ -231,13 +234,13 @@ export interface Conversation {
   readonly words: ClientWords;
   /** Undefined when that dialect has no chat. */
   crossTo(dialect: DialectName): Crossing | undefined;
-  /** A part that is all of its message, and of which that dialect can hear nothing. */
+  /** A part that is all of its message, and that upstreams of `dialect` cannot be told. */
   unheardAt(dialect: DialectName): UnheardPart | undefined;
   /** The whole request in our words. */
   dialogue(): Dialogue;
   /** The same conversation with more instructions after the client's own. */
   instruct(text: string): Conversation;
-  /** How the client hears an answer that was told in our words. */
+  /** Writes an answer that is told in our words for this client. */
   readonly client: ClientDialect;
   /** Everything that decides the answer, but for whether it is streamed. */
   wording(): unknown;

@@ -40,8 +40,8 @@ describe('the reader accepts', () => {
       data('a', '{\n  "error": {}\n}\n'),
     ],
     'JSON in place of events': ['[1]', data('[1]\n')],
-    'JSON that was not the end, which it leaves out': ['{}\n\ndata: a\n\n', data('a')],
-    'an error where its event should be named': [
+    'JSON before another event, which it leaves out': ['{}\n\ndata: a\n\n', data('a')],
+    'an error line without event and data lines': [
       'data: a\n\nerror: {"code":500}\n\n',
       [...data('a'), { event: 'error', data: '{"code":500}' }],
     ],

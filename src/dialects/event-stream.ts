@@ -8,7 +8,7 @@ import { UnusableAnswer } from './unusable-answer.ts';
 
 const tooLarge = `an event of more than ${eventBytesMax} characters`;
 
-/** Said to a client while nothing else is: a comment, which may stand before the first event. */
+/** Said while there is nothing else to say: a comment, which may stand before the first event. */
 export const keepAlive = ': keep-alive\n\n';
 
 const lineFeedCode = 10;
@@ -21,7 +21,10 @@ export class EventStreamReader {
   #data: string | null = null;
   /** Characters of the finished lines of the event that is being read. */
   #size = 0;
-  /** JSON that is no event: said at the end, where Google and others may put an error like this. */
+  /**
+   * JSON outside of events, where Google and others may put an error; told at the end of the
+   * stream.
+   */
   #bare = '';
   #atStart = true;
   /** The last text ended in `\r`: a `\n` at the head of the next one belongs to it. */
@@ -109,13 +112,13 @@ export class EventStreamReader {
     if (this.#size > eventBytesMax) throw new UnusableAnswer(tooLarge);
     const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
     const value = colon === -1 ? '' : line.slice(from);
-    // Older servers of llama.cpp name the event where its data should be named.
+    // Older llama.cpp servers write `error: {…}`, without an `event:` line and `data:`.
     if (field === 'error') this.#event = field;
     if (field === 'event') this.#event = value;
     else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
   }
 
-  /** It may be written on many lines; events that follow show that it was not the end. */
+  /** Bare JSON may span many lines. An event after it discards it: it was not the end. */
   #takeBare(line: string): void {
     if (this.#bare === '' ? !/^[{[]/.test(line) : line.startsWith(':')) return;
     this.#bare += `${line}\n`;

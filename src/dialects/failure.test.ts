@@ -20,7 +20,7 @@ describe('the sentence is found in', () => {
       { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Field required', type: 't' }] },
       'messages[0].name: Field required',
     ],
-    'a list of details, without a place that is none': [
+    'a list of details, leaving out a place that no field can have': [
       { detail: [{ loc: ['body', 'what was written'], msg: 'It broke.', type: 't' }] },
       'It broke.',
     ],
@@ -32,7 +32,7 @@ describe('the sentence is found in', () => {
       { title: 'Invalid data.', errors: { stop: ['The stop field is too short.'] } },
       'Invalid data. The stop field is too short.',
     ],
-    'a list that repeats it': [
+    'a list that repeats the heading': [
       { error: { code: 400, message: 'It broke.', errors: [{ message: 'It broke.' }] } },
       'It broke.',
     ],
@@ -91,7 +91,7 @@ describe('the sentence is found in', () => {
     expect(fail(429, deep)).toMatchObject({ kind: 'rate_limited', message: deep.slice(0, 300) });
   });
 
-  test('a long one only at its beginning', () => {
+  test('a long message, which is cut', () => {
     expect(fail(500, { error: { message: 'x'.repeat(5_000) } }).message).toBe('x'.repeat(500));
     expect(fail(500, `<${'<'.repeat(60_000)}`).message.length).toBeLessThanOrEqual(500);
   });
@@ -234,7 +234,7 @@ describe('a code decides before the status:', () => {
     expect(fail(status, body).kind).toBe(kind as never);
   });
 
-  test('but the text of a request, quoted in an error, does not', () => {
+  test('but words of the request that the error quotes do not', () => {
     const message = 'Invalid tool name "Incorrect API key provided"';
     expect(fail(400, { error: { message } }).kind).toBe('request');
   });

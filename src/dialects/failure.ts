@@ -1,4 +1,4 @@
-/** What went wrong at an upstream: in an answer of an error's status, or inside any other. */
+/** Reads what went wrong at an upstream: from an error status, or inside an answer with 200. */
 import { type Fields, isObject, isText } from '../core/json.ts';
 import { type Complaint, readComplaint } from './answer/complaint.ts';
 import { parseExact } from './answer/exact-json.ts';
@@ -7,7 +7,7 @@ import { readRetryAfter } from './answer/retry-after.ts';
 import type { FailureKind, UpstreamFailure } from './dialect.ts';
 
 const messageLengthMax = 500;
-/** Of a page that is no JSON, only the beginning can hold its sentence. */
+/** How much of an error page is read: its sentence stands near the beginning. */
 const pageLengthMax = 2_000;
 
 function cutMessage(message: string): string {
@@ -22,7 +22,7 @@ function readPage(body: string): string | undefined {
   return title.replace(/\s+/g, ' ').trim() || undefined;
 }
 
-/** JSON without a sentence is for programs: people hear its code, if it has one. */
+/** The message for JSON that has no sentence: it names the error's code, if there is one. */
 function withoutMessage(status: number, { codes: [code] }: Complaint): string {
   const rest = code ? `, only with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
@@ -36,7 +36,7 @@ export function readFailure(
   nowMs: number,
 ): UpstreamFailure {
   const json = parseExact(body);
-  // Amazon names its errors here, and seldom in the body.
+  // Amazon names its errors in this header, and seldom in the body.
   const complaint = readComplaint(json, headers.get('x-amzn-errortype'));
   const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
   const said = complaint.message ?? (json === undefined ? readPage(body) : undefined);
@@ -113,20 +113,23 @@ function finishFailure(reason: unknown): UpstreamFailure | undefined {
   return kind && brokenFinish(kind, reason);
 }
 
-/** Errors that are no error object: a number and a sentence, beside an answer or instead of one. */
+/** Errors given as a number and a sentence, not as an error object, beside an answer or instead. */
 function numberedFailure(body: Fields): UpstreamFailure | undefined {
   const { base_resp: base, error_code: own } = body;
   const [code, holder] = isObject(base) ? [base.status_code, base] : [own, body];
-  // Some say with the status of a success that nothing is wrong.
+  // Some vendors write 0 or 200 to say that nothing is wrong.
   if (typeof code !== 'number' || code === 0 || code === 200) return undefined;
   const failure = readErrorObject(holder);
   return { ...failure, kind: numberedKinds.get(code) ?? failure.kind };
 }
 
-/** Codes with which vendors say that all is well: `{"code":0,"message":"Success"}`, iFlytek's. */
+/**
+ * Codes with which vendors say that all is well, such as iFlytek's
+ * `{"code":0,"message":"Success"}`.
+ */
 const successCodes: ReadonlySet<unknown> = new Set([0, 200, 20000, '0', '200', 'ok', 'success']);
 
-/** Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow; Z.ai denies its success. */
+/** Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow, Z.ai (`success: false`). */
 function isFlatError({ code, message, detail, success }: Fields): boolean {
   if (success === false) return true;
   const isWell = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);

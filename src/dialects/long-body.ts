@@ -31,7 +31,7 @@ export function inBase64(content: LongBytes): LongBytes {
   return {
     bytes: Math.ceil(content.bytes / 3) * 4,
     async *chunks() {
-      // Three bytes are four characters; what is left of a chunk belongs to the next.
+      // Three bytes are four characters; bytes left over from a chunk are encoded with the next.
       let rest: Buffer = Buffer.alloc(0);
       for await (const chunk of content.chunks()) {
         const known = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
@@ -51,7 +51,7 @@ export interface FileField {
   readonly content: LongBytes;
 }
 
-/** A form; values that are no text are written as JSON, lists as a field for each. */
+/** A form; values other than texts are written as JSON, lists as one field for each item. */
 export function writeForm(
   fields: Readonly<Record<string, unknown>>,
   files: readonly FileField[],
@@ -75,7 +75,7 @@ export function writeForm(
   };
 }
 
-/** As browsers write names: nothing in one can end the header. */
+/** Escapes names as browsers do, so that no character of a name can end the header. */
 function quotable(name: string): string {
   return name.replaceAll('\r', '%0D').replaceAll('\n', '%0A').replaceAll('"', '%22');
 }

@@ -3,13 +3,13 @@ import { namesGiven, supportedParameters, supportsParameter } from './parameters
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
-test('only Anthropic caches a prompt by a wish beside it', () => {
+test('cache_control beside the prompt is taken by Anthropic, not by Gemini', () => {
   const takes = (dialect: 'anthropic' | 'gemini') =>
     supportsParameter({ dialect, quirks: {} }, 'cache_control');
   expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
 });
 
-test('who asks is told where a dialect has words for it', () => {
+test('user and safety_identifier are taken where a dialect has words for them', () => {
   const dialects = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const;
   for (const name of ['user', 'safety_identifier']) {
     const takes = dialects.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));

@@ -18,7 +18,7 @@ const everywhere = [
   'reasoning_effort',
 ];
 
-/** What the model list tells of, in its order. */
+/** The parameters that the model list names, in its order. */
 const listed = [
   'max_tokens',
   'max_completion_tokens',
@@ -69,18 +69,18 @@ export function supportsParameter({ dialect, quirks }: Speaker, name: string): b
   return !quirks.drop_params?.includes(name) && (taken === 'everything' || taken.includes(name));
 }
 
-/** Of a request's parameters; `null` is how clients leave one out. */
+/** The names of the parameters that a request sets; clients write `null` to leave one out. */
 export function namesGiven(parameters: object): readonly string[] {
   const given = Object.entries(parameters).filter(([, value]) => (value ?? null) !== null);
   return given.filter((field) => !leavesChoice(field)).map(([name]) => name);
 }
 
-/** `auto` is what every model does unasked, even one that cannot be made to call a tool. */
+/** `auto` is what every model does by default, even one that cannot be forced to call a tool. */
 function leavesChoice([name, value]: readonly [string, unknown]): boolean {
   return name === 'tool_choice' && (value === 'auto' || fieldsOf(value).type === 'auto');
 }
 
-/** What models take that have endpoints of their own. */
+/** Parameters of models that have an endpoint of their own, by the feature that says which. */
 const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
   embeddings: ['dimensions', 'encoding_format'],
   speech: ['response_format', 'speed', 'instructions', 'stream_format'],
@@ -95,7 +95,7 @@ const byFeature: Readonly<Partial<Record<Feature, readonly string[]>>> = {
   image_edit: ['n', 'size', 'quality', 'background', 'output_format'],
 };
 
-/** What a chat model takes only with one of these features. */
+/** The features of which a chat model needs at least one to take a parameter. */
 const needing: Readonly<Record<string, readonly Feature[]>> = {
   tools: ['tools'],
   tool_choice: ['tools'],
@@ -107,11 +107,11 @@ const needing: Readonly<Record<string, readonly Feature[]>> = {
 
 interface Listed {
   readonly features: readonly Feature[];
-  /** Whether it talks at all. */
+  /** Whether the model can chat. */
   readonly isChat: boolean;
 }
 
-/** Everything that the model can and at least one of its offers takes. */
+/** The parameters that the model can use and at least one of its offers takes. */
 export function supportedParameters(
   { features, isChat }: Listed,
   offers: readonly Speaker[],

@@ -8,7 +8,7 @@ describe('an answer that is read whole', () => {
     expect(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`)).toBe('read');
   });
 
-  /** The outer one is one more. */
+  /** The outermost bracket counts, too. */
   test.each([
     ['lists', '[],'],
     ['objects', '{},'],

@@ -15,7 +15,7 @@ export function readAnswer<Read>(
   return isObject(only) ? read(only) : unreadableAnswer(text);
 }
 
-/** The runtime finds the few brackets of a vector much faster than we would count its numbers. */
+/** Whether a bracket occurs too often. Even long vectors have few brackets, so this is fast. */
 function isOften(bracket: string, text: string): boolean {
   let at = -1;
   for (let times = 0; times <= answerBracketsMax; times += 1) {

@@ -1,9 +1,9 @@
 import { isText } from '../core/json.ts';
 
 /**
- * Providers sign their thoughts and refuse those of others, and a conversation may wander from one
- * provider to the next. So a signature carries the mark of its maker on its way through a client
- * that knows nothing of it. Anthropic's go unmarked: Anthropic's own clients send them unchanged.
+ * Providers sign their thoughts and refuse those that another provider signed, and a conversation
+ * may move between providers. So a signature goes through the client with a mark of its maker.
+ * Anthropic's go unmarked: Anthropic's own clients send them unchanged.
  */
 const marks = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
 export type SignatureMaker = keyof typeof marks;
@@ -22,18 +22,18 @@ export function ownSignature(
   return found === marks[maker] ? marked.slice(found.length) : undefined;
 }
 
-/** OpenRouter's words for whose a thought is. */
+/** The `format` in which OpenRouter names the maker of an encrypted thought. */
 const anthropicFormat = /^anthropic-/;
 const plainFormat = /^[\w-]{1,40}$/;
 const makerOf = /^([\w-]{1,40}):(.*)$/s;
 
-/** An encrypted thought carries such a mark where OpenRouter says that it is not Anthropic's. */
+/** Marks an encrypted thought with its format where OpenRouter says that it is not Anthropic's. */
 export function markEncrypted(format: unknown, data: string): string {
   if (!isText(format) || anthropicFormat.test(format)) return data;
   return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 
-/** One as its maker wrote it, and OpenRouter's word for who that is: none for Anthropic. */
+/** An encrypted thought as its maker wrote it, and OpenRouter's `format`; none for Anthropic's. */
 export function splitEncrypted(marked: string): {
   readonly data: string;
   readonly format?: string;

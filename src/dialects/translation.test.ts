@@ -12,7 +12,7 @@ import { retell, Translation } from './translation.ts';
 import { UnusableAnswer } from './unusable-answer.ts';
 import { upstreamDialect } from './upstreams.ts';
 
-test('whoever listens to the tally hears which usage is a guess', () => {
+test('the listener behind the tally hears which usage is an estimate', () => {
   const told = new ToldAnswer();
   const tally = new Tally(told);
   tally.usage(noUsage, true);
@@ -21,7 +21,7 @@ test('whoever listens to the tally hears which usage is a guess', () => {
   expect([told.isEstimate, tally.facts.isEstimate]).toEqual([false, false]);
 });
 
-/** What an answer that is cut is billed by, and what forbids a second attempt. */
+/** The basis of the bill for an answer that was cut; anything here rules out a second attempt. */
 test.each<[string, (to: Tally) => void, number]>([
   ['words', (to) => to.text('Hello'), 5],
   ['thoughts', (to) => to.reasoning('Hmm'), 3],
@@ -80,7 +80,7 @@ describe('a call that never gets a name', () => {
     expect(() => translation.relayReply(reply, identity)).toThrow(UnusableAnswer);
   });
 
-  test('that was passed on as it came is not told again in the other form', () => {
+  test('is not retold in the other form when it was passed on as it came', () => {
     const body = { model: 'acme/a', messages: [{ role: 'user', content: 'Hi' }] };
     const source = { text: '', bytes: new Uint8Array() };
     const conversation = openAiConversation(readChatRequest(body, source));
@@ -143,7 +143,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
     }
     const tools = [{ name: 'look', parameters: null }];
     expect(written({ toolChoice: { name: 'look' }, tools }).dropped).toEqual([]);
-    // Of one that nobody offered, the upstream says so itself.
+    // A tool that was never offered is refused by the upstream itself.
     const other = { toolChoice: { name: 'find' }, tools };
     expect(written(other).dropped).toEqual([]);
     const lost = written({ ...other, foreign: ['tools[1]'] });

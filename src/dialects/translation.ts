@@ -39,7 +39,7 @@ class TranslatedStream implements StreamRelay {
   readonly #writer: StreamWriter;
   readonly #tally: Tally;
   readonly #reader: StreamReader;
-  /** Nothing more is passed on: a failure or last words. */
+  /** After a failure or the last words, nothing more is passed on. */
   #isOver = false;
 
   constructor(writer: StreamWriter, tally: Tally, reader: StreamReader) {
@@ -89,7 +89,7 @@ class TranslatedStream implements StreamRelay {
   }
 }
 
-/** For an upstream that said everything at once. */
+/** The reader in place of a stream's, for an upstream that sent its answer whole. */
 const silent: StreamReader = { push: () => undefined, finished: true, ended: true };
 
 /** From a client that wrote a dialogue to an upstream, and back. */
@@ -141,7 +141,7 @@ export class Translation implements Crossing {
     return { relay: new TranslatedStream(writer, tally, silent), opening: writer.take() };
   }
 
-  /** The text of a whole stream where a reply was asked for; the failure in it, if there is one. */
+  /** Turns the text of a whole stream into a reply; answers the failure in the stream, if any. */
   joinStream(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure {
     const writer = this.#client.writeReply(identity);
     const tally = new Tally(writer, this.#names);
@@ -160,8 +160,9 @@ function translatedReply(writer: ReplyWriter, { facts }: Tally): ReplyRelay {
 }
 
 /**
- * A recorded answer in the form it did not come in: a stream as a whole reply, or the reverse. What
- * passed through as it came may have things in it that cannot be told: then it is asked for again.
+ * A recorded answer in the other form: a stream as a whole reply, or the reverse. Undefined when a
+ * recording that was passed through has something that cannot be translated; then the upstream is
+ * asked again.
  */
 export function retell(
   recording: Recording,
@@ -195,7 +196,10 @@ function retoldBy(
   return { facts: relay.facts, write: (closing) => opening + relay.close(closing) };
 }
 
-/** The tool that must be called, or every tool, is one that only the client's own dialect has. */
+/**
+ * Whether there is no tool to force: none goes upstream, or only the client's dialect has the named
+ * one.
+ */
 function isLeftOut({ tools, toolChoice, foreign }: Dialogue): boolean {
   if (tools.length === 0) return true;
   if (toolChoice === null || typeof toolChoice === 'string') return false;

@@ -1,4 +1,4 @@
-/** The upstream sent what no honest answer needs: too large, too many, or of no use to anybody. */
+/** The upstream sent something that no honest answer needs: too large, too many, or useless. */
 export class UnusableAnswer extends Error {
   override readonly name = 'UnusableAnswer';
 

@@ -20,7 +20,7 @@ export function upstreamDialect(name: DialectName): UpstreamDialect | undefined 
   return dialects[name];
 }
 
-/** Whether this is the name of one of them. */
+/** Whether `name` is a dialect that can chat. */
 export function canChat(name: string): name is DialectName {
   return Object.hasOwn(dialects, name);
 }

@@ -5,7 +5,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { KeyedRoute } from './routes.ts';
 
-/** Who is calling and whether this route is for their kind of key. */
+/** Who is calling; refuses kinds of keys that this route is not for. */
 export function admitKey(
   route: KeyedRoute,
   request: Request,
@@ -38,7 +38,7 @@ function admit(caller: Caller, route: KeyedRoute): Caller {
   return caller;
 }
 
-/** Answered, not thrown: a caller that is refused so still gets the rate headers of its key. */
+/** Returned, not thrown: a caller refused for its scope still gets the rate headers of its key. */
 export function refusalOfScope(
   { scope }: KeyedRoute,
   { kind, scopes }: Caller,
@@ -53,7 +53,7 @@ export async function admitAdmin(request: Request, authenticator: Authenticator)
   if (claimedKind(token) === 'admin') {
     throw new GatewayError('invalid_api_key', 'The admin token is not valid.');
   }
-  // A tenant's key is known before it is refused, so that 403 never confirms a guessed key.
+  // Unknown keys get 401 first: only real ones get 403, so a 403 never makes a guess look good.
   await authenticator.authenticate(token);
   throw forbidden('This needs the admin token (sk-admin-…).');
 }

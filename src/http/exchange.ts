@@ -12,16 +12,18 @@ export class Exchange {
   readonly requestId = newRequestId();
   /** As the route table spells it. */
   readonly path: string;
-  /** Its client came by OpenRouter's spelling of the path. */
+  /** Whether the client used OpenRouter's spelling of the path. */
   readonly openRouterStyle: boolean;
-  /** Known before its route is: what Anthropic's clients ask, and how they read errors. */
+  /**
+   * Whether an Anthropic client asks. Known before the route is, so that any error has its shape.
+   */
   readonly isOfAnthropicClient: boolean;
   errorShape: ErrorShape;
   /** Headers that every answer to this request carries, whatever becomes of it. */
   readonly headers: Record<string, string>;
-  /** Of an answer that is sent whole; undefined where it goes out piece by piece. */
+  /** The length of an answer that is sent whole; undefined where it goes out piece by piece. */
   answerLength: number | undefined;
-  /** For how many seconds from now its connection may be silent; 0: for ever. */
+  /** Sets for how many seconds from now the connection may be silent; 0: for ever. */
   bearSilence: (seconds: number) => void = () => undefined;
   /** Tells the operator why an answer failed after it had begun. One function for all exchanges. */
   tellLate: (exchange: Exchange, thrown: unknown) => void = tellNobody;
@@ -32,7 +34,7 @@ export class Exchange {
     const { path, openRouterStyle, anthropicStyle } = normalisePath(pathOf(request.url));
     this.path = path;
     this.openRouterStyle = openRouterStyle;
-    // Both families ask for models at one address; only a header tells them apart there.
+    // Clients of both families list models at one address, where only a header tells them apart.
     const isShared = path.startsWith('/v1/models');
     this.isOfAnthropicClient =
       anthropicStyle || (isShared && request.headers.has('anthropic-version'));
@@ -44,7 +46,7 @@ export class Exchange {
       // Keys are bearer tokens and there are no cookies, so any origin may ask.
       'access-control-allow-origin': '*',
       'access-control-expose-headers': '*',
-      // Not every key comes in a header that caches know to be one, and secrets are shown once.
+      // Not every key comes in a header that caches recognise, and secrets are shown only once.
       'cache-control': 'no-store',
     };
   }
@@ -72,14 +74,14 @@ export class Exchange {
     return this.#url.searchParams;
   }
 
-  /** Where the client found us. */
+  /** The origin by which the client reached us. */
   get origin(): string {
     return this.#url.origin;
   }
 
   get #url(): URL {
     const { url } = this.request;
-    // A host can be anything, such as `:80`; what was asked of it is clear all the same.
+    // The host can be invalid, such as `:80`; the path and query are clear all the same.
     return URL.parse(url, nameless) ?? new URL(nameless + behindHost(url));
   }
 }

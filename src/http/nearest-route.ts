@@ -3,15 +3,19 @@ import { nearest } from '../core/nearest.ts';
 import { isAnyPrefix } from './paths.ts';
 import type { Route } from './routes.ts';
 
-/** Nobody mistypes more than this, and comparing takes time that strangers would be spending. */
+/**
+ * A longer path is no typing error, and comparing it would cost time that strangers could waste.
+ */
 const comparedLengthMax = 100;
 
-/** Shorter words begin too many others. */
+/** Shorter words are the beginning of too many others. */
 const beginningLengthMin = 4;
 
 interface NearRoute {
   readonly route: Route;
-  /** Like enough to ask whether it was meant; else it is only nearer than the others. */
+  /**
+   * Whether it is similar enough to ask if it was meant; else it is only nearer than the others.
+   */
   readonly isLike: boolean;
 }
 
@@ -23,7 +27,7 @@ export function nearestRoute(
   if (path.length > comparedLengthMax) return undefined;
   const asked = wordsOf(path);
   const same = routes.filter((route) => route.method === method);
-  // One word is sooner a name of ours in another place than another name misspelt.
+  // A single word is more often a name of ours in the wrong place than a misspelt name.
   const like =
     (asked.length > 1 ? spelledLike(asked, same) : undefined) ??
     namedLike(asked, same) ??
@@ -34,7 +38,7 @@ export function nearestRoute(
   return far && { route: far, isLike: false };
 }
 
-/** A path as its names: neither versions in front nor variable parts. */
+/** The names in a path, without the versions in front and the variable parts. */
 function wordsOf(path: string): readonly string[] {
   const segments = path.toLowerCase().split('/');
   return segments.filter((word) => word !== '' && !word.startsWith(':') && !isAnyPrefix.test(word));
@@ -46,12 +50,12 @@ function isSameName(a: string, b: string): boolean {
   return short.length >= beginningLengthMin && long.startsWith(short);
 }
 
-/** How many names of a path another has, too. */
+/** How many names of one path another path has, too. */
 function sharedBy(some: readonly string[], others: readonly string[]): number {
   return some.filter((word) => others.some((other) => isSameName(word, other))).length;
 }
 
-/** A route that begins with what was asked for, or is contained in it whole. */
+/** A route that has the first name of the path, or all of whose names are in the path. */
 function namedLike(asked: readonly string[], routes: readonly Route[]): Route | undefined {
   const named = routes.filter(({ path }) => {
     const words = wordsOf(path);
@@ -79,7 +83,7 @@ function sharingMost(asked: readonly string[], routes: readonly Route[]): Route 
 
 function spelledLike(asked: readonly string[], routes: readonly Route[]): Route | undefined {
   const word = asked.join('/');
-  // In a short word little may be wrong, or it is another word.
+  // Little may be wrong in a short word, or it is another word.
   const distanceMax = Math.min(Math.max(2, Math.floor(word.length / 3)), word.length - 2);
   const spellings = routes.map(({ path }) => wordsOf(path).join('/'));
   const close = nearest(word, spellings, distanceMax);

@@ -5,12 +5,12 @@ const conversations =
   'No conversation is kept between requests; send it whole, to POST /v1/chat/completions or ' +
   'POST /v1/responses.';
 
-/** For programs that want the whole address where others want the beginning of it. */
+/** For programs that were given a base URL where they want the whole address of an endpoint. */
 const baseUrl =
   'This is a base URL, to which clients append the rest: POST /v1/chat/completions, ' +
   'POST /v1/messages and so on.';
 
-/** The first that fits a path, without its prefixes, is told. */
+/** The first pattern that fits a path, without its prefixes, decides which sentence is told. */
 const sentences: readonly (readonly [RegExp, string])[] = [
   [
     /^\/responses\/(?:compact|input_tokens)$/,

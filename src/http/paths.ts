@@ -29,14 +29,14 @@ const prefixes: Readonly<Record<string, boolean>> = { v1: false, openai: false, 
 /** What one API or another puts in front of its endpoints, also where it is not served here. */
 export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
 
-/** What lives below `/api/v1` by right; the rest there is OpenRouter's spelling of `/v1`. */
+/** These really live below `/api/v1`; the rest there is OpenRouter's spelling of `/v1`. */
 const managed = new Set(['keys', 'credits', 'byok']);
 
-/** Endpoints that were given whole as a base, in front of the one that the client appends. */
+/** Whole endpoints that were given as a base URL, in front of the one that the client appends. */
 const callable = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
 const pasted = new RegExp(`^(?:(?:${callable})/(?:v1/)*)+(?=${callable}|models)`);
 
-/** What proxies shut out by its path, and so has one. */
+/** Served at exactly this path, because proxies shut it out by its path. */
 const exact = '/metrics';
 
 interface RoutePath {
@@ -73,7 +73,7 @@ function readPath(pathname: string): RoutePath {
   }
   const rest = segments.slice(at).join('/').replace(pasted, '');
   const [first = ''] = rest.split('/', 1);
-  // Coding agents look for it below whatever base they were given.
+  // Coding agents look for this path below any base URL they were given.
   if (rest === 'api/hello') {
     return { path: '/api/hello', openRouterStyle: false, anthropicStyle };
   }

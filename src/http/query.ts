@@ -3,7 +3,7 @@ import { Check } from 'typebox/schema';
 import { invalidRequest } from '../core/errors.ts';
 import { explain } from '../core/explain.ts';
 
-/** One parameter behind the question mark; the schema is the one that /openapi.json shows. */
+/** One query parameter; the schema is the one that /openapi.json shows. */
 export function readParameter<S extends TSchema>(
   query: URLSearchParams,
   name: string,
@@ -30,7 +30,7 @@ interface Cap {
   readonly most: number;
 }
 
-/** A count of which more than the most, in however many digits, is answered with the most. */
+/** A count; one above the maximum, in however many digits, is answered with the maximum. */
 export function readCapped(
   query: URLSearchParams,
   name: string,
@@ -41,7 +41,7 @@ export function readCapped(
   return Math.min(readParameter(query, name, schema) ?? usual, most);
 }
 
-/** A number or a truth value, where the schema wants one and the text is one. */
+/** The number or boolean that a text means, where the schema wants one; else the text itself. */
 function meant(text: string, { type }: TSchema & { readonly type?: string }): unknown {
   if (type === 'integer') return /^\d{1,16}$/.test(text) ? Number(text) : text;
   if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;

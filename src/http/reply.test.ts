@@ -8,7 +8,7 @@ function waits(error: GatewayError): (string | null)[] {
   return ['retry-after', 'retry-after-ms', 'x-should-retry'].map((name) => headers.get(name));
 }
 
-test('whatever passes by itself says when to come back, even where nobody knows', () => {
+test('an error that passes by itself says when to come back, even where nobody knows', () => {
   const gone = (more = {}) => new GatewayError('service_unavailable', 'Gone.', more);
   expect(waits(gone())).toEqual(['5', '5000', null]);
   expect(waits(gone({ retryAfterSeconds: 1.2 }))).toEqual(['2', '1200', null]);
@@ -20,7 +20,7 @@ test('whatever passes by itself says when to come back, even where nobody knows'
   ]);
 });
 
-test('what a wait does not mend names none', () => {
+test('an error that no wait mends names no wait', () => {
   expect(waits(new GatewayError('forbidden', 'No.'))).toEqual([null, null, 'false']);
   expect(waits(new GatewayError('internal_error', 'Oh.'))).toEqual([null, null, null]);
 });

@@ -16,7 +16,7 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
   });
 }
 
-/** Where nobody knows how long it takes: SDKs that are not told come back at once. */
+/** Told where nobody knows how long it takes: SDKs that are told nothing come back at once. */
 const usualWaitSeconds = 5;
 
 export function errorReply(exchange: Exchange, error: GatewayError): Response {
@@ -33,7 +33,7 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** When to come back, in seconds and, for clients that read those, in milliseconds. */
+/** When to come back, in seconds, and in milliseconds for clients that read those. */
 export function tellRetryAfter(
   headers: Record<string, string>,
   waitSeconds = usualWaitSeconds,
@@ -42,7 +42,7 @@ export function tellRetryAfter(
   headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
 }
 
-/** A sentence may quote what came, and that can be as long as a body. */
+/** A sentence may quote the request, and that can be as long as a body. */
 const messageLengthMax = 2_000;
 const paramLengthMax = 500;
 

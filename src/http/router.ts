@@ -42,13 +42,13 @@ export class Router {
     return methods.filter((method) => this.match(method, path) !== undefined);
   }
 
-  /** What to do instead, as a sentence behind a blank; empty where nothing comes to mind. */
+  /** What to do instead, as a sentence with a blank in front; empty where nothing comes to mind. */
   hint(method: string, path: string): string {
     const instead = insteadOf(path);
     if (instead !== undefined) return ` ${instead}`;
     const near = nearestRoute(method, path, this.#routes);
     if (!near) return '';
-    // As people write it, without what its variable parts must look like.
+    // The route as people write it, without the patterns of its variable parts.
     const name = patternOf(near.route).replace(/\{[^}]*\}/g, '');
     if (near.isLike) return ` Did you mean ${name}?`;
     const list = 'GET /docs';

@@ -40,7 +40,7 @@ async function think({ request }: Exchange): Promise<Response> {
   return new Response('thought');
 }
 
-/** More than the system takes off our hands. */
+/** More than the buffers of the system take. */
 const long = 'long '.repeat(6_000_000);
 
 /** Says a word whenever its client has taken the last, until it is told that nobody listens. */
@@ -162,7 +162,7 @@ test.concurrent(
       'in a body without a key': 'HTTP/1.1 401 Unauthorized',
       'in a body that was refused': 'HTTP/1.1 400 Bad Request',
     });
-    // The last of those lived three times as long as an idle one does.
+    // The last of these connections lived three times as long as an idle one does.
     for (const { heard, socket } of waiting) {
       expect(heard()).toBe('');
       expect(socket.closed).toBe(false);
@@ -302,7 +302,7 @@ test.each([
   },
 );
 
-test('what nobody has caught is a failure of ours, and its words stay here', async () => {
+test('an uncaught error is a failure of ours, and its words stay here', async () => {
   const room = listenWatched();
   try {
     const response = room.handlers?.error(new Error('SELECT secret'));
@@ -334,7 +334,7 @@ test('failed requests leave a line for what is away, and one for each fault of o
   await Promise.all(server.chores().map((chore) => chore.run()));
   expect(toldOf(logged.slice(3))).toMatchObject([{ ...counted, requests: 1 }]);
   for (let times = 0; times < 2; times++) await fail();
-  // A stop does not take along what the next minute would have told.
+  // A stop must not lose the line that the next minute would have logged.
   await server.drain(0);
   expect(toldOf(logged.slice(4))).toMatchObject([{ ...counted, requests: 2 }]);
 });

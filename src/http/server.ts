@@ -23,7 +23,7 @@ const idleSecondsUsual = 120;
 /** How often a draining server looks whether its last request has ended. */
 const drainPollMs = 50;
 
-/** How long an answer that is cut short may take to say so. */
+/** How long an answer that is cut short may take to tell its client so. */
 const lastWordsMs = 2_000;
 
 interface ServerParts {
@@ -54,7 +54,7 @@ export class HttpServer {
     this.#idleSeconds = parts.idleSeconds ?? idleSecondsUsual;
   }
 
-  /** From the next request on; those under way keep the handlers they have. */
+  /** Routes for all requests from now on; those under way keep the handlers they have. */
   replaceRoutes(routes: readonly Route[]): void {
     this.#router = new Router(routes);
   }
@@ -71,7 +71,7 @@ export class HttpServer {
     return this.#draining;
   }
 
-  /** Starts listening; answers the port in use, which matters when 0 was asked for. */
+  /** Starts listening; returns the port in use, which matters when 0 was asked for. */
   listen(host: string, port: number, reusePort = false, room?: WaitingRoom): number {
     const handlers: Handlers = {
       fetch: (request) => this.#serve(request),
@@ -89,7 +89,7 @@ export class HttpServer {
    */
   async drain(seconds: number, cutShort: () => void = () => {}): Promise<void> {
     this.#draining = true;
-    // An idle connection would bring its client's next request here.
+    // Closed, because an idle connection would bring its client's next request here.
     this.#server?.closeIdleConnections();
     await this.#untilIdle(seconds * 1000);
     if (this.openRequests > 0) {
@@ -104,8 +104,8 @@ export class HttpServer {
     for (let left = withinMs; this.openRequests > 0 && left > 0; ) {
       const before = performance.now();
       await Bun.sleep(drainPollMs);
-      // One look takes no more than this, however long it was: after a machine stood still, clients
-      // still get the time to hear last words.
+      // One look counts no more than this, however long it took: after a machine stood still,
+      // clients still get the time to hear the last words.
       left -= Math.min(performance.now() - before, 4 * drainPollMs);
     }
   }
@@ -121,7 +121,7 @@ export class HttpServer {
     } catch (thrown) {
       response = this.#refuse(exchange, thrown);
       await discardUnread(exchange);
-      // What is left of its body may never come.
+      // The rest of the body may never come.
       exchange.bearSilence(this.#idleSeconds);
     }
     this.#parts.answers?.count(exchange.pattern, response.status);
@@ -164,8 +164,8 @@ export class HttpServer {
   }
 
   /**
-   * Once answered, a connection is idle again, with the time on top that a slow reader needs: bytes
-   * on their way out count as silence. Times above `clientStallMs` are beyond the runtime.
+   * Once answered, a connection is idle again. A slow reader gets more time on top, because bytes
+   * on their way out count as silence. The runtime cannot time more than `clientStallMs`.
    */
   #letTake({ answerLength, bearSilence }: Exchange): void {
     if (answerLength === undefined) return;
@@ -183,7 +183,7 @@ export class HttpServer {
       const { errorShape } = this.#router.match(usual, path)?.route ?? {};
       exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
-      // After a 426 Codex asks with POST at once; after any other, it shakes hands five times more.
+      // After a 426 Codex sends a POST at once; after any other status, five more handshakes.
       if (isWebSocket) {
         exchange.headers.upgrade = 'HTTP/1.1';
         exchange.headers.connection = 'Upgrade';
@@ -215,12 +215,12 @@ export class HttpServer {
   #tellOf({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;
     const request = { request_id: requestId, path, symbol };
-    // Of a fault only the cause tells anything; of what is away, our own sentence tells more.
+    // Of a fault only the cause tells anything; of an outage our own sentence tells more.
     if (symbol === 'internal_error') {
       this.#parts.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {
       const fields = { ...request, reason: reason(error) };
-      // Every rolling restart refuses some, who come again elsewhere: nothing to wake up for.
+      // Every rolling restart refuses some clients, who try again elsewhere: no alarm for that.
       if (this.#draining && cause === undefined) this.#parts.log.info('request_failed', fields);
       else this.#outages.failed(error.message, fields);
     }
@@ -234,14 +234,14 @@ export class HttpServer {
   }
 }
 
-/** How a server's socket behaves, whoever answers at it. */
+/** The options of a listening socket, whoever answers at it. */
 export function socketAt(
   hostname: string,
   port: number,
   reusePort: boolean,
   idleTimeout = idleSecondsUsual,
 ) {
-  // Every route has its own bound and says so; the runtime's would be a 413 without a word.
+  // Every route has its own bound and names it; the runtime's would be a 413 without a message.
   return { hostname, port, reusePort, idleTimeout, maxRequestBodySize: Number.MAX_SAFE_INTEGER };
 }
 

@@ -26,7 +26,7 @@ test('a piece that nobody takes cuts the connection, unless its client comes bac
   const { taken, silences, cut } = watched(words());
   expect(await taken.next()).toEqual({ done: false, value: 'one' });
   await cut;
-  // Once: each time would begin the runtime's second anew.
+  // Once: asking again would begin the second of the runtime anew.
   const later = watched(words());
   await later.taken.next();
   await later.cut;

@@ -5,9 +5,9 @@ import type { Exchange } from './exchange.ts';
 const stallSecondsUsual = clientStallMs / 1000;
 
 /**
- * The same pieces. The runtime asks for the next one when the last has left; a client that stops
+ * The same pieces. The runtime asks for the next piece when the last has left; a client that stops
  * reading is cut off, or its answer would keep its credits, its place and its connection for ever.
- * Waiting for a silent upstream does not count: its own deadlines end that.
+ * Waiting for a silent upstream does not count: the upstream has deadlines of its own.
  */
 export function cutWhenStalled<Piece>(
   exchange: Exchange,
@@ -19,7 +19,7 @@ export function cutWhenStalled<Piece>(
 
 const watch = new Watch();
 
-/** Asking the runtime to time each piece would cost two calls into it; a field costs nothing. */
+/** The runtime could time each piece, at the cost of two calls into it; a field costs nothing. */
 class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piece> {
   readonly #exchange: Exchange;
   readonly #pieces: AsyncIterator<Piece>;
@@ -45,7 +45,7 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
     return this.#pieces.next().then(this.#give, this.#fail);
   }
 
-  /** The client has left; or it asked for the head alone, and its connection goes on. */
+  /** The client has left; or it sent a HEAD request, and its connection goes on. */
   async return(): Promise<IteratorResult<Piece>> {
     this.#leave();
     await this.#pieces.return?.();
@@ -59,7 +59,7 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
     this.#exchange.bearSilence(1);
   }
 
-  /** It has gone on reading before it was cut. */
+  /** The client has gone on reading before it was cut off. */
   #forgive(): void {
     this.#isStalled = false;
     this.#exchange.bearSilence(0);
@@ -76,7 +76,7 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
     throw reason;
   };
 
-  /** What is still on its way out has as long as any piece, and the connection is idle then. */
+  /** Bytes still on their way out have as long as any piece; then the connection is idle. */
   #leave(): void {
     if (watch.remove(this)) this.#exchange.bearSilence(this.#stallSeconds);
   }

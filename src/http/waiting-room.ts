@@ -12,8 +12,8 @@ export interface Handlers {
 }
 
 /**
- * Listens while there is no gateway yet: says that the process lives and why it is not ready, and
- * tells everybody else to come again. The gateway takes over the socket with its connections.
+ * Listens while there is no gateway yet: tells probes that the process lives and why it is not
+ * ready, and other clients to come again. The gateway takes over the socket with its connections.
  */
 export class WaitingRoom {
   #server: Bun.Server<undefined> | undefined;
@@ -29,7 +29,7 @@ export class WaitingRoom {
     this.#probes = new Router(routes.filter(({ path }) => probes.includes(path)));
   }
 
-  /** Opens with the first reason; answers the port in use. */
+  /** Opens with the first reason; returns the port in use. */
   wait(host: string, port: number, reusePort: boolean, why: string): number {
     this.#why = why;
     this.#server ??= Bun.serve({
@@ -39,7 +39,7 @@ export class WaitingRoom {
     return this.#server.port ?? port;
   }
 
-  /** Undefined when nobody had to wait. */
+  /** Undefined when the room was never opened. */
   handOver(handlers: Handlers): Bun.Server<undefined> | undefined {
     this.#server?.reload(handlers);
     return this.#server;
@@ -55,7 +55,7 @@ export class WaitingRoom {
     const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    // Nobody knows the routes yet, but clients of this one know no other words.
+    // The routes are not known yet, but clients of this one read errors in one shape only.
     if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
     return errorReply(exchange, unavailable(notYet));
   }

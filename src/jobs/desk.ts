@@ -40,23 +40,23 @@ interface DeskParts {
 
 export interface SpeechModel {
   readonly limit: TextLimit;
-  /** Checks voices and speed; the others map the one and ignore the other. */
+  /** The model checks voice and speed; others map the voice and ignore the speed. */
   readonly isStrict: boolean;
-  /** Of a strict one; null where nobody wrote them down. */
+  /** The voices of a strict model; null where the configuration lists none. */
   readonly voices: readonly string[] | null;
 }
 
 /** A form that has arrived. Its file is stored, and belongs to no job yet. */
 interface ReceivedForm {
-  /** Of the job that it may become. */
+  /** The id of the job that the form may become. */
   readonly id: string;
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly upload: StoredAudio | undefined;
 }
 
 /**
- * Forms of one tenant that arrive at once. What they are worth, and whether there are credits for
- * it, is known at their end only: until then their files are on the disk for nothing.
+ * Forms of one tenant that arrive at once. Whether a form is valid, and whether there are credits
+ * for it, is known at its end only: until then its file may be on the disk for nothing.
  */
 const formsOfTenantMax = 32;
 
@@ -129,7 +129,7 @@ export class JobDesk {
     return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
   }
 
-  /** For whoever received a form that became no job. */
+  /** Removes the file of a form that became no job. */
   async putAway({ upload }: Pick<ReceivedForm, 'upload'>): Promise<void> {
     if (upload) await discard(upload.key, this.#parts);
   }
@@ -137,7 +137,7 @@ export class JobDesk {
   async show(tenantId: string, id: string, baseUrl: string) {
     const { book, lostCredits } = this.#parts;
     const job = await existing(id, () => book.find(tenantId, id));
-    // Whoever ran it may have died: what it was charged for last is in the books only.
+    // The worker may have died: what it was charged for last is in the books only.
     const mayHaveLost = job.status === 'cancelled' && job.startedAt !== null;
     const lost = mayHaveLost ? await lostCredits(job) : 0;
     return this.#view({ ...job, costCredits: job.costCredits + lost }, baseUrl);

@@ -96,8 +96,8 @@ function readField(name: string, text: string): unknown {
 const routing = /^(?:models|provider|route)(?:\[|$)/;
 
 /**
- * Jobs do not follow these fields, so they are refused: whoever shuts a provider out must not find
- * that it got the text all the same.
+ * Jobs do not follow these fields, so they are refused: a client that shuts a provider out must not
+ * find that it got the text all the same.
  */
 function refuseRouting(body: unknown): void {
   for (const [name, value] of Object.entries(fieldsOf(body))) {
@@ -107,7 +107,7 @@ function refuseRouting(body: unknown): void {
   }
 }
 
-/** Looks before the schema does, which can only say that a name of a wrong length is unknown. */
+/** Checked before the schema, which can only say that a name of a wrong length is unknown. */
 function refuseMetadata(body: unknown): void {
   const names = isObject(body) && isObject(body.metadata) ? Object.keys(body.metadata) : [];
   if (names.length > metadataEntriesMax) {

@@ -58,7 +58,7 @@ export interface SpeechJobRequest {
   readonly format: SpeechFormat;
   readonly speed: number | null;
   readonly instructions: string | null;
-  /** Kept with the job: whoever takes it over must cut the text at the same places. */
+  /** Kept with the job: a worker that takes it over must cut the text at the same places. */
   readonly limit: TextLimit;
 }
 
@@ -77,7 +77,7 @@ export type JobRequest = SpeechJobRequest | TranscriptionJobRequest;
 /** One finished part of a job. */
 export interface Piece {
   readonly number: number;
-  /** What came of it, in the object store. */
+  /** The key of the piece's result in the object store. */
   readonly objectKey: string;
   readonly costCredits: number;
   readonly units: number;

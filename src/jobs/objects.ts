@@ -22,8 +22,8 @@ export interface StoredObject {
 }
 
 /**
- * A part of an object, or all of it. What stands between us and a storage may give less than was
- * asked for, or all instead of a part: nobody should pay for half of a text.
+ * A part of an object, or all of it. A proxy between us and a storage may give less than was asked
+ * for, or all instead of a part: nobody should pay for half of a text.
  */
 export async function readObject(
   { bytes, body }: StoredObject,

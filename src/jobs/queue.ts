@@ -4,16 +4,18 @@ import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
 /** What clients do with jobs. Everything is asked on behalf of one tenant. */
 export interface JobBook {
   /**
-   * Queues it, unless the tenant has too much waiting already. With a claim the two are one change:
-   * whoever has lost it queues nothing, and whoever queued has answered it, even if it dies now.
+   * Queues the job, unless the tenant has too much waiting already. With a claim both are one
+   * change: a process that has lost the claim queues nothing, and one that queues the job has also
+   * answered the claim, even if it dies right after.
    */
   enqueue(job: NewJob, bounds: QueueBounds, claim: JobClaim | null): Promise<Enqueued>;
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
   /**
-   * The job as it is then: cancelled, or as it had ended before. What was paid for pieces that were
-   * never written down is added to one that waits; whoever works on one adds it there.
+   * The job after that: cancelled, or as it had ended before. `lostCredits`, paid for pieces that
+   * were never written down, are added to the cost of a job that waits; a worker adds those of a
+   * running one.
    */
   cancel(tenantId: string, id: string, now: number, lostCredits?: number): Promise<Job | undefined>;
 }
@@ -51,7 +53,7 @@ export interface JobPage {
   readonly status: JobStatus | null;
 }
 
-/** The right to one job. Whoever has lost it, to a cancellation or a successor, changes nothing. */
+/** The right to a job. A worker that lost it, to a cancellation or a successor, changes nothing. */
 export interface Lease {
   readonly jobId: string;
   readonly token: string;
@@ -69,19 +71,19 @@ export interface JobQueue {
   setPieces(lease: Lease, total: number): Promise<boolean>;
   /** Writes a finished piece down, with its cost, and forgets earlier attempts. */
   addPiece(lease: Lease, piece: Piece): Promise<boolean>;
-  /** What a cancelled job had under way is paid for too, though nothing comes of it. */
+  /** What a cancelled job had under way is paid for, too, though nobody gets the result. */
   addLateCost(jobId: string, late: Pick<Piece, 'costCredits' | 'units'>): Promise<void>;
   pieces(jobId: string): Promise<readonly Piece[]>;
-  /** The one way to an end; a second one changes nothing. */
+  /** Ends the job; a second end changes nothing. */
   finish(lease: Lease, end: JobEnd): Promise<boolean>;
 }
 
-/** On which terms one process takes the next job, or the next message, from all that do. */
+/** The terms on which a process takes the next job or message, which others may want as well. */
 export interface ClaimTerms {
   readonly now: number;
-  /** From then on it is anybody's again, unless something is said before. */
+  /** From then on anybody may take it again, unless it is renewed or ended before. */
   readonly until: number;
-  /** Tenants that have enough of this process already. */
+  /** Tenants that already have their share of this process. */
   readonly except: readonly string[];
 }
 
@@ -111,9 +113,9 @@ export interface JobObjects {
   note(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
   forget(key: string): Promise<void>;
-  /** Makes one due at once that nobody needs. False: it is the input of a job. */
+  /** Makes an object that nobody needs due at once. False: it is the input of a job. */
   letGo(key: string): Promise<boolean>;
-  /** It is not due before. */
+  /** Makes the object due then, and not before. */
   postpone(key: string, until: number): Promise<void>;
   /** Turns outputs whose time is over into expired ones, and removes old rows. */
   expire(now: number, rowsBefore: number): Promise<void>;

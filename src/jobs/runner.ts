@@ -13,8 +13,8 @@ import type { SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
  *   it has to be run again under the next.
  * - Else it rejects with a `GatewayError`. What is not the caller's fault may pass: the job tries
  *   again later, whatever `retryHelps` says to clients who wait.
- * - A piece that breaks off costs nothing: what came of it reaches nobody, and somebody else may
- *   run it under the same id. Only of one that was cancelled is paid for what was delivered.
+ * - A piece that breaks off costs nothing: what came of it reaches nobody, and another worker may
+ *   run it under the same id. Only a cancelled piece is charged for what was delivered.
  * - It ends soon after `signal` aborts, with a `StopReason`.
  */
 export interface JobRunner {
@@ -26,7 +26,7 @@ export interface JobRunner {
   chargeOf(tenantId: string, requestId: string): Promise<number | null>;
 }
 
-/** Why a run was broken off, so that its end knows what to do with the job. Lost: to another. */
+/** Why a run was broken off: decides what becomes of the job. `lost`: another worker has it. */
 export type StopReason = 'cancelled' | 'lost' | 'timeout' | 'shutdown';
 
 /** Another worker ran the piece under this id and died; the books took its end before ours. */

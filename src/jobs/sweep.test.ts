@@ -44,7 +44,7 @@ function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
 
 const names = (start: string, count: number) => Array.from({ length: count }, (_, i) => start + i);
 
-test('what cannot be deleted keeps nothing behind it, and is told once', async () => {
+test('an object that cannot be deleted does not hold up others, and is told of once', async () => {
   const stuck = names('stuck', 150);
   const { sweep, clock, told, left } = rig([...stuck, ...names('free', 150)], (key) =>
     key.startsWith('stuck'),
@@ -59,7 +59,7 @@ test('what cannot be deleted keeps nothing behind it, and is told once', async (
   ]);
 });
 
-test('it is tried again an hour later, and goes when it can', async () => {
+test('an object that could not be deleted is tried again an hour later', async () => {
   let isHeld = true;
   const { sweep, clock, told, left, tries } = rig(['one'], () => isHeld);
   await sweep.run();

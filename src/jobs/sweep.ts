@@ -40,7 +40,7 @@ export class JobSweep {
     }
   }
 
-  /** How many are left. */
+  /** Answers how many could not be deleted. */
   async #delete(keys: readonly string[]): Promise<number> {
     const { objects, store, now } = this.#parts;
     const failures: unknown[] = [];

@@ -10,7 +10,7 @@ import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 
-/** Of one job. */
+/** Pieces of one job that run at once. */
 export const piecesAtOnceMax = 3;
 
 /** A job as the pieces it falls into. The same job always falls into the same ones. */
@@ -19,7 +19,7 @@ export interface Task {
   /** Pieces that may run at once, after the first has shown who serves the job. */
   readonly atOnce: number;
   run(number: number, around: PieceRun): Promise<PieceResult>;
-  /** Of the objects that hold its pieces and its output. */
+  /** The extension of the objects that hold its pieces and its output. */
   readonly extension: string;
   /** Fails when this piece, the first of several, cannot be joined to others. */
   tryJoin(piece: Uint8Array): Promise<void>;
@@ -30,7 +30,7 @@ interface PieceResult extends Omit<FinishedPiece, 'seconds'> {
   readonly units: number;
 }
 
-/** With what is done of it, by whatever version. */
+/** `done`: the pieces that are finished, by whatever version. */
 export async function taskOf(
   job: Job,
   done: readonly Piece[],
@@ -46,8 +46,8 @@ export async function taskOf(
 }
 
 /**
- * Another version may have begun the job, whose rules cut elsewhere. Its first pieces show where.
- * Of one behind a gap only the length tells whether it still fits.
+ * A version whose rules cut elsewhere may have begun the job. Its first pieces show where it cut;
+ * of a piece after a gap, only the length tells whether it still fits.
  */
 function textsOf(text: string, { limit }: SpeechJobRequest, done: readonly Piece[]): string[] {
   const inRow = done.filter(({ number }, index) => number === index);
@@ -101,7 +101,7 @@ async function transcriptionTask(
   const extension = inputKey.split('.')[1] ?? '';
   return {
     count: cuts.length,
-    // Each holds its 24 MB while it is sent.
+    // One at a time: each piece holds its 24 MB while it is sent.
     atOnce: 1,
     extension: transcriptExtensions[request.format],
     async run(number, around) {
@@ -110,7 +110,7 @@ async function transcriptionTask(
       const made = await runner.run({ ...heard, ...around });
       return { ...made, units: Math.round((made.seconds ?? 0) * 1000) };
     },
-    // What is no transcript was refused when it came.
+    // Nothing to try: a piece that is no transcript was refused when it came.
     async tryJoin() {},
     async *join(read) {
       const parts: TimedText[] = [];

@@ -40,7 +40,7 @@ export async function storeAudio(
     const bytes = await store.put(key, hashed(start, source, hash));
     return { key, bytes, sha256: hash.digest('hex') };
   } catch (thrown) {
-    // What a storage that failed has of it is not known; the sweep asks it again in a day.
+    // Only after the client's failures: what a failed storage has kept, the sweep removes later.
     if (thrown instanceof GatewayError) await discard(key, parts);
     return notStored(thrown);
   }
@@ -59,8 +59,8 @@ export async function storeText(
 }
 
 /**
- * Of an upload that no job came of, nothing stays. The store knows: where its answer was lost, a
- * job may have been made. Should this fail, the sweep finds it.
+ * Removes an upload that became no job. The store decides, since a job may have been made whose
+ * answer was lost. Should this fail, the sweep finds the upload.
  */
 export async function discard(key: string, { store, objects }: UploadParts): Promise<void> {
   try {
@@ -79,7 +79,7 @@ function notStored(cause: unknown): never {
   throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
 }
 
-/** Chunks may be of one byte. */
+/** As many chunks as it takes: each may be a single byte. */
 async function firstBytes(source: AsyncIterator<Uint8Array>): Promise<Uint8Array> {
   let start: Uint8Array = new Uint8Array();
   while (start.length < sniffBytes) {

@@ -28,14 +28,14 @@ interface WebhookParts {
   readonly post: PostToUser;
   /** Where receivers reach this gateway, for the links in a message. */
   baseUrl(): string;
-  /** A message that no attempt brought to its receiver. */
+  /** Called with a message that no attempt brought to its receiver. */
   onGivenUp(webhook: Webhook): void;
   now(): number;
 }
 
 const everyMs = 1_000;
 
-/** A process that dies while it sends is followed by another one after this. */
+/** When a process dies while it sends, another one sends again after this time. */
 const againMs = 60_000;
 
 /** Waits after failed attempts, as Standard Webhooks recommends; then the message is dropped. */

@@ -67,7 +67,7 @@ export async function work(
   };
   const read = async (number: number) => readPiece(done.get(number), store);
   if (done.size === 0) await runOne(missing.shift() ?? 0);
-  // What cannot be joined shows in the first already: then nobody pays for the others.
+  // Whether the pieces can be joined shows in the first: if not, nobody pays for the others.
   if (missing.length > 0 && done.has(0)) await task.tryJoin(await read(0)).catch(hopelessIfTold);
   await runAll(missing, task.atOnce, runOne, mayStart);
   signal.throwIfAborted();
@@ -110,8 +110,9 @@ async function runPiece(
   await objects.note(objectKey, job.id, now() + workingMs);
   await store.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
-  // It is made and paid for. A store that undid this once, because we stood still, may take it now;
-  // one that had it already refuses, and the next worker finds it there.
+  // The piece is made and paid for, so this is tried twice. A store that undid the first try,
+  // because we stood still, may take it now; one that has it already refuses, and the next worker
+  // finds it.
   const isHeld = await queue.addPiece(lease, piece).catch(() => queue.addPiece(lease, piece));
   if (!isHeld) {
     await queue.addLateCost(job.id, piece);

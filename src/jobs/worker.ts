@@ -13,7 +13,7 @@ export interface WorkerParts extends WorkParts {
   onFailure(jobId: string, thrown: unknown): void;
 }
 
-/** Jobs that one process works on at once; the last place is never for the tenant of the others. */
+/** Jobs that one process works on at once; one tenant never gets all of the places. */
 const jobsAtOnce = 4;
 const jobsOfTenant = 3;
 
@@ -52,7 +52,7 @@ export class JobWorker {
     ];
   }
 
-  /** Fills every free place with a waiting job, one at a time, so that none is too many. */
+  /** Fills every free place with a waiting job, one at a time, so that there are never too many. */
   claim(): Promise<void> {
     this.#claiming = this.#claiming.catch(() => undefined).then(() => this.#fill());
     return this.#claiming;
@@ -82,7 +82,7 @@ export class JobWorker {
     await Promise.all([...this.#running].map((running) => this.#renewOne(running)));
   }
 
-  /** Breaks a job off that was cancelled here; elsewhere the next renewal finds out. */
+  /** Breaks off a job that was cancelled here; other processes find out at their next renewal. */
   cancelled(jobId: string): void {
     for (const { job, stop } of this.#running) {
       if (job.id === jobId) stop.abort('cancelled' satisfies StopReason);
@@ -90,8 +90,8 @@ export class JobWorker {
   }
 
   /**
-   * Claims nothing more, lets the pieces that run end, for so long, then breaks them off. The jobs
-   * go back into the queue and another process continues where they stood.
+   * Claims nothing more, gives running pieces this time to end, then breaks them off. The jobs go
+   * back into the queue and another process continues where they stood.
    */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
@@ -109,7 +109,7 @@ export class JobWorker {
     const stop = new AbortController();
     const ended = this.#run(job, lease, stop.signal).finally(() => {
       this.#running.delete(running);
-      // The next one need not wait for the clock; if the store is away, the clock tries again.
+      // The next job need not wait for the timer; if the store is away, the timer tries again.
       this.claim().catch(() => undefined);
     });
     const running: Running = { job, lease, stop, ended, until };

@@ -6,7 +6,7 @@ import type { Batch, BookedAnswers } from './ledger-store.ts';
 import { slipOf } from './slip.ts';
 
 const caller = callerOf('ten_1');
-/** Whatever needs no more than its turn has had it. */
+/** Lets everything run that waits for nothing but its turn. */
 const settled = () => new Promise(setImmediate);
 
 /** A drain over a store whose changes end when the test says how. */
@@ -55,7 +55,7 @@ test('answers that end while a change is under way share the next one', async ()
   expect(committed).toEqual(changes.flatMap(({ requestIds }) => requestIds));
 });
 
-test('one whose claim was taken over does not count as booked, the others do', async () => {
+test('an answer whose claim was taken over is not booked, the others are', async () => {
   const { book, end, committed, changes } = drainWith();
   const all = [book(), book(), book()];
   await end(0);
@@ -87,11 +87,11 @@ test('nobody waits for a store behind a change that takes too long', async () =>
   const { book, end, committed, sizes } = drainWith(20);
   const behind = [book(), book()];
   expect(await Promise.all(behind)).toEqual(['unwritten', 'unwritten']);
-  // Not even for their own time: it is still the same change.
+  // Later answers do not wait at all: the same change is still under way.
   expect(await book()).toBe('unwritten');
   expect(sizes()).toEqual([1]);
   await end(0);
-  // What it did after all is found by whoever books those charges.
+  // What the change did after all shows when those charges are booked.
   expect(committed).toEqual([]);
   const next = book();
   await end(1);
@@ -108,7 +108,7 @@ test('a process that stood still asks again and hears that another has the claim
   setTimeout(() => changes[0]?.end.reject(new Error('idle in transaction')), 1);
   Bun.sleepSync(100);
   while (how === undefined && sizes().length < 2) await settled();
-  // The store may have done the first, and be unheard.
+  // The store may have made the first change without our hearing of it.
   expect(changes.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
   await end(1, 1);
   expect(how).toBe('taken_over');

@@ -4,17 +4,17 @@ import { within } from '../core/within.ts';
 import type { Booked, BookedAnswers, LedgerStore } from './ledger-store.ts';
 import type { Slip } from './slip.ts';
 
-/** More in one change save little, and keep their accounts locked for longer. */
+/** Answers in one change: more would save little, and keep their accounts locked for longer. */
 const batchMax = 50;
 /** Characters of all answers in one change, unless the first alone has more. */
 const batchLengthMax = 1_000_000;
-/** Claims are extended three times in a lease: after two thirds without, others may have them. */
+/** Claims are extended three times in a lease: after two thirds without, others may take them. */
 const stillMsMax = idempotencyLeaseMs / 2;
 
 interface AnswerDrainParts {
   readonly store: Pick<LedgerStore, 'commitWith'>;
   readonly processId: string;
-  /** Called with what each commit took from which account, and whose lines are not needed now. */
+  /** Called with what a commit took from each account, and whose lines are not needed now. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
 }
 
@@ -48,7 +48,7 @@ export class AnswerDrain {
     this.#stillMs = stillMs;
   }
 
-  /** `unwritten`: the store failed or took too long; what it took after all is booked once. */
+  /** `unwritten`: the store failed or took too long; the charge is still booked only once. */
   book(answer: NamedAnswer, slip: Slip): Promise<Remembered> {
     if (this.#isLate) return Promise.resolve('unwritten');
     return new Promise((tell) => {
@@ -76,7 +76,7 @@ export class AnswerDrain {
     const startedAt = performance.now();
     let change = this.#change(batch, false);
     let done = await within(change, this.#writeMs);
-    // A process that stood still for so long did not wait for the store: it knows nothing yet.
+    // A process that stood still for so long has not waited for the store: it asks again.
     if (!done && performance.now() - startedAt > this.#stillMs) {
       change = this.#change(batch, true);
       done = await within(change, this.#writeMs);
@@ -94,7 +94,7 @@ export class AnswerDrain {
     this.#isLate = false;
   }
 
-  /** Undefined where the store failed. `mayRepeat`: it may have been done before. */
+  /** Undefined where the store failed. `mayRepeat`: the change may have been made before. */
   #change(batch: readonly WaitingAnswer[], mayRepeat: boolean): Promise<BookedAnswers | undefined> {
     const { store, processId } = this.#parts;
     const slips = batch.map(({ slip }) => slip);

@@ -48,7 +48,7 @@ test('credits can be held again as soon as the drain has booked something', asyn
   expect(renew).toHaveBeenCalledTimes(2);
 });
 
-test('a store that is still away is told apart, and one that answers is not asked', async () => {
+test('a store that is still away is noticed, and one that answers is not asked', async () => {
   const wallets = await holdAfterOutage('away');
   renew.mockRejectedValueOnce(new Error('away'));
   wallets.booked([]);

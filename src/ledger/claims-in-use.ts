@@ -1,6 +1,6 @@
 /**
- * A batch was not booked, since somebody is writing claims of it right now: by request, the tenants
- * whose they are. The rest can be booked without them.
+ * A batch was not booked, because another transaction is writing some of its claims. `requests`
+ * has their request ids with their tenants; without them the batch can be booked.
  */
 export class ClaimsInUse extends Error {
   readonly requests: ReadonlyMap<string, string>;

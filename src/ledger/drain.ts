@@ -9,7 +9,7 @@ const batchMax = 500;
 const pauseMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
-/** Twenty seconds: no statement of a store takes longer than half of that. */
+/** With a pause before each, twenty seconds: no statement of a store takes half as long. */
 const looksMax = 100;
 
 interface DrainParts {
@@ -24,7 +24,7 @@ interface DrainParts {
 export class Drain {
   readonly #parts: DrainParts;
   #waiting: Slip[] = [];
-  /** By request, the tenants of those that the last run has put off. */
+  /** Requests that the last run put off, since their claims were in use; with their tenants. */
   readonly #putOff = new Map<string, string>();
   #running: Promise<void> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -57,8 +57,8 @@ export class Drain {
   }
 
   /**
-   * Resolves when everything added before is in the books; rejects when they cannot be reached. A
-   * tenant does not wait for what was put off of others.
+   * Resolves when everything added before is in the books; rejects when they cannot be reached. For
+   * one tenant, it does not wait for requests of others that were put off.
    */
   async flush(tenantId?: string): Promise<void> {
     const added = new Set(this.#waiting);
@@ -93,7 +93,7 @@ export class Drain {
     return this.#running;
   }
 
-  /** All that wait now. Those that come meanwhile wait for company again, or for a full batch. */
+  /** Books all that wait now. Later ones wait for the next run, unless they fill a batch. */
   async #commitAll(): Promise<void> {
     this.#putOff.clear();
     let due = this.#waiting.length;
@@ -129,7 +129,7 @@ export class Drain {
     }
   }
 
-  /** A long answer of one tenant does not keep the charges of all others out of the books. */
+  /** The rest is booked without them: a long answer must not delay the charges of others. */
   #putOffSome(slips: readonly Slip[], { requests }: ClaimsInUse): number {
     for (const [requestId, tenantId] of requests) this.#putOff.set(requestId, tenantId);
     return slips.filter(({ requestId }) => requests.has(requestId)).length;

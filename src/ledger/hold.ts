@@ -8,9 +8,9 @@ export interface Hold {
   readonly keyAccount: string | null;
   /** True once the request has ended: a second end must not be billed. */
   readonly settled: boolean;
-  /** What it could grow to. Asks the store unless at least `enough` is known to be there. */
+  /** What the hold could grow to. Asks the store unless at least `enough` is known to be there. */
   reach(enough: number): number | Promise<number>;
-  /** Sets more aside: so much, or less but not under the least. Null when there is no more. */
+  /** Sets `wanted` more aside, or less, but at least `least`. Null when there is no more. */
   extend(wanted: number, least?: number): Promise<number | null>;
   /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
   settle(charge: number): Charged | Promise<Charged>;
@@ -28,7 +28,7 @@ interface HoldSource {
   purse(owner: Owner): Purse;
   /** False when the lease may have ended without our knowing. */
   mayExtend(): boolean | Promise<boolean>;
-  /** What an account could still give, as far as is known; asks where that is not enough. */
+  /** What an account could still give, as far as is known; asks the store if that is too little. */
   available(owner: Owner, enough: number): number | Promise<number>;
 }
 
@@ -71,7 +71,7 @@ export class OpenHold implements Hold {
 
   async extend(wanted: number, least = wanted): Promise<number | null> {
     if (this.settled || !(await this.#source.mayExtend())) return null;
-    // The key's own first, as in the hold: it bounds what is asked of the wallet.
+    // The key's account first, as when the hold was made: it bounds what is asked of the wallet.
     const ofKey = this.#key ? await this.#purse(this.#key).take(wanted, least) : undefined;
     if (ofKey && ofKey.kind !== 'taken') return null;
     const most = ofKey?.credits ?? wanted;
@@ -80,7 +80,7 @@ export class OpenHold implements Hold {
     // The client may have left while we asked: what its hold had is given back already.
     const isKept = ofWallet.kind === 'taken' && !this.settled;
     if (!isKept) this.#purse(this.#wallet).release(taken);
-    // The two hold alike: the smaller of what each could give.
+    // Wallet and key hold the same amount: the smaller of what each could give.
     if (this.#key) this.#purse(this.#key).release(most - (isKept ? taken : 0));
     if (!isKept) return null;
     this.#credits += taken;
@@ -94,7 +94,7 @@ export class OpenHold implements Hold {
     return this.#charged;
   }
 
-  /** What was set aside is enough, as it nearly always is: nobody has to be asked. */
+  /** What was set aside is enough, as it nearly always is: the store is not asked. */
   #payWithin(held: number, charge: number): Charged {
     this.#purse(this.#wallet).settle(held, charge);
     if (this.#key) this.#purse(this.#key).settle(held, charge);
@@ -103,11 +103,11 @@ export class OpenHold implements Hold {
 
   async #payBeyond(held: number, charge: number): Promise<Charged> {
     const wallet = await this.#takeRest(this.#wallet, held, charge);
-    // What nobody paid counts against no limit.
+    // Credits that the wallet did not pay do not count against the key's limit.
     return { wallet, key: this.#key ? await this.#takeRest(this.#key, held, wallet) : 0 };
   }
 
-  /** What exceeds the hold is taken as far as there is something to take; answers the charge. */
+  /** Takes what exceeds the hold, as far as the account has it; answers what is charged. */
   async #takeRest(owner: Owner, held: number, charge: number): Promise<number> {
     const more = await this.#purse(owner).take(charge - held, 0);
     const inHand = held + (more.kind === 'taken' ? more.credits : 0);

@@ -26,7 +26,7 @@ export function claimJournals(dataDir: string, books: string): void {
   renameSync(draft, file);
 }
 
-/** Whether they are noted as those of these books; refuses those of others. */
+/** Whether the journals are noted as those of these books; throws for journals of other books. */
 export function areJournalsOf(dataDir: string, books: string): boolean {
   const root = journalRoot(dataDir);
   const file = ownerFile(root);
@@ -40,7 +40,7 @@ function ownerFile(root: string): string {
   return join(root, 'books');
 }
 
-/** A journal that the system keeps from us, in a sentence; whatever else went wrong as it is. */
+/** A journal that the system keeps from us, as a sentence; any other failure stays as it is. */
 export function journalFailure(thrown: unknown): unknown {
   if (!(thrown instanceof Error && 'syscall' in thrown && 'path' in thrown)) return thrown;
   const code = failureCode(thrown);

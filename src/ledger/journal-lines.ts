@@ -31,12 +31,12 @@ export function settledLine({ text }: Slip): string {
   return sealed(`{"kind":"settled","settlement":${text}`);
 }
 
-/** A disk that turns one digit must not make a charge. Older versions ignore the sum. */
+/** Adds a checksum: a disk that turns one digit must not make a charge. Old versions ignore it. */
 function sealed(words: string): string {
   return `${words},"sum":${Bun.hash.crc32(words)}}\n`;
 }
 
-/** The lines of a segment that are as they were written; `onDamaged` hears of each other one. */
+/** The lines of a segment that are as they were written; `onDamaged` is called for all others. */
 export function* readLines(text: string, onDamaged = () => {}): Generator<JournalLine> {
   for (const words of text.split('\n')) {
     if (words === '') continue;
@@ -46,7 +46,7 @@ export function* readLines(text: string, onDamaged = () => {}): Generator<Journa
   }
 }
 
-/** Torn at the end, or where the disk was full, or damaged since: undefined. */
+/** Undefined for a line that was torn, at the end or by a full disk, or damaged later. */
 function readLine(words: string): JournalLine | undefined {
   const value = parseJson(words);
   if (!isObject(value)) return undefined;
@@ -63,8 +63,8 @@ function body(words: string): string {
 }
 
 /**
- * For lines without a sum, which older versions wrote. One that lacks a part would be refused by
- * the books, at every start.
+ * For lines without a checksum, which older versions wrote. The books would refuse a line that
+ * lacks a part, at every start.
  */
 function isComplete({
   kind,
@@ -96,7 +96,7 @@ const callPattern: Dispatched = {
   createdAt: 0,
 };
 
-/** Has every part of the pattern, each of its kind; where that has null, anything may stand. */
+/** Whether a value has every part of the pattern, each of its type; null allows anything. */
 function isLike(pattern: unknown, value: unknown): boolean {
   if (pattern === null) return value !== undefined;
   if (pattern instanceof RegExp) return typeof value === 'string' && pattern.test(value);

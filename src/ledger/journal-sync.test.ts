@@ -10,7 +10,7 @@ const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-sync-'));
 afterAll(() => rmSync(root, { recursive: true }));
 const caller = callerOf('ten_1');
 let count = 0;
-/** Within this a journal would have asked the disk again if it did not wait for it. */
+/** Within this time a journal that did not wait for the disk would have asked it again. */
 const twoTurnsMs = 110;
 
 /** A journal on a disk that keeps nothing until it is told to. */

@@ -77,7 +77,7 @@ describe('a journal', () => {
     const between = Date.now();
     while (Date.now() === between) await Bun.sleep(1);
     await journal.dispatched(dispatched(second));
-    // Its end does not make it younger.
+    // The line of a request's end does not make the journal younger.
     await journal.settled(slipOf(settlementOf(first, caller, 5)));
     const later = Date.now() + 60_000;
     expect(journal.ageMs(later)).toBeGreaterThanOrEqual(later - between);
@@ -173,7 +173,7 @@ describe('a journal', () => {
     await Bun.write(folder, '');
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
     const refusal = await Promise.try(() => journal.requireRoom()).catch((thrown) => thrown);
-    // Anybody may read it: nothing in it says where this is.
+    // Anybody may read this message: it does not say where the journal lies.
     expect([refusal.message, refusal.cause]).toEqual(['The journal cannot be written.', undefined]);
     rmSync(folder);
     journal.requireRoom();

@@ -22,17 +22,17 @@ const retryMs = 250;
 class TurnLines {
   lines = '';
   readonly requestIds: string[] = [];
-  /** Those of them whose first line it is. */
+  /** The requests whose first line is among these. */
   readonly begun: string[] = [];
   readonly written = Promise.withResolvers<void>();
-  /** Never rejects, and waits for no disk. */
+  /** Settled once the write was tried: never rejects, and waits for no disk. */
   readonly tried = Promise.withResolvers<void>();
 }
 
-/** What a try writes: a line takes less, and a disk gives room by pages. */
+/** Bytes that a try for room writes: more than a line, since a disk gives room by pages. */
 const tryBytes = 4096;
 
-/** Has the disk keep what was written to a file. */
+/** Makes the disk keep what was written to a file. */
 type Sync = (file: number, done: (error: Error | null) => void) => void;
 
 interface LateSlip {
@@ -115,7 +115,7 @@ export class Journal {
 
   /**
    * Throws while nothing can begin. After a line that failed it tries by itself whether there is
-   * room again: a balancer that heard so sends no request that would show it.
+   * room again: a load balancer that was told of it sends no request that would show it.
    */
   requireRoom(): void {
     const refusal = this.#refusal();
@@ -129,12 +129,12 @@ export class Journal {
     return this.#closed ? 'The journal is closed.' : undefined;
   }
 
-  /** Where the next line will stand: empty ones say nothing to whoever replays this journal. */
+  /** Writes where the next line will stand: a replay of this journal ignores empty lines. */
   #tryRoom(): void {
     try {
       this.#segment().write('\n'.repeat(tryBytes));
     } catch {
-      // Whoever asks may be a stranger: where it lies, and on which machine, is for the log alone.
+      // The asker may be a stranger: the journal's path and machine are for the log alone.
       throw new Error(unwritable);
     }
     this.#hasRoom = true;
@@ -147,8 +147,8 @@ export class Journal {
   }
 
   /**
-   * When an answer that costs nothing ended: its row outlives the process as others do. But nobody
-   * waits for the disk because of it, nor is it refused where nothing can be written.
+   * When an answer that costs nothing ended: its row outlives the process as others do. But the
+   * answer does not wait for the disk, and is not refused where nothing can be written.
    */
   settledFree(slip: Slip): Promise<void> | void {
     if (this.bytes > journalBytesMax || this.#late.length > 0 || this.#closed) return;
@@ -203,8 +203,8 @@ export class Journal {
     try {
       segment.remove();
     } catch {
-      // All in it is booked: a file that stays is known by its ids at the next start, and those
-      // whose charges were just taken must hear so whatever becomes of it.
+      // All lines in it are booked, so the next start recognises the ids of a file that stays. A
+      // failure here must not keep callers from hearing that their charges were taken.
     }
   }
 
@@ -241,7 +241,7 @@ export class Journal {
     turn.written.resolve();
   }
 
-  /** What could not begin is not sent; what ended will come again as a late line. */
+  /** Requests whose first line failed are not sent; ends that failed come again as late lines. */
   #fail(turn: TurnLines, reason: unknown): void {
     for (const { open } of this.#segments) for (const id of turn.begun) open.delete(id);
     this.#hasRoom = false;
@@ -250,7 +250,7 @@ export class Journal {
 
   #write(requestIds: readonly string[], lines: string): Segment {
     const segment = this.#segment();
-    // Named before they are written: a line that stands in a segment must keep it.
+    // Noted before they are written: a segment must be kept while it holds any of these lines.
     const now = Date.now();
     for (const requestId of requestIds) {
       if (!segment.open.has(requestId)) segment.open.set(requestId, now);
@@ -304,7 +304,7 @@ export class Journal {
     else end(null);
   }
 
-  /** Those who have waited long enough hear that it cannot be. */
+  /** Callers that have waited long enough hear that the line could not be written. */
   #tryLater(): void {
     const now = performance.now();
     const isOver = ({ giveUpAt }: LateSlip) => giveUpAt <= now;

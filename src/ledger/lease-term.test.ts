@@ -87,6 +87,6 @@ test('a lease lasts from when its renewal was asked for, not from the answer', a
   };
   const term = new LeaseTerm(slow, () => now);
   await term.renew();
-  // Two minutes, by which another may have it.
+  // After two minutes another process may have the lease.
   expect(term.isStaleAt(start + 120_000)).toBe(true);
 });

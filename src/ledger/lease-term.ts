@@ -60,12 +60,12 @@ export class LeaseTerm {
     return !this.isStaleAt(this.#now());
   }
 
-  /** The store has answered something else: nobody need wait for the next renewal any more. */
+  /** The store has answered something else: it is back, so leases are renewed at once. */
   async heardOfStore(): Promise<void> {
     if (this.#isAway) await this.#prolong().catch(() => undefined);
   }
 
-  /** Once for all who ask at the same time. */
+  /** One renewal for all who ask at the same time. */
   #prolong(): Promise<void> {
     this.#prolonging ??= this.#prolongOnce().finally(() => {
       this.#prolonging = undefined;

@@ -51,7 +51,7 @@ export interface Settlement {
   /** The account of the key's limit, if it has one, and what came out of it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
-  /** What it answered while the store was away, and this process alone knew the answer. */
+  /** Where it was answered while the store was away, and only this process has the answer. */
   readonly claim?: Claim;
 }
 
@@ -62,8 +62,8 @@ interface BatchTerms {
   /** Some of these may have been committed before: look first. Set after any doubt. */
   readonly mayRepeat: boolean;
   /**
-   * What has a claim that somebody is writing right now is not waited for: the commit fails with
-   * `ClaimsInUse`. Where writers take turns anyway, nobody ever is.
+   * Fails with `ClaimsInUse` instead of waiting where another transaction is writing a claim of the
+   * batch. SQLite never does: its writers take turns.
    */
   readonly mayPutOff?: boolean | undefined;
   readonly now: number;
@@ -89,7 +89,7 @@ export interface Booked {
   readonly fromLease: { readonly lease: number; readonly credits: number } | null;
 }
 
-/** What a commit took for answers, and the requests whose it was: they still had their claims. */
+/** What a commit with answers took, and what it booked: requests that still had their claims. */
 export interface BookedAnswers {
   readonly booked: readonly Booked[];
   readonly requestIds: ReadonlySet<string>;
@@ -99,7 +99,7 @@ export interface BookedAnswers {
 export interface LedgerStore {
   /** Moves credits from an account's free balance into a process's lease. */
   lease(order: LeaseOrder): Promise<LeaseAnswer>;
-  /** Gives back, nothing included: either way it answers a recall. */
+  /** Gives credits back, perhaps none: either way it answers a recall. */
   giveBack(back: Return): Promise<void>;
   /** Prolongs all leases of a process; answers the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;

@@ -16,7 +16,7 @@ const exactly = (credits: number) => ({ wanted: credits, least: credits });
 let store: Store;
 let caller: Caller;
 let isDeaf = false;
-/** What the store says of renewals and of credits that go back is heard only then. */
+/** The store's answers to renewals and returned credits are heard once this resolves. */
 let heard: Promise<void>;
 let orders: number[] = [];
 let unsure: Wallets;
@@ -65,7 +65,7 @@ async function leased(): Promise<number | undefined> {
   return (await store.creditBook.balance(caller.tenantId))?.leased;
 }
 
-/** So many credits are leased, and nobody here knows. */
+/** The store leases so many credits, and its answer is lost. */
 async function lose(credits: number): Promise<void> {
   isDeaf = true;
   const refused = Promise.resolve(unsure.hold(caller, exactly(credits))).catch(String);

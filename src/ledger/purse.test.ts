@@ -65,7 +65,7 @@ describe('a purse', () => {
     expect(purse.free).toBe(30);
   });
 
-  test('is not idle while the store is asked, though who asked has given up', async () => {
+  test('is not idle while the store is asked, even if the request has given up', async () => {
     const trip = Promise.withResolvers<void>();
     const refill = async (asking: Purse, need: Need) => {
       const order = need.order();
@@ -81,7 +81,7 @@ describe('a purse', () => {
     expect([purse.idle, purse.free]).toEqual([true, 10]);
   });
 
-  test('gives nothing to who comes later while somebody waits for it', async () => {
+  test('gives nothing to a later request while an earlier one waits', async () => {
     const grants = [15, 5];
     const purse = new Purse(walletOwner('t'), async (asking, need) => {
       const asked = need.order();
@@ -110,13 +110,13 @@ describe('a purse', () => {
     trips[1].resolve();
     const short = { kind: 'short', available: 0 } as const;
     expect(await Promise.all([first, second])).toEqual([short, short]);
-    // It came when the last trip had begun: its own begins then.
+    // It came after the last trip had begun, so it gets a trip of its own.
     expect(await third).toEqual(short);
     expect(asked).toEqual([10, 30, 40, 40]);
   });
 
-  describe('whose store does not come to an end', () => {
-    /** It grants these, one trip each, and the last trip never ends. */
+  describe('whose store never finishes its answer', () => {
+    /** The store grants these, one trip each, and the last trip never ends. */
     const endless = (...grants: number[]) => {
       const refill = (asking: Purse, need: Need) => {
         const granted = grants.shift();
@@ -129,7 +129,7 @@ describe('a purse', () => {
     test('tells those who have waited long that there is too little', async () => {
       const purse = endless(7);
       expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 7 });
-      // Nothing of it is lost: it is there for who needs less.
+      // The credits are not lost: a request that needs less gets them.
       expect(purse.take(7, 7)).toEqual(taken(7));
     });
 
@@ -137,11 +137,11 @@ describe('a purse', () => {
       expect(await endless(7).take(10, 5)).toEqual(taken(7));
     });
 
-    test('says that it is away where it has not said that there is too little', async () => {
+    test('says that the store is away if it has not said that there is too little', async () => {
       expect(await endless().take(10, 10)).toEqual({ kind: 'unavailable' });
     });
 
-    test('refuses nobody for what the store said before it gave credits again', async () => {
+    test('refuses nobody for a shortage from before the store gave credits again', async () => {
       const purse = endless(0, 20);
       expect(await purse.take(10, 10)).toEqual({ kind: 'short', available: 0 });
       expect(await purse.take(20, 20)).toEqual(taken(20));
@@ -157,7 +157,7 @@ describe('a purse', () => {
     const purse = new Purse(walletOwner('t'), async (asking, need) => {
       await Bun.sleep(0);
       asking.granted({ ...said, granted }, need.order());
-      // The rest goes to who starves.
+      // The rest goes to a process that starves.
       seen.push(asking.held, asking.surrender().credits);
     });
     const answers = await Promise.all([purse.take(10, 10), purse.take(10, 10), purse.take(10, 10)]);
@@ -234,7 +234,7 @@ describe('a purse that lost its lease', () => {
     expect(asked).toEqual([60, 70]);
   });
 
-  test('counts no answer about the lost one that comes behind', async () => {
+  test('ignores a late answer about the lost lease', async () => {
     const { purse } = purseWith(100, 50);
     await purse.take(60, 60);
     purse.lose();
@@ -249,7 +249,7 @@ describe('a purse that lost its lease', () => {
     expect(purse.surrender()).toEqual({ lease: 1, credits: 0 });
   });
 
-  test('counts of a booking only what was taken from the new one', async () => {
+  test('counts only the part of a booking that was taken from the new lease', async () => {
     const { purse } = purseWith(100);
     await purse.take(60, 60);
     purse.settle(60, 60);
@@ -321,7 +321,7 @@ describe('a purse in doubt', () => {
     expect(purse.free).toBe(30);
   });
 
-  test('counts against its new lease what was booked nobody knows where meanwhile', async () => {
+  test('counts against its new lease what was booked from an unknown one meanwhile', async () => {
     const purse: Purse = new Purse(walletOwner('t'), async (asking, need) => {
       const anew = asking.inDoubt;
       const granted = need.order();
@@ -337,7 +337,7 @@ describe('a purse in doubt', () => {
     expect([purse.free, purse.inDoubt]).toEqual([40, true]);
   });
 
-  test('comes from a booking of which nobody knows where it was taken', async () => {
+  test('is one that had a booking from an unknown lease', async () => {
     const { purse } = purseWith(100, 70);
     await purse.take(60, 60);
     purse.settle(60, 30);
@@ -348,7 +348,7 @@ describe('a purse in doubt', () => {
     expect([purse.leased, purse.inDoubt]).toEqual([70, false]);
   });
 
-  test('does not come from an answer about a lease that is over', async () => {
+  test('is not one that had an answer about a lease that is over', async () => {
     const { purse } = purseWith(100);
     await purse.take(60, 60);
     purse.doubt(0);

@@ -10,18 +10,18 @@ export type Taken =
   | { readonly kind: 'unavailable' };
 
 /**
- * A request waits no longer for credits that others have on lease, or for a store that hesitates:
+ * The longest that a request waits for credits that others have on lease, or for a slow store:
  * where trips are slow and many processes want one account, they stand in line at its lock.
  */
 const waitMsMax = 5_000;
-/** Whoever has waited that long goes by what the store said last, unless that is too old. */
+/** After that wait a request goes by the store's last answer, if that is no older than this. */
 const shortFreshMs = 10_000;
 
 /** What those who wait need; `missing` is looked at again as credits come and go. */
 export interface Need {
-  /** What the store is to be asked for now: for all who wait by now. */
+  /** What to ask the store for now, on behalf of all who wait at this moment. */
   order(): number;
-  /** What those lack for whom it was asked last. */
+  /** What is still missing for those on whose behalf the store was last asked. */
   missing(): number;
   readonly oneHold: number;
 }
@@ -55,7 +55,7 @@ export class Purse {
   #owed = 0;
   #serving = false;
   #inDoubt = false;
-  /** Booked since a new lease was asked for, nobody knows from which: maybe from the new one. */
+  /** Charges booked since a new lease was asked for, out of an unknown lease: maybe the new one. */
   #unplaced = 0;
   /** When the store last had less than it was asked for; by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
@@ -108,7 +108,7 @@ export class Purse {
     return this.#queue(wanted, least);
   }
 
-  /** Leases anew what is leased, if the store may count another lease. */
+  /** Leases everything anew, if the store may count another lease than we do. */
   async endDoubt(): Promise<void> {
     if (this.#inDoubt) await this.#queue(0, 0);
   }
@@ -134,7 +134,7 @@ export class Purse {
   booked(charge: number, fromLease: Booked['fromLease']): void {
     this.#owed -= charge;
     if (fromLease === null) {
-      // At worst all of it came from here; until the doubt ends we count on no more than that.
+      // At worst all of it came out of our lease; until the doubt ends, we count as if it had.
       this.#leased -= charge;
       this.#unplaced += charge;
       this.#inDoubt = true;
@@ -151,7 +151,7 @@ export class Purse {
 
   /** The store has put credits into our lease: all that were asked for, or what there was. */
   granted({ granted, lease }: LeaseAnswer, asked: number): void {
-    // A lease of nothing tells nothing: it only asks for the balance.
+    // An order of nothing tells nothing about a shortage: it only asks for the balance.
     if (asked > 0) this.#shortAt = granted < asked ? performance.now() : Number.NEGATIVE_INFINITY;
     if (this.#adopt(lease)) this.#leased += granted;
     // A lease that is over for us may go on at the store, when orders passed each other.
@@ -210,7 +210,7 @@ export class Purse {
     if (this.#serving) return;
     this.#serving = true;
     for (const first of this.#waiting) {
-      // Whoever comes after a trip has begun waits for the next: the store was not asked for them.
+      // A request that comes after a trip has begun waits for the next, which asks for it.
       let asked: readonly Waiter[] = [];
       const missing = () => {
         const still = asked.filter((waiter) => this.#waiting.has(waiter));
@@ -218,7 +218,7 @@ export class Purse {
       };
       const order = () => {
         asked = [...this.#waiting];
-        // Of a lease in doubt all is leased anew: what is free of it may be given while we ask.
+        // All of a lease in doubt is leased anew: free credits may be given while we ask.
         return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#ask({ order, missing, oneHold: first.wanted });
@@ -240,7 +240,7 @@ export class Purse {
     }
   }
 
-  /** At once, though more is being asked for: what lies here goes to any process that starves. */
+  /** At once, though more is being asked for: free credits may be recalled for others. */
   #giveWhole(): void {
     for (const waiter of this.#waiting) {
       if (this.free < waiter.wanted) return;

@@ -114,7 +114,7 @@ describe('a dead process’s journal', () => {
     ]);
   });
 
-  test('is told of when lines in it are damaged, and what they said is not charged', async () => {
+  test('is reported when lines in it are damaged, and these are not charged', async () => {
     const { store, batches, expired } = storeThatNotes();
     const [one, two] = [request(), request()];
     const changed = settledLine(slipOf(two.ended.settlement)).replace(
@@ -143,7 +143,7 @@ describe('a dead process’s journal', () => {
     const changing: LedgerStore = {
       ...store,
       commit(batch) {
-        // Whoever has read this file before does not hear of its other words.
+        // A replay that had read this file already would book its old line.
         if (existsSync(folder)) writeFileSync(join(folder, '00000001.jsonl'), textOf(read.ended));
         return store.commit(batch);
       },
@@ -183,7 +183,7 @@ describe('a dead process’s journal', () => {
   });
 });
 
-describe('whose process is dead', () => {
+describe('whether the process of a journal is dead', () => {
   const replayed = async (name: string, silentMs = 0) => {
     const { store } = storeThatNotes();
     const folder = leave(name, [request().ended]);
@@ -209,7 +209,7 @@ describe('whose process is dead', () => {
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
   });
 
-  test('where nobody can look, it is not known that there is nothing to do', async () => {
+  test('a folder that cannot be read is an error, not an empty folder', async () => {
     const { store } = storeThatNotes();
     const file = join(root, 'file');
     writeFileSync(file, '');

@@ -12,13 +12,13 @@ import {
 import type { LedgerStore, Settlement } from './ledger-store.ts';
 import { type Slip, slipOf } from './slip.ts';
 
-/** A living process touches its journal far more often, wherever on a shared disk it runs. */
+/** Silent for so long means dead: living processes, on any host, touch their journals often. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
 /** Living processes touch their journals twice between two looks. */
 const lookMs = 60_000;
 
-/** Hears of lines that are not as they were written: those are left out. */
+/** Called with a folder and how many of its lines were damaged, and therefore left out. */
 export type OnDamaged = (folder: string, lines: number) => void;
 
 /**
@@ -43,9 +43,9 @@ export function deadJournals(root: string, now: number): readonly string[] {
 }
 
 /**
- * Books what is found dead only later: a process of another host, or one whose number was given
- * away, is known by its silence. It must last while we look on, since a machine that slept finds
- * everybody silent.
+ * Books journals whose processes are only later known to be dead: one of another host, or one whose
+ * number was given to another process, is known by its silence. The silence must last while we look
+ * on, since a machine that slept finds everybody silent.
  */
 export class LateReplay {
   readonly everyMs = lookMs;
@@ -53,7 +53,7 @@ export class LateReplay {
   readonly #store: LedgerStore;
   readonly #ownProcessId: string;
   readonly #onDamaged: OnDamaged | undefined;
-  /** When each was last touched, and how often we have found it like that. */
+  /** When each journal was last touched, and how often we have found that unchanged. */
   #seen = new Map<string, { readonly touchedAt: number; readonly looks: number }>();
 
   constructor(root: string, store: LedgerStore, ownProcessId: string, onDamaged?: OnDamaged) {
@@ -145,9 +145,10 @@ function ifThere<Found>(read: () => Found, otherwise: Found): Found {
 }
 
 /**
- * A number alone proves nothing: our own, met again, is a predecessor's (containers start
- * everything as process 1), and after a reboot any program may have it. Nor does silence alone: a
- * clock that was set ahead makes everybody silent. So who has a living number is watched first.
+ * A process number alone proves nothing: a journal with our own number is a predecessor's
+ * (containers start everything as process 1), and after a reboot any program may have the number.
+ * Nor does silence alone: a clock that was set ahead makes everybody silent. So a journal whose
+ * number is in use counts as alive here, and `LateReplay` watches it.
  */
 function isAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
   if (host !== hostname()) return now - ifThere(() => statSync(folder).mtimeMs, 0) < silenceMs;

@@ -10,7 +10,7 @@ export class Segment {
   #bytes = 0;
   #torn = false;
 
-  /** `lasting`: also its name survives a power cut. */
+  /** `lasting`: the file's name, too, survives a power cut. */
   constructor(path: string, lasting: boolean) {
     this.#path = path;
     this.file = openSync(path, 'a', 0o600);
@@ -23,7 +23,7 @@ export class Segment {
 
   /** Writes all of it or throws. A full disk can take half a line: that half is taken back. */
   write(lines: string): void {
-    // Where taking back failed too, the next line starts fresh: only the torn one is lost.
+    // Where taking it back failed, a line break comes first: only the torn line is lost.
     const text = this.#torn ? `\n${lines}` : lines;
     const bytes = Buffer.byteLength(text);
     let written = 0;

@@ -212,7 +212,7 @@ describe('without the store', () => {
     const hold = await wallets.hold(callerOf(tenantId), exactly(100));
     await hold.settle(0);
     isAway = true;
-    // 100, and of an eighth of the other 900 what is whole holds.
+    // 100, and the whole holds in an eighth of the other 900.
     expect((await wallets.hold(callerOf(tenantId), exactly(200))).credits).toBe(200);
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
   });
@@ -229,7 +229,7 @@ describe('without the store', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
   });
 
-  test('that did not answer the last renewal, nobody waits for another', async () => {
+  test('no request waits for a renewal when the last one got no answer', async () => {
     let renewals = 0;
     const wallets = walletsWith({
       renew: async () => {
@@ -273,7 +273,7 @@ describe('without the store', () => {
   });
 });
 
-test('credits that took long to go back, and did not, are not forgotten', async () => {
+test('credits that took long to go back, and failed to, are not forgotten', async () => {
   const lost = Promise.withResolvers<never>();
   let isLost = true;
   const wallets = walletsWith({
@@ -361,7 +361,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     expect(await leased()).toBe(0);
   });
 
-  test('lets a request wait for the renewal, not for what is put in order behind it', async () => {
+  test('lets a request wait for the renewal, not for the chores after it', async () => {
     const wallets = walletsWith({ giveBack: () => new Promise(() => undefined) });
     const idle = await wallets.hold(callerOf(tenantId), exactly(10));
     await idle.settle(0);
@@ -372,7 +372,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
 });
 
 describe('a request that arrives in one period and gets its turn in the next', () => {
-  test('counts in the limit of the one that the log says', async () => {
+  test('counts in the limit of the period that the log says', async () => {
     const wallets = walletsWith();
     const limited = { ...callerOf(tenantId), limitCredits: 100, limitReset: 'daily' as const };
     const arrivedAt = now;
@@ -438,14 +438,14 @@ describe('what a hold could grow to', () => {
     now += 10_000;
     isFrozen = true;
     const reaching = [hold.reach(900), hold.reach(10_000)];
-    // Its credits are at hand: it does not even queue behind them.
+    // The credits of this hold are at hand: it does not queue behind those who wait.
     const beside = await wallets.hold(callerOf(tenantId), exactly(1));
     expect([beside.credits, asked]).toEqual([1, 2]);
     expect(await Promise.all(reaching)).toEqual([999, 999]);
     expect([await hold.reach(900), asked]).toEqual([999, 2]);
   });
 
-  test('is what is at hand and was known while the store is away', async () => {
+  test('is what is at hand and what was last known, while the store is away', async () => {
     const { wallets } = watched();
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));
     isAway = true;
@@ -457,7 +457,7 @@ test('charges are owed until they are booked, or forgiven', async () => {
   const wallets = walletsWith();
   const hold = await wallets.hold(callerOf(tenantId), exactly(100));
   await hold.settle(40);
-  // 100, and of an eighth of the other 900 what is whole holds.
+  // 100, and the whole holds in an eighth of the other 900.
   const settled = { leases: 1, leasedCredits: 200, heldCredits: 0, owedCredits: 40 };
   expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([settled, 160]);
   const account = `tenant:${tenantId}`;

@@ -16,14 +16,14 @@ const recallPollMs = 250;
 const recallMs = 2_000;
 const recallPauseMs = 200;
 const recallTries = recallMs / recallPauseMs;
-/** What the store said of a balance is not relied on any longer: others spend from it, too. */
+/** How long the store's answer about a balance is relied on: others spend from it, too. */
 const balanceFreshMs = 10_000;
 /** How long a request waits for a fresh balance; then it goes by the last one known. */
 const balanceWaitMs = 500;
 /** Credits that nobody has used for this long go back to the account. */
 const idleMs = 5_000;
 
-/** What is set aside for a request at first, and the least without which it makes no sense. */
+/** What is set aside for a request at first, and the least without which it cannot begin. */
 export interface HoldOrder {
   readonly wanted: number;
   readonly least: number;
@@ -42,9 +42,9 @@ interface KnownPurse {
   /** What the account had outside our lease when the store was last asked. */
   outsideLease: number;
   askedAt: number;
-  /** Set while it is being asked. */
+  /** Set while the store is being asked. */
   asking: Promise<unknown> | undefined;
-  /** Trips under way that give credits back, and how many: where one fails, they are still ours. */
+  /** Credits on their way back to the store, by trip: where a trip fails, they are still ours. */
   readonly returns: Map<Promise<void>, number>;
 }
 
@@ -104,13 +104,13 @@ export class Wallets {
     return new OpenHold(this.#source, wallet, undefined, taken.credits);
   }
 
-  /** The key's own first: a key over its limit takes nothing from those beside it. */
+  /** The key's account first: a key over its limit takes nothing from the wallet. */
   async #holdBoth(wallet: Owner, key: Owner, order: HoldOrder): Promise<Hold> {
     const limited = await this.#purse(key, this.#now()).take(order.wanted, order.least);
     if (limited.kind !== 'taken') throw refusal(limited, order, 'This API key');
     const taken = await this.#purse(wallet, this.#now()).take(limited.credits, order.least);
     const spare = limited.credits - (taken.kind === 'taken' ? taken.credits : 0);
-    // The two hold alike: the smaller of what each could give.
+    // Wallet and key hold the same amount: the smaller of what each could give.
     this.#known(key, this.#now()).purse.release(spare);
     if (taken.kind !== 'taken') throw refusal(taken, order, 'This account');
     return new OpenHold(this.#source, wallet, key, taken.credits);
@@ -137,8 +137,8 @@ export class Wallets {
   }
 
   /**
-   * By a lease of nothing, whose answer tells the balance. Not through the purse's queue: nobody
-   * whose credits are at hand may have to wait for it, least of all for a store that hangs.
+   * Asks by a lease of nothing, whose answer tells the balance. Not through the purse's queue: a
+   * request whose credits are at hand must not wait for it, least of all for a store that hangs.
    */
   #askBalance(known: KnownPurse): Promise<unknown> {
     if (known.asking !== undefined) return known.asking;
@@ -152,8 +152,8 @@ export class Wallets {
   }
 
   /**
-   * Leased by this process and set aside for nobody, here or on its way back: to a person, that is
-   * available.
+   * Credits that this process has on lease and set aside for nobody, here or on their way back:
+   * people see them as available.
    */
   spare(tenantId: string): number {
     const known = this.#purses.get(walletOwner(tenantId).name);
@@ -241,7 +241,7 @@ export class Wallets {
 
   /**
    * Where the store does not answer, nobody knows whether it took the credits, and they cannot be
-   * used until it answers again. So chores do this only when it has just been heard of.
+   * used until it answers again. So chores give back only when the store has just answered.
    */
   async #giveBack(known: KnownPurse, evenNothing = false): Promise<void> {
     const { purse } = known;
@@ -271,7 +271,7 @@ export class Wallets {
     return purse;
   }
 
-  /** Made when it is first asked for, and kept as long as it is. */
+  /** A purse is made when it is first asked for, and kept until it is idle and empty. */
   #known(owner: Owner, now: number): KnownPurse {
     let known = this.#purses.get(owner.name);
     if (!known) {
@@ -292,7 +292,7 @@ export class Wallets {
 
   /** Asks the store; when others have the rest on lease, lets them know and asks again. */
   async #refill(purse: Purse, need: Need): Promise<void> {
-    // Where each trip takes its time, tries alone would be no bound.
+    // A bound on time besides the tries: each trip may take long.
     let until = this.#now() + recallMs;
     for (let tried = 0; ; tried++) {
       const answer = await this.#leaseMissing(purse, need);
@@ -309,8 +309,9 @@ export class Wallets {
   }
 
   /**
-   * What is on its way back is counted neither here nor in the account, so it is waited for. Where
-   * all that was asked for came and is not enough, more went back meanwhile, or the lease ended.
+   * Credits on their way back are counted neither here nor in the account, so they are waited for.
+   * Where all that was asked for came and is not enough, more went back meanwhile, or the lease
+   * ended: then it asks again.
    */
   async #leaseMissing(purse: Purse, need: Need) {
     const { returns } = this.#known(purse.owner, this.#now());
@@ -351,7 +352,7 @@ function spareOf({ purse, returns }: KnownPurse): number {
   return returns.values().reduce((sum, credits) => sum + credits, Math.max(0, purse.free));
 }
 
-/** Asked for when only the balance is of interest. */
+/** The need of a question that is only about the balance. */
 const nothing: Need = { order: () => 0, missing: () => 0, oneHold: 0 };
 
 function refusal(

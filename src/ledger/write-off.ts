@@ -36,7 +36,7 @@ export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   return {
     ...settlement,
     writtenOff: settlement.writtenOff + loss,
-    // What nobody paid counts against no limit.
+    // Credits that the wallet did not pay do not count against the key's limit.
     keyCharge: Math.min(settlement.keyCharge, totalCharge(charges)),
     record: {
       ...record,
@@ -64,7 +64,7 @@ function reduceCharges(charges: Charges, loss: number): Charges {
 /** What the row of an uncharged answer says: the error that broke it off, or why it is free. */
 export type Failure = Pick<RequestRecord, 'error' | 'note'>;
 
-/** An answer whose end nobody gets is not charged; nor is a second one to the same key. */
+/** An answer whose end nobody gets is not charged; nor is a second one to an `Idempotency-Key`. */
 export function withoutCharge(settlement: Settlement, failure: Failure): Settlement {
   const { record } = settlement;
   return {

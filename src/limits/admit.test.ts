@@ -146,7 +146,7 @@ describe('together', () => {
     isUp = true;
     takes: (SharedTake | undefined)[] = [];
     used: WindowCount | undefined;
-    /** What the last that asked had counted by itself. */
+    /** What the process that asked last had counted by itself. */
     known: WindowCount | undefined;
     entering: Entering | undefined = { isFree: true, taken: 2 };
     readonly asked: string[] = [];
@@ -229,7 +229,7 @@ describe('together', () => {
     leave();
     await places.renew();
     expect(elsewhere.asked).toEqual([]);
-    // Neither here: both of its places are free again.
+    // No place is left taken here either: both are free again.
     elsewhere.entering = { isFree: true, taken: 1 };
     await admission.enter(caller());
     await admission.enter(caller());
@@ -237,7 +237,7 @@ describe('together', () => {
     expect(elsewhere.asked).toEqual(['enter acme me:3 2', 'enter acme me:4 2']);
   });
 
-  test('where there is room, the next request takes along who left', async () => {
+  test('where there is room, the next request reports the places that were left', async () => {
     const { elsewhere, places } = newTogether();
     elsewhere.entering = { isFree: true, taken: 5 };
     const first = await places.enter('acme', 10);
@@ -268,7 +268,7 @@ describe('together', () => {
     expect(elsewhere.known).toMatchObject({ window: before.window, tokens: 80 });
   });
 
-  test('those that are left while others are renewed are not renewed themselves', async () => {
+  test('places that are left while others are renewed are not renewed themselves', async () => {
     const { elsewhere, places } = newTogether();
     const taken: string[] = [];
     for (let i = 0; i < 501; i++) taken.push((await places.enter('acme', 10_000)) ?? '');
@@ -297,7 +297,7 @@ describe('together', () => {
     await admission.countTokens(caller(), 12);
     await admission.countTokens(caller(), 0);
     expect(elsewhere.asked).toEqual(['tokens key_1 12']);
-    // What all used is remembered here, for when nobody answers.
+    // What all processes used is remembered here, for when the shared memory is away.
     elsewhere.used = { window: noon / 60_000, requests: 1, tokens: 90 };
     await admission.countTokens(caller(), 1);
     elsewhere.isUp = false;

@@ -13,7 +13,7 @@ interface LimitDefaults {
   readonly concurrentRequests: number;
 }
 
-/** What all processes count together, where they have a place to do so. */
+/** What all processes count together, where they have a shared memory. */
 export interface Together {
   readonly counts: SharedCounts;
   readonly places: SharedPlaces;
@@ -29,8 +29,8 @@ export interface AdmissionParts {
 }
 
 /**
- * May this caller send one more request, now? A client's calls of models and its new jobs pass
- * here. Alone, a process answers at once; a promise comes only where processes count together.
+ * May this caller send one more request, now? Calls of models and new jobs pass here. A process
+ * that counts alone answers at once; a promise comes only where processes count together.
  */
 export class Admission {
   readonly #rate: RateLimiter;
@@ -61,13 +61,15 @@ export class Admission {
     enforce(this.#rate.take(caller.keyId, limits, this.#sharedNow()), limits, headers);
   }
 
-  /** Writes the rate headers of an answer that takes nothing of the quota, as far as known here. */
+  /** Writes the rate headers of an answer that uses no quota, as far as this process knows it. */
   tellRate(caller: Caller, headers: Record<string, string>): void {
     const limits = this.#limitsOf(caller);
     writeHeaders(this.#rate.look(caller.keyId, limits, this.#sharedNow()), headers);
   }
 
-  /** Tokens are known when a request has ended; those after it wait for the next minute. */
+  /**
+   * Tokens are known when a request has ended; later requests may have to wait for a new minute.
+   */
   countTokens(caller: Caller, tokens: number): void | Promise<void> {
     if (this.#rateLimits.tokens === null || tokens === 0) return;
     this.#rate.addTokens(caller.keyId, tokens, this.#sharedNow());
@@ -75,7 +77,9 @@ export class Admission {
     if (counts?.isUp) return this.#countTokensTogether(counts, caller, tokens);
   }
 
-  /** Takes a place among the tenant's running requests; the answer gives it back, once. */
+  /**
+   * Takes a place among the tenant's running requests; the returned function gives it back, once.
+   */
   enter(caller: Caller): (() => void) | Promise<() => void> {
     const { tenantId } = caller;
     const limit = caller.concurrentRequests ?? this.#concurrentRequests;

@@ -93,7 +93,7 @@ describe('a clock that steps back', () => {
     );
   });
 
-  test('as far as it will lets no more through than the limit until the reset it told', () => {
+  test('by any time lets no more through than the limit until the reset it told', () => {
     fc.assert(
       fc.property(jumps, limitOf, (steps, limit) => {
         const limiter = new RateLimiter();
@@ -129,7 +129,7 @@ describe('tokens', () => {
     });
     expect(limiter.take('b', limits, noon + 2_000).allowed).toBe(true);
     expect(limiter.take('a', limits, noon + 60_000).allowed).toBe(true);
-    // They count in the minute in which they are told, also when they are its first.
+    // Tokens count in the minute in which they are told, also when they are its first.
     limiter.addTokens('a', 100, noon + 120_000);
     expect(limiter.take('a', limits, noon + 120_001)).toMatchObject({ spent: 'tokens' });
   });

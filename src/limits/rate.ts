@@ -7,7 +7,7 @@ const windowMs = 60_000;
 
 export interface RateVerdict {
   readonly allowed: boolean;
-  /** What was used up; null when it was allowed. */
+  /** The quota that was used up; null when the request was allowed. */
   readonly spent: 'requests' | 'tokens' | null;
   readonly limit: number;
   readonly remaining: number;
@@ -21,7 +21,7 @@ export class RateLimiter {
   readonly #counts = new Map<string, Used>();
   #window = -1;
 
-  /** Takes one request out of the window if there is one left. */
+  /** Takes one request out of the window's quota if there is one left. */
   take(keyId: string, limits: RateLimits, now: number): RateVerdict {
     this.#moveTo(Math.floor(now / windowMs));
     const used = this.#usedBy(keyId);
@@ -30,7 +30,7 @@ export class RateLimiter {
     return verdictOf(used, allowed, limits, now);
   }
 
-  /** How the window stands, with nothing taken out of it. */
+  /** The state of the window, with nothing taken out of it. */
   look(keyId: string, limits: RateLimits, now: number): RateVerdict {
     this.#moveTo(Math.floor(now / windowMs));
     return verdictOf(this.known(keyId), true, limits, now);
@@ -67,7 +67,8 @@ export class RateLimiter {
   }
 
   /**
-   * The counts stay, now as those of this minute: nobody waits until a clock set back catches up.
+   * For a clock that was set back: the counts stay, now as those of this minute, so that nobody
+   * waits until the clock catches up.
    */
   #setBackTo(window: number): void {
     this.#window = window;
@@ -84,7 +85,7 @@ export class RateLimiter {
   }
 }
 
-/** Of the window in force: all are forgotten when it ends. */
+/** Counts of the window in force; all are forgotten when it ends. */
 interface Used extends WindowCount {
   window: number;
   requests: number;

@@ -13,7 +13,7 @@ export interface RateLimits {
 }
 
 export interface SharedTake extends WindowCount {
-  /** Whether this request is among those counted. */
+  /** Whether this request was allowed, and so is counted. */
   readonly allowed: boolean;
   /** By the clock that all processes share; epoch milliseconds. */
   readonly now: number;
@@ -21,13 +21,13 @@ export interface SharedTake extends WindowCount {
 
 export interface Entering {
   readonly isFree: boolean;
-  /** By all processes together, this one included. */
+  /** Places taken by all processes together, this one included. */
   readonly taken: number;
 }
 
 /**
- * Counts that all processes share. Every answer may be `undefined`: nobody answered in time, and
- * this process counts by itself.
+ * Counts that all processes share. Every method may answer `undefined`: the shared memory did not
+ * respond in time, and this process counts by itself.
  */
 export interface SharedCounts {
   /** While false, asking is a waste of time. */
@@ -40,7 +40,7 @@ export interface SharedCounts {
     known: WindowCount,
   ): Promise<SharedTake | undefined>;
   addTokens(tenantId: string, keyId: string, tokens: number): Promise<WindowCount | undefined>;
-  /** Takes a place, after those `left` were given back; it ends by itself unless renewed. */
+  /** Gives the places in `left` back, then takes one, which ends by itself unless renewed. */
   enter(
     tenantId: string,
     place: string,

@@ -16,7 +16,7 @@ test('its chores keep the places of running requests, and tell of those left', a
   const places = new SharedPlaces(shared, 'here');
   const [stays, leaves] = [await places.enter('acme', 100), await places.enter('acme', 100)];
   places.leave('acme', leaves ?? '');
-  // Nobody is waiting for it, so it is told with what comes next.
+  // Nobody is waiting for the place, so it is reported with the next request.
   expect(told).toEqual([]);
   for (const { run } of places.chores()) await run();
   expect([renewed, told]).toEqual([[[stays ?? '']], [[leaves ?? '']]]);
@@ -101,7 +101,7 @@ describe('places that are left while nobody can be told', () => {
     expect(told).toEqual([[place]]);
   });
 
-  test('are as many as one message takes', async () => {
+  test('are remembered up to as many as one message takes', async () => {
     const { places, told, taken, state } = await leftWhileAway(501);
     state.isUp = true;
     await places.tellLeft();

@@ -4,23 +4,23 @@ import type { SharedCounts } from './shared-counts.ts';
 
 interface Tenant {
   readonly places: Set<string>;
-  /** Left here and not reported yet: the next request of the tenant does it on its way. */
+  /** Places given back here but not reported yet: the tenant's next request reports them. */
   left: string[];
-  /** Others may be waiting for a place: they are told at once. */
+  /** Requests elsewhere may be waiting for a place: one that is given back is reported at once. */
   isCrowded: boolean;
 }
 
 /**
  * The places that this process's running requests have among those of all processes. Each is an
  * entry of its own that ends by itself unless it is renewed: a killed process frees its places, and
- * a memory that forgot everything learns them again.
+ * a shared memory that lost everything learns them again.
  */
 export class SharedPlaces {
   readonly #shared: SharedCounts;
   readonly #processId: string;
   readonly #tenants = new Map<string, Tenant>();
   #last = 0;
-  /** For how long nobody could be told of anything. */
+  /** For how long the shared memory has been out of reach. */
   #untoldMs = 0;
 
   constructor(shared: SharedCounts, processId: string) {
@@ -29,8 +29,8 @@ export class SharedPlaces {
   }
 
   /**
-   * The place, or undefined when all are taken. Where nobody can be asked, it is taken and told
-   * later.
+   * The place, or undefined when all are taken. While the shared memory is out of reach, the place
+   * is taken all the same and reported later.
    */
   async enter(tenantId: string, limit: number): Promise<string | undefined> {
     const place = `${this.#processId}:${++this.#last}`;
@@ -59,21 +59,21 @@ export class SharedPlaces {
     ];
   }
 
-  /** For places that no later request of their tenant has reported along with its own. */
+  /** Reports places given back that no later request of their tenant has reported. */
   async tellLeft(): Promise<void> {
-    // Asked once: each tenant that has left places stays until somebody can be told of them.
+    // Checked once for all tenants: their places stay in the list until they can be reported.
     if (!this.#shared.isUp) return;
     await Promise.all([...this.#tenants.keys()].map((tenantId) => this.#tell(tenantId)));
   }
 
   async renew(): Promise<void> {
     this.#untoldMs = this.#shared.isUp ? 0 : this.#untoldMs + placeRenewMs;
-    // By then, what was left before has ended by itself.
+    // After so long, the places that were given back have ended by themselves.
     if (this.#untoldMs > placeTtlMs) for (const name of this.#tenants.keys()) this.#takeLeft(name);
     for (const [tenantId, { places }] of this.#tenants) {
       const all = [...places];
       for (let at = 0; at < all.length && this.#shared.isUp; at += placesPerMessage) {
-        // Those that were left while an earlier part was renewed stay left.
+        // Places that were given back while an earlier part was renewed must not be renewed.
         const still = all.slice(at, at + placesPerMessage).filter((place) => places.has(place));
         if (still.length > 0) await this.#shared.renew(tenantId, still);
       }
@@ -82,7 +82,8 @@ export class SharedPlaces {
 
   async #tell(tenantId: string): Promise<void> {
     if (!this.#shared.isUp) {
-      // Who was away for a moment still counts them; beyond one message, they end by themselves.
+      // If the shared memory is away only for a moment, it still counts these places. What is more
+      // than fits into one message ends by itself.
       this.#tenants.get(tenantId)?.left.splice(placesPerMessage);
       return;
     }

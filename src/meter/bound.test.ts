@@ -104,7 +104,7 @@ describe('the bound of a request', () => {
     expect([at(false, false), at(true, false), at(true, true)]).toEqual([375, 500, 600]);
     expect(at(true, true, { ...heard, audio: '90' })).toBe(900);
     expect(at(false, true, { ...heard, audio: '90' })).toBe(600);
-    // Words would cost more.
+    // Text tokens would cost more.
     expect(at(true, false, { audio: '29' })).toBe(300);
     // The least that a price can be is not nothing.
     expect(at(true, false, { prompt: '0', audio: '0.000000001' })).toBe(1);
@@ -164,7 +164,7 @@ describe('an answer that grows', () => {
   const growth = (ask: Partial<ChatAsk>, cap: number | null = null, credits = fixed + 4_096 * 2) =>
     new ChatBounds(chatAsk(ask)).growthAt(priced, cap, credits, creditsPerUsd);
 
-  /** What it asks for when it grows, where so much is left. */
+  /** What an answer asks for when it grows, with this many credits left. */
   async function asked(answer: Growth, left = Number.POSITIVE_INFINITY) {
     const orders: { wanted: number; least: number }[] = [];
     const isPaid = await answer.extend(async (wanted, least) => {
@@ -194,7 +194,7 @@ describe('an answer that grows', () => {
     expect(answer.charactersMax).toBe((4_096 + 452) * 3);
     expect(await asked(answer)).toEqual([true, { wanted: 452 * 2, least: 16 * 2 }]);
     expect(answer.charactersMax).toBe(5_000 * 8);
-    // Whoever goes on from there ignores the cap.
+    // An upstream that goes on from there ignores the cap.
     expect(await asked(answer)).toEqual([true, { wanted: 4_096 * 2, least: 16 * 2 }]);
   });
 

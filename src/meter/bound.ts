@@ -6,7 +6,7 @@ import { holdPrices } from './hold-prices.ts';
 import { chargeAt, mostCostOf, type Payer } from './price.ts';
 
 /**
- * What a request may cost, before anybody knows. Not the worst case in theory: clients send output
+ * What a request may cost, before it is sent. Not the worst case in theory: clients send output
  * caps of 64,000 by default, and holding all of that would refuse solvent users. A stream that
  * grows beyond its hold extends it; what no hold foresaw is taken from the wallet in the end.
  */
@@ -15,11 +15,11 @@ import { chargeAt, mostCostOf, type Payer } from './price.ts';
 const bytesPerToken = 3;
 /** What an image costs in tokens at most, with the models that count it in tokens. */
 const tokensPerImage = 2_000;
-/** Where nobody wrote down how much a model takes at once. */
+/** Assumed where the catalogue does not say how many tokens a model takes at once. */
 const commonContextMax = 1_000_000;
 /**
- * A provider may count more than anybody sent, and an operator may have written down too little of
- * a model; up to here that empties no wallet.
+ * The smallest context assumed: a provider may count more tokens than were sent, and an operator
+ * may have entered too small a context. Bills of this size empty no wallet.
  */
 const leastContext = 128_000;
 
@@ -36,26 +36,28 @@ export interface Bound {
   /** What is set aside at first. */
   readonly wanted: number;
   readonly least: number;
-  /** What it costs if its output is as long as the client or the model allows. */
+  /** What the request costs if its output is as long as the client or the model allows. */
   readonly most: number;
 }
 
 /** What a request may cost at the offers it could go to. Each kind of operation has its own. */
 export interface CostBounds {
-  /** The hold over the dearest of them. */
+  /** The hold that covers the dearest of the offers. */
   over(offers: readonly Priced[], creditsPerUsd: number): Bound;
-  /** The output cap that keeps it within these credits; null where there is nothing to cap. */
+  /**
+   * The output cap that keeps the cost within these credits; null where there is nothing to cap.
+   */
   capWithin(credits: number, offer: Priced, creditsPerUsd: number): number | null;
   /** The output cap to send where neither the client nor its credits set one; null for none. */
   usualCapAt(offer: Priced): number | null;
-  /** How its answer may grow up to that cap; null where its price is known beforehand. */
+  /** How the answer may grow up to that cap; null where its price is known beforehand. */
   growthAt(
     offer: Priced,
     cap: number | null,
     credits: number,
     creditsPerUsd: number,
   ): Growth | null;
-  /** The tokens that it takes at once, at most: no report of many times that can be true. */
+  /** The most tokens the request can take at once: no report of many times that can be true. */
   contextTokensAt(offer: Priced): number;
 }
 
@@ -88,8 +90,9 @@ export class ChatBounds implements CostBounds {
   }
 
   /**
-   * What the operator allows. Many servers refuse a cap that does not fit beside the prompt. The
-   * provider of a shipped model knows its limit, and may count a cap as if it were used.
+   * The cap that the operator set for the model, if it fits beside the prompt: many servers refuse
+   * one that does not. Shipped models get none: their provider knows the limit, and may count a cap
+   * as if it were used.
    */
   usualCapAt({ model }: Priced): number | null {
     const { max_completion_tokens: most, context_length = Number.POSITIVE_INFINITY } = model;
@@ -142,7 +145,10 @@ export class FixedBounds implements CostBounds {
     return null;
   }
 
-  /** By what was sent, not by the model: a request may have many texts, each of full length. */
+  /**
+   * Counted from what was sent, not by the model: a request may have many texts, each of full
+   * length.
+   */
   contextTokensAt(): number {
     return Math.max(leastContext, totalTokens(this.#most.usage));
   }
@@ -153,19 +159,19 @@ export function outputBound(ask: ChatAsk, offer: Priced): number {
   return Math.min(outputMost(ask, offer), stretchTokens);
 }
 
-/** Output tokens that neither the client nor the model goes beyond, if one of them says so. */
+/** The most output tokens that the client or the model allows; infinite when neither says. */
 function outputMost(ask: ChatAsk, { model }: Priced): number {
   const cap = ask.outputTokensMax ?? Number.POSITIVE_INFINITY;
   return Math.min(cap, model.max_completion_tokens ?? Number.POSITIVE_INFINITY);
 }
 
-/** The largest cap that can be sent: without either's word, a larger one might be refused. */
+/** The largest cap to send: where neither client nor model sets one, a larger might be refused. */
 function outputCap(ask: ChatAsk, offer: Priced): number {
   const most = outputMost(ask, offer);
   return Number.isFinite(most) ? most : stretchTokens;
 }
 
-/** With so many tokens out, those of all choices together. */
+/** What a chat costs at most with this much output, all choices together. */
 function chatCost(
   ask: ChatAsk,
   offer: Priced,
@@ -197,7 +203,7 @@ export function imageUnits({ images }: ChatAsk): Units {
   return images.length > 0 ? { inputImages: images.length } : noUnits;
 }
 
-/** The request without its pictures, whose bytes say nothing about their tokens. */
+/** The bytes of a request without its pictures, whose bytes say nothing about their tokens. */
 export function textBytes({ inputBytes, images }: ChatAsk): number {
   let bytes = inputBytes;
   for (const { url } of images) bytes -= url.length;

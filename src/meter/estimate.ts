@@ -14,6 +14,6 @@ export function estimateUsage(inputBytes: number, outputCharacters: number): Usa
 
 export const unfinishedNote =
   'The provider did not count its whole answer; the tokens out are an estimate.';
-/** It may have said nothing, or something that cannot be true. */
+/** Fits both cases: the provider reported nothing, or something that cannot be true. */
 export const estimateNote =
   'The provider reported no usage that can be billed; the tokens are an estimate.';

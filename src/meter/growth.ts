@@ -1,13 +1,15 @@
-/** An answer that is paid for as it grows: how far what is set aside reaches. */
+/** An answer that is paid for as it grows, and how far the credits set aside for it reach. */
 
 /** Output that one hold or one extension of it covers. */
 export const stretchTokens = 4_096;
-/** Below this much output an answer is of no use to anybody. */
+/** With less output than this an answer is of no use to anybody. */
 export const leastOutputTokens = 16;
 
-/** Text that surely is more than its tokens: an upstream that sends this ignores its cap. */
+/** Surely more text than a token has: an upstream that sends more per token ignores its cap. */
 const charactersPerCappedToken = 8;
-/** Text that may well be more than its tokens: time to set more aside. */
+/**
+ * About the text of a token: beyond this, what is paid for may be used up, and more is set aside.
+ */
 export const charactersPerOpenToken = 3;
 
 /** The most tokens up to `high` that the credits pay for; `low` of them are paid in any case. */
@@ -25,7 +27,10 @@ export function lastPaid(
   return low;
 }
 
-/** Sets more aside: so much, or less but not under the least. Null when there is no more. */
+/**
+ * Sets more credits aside: as many as wanted, or fewer, but not below the least. Null: too few
+ * left.
+ */
 type Take = (wanted: number, least: number) => Promise<number | null>;
 
 export class Growth {
@@ -35,9 +40,9 @@ export class Growth {
   #credits: number;
 
   /**
-   * `mostTokens` is where the upstream is told to stop; infinite where nobody tells it. `credits`
-   * are those that pay for the first tokens, or for more where they were held for a dearer offer.
-   * All that was paid is counted together, as the bill will be: it is rounded once.
+   * The upstream is told to stop at `mostTokens`; infinite where it is not told. `credits` pay for
+   * the first tokens, or for more where they were held for a dearer offer. All that was paid is
+   * counted together, as the bill will be: it is rounded once.
    */
   constructor(
     paidTokens: number,
@@ -70,7 +75,7 @@ export class Growth {
     return true;
   }
 
-  /** Goes as far towards so many tokens as the credits do. */
+  /** Raises the paid tokens towards this number, as far as the credits reach. */
   #reachFor(tokens: number): number {
     this.#paidTokens = lastPaid(this.#paidTokens, tokens, this.#credits, this.#creditsFor);
     return this.#paidTokens;
@@ -78,7 +83,7 @@ export class Growth {
 
   get #nextTokens(): number {
     const left = this.#mostTokens - this.#paidTokens;
-    // One that goes on after its cap is paid for in whole stretches.
+    // An answer that goes on after its cap is paid for in whole stretches.
     return left > 0 ? Math.min(left, stretchTokens) : stretchTokens;
   }
 }

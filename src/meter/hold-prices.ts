@@ -2,7 +2,7 @@ import type { ChatAsk } from '../core/ask.ts';
 import type { NanoUsd } from '../core/money.ts';
 import type { PriceList, Prices } from '../core/prices.ts';
 
-/** Some input is paid for only where there is any: sound, and an hour in a cache. */
+/** Sound, and an hour in a cache, are held for only where a request may have them. */
 interface HoldPrices {
   readonly hasDearerHour: boolean;
   readonly hasDearerAudio: boolean;
@@ -13,8 +13,8 @@ interface HoldPrices {
 }
 
 /**
- * A token of sound takes at least ten times the bytes that we allow for one of words: a second is
- * 32 tokens at most, and no recording in base64 has less than 1,000 bytes for it.
+ * A token of sound takes at least ten times the bytes that we allow for a token of text: a second
+ * of sound is 32 tokens at most, and in base64 no recording has less than 1,000 bytes for a second.
  */
 const lengthOfAudio = 10n;
 
@@ -24,13 +24,17 @@ const usualInputs: readonly ReadPrice[] = [
   ({ cacheWrite }) => cacheWrite,
 ];
 const forAnHour: ReadPrice = ({ cacheWrite1h }) => cacheWrite1h;
-/** For as many bytes as a token of words has; rounded up, since a hold must not be too small. */
+/**
+ * The price of sound for the bytes of one text token; rounded up, as a hold must not be too small.
+ */
 const ofAudio: ReadPrice = ({ audio }) => (audio + lengthOfAudio - 1n) / lengthOfAudio;
 
-/** Worked out once for each list: it lasts as long as the configuration, a request asks twice. */
+/**
+ * Worked out once for each list, which lasts as long as the configuration; a request asks twice.
+ */
 const knownHoldPrices = new WeakMap<PriceList, HoldPrices>();
 
-/** A list's prices before anybody knows how much of the input is what. */
+/** The prices to hold by, before anybody knows how much of the input is cached, or is sound. */
 export function holdPrices(list: PriceList, ask: ChatAsk): PriceList {
   let known = knownHoldPrices.get(list);
   if (!known) {

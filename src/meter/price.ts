@@ -28,7 +28,7 @@ export function costAt(usage: Usage, prices: Prices, units: Units = noUnits): Fe
   return units === noUnits ? cost : cost + unitCost(units, prices);
 }
 
-/** The most that something can cost while nothing but a bound is known of its prompt. */
+/** The most that a request can cost while only an upper bound of its prompt is known. */
 export function mostCost(
   list: PriceList,
   promptTokensMax: number,
@@ -36,7 +36,8 @@ export function mostCost(
 ): FemtoUsd {
   let most = costAtPrices(list);
   if (!list.longPrompts) return most;
-  // Every step within reach, not just the last: what is dear below it need not be dearer above.
+  // Every step within reach, not just the last: a step may be dearer for some tokens and cheaper
+  // for others.
   for (const { aboveTokens, prices } of list.longPrompts) {
     if (promptTokensMax <= aboveTokens) break;
     const cost = costAtPrices(prices);
@@ -85,11 +86,11 @@ export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
 
 /** Who pays the provider. */
 export interface Payer {
-  /** Set when the caller does, from its own account: here it owes a share of the list price. */
+  /** Set when the caller pays, from its own account: then it owes us a share of the list price. */
   readonly own?: { readonly feeBasisPoints: number } | null;
 }
 
-/** All that is charged for a cost there: the model charge, or the platform fee in place of it. */
+/** All that is charged for this cost: the model charge, or the platform fee in place of it. */
 export function chargeAt({ own }: Payer, cost: FemtoUsd, creditsPerUsd: number): number {
   if (!own) return modelCharge(cost, creditsPerUsd);
   return Math.min(chargeMax, shareToCredits(cost, own.feeBasisPoints, creditsPerUsd));

@@ -1,4 +1,4 @@
-/** Takes bytes by number from a source that gives them in pieces of its own. */
+/** Takes a given number of bytes from a source that gives them in pieces of its own sizes. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
   #held: Uint8Array = new Uint8Array();
@@ -7,7 +7,7 @@ export class ByteReader {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** For a few bytes; undefined when there are not so many left. */
+  /** Takes a few bytes; undefined when there are not that many left. */
   async take(bytes: number): Promise<Buffer | undefined> {
     const pieces: Uint8Array[] = [];
     for await (const piece of this.some(bytes)) pieces.push(piece);
@@ -21,7 +21,7 @@ export class ByteReader {
     }
   }
 
-  /** The next bytes as they come, at most so many. */
+  /** The next bytes as they come, at most this many. */
   async *some(bytes: number): AsyncGenerator<Uint8Array> {
     for (let left = bytes; left > 0; ) {
       if (this.#held.length === 0) {

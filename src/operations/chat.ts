@@ -78,7 +78,7 @@ export class ChatErrand implements Errand {
     }
     const estimate = estimateUsage(wordBytes(this.#conversation.dialogue()), outputCharacters);
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Such a provider counts the prompt first and the output last: a cut answer has one count only.
+    // Some providers count the prompt first and the output last: of a cut answer, only the prompt.
     const outputTokens = usage.outputTokens || estimate.outputTokens;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const guessed = { isEstimate: true, reported, note: unfinishedNote };
@@ -106,7 +106,7 @@ export class ChatErrand implements Errand {
   }
 }
 
-/** An upstream's stream of before, in the words of today's client. */
+/** A recorded stream of an upstream, in the words of the client that gets it now. */
 function streamAgain(relay: StreamRelay, text: string): ReplyRelay {
   const reader = new EventStreamReader();
   let said = '';

@@ -7,7 +7,7 @@ import type { EmbeddingsWish } from '../dialects/media/embeddings.ts';
 import { readVector, toBase64, toNumbers, type Vector } from '../dialects/media/vectors.ts';
 import { noFacts } from '../upstream/try-whole.ts';
 
-/** Vectors put into words before others have their turn: a few milliseconds. */
+/** Vectors written in one go before other requests have their turn: a few milliseconds. */
 const vectorsAtOnce = 32;
 
 type Encoding = EmbeddingsWish['encoding'];
@@ -17,7 +17,7 @@ export interface InputCount {
   readonly isEstimate: boolean;
 }
 
-/** An answer of vectors, in its client's words. */
+/** An answer of vectors, as its client wants to read it. */
 export class EmbeddingsReply {
   readonly #items: readonly string[];
   readonly #count: InputCount;
@@ -42,7 +42,7 @@ export class EmbeddingsReply {
     return new EmbeddingsReply(items, count);
   }
 
-  /** One that was recorded, in either encoding. */
+  /** An answer that was recorded, in either encoding. */
   static replay(text: string, encoding: Encoding): EmbeddingsReply | undefined {
     const recorded = parseJson(text);
     if (!isObject(recorded) || !Array.isArray(recorded.data)) return undefined;
@@ -55,7 +55,7 @@ export class EmbeddingsReply {
     return new EmbeddingsReply(items, { tokens: Number(recorded.tokens), isEstimate: false });
   }
 
-  /** Undefined when it is longer than anybody keeps: then it is not even put together. */
+  /** Undefined when the answer is too long to be kept: then its text is not even put together. */
   record(): string | undefined {
     const length = this.#items.reduce((sum, item) => sum + item.length, 0);
     if (length > idempotentLengthMax) return undefined;

@@ -31,10 +31,10 @@ import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { EmbeddingsReply, type InputCount } from './embeddings-reply.ts';
 import { targetAt } from './target.ts';
 
-/** What a token may become once it is text again and another tokenizer has cut that. */
+/** How many tokens of another tokenizer one token of a client may become. */
 const tokensPerToken = 2;
 
-/** The tokens that clients send are of this vocabulary. */
+/** The vocabulary of the tokens that clients send. */
 const clientsTokenizer = 'cl100k_base';
 
 /** Texts to be turned into vectors: one errand and one bill, however many calls they take. */
@@ -74,7 +74,7 @@ export class EmbeddingsErrand implements Errand {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
   }
 
-  /** Not the encoding: vectors are kept in one form and told in the form that is wanted. */
+  /** The encoding does not count: vectors are kept in one form and written in the wanted one. */
   sameness(): Sameness {
     const { inputs, dimensions, user, more } = this.#wish;
     return { wording: () => ({ inputs, dimensions, user, more }), isRepeatable: true };
@@ -84,7 +84,7 @@ export class EmbeddingsErrand implements Errand {
     return EmbeddingsReply.replay(recording.text, this.#wish.encoding)?.relay(identity);
   }
 
-  /** With texts instead of tokens where the tokens would mean something else, or nothing. */
+  /** The wish, with texts instead of tokens where the offer cannot read the client's tokens. */
   async #wordedFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsWish> {
     const takesTheirs = (model.tokenizer ?? clientsTokenizer) === clientsTokenizer;
     if (dialect.takesTokens && takesTheirs) return this.#wish;
@@ -106,7 +106,7 @@ async function embedAll(
   let size = Math.min(most, inputs.length);
   const batches: Batch[] = [];
   for (let done = 0; done < inputs.length; ) {
-    // Those before have become vectors.
+    // The answers to the calls before have become vectors.
     link.leaveRoom();
     const parts = nextParts(wish, done, size);
     for (const batch of await Promise.all(parts.map((part) => embed(part, dialect, offer, link)))) {
@@ -124,8 +124,8 @@ async function embedAll(
 }
 
 /**
- * Servers that people run themselves take as many texts as their start options say. Vendors have
- * limits of their own, of texts or of the tokens of all, and some refuse more with 400.
+ * Self-hosted servers take as many texts as their start options say. Vendors have limits of their
+ * own, on texts or on all tokens together, and some refuse more with 400.
  */
 function isTooMuchAtOnce({ status, message }: UpstreamFailure): boolean {
   if (status === 413) return true;
@@ -135,7 +135,7 @@ function isTooMuchAtOnce({ status, message }: UpstreamFailure): boolean {
 /** Mistral: «split into more batches»; Alibaba: «batch size is invalid»; OpenAI: the tokens. */
 const ofOneCall = /\bbatch(?:es)?\b|tokens per request|too many inputs/i;
 
-/** As many as are under way together. */
+/** The parts that are sent at the same time. */
 function nextParts(wish: EmbeddingsWish, from: number, size: number): readonly EmbeddingsWish[] {
   const { inputs } = wish;
   if (inputs.length <= size) return [wish];
@@ -157,7 +157,7 @@ async function embed(
   const read = (text: string) => readWhole(text, wish, dialect);
   const batch = await tryWhole({ request, read }, offer, link);
   if (wish.encoding !== 'base64' || !isFailure(batch) || !isOfEncoding(batch)) return batch;
-  // OpenAI's libraries ask for base64 unasked, and some servers refuse it: numbers will do.
+  // OpenAI's libraries ask for base64 by default, and some servers refuse it: numbers will do.
   return embed({ ...wish, encoding: 'float' }, dialect, offer, link);
 }
 
@@ -177,7 +177,9 @@ function readWhole(
   return malformed(`The upstream answered with ${found} for ${wanted}.`);
 }
 
-/** What the client is told and charged, and hears again when it repeats itself. */
+/**
+ * The token count that the client is told and charged, and gets again if it repeats the request.
+ */
 function countOf(
   { inputs }: EmbeddingsWish,
   batches: readonly Batch[],

@@ -29,10 +29,10 @@ export interface SentMask {
   readonly sha256: string;
 }
 
-/** What an image that is read costs in tokens at most. */
+/** The most tokens that an image of the client costs. */
 const inputImageTokens = 8_192;
 
-/** What an image that is made costs in tokens: held before, and charged when nobody counted. */
+/** Tokens of a generated image: held beforehand, and charged when the provider did not count. */
 const outputTokens = {
   low: { held: 2_048, typical: 272 },
   medium: { held: 8_192, typical: 1_056 },

@@ -49,7 +49,7 @@ export interface WebSearchParts {
   readonly notes: SearchNotes;
 }
 
-/** A conversation in which the model may search the web, and the gateway does it. */
+/** A conversation in which the model may search the web; the gateway runs the searches. */
 export class SearchingErrand implements Errand {
   readonly ask: ChatAsk;
   readonly bounds: ChatBounds;
@@ -63,11 +63,11 @@ export class SearchingErrand implements Errand {
   readonly #dialogue: Dialogue;
   readonly #pages: readonly FoundPage[];
   #session: SearchSession | undefined;
-  /** Whether the offer in use charges long prompts by other prices. */
+  /** Whether the offer in use has other prices for long prompts. */
   #pricesLongPrompts = false;
   /** The output cap of the next round; null leaves the client's own. */
   #cap: number | null = null;
-  /** Set aside for rounds and searches, at the offers that failed too. */
+  /** Credits set aside for rounds and searches, including those at offers that failed. */
   #moreCredits = 0;
 
   constructor(
@@ -83,9 +83,9 @@ export class SearchingErrand implements Errand {
     this.#limits = limitsOf(wish, parts);
     const { dialogue, pages } = parts.notes.restore(tenantId, conversation.dialogue());
     this.#pages = pages;
-    // The tool that stands for the search is not dropped: it is done here.
+    // The tool that stands for the search is not dropped: the gateway runs it.
     const foreign = dialogue.foreign.filter((name) => name !== wish.param && name !== 'plugins');
-    // The rounds of several answers would part ways.
+    // Several choices would need different searches, so there is only one.
     const lost = dialogue.choices > 1 ? ['n'] : [];
     this.#dialogue = { ...dialogue, choices: 1, foreign: [...lost, ...foreign] };
     const { inputBytes } = conversation.ask;
@@ -104,7 +104,7 @@ export class SearchingErrand implements Errand {
     return this.#chat.refine(plan);
   }
 
-  /** Searches that were made for an offer that failed in the end are the operator's loss. */
+  /** Searches that were made for an offer which failed in the end are the operator's loss. */
   tryAt(offer: Offer, link: Link): Promise<AttemptResult> {
     return this.ask.stream ? this.#stream(offer, link) : this.#reply(offer, link);
   }
@@ -118,8 +118,8 @@ export class SearchingErrand implements Errand {
   }
 
   /**
-   * The web is another one tomorrow, so nobody gets an earlier answer who did not ask for it. What
-   * is told in our words fits either form.
+   * The web changes, so only a client that asks for it gets an earlier answer. The answer is kept
+   * in our own words, which fit a stream and a whole reply alike.
    */
   sameness(): Sameness {
     const conversation = this.#conversation;
@@ -144,12 +144,12 @@ export class SearchingErrand implements Errand {
     const writer = this.#conversation.client.writeReply(link.identity);
     const session = this.#open(writer, offer, link);
     const facts = new RoundsFacts(session);
-    // Nothing is written before the last round.
+    // Nothing is written to the client before the last round.
     const client = { writeReply: () => ({ ...passOn(session.round), write: () => '' }) };
     for (;;) {
       const result = await this.#tryRound(session, client, offer, link);
       if (result.kind !== 'reply') {
-        // Nobody failed: as of a stream, the searches made until then are paid for.
+        // The client left, nobody failed: as with a stream, it pays for the searches made so far.
         const wasLeft = link.client.aborted && session.searches > 0;
         return wasLeft ? { kind: 'reply', relay: { facts, wasLeft, write: () => '' } } : result;
       }
@@ -205,7 +205,7 @@ export class SearchingErrand implements Errand {
     const firstPromptBytes = textBytes(this.ask);
     const held = holdPrices(offer.prices, this.ask);
     const outputTokens = outputBound(this.ask, offer);
-    /** Of the round that was paid for last, with the results of its searches. */
+    /** The prompt of the round that was paid for last, with the results of its searches. */
     let promptTokensMax = inputBound(this.ask);
     const most = (tokens: Pick<Usage, 'inputTokens' | 'outputTokens'>) => {
       // The request's own price is held already.
@@ -216,12 +216,14 @@ export class SearchingErrand implements Errand {
     };
     const firstTokens = Math.min(outputTokens, link.outputTokensMax ?? outputTokens);
     const first = most({ inputTokens: promptTokensMax, outputTokens: firstTokens });
-    /** Spent, or set aside for the next round: what earlier ones left over is in neither. */
+    /**
+     * Credits that are spent, or set aside for the next round; not what earlier rounds left over.
+     */
     let needed = 0;
     const extend = async (credits: number) => {
       needed += credits;
       const more = Math.max(0, needed - first - this.#moreCredits);
-      // Before anybody is asked: the searches of a round are made at the same time.
+      // Counted before the hold is extended, because the searches of a round run at the same time.
       this.#moreCredits += more;
       if (more === 0 || (await link.extendHold(more))) return true;
       needed -= credits;
@@ -240,7 +242,7 @@ export class SearchingErrand implements Errand {
         return true;
       },
       affordSearch: () => {
-        // Where the client has calls to answer, no round follows that would have counted this one.
+        // Where the client has calls to answer, no further round follows that would count this one.
         needed = Math.max(needed, this.#spentAt(offer));
         const results = { inputTokens: tokensWithin(searchTextMax), outputTokens: 0 };
         return extend(most(results) + this.#feeOf(1));
@@ -248,7 +250,7 @@ export class SearchingErrand implements Errand {
     };
   }
 
-  /** What earlier rounds and searches have left is all that the next can cost. */
+  /** The output cap of the next round: it can cost no more than earlier ones have left. */
   async #capAt(offer: Offer, link: Link, moreBytes: number): Promise<number | null> {
     const { creditsPerUsd } = this.#parts;
     const bounds = new ChatBounds({ ...this.ask, inputBytes: this.ask.inputBytes + moreBytes });
@@ -259,7 +261,7 @@ export class SearchingErrand implements Errand {
     if (reach >= most) return bounds.usualCapAt(offer);
     link.tape?.fallsShort();
     const affordable = bounds.capWithin(reach - spent, offer, creditsPerUsd);
-    // So much is set aside: rounded once more, it may only seem to cost a credit more than that.
+    // The first stretch is set aside: rounding once more could make it seem a credit too dear.
     return Math.max(affordable, outputBound(this.ask, offer));
   }
 
@@ -276,7 +278,7 @@ export class SearchingErrand implements Errand {
     return this.#pricesLongPrompts && calls.length > 1 ? { ...units, calls } : units;
   }
 
-  /** Rounded once, for all searches together. */
+  /** The fee for all searches together, rounded once. */
   #feeOf(searches: number): number {
     const { usdPerSearch, creditsPerUsd } = this.#parts;
     return toCredits(perUnit(usdPerSearch, searches), creditsPerUsd);
@@ -291,7 +293,7 @@ export class SearchingErrand implements Errand {
     const upstream = upstreamDialect(offer.dialect);
     assert(upstream, `No crossing to ${offer.dialect} was planned.`);
     const crossing = new Translation(session.dialogue, client as ClientDialect, upstream);
-    // What is remembered is the answer of all rounds, which the session writes down.
+    // No tape hears this round alone: the session writes down the answer of all rounds.
     return tryCrossing({ crossing, ask: this.ask, offer, link, outputTokensMax: this.#cap });
   }
 
@@ -302,10 +304,10 @@ export class SearchingErrand implements Errand {
   }
 }
 
-/** What our tool adds to every prompt. */
+/** The bytes that our tool adds to every prompt. */
 const toolBytes = Buffer.byteLength(JSON.stringify(searchTool));
 
-/** What was put back into a conversation. */
+/** The bytes that were put back into a conversation. */
 function addedBytes(before: Dialogue, after: Dialogue): number {
   if (before.turns === after.turns) return 0;
   const bytesOf = ({ turns }: Dialogue) => Buffer.byteLength(JSON.stringify(turns));

@@ -21,17 +21,17 @@ import { partOf, typicalBytes } from './audio/spoken-part.ts';
 import { refusalOf, speedAt, voiceAt } from './audio/voice.ts';
 import { targetAt } from './target.ts';
 
-/** Audio tokens that a byte of text may become: twice what it usually does. */
+/** Audio tokens that a byte of text may become: twice the usual number. */
 const audioTokensPerByte = 3;
 
-/** A text to be spoken, priced by what is in it, or by the tokens that it takes. */
+/** A text to be spoken, priced by its characters or bytes, or by the tokens that it takes. */
 export class SpeechErrand implements Errand {
   readonly ask: Ask;
   readonly bounds: FixedBounds;
   readonly #request: SpeechRequest;
   readonly #units: { readonly characters: number; readonly bytes: number };
   readonly #wordBytes: number;
-  /** Where it is spoken, and how long the audio is if anybody said so. */
+  /** How the offer that answered is priced, and how long the audio is if it said so. */
   #answered: { readonly isTokenPriced: boolean; readonly wholeBytes: number | null } | undefined;
 
   constructor(request: SpeechRequest) {
@@ -55,14 +55,14 @@ export class SpeechErrand implements Errand {
     return speechDialect(dialect) ? null : 'cannot be asked for speech where it is served';
   }
 
-  /** A text that is too long for a fallback may still be spoken at the first place. */
+  /** A text that is too long for one offer may still be spoken by another. */
   refine(plan: readonly Offer[]): readonly Offer[] {
     const looked = plan.map((offer) => ({
       offer,
       refusal: refusalOf(this.#request, this.#units, offer),
     }));
     const fitting = looked.filter(({ refusal }) => refusal === null);
-    // Health may have put a fallback first; what the model itself takes is said of its own place.
+    // Health may have put a fallback first; the refusal told is that of the main offer.
     const [main] = looked.toSorted((a, b) => a.offer.priority - b.offer.priority);
     if (fitting.length === 0 && main?.refusal) throw main.refusal;
     return fitting.map(({ offer }) => offer);
@@ -111,7 +111,7 @@ export class SpeechErrand implements Errand {
     return { wording: () => wording, isRepeatable: false };
   }
 
-  /** Its body is the text of the tape; only http knows how to give bytes. */
+  /** The body is the text of the tape; only http/ knows how to send it as bytes. */
   replay({ text }: Recording): ReplyRelay {
     return { facts: noFacts, write: () => text };
   }

@@ -20,7 +20,7 @@ import { targetAt } from './target.ts';
 /** A recording that a client sent. */
 export interface SentAudio extends Recorded {
   readonly sha256: string;
-  /** As far as its own headers tell; null when they do not. */
+  /** The length that the file's own headers state; null when they do not. */
   readonly seconds: number | null;
 }
 

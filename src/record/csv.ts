@@ -14,7 +14,7 @@ export function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(written).join(',')}\r\n`;
 }
 
-/** The names go out with the first rows: a store that is away is known before any word is said. */
+/** The names go out with the first rows: if the store is away, nothing has been sent yet. */
 export async function* csvTable<Row>(
   names: readonly string[],
   pages: AsyncIterable<readonly Row[]>,

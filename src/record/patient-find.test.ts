@@ -10,7 +10,7 @@ test('a machine that stood still is given the time to book what was just answere
   const found = await patientFind(requestId, async () => {
     looks += 1;
     if (looks > 1) return booked;
-    // Whoever has it to book stands still as well.
+    // The process that has to book it stands still as well.
     Bun.sleepSync(2_100);
     return undefined;
   });

@@ -7,8 +7,8 @@ const bookedElsewhereMs = 2_000;
 const lookAgainMs = 100;
 
 /**
- * Looks again for a request that may have ended just now, in another process. By looks and not by
- * the clock: a machine that stood still has kept the others from booking, too.
+ * Looks again for a request that may have ended just now, in another process. Counts looks and not
+ * time: while the machine stood still, other processes could not book either.
  */
 export async function patientFind(
   requestId: string,

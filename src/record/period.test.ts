@@ -17,7 +17,7 @@ describe('a period', () => {
     expect(readPeriod({ start, end: null })).toEqual({ from, until: allTime.until });
   });
 
-  test('may begin before and end after everything, as those write who mean no bound', () => {
+  test('may begin before and end after everything, for people who mean no bound', () => {
     const { from, until } = readPeriod({ start: '0001-01-01', end: '9999-12-31' });
     expect(new Date(from).toISOString()).toBe('0001-01-01T00:00:00.000Z');
     expect(new Date(until - 1).toISOString()).toBe('9999-12-31T23:59:59.999Z');

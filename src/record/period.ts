@@ -102,7 +102,7 @@ function readDate(text: string, name: string): Period {
   return { from, until: from + writtenMs(second, fraction) };
 }
 
-/** Who takes the time after a request and writes it to the second means to see that request. */
+/** A time without a fraction means its whole second: the writer wants the request in it. */
 function writtenMs(second: string | undefined, fraction: string): number {
   if (second === undefined) return 60_000;
   return fraction === '' ? 1000 : 1;

@@ -58,7 +58,7 @@ const tokenRates: readonly Rate[] = [
   { price: 'completion', ...ofMillion, amount: (usage) => usage.outputTokens },
 ];
 
-/** The same whatever the length of a prompt. */
+/** Rates that do not depend on the length of a prompt. */
 const unitRates: readonly Rate[] = [
   { price: 'image', ...perOne, amount: (_, { inputImages = 0 }) => inputImages },
   { price: 'output_image', ...perOne, amount: (_, { outputImages = 0 }) => outputImages },
@@ -68,7 +68,7 @@ const unitRates: readonly Rate[] = [
   { price: 'request', ...perOne, amount: () => 1 },
 ];
 
-/** The prices of a bill; of the longest call, where several were charged by different ones. */
+/** The prices of a bill; where several calls had different ones, the prices of the longest call. */
 export function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
   readonly texts: FlatTexts | null;
   readonly aboveTokens: number | null;
@@ -108,14 +108,14 @@ function shares(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
   return [...byStep].sort(([a], [b]) => a - b).map(([, share]) => share);
 }
 
-/** All lines of a bill added up, and what makes whole credits of them. */
+/** All lines of a bill added up, and the rounding that makes whole credits of the sum. */
 export function reckon(lines: readonly ReceiptLine[]) {
   const exact = sumOf(lines);
   const due = roundedUp(exact, femtoPerUnit);
   return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };
 }
 
-/** Whole credits of what the lines come to, less the fee for them. */
+/** What the lines come to in whole credits, less what was charged for them. */
 export function notChargedOf(record: RequestRecord, lines: readonly ReceiptLine[]): number {
   const { trafficMode, charges, prices } = record;
   const isOwn = trafficMode === 'byok';

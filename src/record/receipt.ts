@@ -49,8 +49,8 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
 export type Receipt = ReturnType<typeof receiptObject>;
 
 /**
- * What a provider says of an account, or in place of an answer, is for its owner: it may tell what
- * the account owes, or name an inner machine. No client hears it at once, either.
+ * What a provider says of an account, or in place of an answer, is for the account's owner: it may
+ * tell what the account owes, or name an inner machine. Errors to clients leave it out, too.
  */
 const forOwners: ReadonlySet<string> = new Set(['credential', 'quota', 'malformed']);
 

@@ -40,7 +40,7 @@ export interface RequestRecord {
   readonly streamed: boolean;
   readonly cancelled: boolean;
   readonly cacheHit: boolean;
-  /** To the first byte of the answer, and whole. */
+  /** Milliseconds to the first byte of the answer, and to its end. */
   readonly firstByteMs: number | null;
   readonly durationMs: number;
   readonly endUser: string | null;
@@ -84,7 +84,7 @@ export function feesOf(charges: Charges) {
 interface AttemptRecord {
   readonly provider: string;
   readonly model: string;
-  /** Left out where it was the operator's, as nearly always. */
+  /** Left out where the account was the operator's, as nearly always. */
   readonly own_account?: boolean | undefined;
   readonly outcome: string;
   readonly status: number | null;

@@ -22,7 +22,7 @@ export async function statementMonths(
   for (let at = 1; at < count; at++) months.unshift(monthAround((months[0] ?? current).from - 1));
   const openings: StatementFrame[] = [];
   for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
-  // The running month has all that is not in those before, whatever a clock has said.
+  // The running month takes every entry that no month before it has, even if a clock was ahead.
   const { until } = allTime;
   openings.push(await reads.statements.frame(tenantId, { from: until, until }));
   const objects: Awaited<ReturnType<typeof monthObject>>[] = [];

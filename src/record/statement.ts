@@ -23,9 +23,9 @@ export type StatementRequest = Pick<
   'requestId' | 'keyId' | 'requestedModel' | 'provider' | 'trafficMode' | 'usage' | 'charges'
 >;
 
-/** One request under its entry; the entry alone when it has none, or none any more. */
+/** One request under its entry; the entry alone when it has none, or its requests are not kept. */
 export interface StatementLine {
-  /** Counts over all wallets: for us, and no business of a tenant's. */
+  /** Counts over all wallets, so it is never shown to a tenant. */
   readonly entryId: number;
   readonly kind: string;
   readonly amount: number;
@@ -96,7 +96,7 @@ function written(row: Row): string {
   return csvLine(columns.map((name) => row[name] ?? null));
 }
 
-/** Four hundred a second; more than one wallet can be booked. */
+/** Four hundred entries a second for a month: more than can be booked on one wallet. */
 const entriesAMonthMax = 1_000_000_000;
 
 /** Turns lines into rows whose amounts add up to their entry, and keeps the balance beside them. */

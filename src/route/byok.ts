@@ -3,8 +3,8 @@ import type { Credential } from '../core/byok.ts';
 import { CallableModels, type Catalogue, type Offer } from './catalogue.ts';
 
 /**
- * The catalogue as a tenant with accounts of its own may use it. Where it has a credential, its own
- * account takes the place of the operator's, with the shared one right behind it or nowhere.
+ * The catalogue as a tenant with accounts of its own may use it. Where the tenant has a credential,
+ * its own account replaces the operator's; the shared offer follows right behind or is left out.
  */
 export function withOwnAccounts(
   catalogue: Catalogue,
@@ -29,7 +29,7 @@ class OwnCatalogue extends CallableModels {
 
   override offers(alias: string): readonly Offer[] {
     const every = this.#catalogue.everyOffer(alias);
-    // `byok_only` at one of its providers is meant for the whole model.
+    // `byok_only` at one provider of a model rules out shared capacity for the whole model.
     const ownOnly = every.some((offer) => this.#credentialAt(offer)?.mode === 'byok_only');
     return every
       .map((offer) => ownOrShared(offer, this.#credentialAt(offer), ownOnly, this.#feeBasisPoints))
@@ -60,7 +60,7 @@ function ownOrShared(
   return ownOffer(offer, credential, feeBasisPoints, shared ?? null) ?? shared;
 }
 
-/** Undefined when the credential cannot be used at this provider as things are. */
+/** Undefined when the credential cannot be used at this provider under the current settings. */
 function ownOffer(
   offer: Offer,
   { apiKey, baseUrl, scope }: Credential,
@@ -69,7 +69,8 @@ function ownOffer(
 ): Offer | undefined {
   const { provider } = offer;
   if (apiKey === null) return undefined;
-  // The key was given for that address; it does not go to another one once the operator forbids it.
+  // The key was given for the tenant's own address: where the operator no longer allows such
+  // addresses, the key is not sent to another one either.
   if (baseUrl !== null && !provider.byokBaseUrl) return undefined;
   return {
     ...offer,

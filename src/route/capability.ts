@@ -23,13 +23,13 @@ export function isChatModel({ features, output_modalities: output }: Talent): bo
   return output.includes('text');
 }
 
-/** Whether a model can take the place of another: it chats, too, or does one of the same things. */
+/** Whether a model can replace another: both chat, or both have some other feature in common. */
 export function isLike(model: Model, other: Model): boolean {
   if (isChatModel(other)) return isChatModel(model);
   return other.features.some((feature) => model.features.includes(feature));
 }
 
-/** One to begin with: the demo while it is there. */
+/** The chat model to begin with: the demo if it is there, else the first. */
 export function chatModelOf(models: readonly Model[]): Model | undefined {
   return models.find(({ id }) => id === 'demo/chat') ?? models.find(isChatModel);
 }
@@ -38,7 +38,7 @@ function supportsJson(model: Model): boolean {
   return model.features.includes('json_mode') || model.features.includes('json_schema');
 }
 
-/** Why a model would refuse the images of a request, which then never reach it; null when not. */
+/** Why a model would refuse a request's images, so that it is not asked; null when it would not. */
 export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | null {
   const { long_edge_px: longEdge, megapixels } = model.image_limits ?? {};
   if (longEdge === undefined && megapixels === undefined) return null;
@@ -59,7 +59,7 @@ export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | n
   return null;
 }
 
-/** Only OpenAI's clients are held to it: Anthropic's have no other word for how much to think. */
+/** Anthropic's clients are exempt: they have no other field for how much to think. */
 function budgetMisfit({ id, thinking }: Model, { needs }: ChatAsk): GatewayError | null {
   if (!needs.thinkingBudget || thinking !== 'adaptive') return null;
   const instead = 'use reasoning.effort instead of reasoning.budget_tokens';
@@ -72,10 +72,10 @@ interface Fitted {
   readonly own: object | null;
 }
 
-/** The part of a request that may lead into an account. */
+/** The parts of a request that may refer to content in a provider's account. */
 type Leading = Pick<Ask, 'ownAccount' | 'addresses' | 'images'>;
 
-/** Tenants share the operator's accounts, and nobody gets at what lies in one of those. */
+/** Tenants share the operator's accounts, so no request may reach the content of one of those. */
 function accountMisfit(
   { own, provider }: Fitted,
   { ownAccount: need, addresses = [], images = [] }: Leading,
@@ -83,7 +83,7 @@ function accountMisfit(
   if (own) return null;
   const instead = 'or call with an account of your own';
   if (need) return invalidRequest(`${need.param} ${need.why}, ${instead}.`, need.param);
-  // Gemini takes the addresses of files that it keeps; the key of the request opens them.
+  // Gemini takes the addresses of files that it keeps, and opens them by the key of the request.
   const host = hostOf(provider.baseUrl);
   const isInside = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
   const inside = addresses.find(isInside) ?? images.find(isInside);
@@ -96,14 +96,14 @@ function hostOf(address: string): string | undefined {
   return URL.parse(address)?.host;
 }
 
-/** The offers whose account may be asked for all of it; names the field when none of them may. */
+/** The offers whose account may serve the whole request; the error names the field if none may. */
 export function keepEntitled<O extends Fitted>(offers: readonly O[], ask: Leading): readonly O[] {
   const { ownAccount, addresses, images } = ask;
   if (!ownAccount && !addresses?.length && !images?.length) return offers;
   return keepWithout((offer) => accountMisfit(offer, ask), offers);
 }
 
-/** The offers that take every field as it is; names the field when none of them does. */
+/** The offers that take every field as it is; the error names the field if none of them does. */
 export function keepFitting<O extends Fitted>(offers: readonly O[], ask: ChatAsk): readonly O[] {
   if (ask.images.length === 0 && !ask.needs.thinkingBudget) return offers;
   return keepWithout(({ model }) => budgetMisfit(model, ask) ?? imageMisfit(model, ask), offers);

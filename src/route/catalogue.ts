@@ -16,7 +16,7 @@ export interface Offer {
   readonly prices: PriceList;
   /** The same prices as the operator wrote them, to be kept with each bill. */
   readonly pricing: Endpoint['pricing'];
-  /** Voices and limits there. */
+  /** The voices and limits of speech at this endpoint. */
   readonly speech?: SpeechTerms | undefined;
   /** Set when the caller's own account is used; null on shared capacity. */
   readonly own: OwnAccount | null;
@@ -24,19 +24,21 @@ export interface Offer {
 
 /** What differs when a tenant's own account at a provider is used. */
 interface OwnAccount {
-  /** Names the credential: its failures say nothing about those of others. */
+  /** Identifies the credential: its failures say nothing about other credentials. */
   readonly scope: string;
-  /** Of the list price: all that is charged here. */
+  /** The share of the list price that is charged here, and all that is. */
   readonly feeBasisPoints: number;
   /** The tenant gave the address, so it is checked at every use. */
   readonly isUserAddress: boolean;
-  /** Shared capacity at the same endpoint, tried right behind it; null when that is not wanted. */
+  /**
+   * Shared capacity at the same endpoint, tried right after the own account; null when unwanted.
+   */
   readonly sharedNext: Offer | null;
 }
 
 /** The models that a caller can use, and where. */
 export abstract class CallableModels {
-  /** By priority; empty when nobody serves the model to this caller, or nobody knows it. */
+  /** By priority; empty when the model is unknown, or no provider serves it to this caller. */
   abstract offers(alias: string): readonly Offer[];
   abstract model(alias: string): Model | undefined;
   abstract models(): readonly Model[];
@@ -46,7 +48,7 @@ export abstract class CallableModels {
     return this.models().filter((model) => this.offers(model.id).length > 0);
   }
 
-  /** The nearest one that can be called. */
+  /** The callable model whose name is nearest to this one. */
   suggest(alias: string): string | undefined {
     const names = this.live().map((model) => model.id);
     return nearestModel(alias, names);
@@ -57,7 +59,7 @@ export abstract class CallableModels {
 export type CatalogueOf = (tenantId: string) => CallableModels | Promise<CallableModels>;
 
 /**
- * The models this process can serve; by itself those of shared capacity. Built once; a changed
+ * The models this process can serve, and their offers on shared capacity. Built once; a changed
  * configuration builds a new one.
  */
 export class Catalogue extends CallableModels {
@@ -85,7 +87,7 @@ export class Catalogue extends CallableModels {
     return this.#shared.get(alias) ?? [];
   }
 
-  /** Those too that need an account of the caller's own. */
+  /** All offers of a model, including those that need an account of the caller's own. */
   everyOffer(alias: string): readonly Offer[] {
     return this.#every.get(alias) ?? [];
   }

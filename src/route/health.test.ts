@@ -101,11 +101,11 @@ describe('a circuit', () => {
       return health.state(offer);
     };
     expect(Array(5).fill(false).map(begin)).toEqual([...Array(4).fill('closed'), 'open']);
-    // Of those that were on their way, one has its first word now and one its last.
+    // Of the requests under way, one gets its first word now and one its last.
     expect(begin(true)).toBe('open');
     clock.now += 5_000;
     expect(health.admit(offer)).toBe(true);
-    // The probe breaks off as well: twice as long.
+    // The probe breaks off as well, so the circuit stays open twice as long.
     expect(begin(false)).toBe('open');
     clock.now += 9_999;
     expect(health.state(offer)).toBe('open');
@@ -138,7 +138,7 @@ describe('a circuit', () => {
     health.succeeded(offer, 3_000);
     clock.now += 59_999;
     expect(health.admit(offer)).toBe(false);
-    // Its answer is long, or its client left it.
+    // The answer of the probe is long, or its client left.
     clock.now += 1;
     expect([health.admit(offer), health.admit(offer)]).toEqual([true, false]);
     health.ended(offer, true);
@@ -179,7 +179,7 @@ describe('a circuit', () => {
 
   test('of failures before the first word is not closed by an older answer that is whole', () => {
     const { health, fail } = sick();
-    // A server goes: one answer breaks off, nothing begins any more, another answer is let end.
+    // A server shuts down: one answer breaks off, none begins any more, another may end.
     health.ended(offer, false);
     fail(5);
     health.ended(offer, true);

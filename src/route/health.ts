@@ -8,7 +8,7 @@ import { putBounded } from '../core/put-bounded.ts';
 
 /** Failures in a row that open a circuit: one bad minute, not one bad answer. */
 const failuresToOpen = 5;
-/** Breaks that one whole answer makes up for: where every second breaks off, the circuit opens. */
+/** Broken answers that one whole answer makes up for: if every second breaks, the circuit opens. */
 const breaksPerWhole = 0.5;
 const openMsFirst = 5_000;
 const openMsMax = 60_000;
@@ -21,9 +21,9 @@ const newest = 0.2;
 
 interface Condition {
   failures: number;
-  /** Answers that had begun and broke off, less those that were whole; among the failures. */
+  /** Answers that broke off after they had begun, less whole ones; counted in `failures`, too. */
   breaks: number;
-  /** Moved on by every probe. */
+  /** When an open circuit admits a probe; every probe moves this on. */
   openUntil: number;
   /** When the open circuit may first be probed; failures before that are of older requests. */
   probedFrom: number;
@@ -42,7 +42,7 @@ export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
   readonly #conditions = new Map<string, Condition>();
-  /** The last of the map, which need not be moved to its end again. */
+  /** The last entry of the map: when used again, it need not be moved to the end. */
   #lastUsed = '';
   readonly #now: () => number;
 
@@ -107,7 +107,7 @@ export class Health {
     const condition = this.#condition(offer);
     condition.failures++;
     const now = this.#now();
-    // A request that was under way when it opened, or had nowhere else to go, tells nothing new.
+    // Requests under way when the circuit opened, or with nowhere else to go, tell nothing new.
     if (condition.failures < failuresToOpen || now < condition.probedFrom) return;
     condition.probedFrom = now + condition.openMs;
     condition.openUntil = condition.probedFrom;
@@ -172,7 +172,7 @@ export class Health {
 
 const sharedNames = new WeakMap<Offered, string>();
 
-/** Kept for offers of shared capacity; those of own accounts are made anew for each request. */
+/** Names of shared offers are kept; offers of own accounts are made anew for each request. */
 function nameOf(offer: Offered): string {
   if (offer.own) return nameIn(offer.own.scope, offer);
   const known = sharedNames.get(offer);
@@ -192,7 +192,7 @@ function closeIfWell(condition: Condition): void {
   if (condition.breaks === 0) condition.openMs = openMsFirst;
 }
 
-/** An average has more decimals than anybody measured. */
+/** Rounded for people: an average has more decimals than anybody measured. */
 function readable(value: number | null = null): number | null {
   return value === null ? null : Math.round(value * 100) / 100;
 }

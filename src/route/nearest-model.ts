@@ -1,19 +1,19 @@
 /** Which model was meant by a name that no model has. */
 import { nearest } from '../core/nearest.ts';
 
-/** What comes behind the name of a model elsewhere, and is no part of it here. */
+/** Endings that others append to a model's name, and that are no part of it here. */
 const addition = /(?::[\w.-]+|-latest|[-@](?:\d{8}|\d{4}-\d\d-\d\d))$/;
 
-/** Nobody mistypes more than this, and comparing takes time that others would be waiting for. */
+/** A longer name is no typing error, and comparing it would keep other requests waiting. */
 const comparedLengthMax = 200;
 
-/** Shorter names begin too many others. */
+/** Shorter names are the beginning of too many others. */
 const beginningLengthMin = 3;
 
 /**
- * Another generation is another model, and no slip of the finger: a name is like another when it is
- * the same but for its brand, its first part, or of the same family, or misspelt with all its
- * numbers right. Of several that are alike, the first.
+ * Another generation is another model, not a typing error. So a name matches another when they
+ * differ only in their brand, when it is the first part of the other, when both are of the same
+ * family, or when it is misspelt with all its numbers right. Of several matches, the first.
  */
 export function nearestModel(alias: string, known: readonly string[]): string | undefined {
   if (alias.length > comparedLengthMax) return undefined;
@@ -51,7 +51,7 @@ function familyOf(name: string): readonly string[] {
   return name.split('-').filter((word) => word !== '' && !hasDigit.test(word));
 }
 
-/** The same words around other numbers; one word alone says too little. */
+/** A model with the same words around other numbers; one word alone says too little. */
 function ofFamily(asked: string, known: readonly string[]): string | undefined {
   const family = familyOf(asked);
   if (family.length < 2) return undefined;

@@ -39,7 +39,7 @@ test.each([
   [{ only: ['north'], ignore: ['north'] }, 'provider.only and provider.ignore'],
   [{ ignore: ['north'], order: ['north'] }, 'provider.ignore'],
   [{ only: ['east'], allowFallbacks: false }, 'provider.only'],
-])('whoever wishes %j away is told by which wish nobody is left', (wishes, named) => {
+])('%j leaves no provider, and the refusal names the wishes that did it', (wishes, named) => {
   const message = `404 No provider of this model is left after ${named}.`;
   expect(refusalOf('acme/a', wishes)).toBe(message);
 });
@@ -48,7 +48,7 @@ test('no fallbacks and no order are no reason to refuse', () => {
   expect(refusalOf('acme/a', { allowFallbacks: false })).toBeUndefined();
 });
 
-test('a model that nobody serves here is told of with those who could', () => {
+test('the refusal of a model that nobody serves here names the providers that could', () => {
   const none = (model: string) =>
     `404 No provider that serves the model "${model}" is configured here`;
   const needed = ': it needs a key of east or south.';

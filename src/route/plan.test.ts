@@ -86,7 +86,7 @@ describe('the plan', () => {
   test('keeps to a highest price, which may itself be asked', () => {
     const maxPrice = { prompt: 2, completion: 1 };
     expect(planned({ wishes: { maxPrice } })).toEqual(inOrder('east', 'south'));
-    // For the words that come out there is one, too.
+    // There is a highest price for output, too.
     const wordless = { maxPrice: { prompt: null, completion: 3 } };
     expect(planned({ models: ['acme/wordy'], wishes: wordless })).toEqual(['acme/wordy@east']);
     const both = { maxPrice: { prompt: 1, completion: 3 } };
@@ -110,7 +110,7 @@ describe('the plan', () => {
       'acme/b@east',
       ...inOrder('east', 'south', 'north'),
     ]);
-    // Words that come out cost as well.
+    // The price of output counts as well.
     const wordy = planned({ models: ['acme/wordy'], wishes: { sort: 'price' } });
     expect(wordy).toEqual(['acme/wordy@east', 'acme/wordy@north']);
   });
@@ -141,7 +141,7 @@ describe('the plan', () => {
     ]);
   });
 
-  test('who may be probed has its usual place, and planning uses up no probe', () => {
+  test('an offer that may be probed has its usual place, and planning uses up no probe', () => {
     let now = 0;
     const health = new Health(() => now);
     const [north] = catalogue.offers('acme/a');
@@ -153,7 +153,7 @@ describe('the plan', () => {
     }
   });
 
-  test('without fallbacks the next stands in for one that recovers, and nobody else', () => {
+  test('without fallbacks only the next offer stands in for one that recovers', () => {
     let now = 0;
     const health = new Health(() => now);
     const [north, east, south] = catalogue.offers('acme/a');

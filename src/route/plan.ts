@@ -13,14 +13,16 @@ interface Surroundings {
   readonly catalogue: CallableModels;
   readonly health: Health;
   readonly errand: {
-    /** Why a model cannot serve it, in words that follow its name; null when it can. */
+    /**
+     * Why an offer cannot serve the request, worded to follow the model's name; null when it can.
+     */
     misfit(offer: Offer): string | null;
   };
   /** Whether an offer understands a parameter that the client sent. */
   supports(offer: Offer, parameter: string): boolean;
 }
 
-/** The part of a request that decides its way. */
+/** The part of a request that decides where it goes. */
 type RoutedAsk = Pick<ChatAsk, 'models' | 'preferences' | 'parameters'>;
 
 /** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
@@ -55,7 +57,7 @@ function keepWished(able: Groups, ask: RoutedAsk, { supports }: Surroundings): G
   return keep(affordable, isAble, unable);
 }
 
-/** Refuses the request when nobody is left. */
+/** Keeps the offers that pass a test; refuses the request when none is left. */
 function keep(groups: Groups, isKept: (offer: Offer) => boolean, refusal: string): Groups {
   const kept = groups.map((group) => group.filter(isKept));
   if (kept.every((group) => group.length === 0)) throw notFound(refusal, 'provider');
@@ -83,7 +85,7 @@ export function forbiddenModel(alias: string): GatewayError {
 
 const listed = 'GET /v1/models lists those that exist';
 
-/** Of a model that nobody serves to this caller: why, and what to ask for instead. */
+/** The error for a model that nobody serves to this caller: why, and what to ask for instead. */
 export function unknownModel(
   alias: string,
   caller: Caller,
@@ -102,7 +104,7 @@ export function unknownModel(
   return notFound(`There is no model "${alias}"; ${hint}`, 'model');
 }
 
-/** More names than this nobody tries. */
+/** Nobody tries more suggested names than this. */
 const namedInsteadMax = 3;
 
 function whyOff(model: Model, caller: Caller, catalogue: CallableModels): string {
@@ -136,12 +138,12 @@ function keepAble(groups: Groups, around: Surroundings): Groups {
 function isWanted({ provider }: Offer, wishes: RoutePreferences): boolean {
   if (wishes.only && !wishes.only.includes(provider.name)) return false;
   if (wishes.ignore.includes(provider.name)) return false;
-  // Without fallbacks, an order is a list of the only ones acceptable.
+  // Without fallbacks, `order` lists the only providers that are acceptable.
   const mustBeListed = !wishes.allowFallbacks && wishes.order.length > 0;
   return !mustBeListed || wishes.order.includes(provider.name);
 }
 
-/** Names the wishes that left nobody. */
+/** Says which wishes of the client ruled all offers out. */
 function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePreferences): string {
   const wishes = [
     ...(only ? ['provider.only'] : []),
@@ -152,10 +154,10 @@ function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePref
 }
 
 /**
- * Goes by the prices of short prompts, as the order by price does: the model list quotes those,
- * and a prompt's length in tokens is a guess until a provider has counted it. A plan that
- * turned on the guess would refuse or reorder what the same words got a moment ago. The hold covers
- * the higher prices.
+ * Compares the prices of short prompts, as the order by price does: the model list quotes those,
+ * and a prompt's length in tokens is a guess until a provider has counted it. A plan that relied on
+ * the guess might refuse or reorder a request that was served a moment ago. The hold covers the
+ * higher prices.
  */
 function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolean {
   const within = (price: bigint, most: number | null) => {
@@ -178,8 +180,8 @@ function order(groups: Groups, wishes: RoutePreferences, health: Health): readon
 }
 
 /**
- * One group: by wish, then by the sort key, then by priority, and behind a tenant's own account the
- * shared one at the same endpoint; open circuits at the end.
+ * Orders one group: by wish, then by the sort key, then by priority; a shared offer follows the
+ * tenant's own account at the same endpoint; open circuits come last.
  */
 function arrange(
   group: readonly Offer[],
@@ -202,7 +204,7 @@ function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Off
   return (a, b) => rankOf(a, wishes) - rankOf(b, wishes) || compare(a, b, health);
 }
 
-/** In the client's own order; those that it does not name come last. */
+/** The place in the client's own order; providers that it does not name come last. */
 function rankOf({ provider }: Offer, wishes: RoutePreferences): number {
   const rank = wishes.order.indexOf(provider.name);
   return rank === -1 ? wishes.order.length : rank;

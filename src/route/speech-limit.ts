@@ -1,7 +1,7 @@
 import type { SpeechTerms } from '../config/model-schema.ts';
 import type { TextLimit } from '../core/media/audio-formats.ts';
 
-/** Where the catalogue is silent: characters at first-party-style models, bytes at the others. */
+/** Used where the catalogue names no limit: characters for first-party style, else bytes. */
 const charactersUsual = 4_096;
 const bytesUsual = 1_000;
 

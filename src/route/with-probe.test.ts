@@ -14,7 +14,7 @@ const catalogue = new Catalogue(
 const plan = [...catalogue.offers('a'), ...catalogue.offers('b')];
 const ofB = ['b@north', 'b@east', 'b@south'];
 
-/** Those at these providers fail until their circuits are open. */
+/** Offers at these providers fail until their circuits are open. */
 function sick(...providers: string[]) {
   const clock = { now: 0 };
   const health = new Health(() => clock.now);
@@ -34,13 +34,13 @@ test('one request of those that planned together is the probe of the first', () 
   expect(asked()).toEqual(['a@east', 'a@south', 'a@north', ...ofB]);
 });
 
-test('whoever takes the place of the first is probed instead, if it recovers', () => {
+test('the offer that takes the first place is probed instead, if it recovers', () => {
   const { clock, asked } = sick('north', 'east');
   clock.now = 5_000;
   expect([asked()[0], asked()[0], asked()[0]]).toEqual(['a@north', 'a@east', 'a@south']);
 });
 
-test('who stands behind another keeps its probe for a request that asks it first', () => {
+test('an offer behind another keeps its probe for a request that asks it first', () => {
   const { clock, asked } = sick('east');
   clock.now = 5_000;
   const [north, east, south] = catalogue.offers('a');

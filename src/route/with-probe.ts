@@ -20,7 +20,7 @@ export function withProbe(
   return [...group.slice(at), ...group.slice(0, at), ...plan.slice(group.length)];
 }
 
-/** Those that may change places with the first of a plan. */
+/** The offers of a plan that may change places with its first one. */
 export function firstGroup(
   plan: readonly Offer[],
   { route }: Pick<RoutePreferences, 'route'>,

@@ -40,14 +40,14 @@ test.each([
 const failureAt = (server: pg.ClientConfig): Promise<unknown> =>
   new pg.Client(server).connect().catch((thrown: unknown) => thrown);
 
-test('so is a socket that is gone until its server is back', async () => {
+test('a socket that is gone counts as away until its server is back', async () => {
   const thrown = await failureAt({ host: '/run/nobody-listens-here' });
   expect(storeAway(thrown)?.status).toBe(503);
 });
 
-test('so is a server that hangs up while keys are exchanged', async () => {
+test('a server that hangs up during the TLS handshake counts as away', async () => {
   const data = (socket: Bun.Socket, said: Buffer) => {
-    // Eight bytes ask whether it knows TLS; it does, and is gone before the next.
+    // Eight bytes ask whether the server knows TLS; it says so and hangs up.
     if (said.length === 8) socket.write('S');
     else socket.end();
   };

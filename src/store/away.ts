@@ -13,10 +13,10 @@ const awayCodes: readonly RegExp[] = [
   /^(?:ENOSPC|EMFILE|ENFILE)$/,
 ];
 
-/** It is there and lets us in no more: a changed password, a database that was dropped. */
+/** The server is there but no longer lets us in: a changed password, a dropped database. */
 const refusals = /^(?:28...|3D000)$/;
 
-/** The driver has no codes for these, or one that a missing file has as well. */
+/** Failures for which the driver has no code, or only the code of a missing file. */
 const awayMessages: readonly string[] = [
   'connect ENOENT',
   'Connection terminated',
@@ -27,7 +27,7 @@ const awayMessages: readonly string[] = [
   'The transaction was already rolled back',
 ];
 
-/** A store that is away, as its client may hear of it; undefined for whatever else went wrong. */
+/** The error that clients get while the store is away; undefined for any other failure. */
 export function storeAway(thrown: unknown): GatewayError | undefined {
   if (!(thrown instanceof Error) || thrown instanceof GatewayError) return undefined;
   const code = failureCode(thrown) ?? '';
@@ -38,7 +38,7 @@ export function storeAway(thrown: unknown): GatewayError | undefined {
   return isAway ? unavailable('The store cannot be reached right now.', thrown) : undefined;
 }
 
-/** Away for whoever asks while it is so; whoever starts with it has the wrong address. */
+/** Counts as away while a gateway runs; at its start it means that the address is wrong. */
 export function isRefusal(thrown: unknown): boolean {
   return refusals.test(failureCode(thrown) ?? '');
 }

@@ -7,20 +7,20 @@ import { ClaimsInUse } from '../ledger/claims-in-use.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
 import type { Schema } from './schema.ts';
 
-/** A row costs something by itself, so that short answers without number are counted too. */
+/** Counted for each row besides its text, so that countless short answers reach the bound, too. */
 const bytesPerRow = 500;
 
-/** Rows that one change removes: a day's answers at once would take longer than any may. */
+/** Rows that one statement removes: a whole day's answers would take longer than one may. */
 const batchRows = 500;
 
 /** Claims that one statement names. */
 const namedAtOnce = 200;
 
-/** Uses of idempotency keys. A row is running until its lease ends, then done until it expires. */
+/** Claims on idempotency keys: running until the lease ends, or done until the answer expires. */
 export class SqlClaims extends OnDatabase implements ClaimStore {
   /**
-   * First without a lock: an answer may take long to write, and those who repeat its request would
-   * take all connections of their process to wait for it.
+   * Looks without a lock first: an answer may take long to write, and repetitions that wait for its
+   * row would take all connections of their process.
    */
   async claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
     const known = await rowOf(this.database.read, claim).executeTakeFirst();
@@ -41,7 +41,7 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
       if (added) return { state: 'ours' };
       const { tenant_id, key, ...fields } = row;
       const known = await rowOf(change, claim).forUpdate().executeTakeFirst();
-      // Released since we tried: it is free for whoever asks next, which may well be us.
+      // Released since we tried to insert it: the next try, ours or another's, can have it.
       if (!known) return { state: 'running' };
       const told = stateOf(known, claim, now, leaseMs);
       if (told) return told;
@@ -59,7 +59,7 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
     for (let at = 0; at < claims.length; at += namedAtOnce) {
       const some = claims.slice(at, at + namedAtOnce);
       await this.#extend(some, 0, until);
-      // Charged by the journal, and the answer is with us.
+      // Already charged by way of the journal, while this process still has the answer.
       await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
     }
   }
@@ -74,7 +74,7 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
           .where((of) => of.or(claims.map((claim) => of.and({ ...ownerOf(claim) }))))
           .where('is_done', '=', isDone)
           .where((of) => of.or([of('is_done', '=', 0), of('recording', 'is', null)]))
-          // Its answer is being written: nobody takes it over, and the others cannot wait for it.
+          // A locked row has its answer being written, so it needs no extension; the others do.
           .forUpdate()
           .skipLocked();
         return eb(refTuple('tenant_id', 'key'), 'in', ours.$asTuple('tenant_id', 'key'));
@@ -85,7 +85,7 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
   finish(answer: NamedAnswer): Promise<boolean> {
     return inTransaction(this.database, async (change) => {
       const known = await rowOf(change, answer.claim).forUpdate().executeTakeFirst();
-      // With its job or its charge, by a change whose end was not heard of.
+      // Written before, together with its job or its charge: we never heard that it succeeded.
       const isOwn = known?.request_id === answer.claim.requestId;
       if (isOwn && known.recording !== null) return true;
       return (await finishClaims(change, [answer], 'unanswered')).size > 0;
@@ -115,7 +115,7 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
           .where('expires_at', '<=', now)
           .orderBy('expires_at')
           .limit(batchRows)
-          // Somebody may be using one again, and another process may be at the same work.
+          // A locked one is being claimed again, or removed by another process.
           .forUpdate()
           .skipLocked();
         return eb(refTuple('tenant_id', 'key'), 'in', expired.$asTuple('tenant_id', 'key'));
@@ -144,7 +144,7 @@ function rowOf(database: Kysely<Schema>, { tenantId, key }: Claim) {
 
 type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
 
-/** Undefined where it can be taken. */
+/** What a known row means for a request; undefined where that may take the claim over. */
 function stateOf(
   { fingerprint, is_done, recording, expires_at }: KnownRow,
   claim: Claim,
@@ -156,24 +156,24 @@ function stateOf(
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
   if (is_done === 0) return { state: 'running' };
   if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-  // Its charge came first, by a journal: for so long its process may still bring the answer.
+  // Charged by way of the journal: for a lease's time, its process may still bring the answer.
   const heardOfAt = expires_at - idempotencyTtlMs;
   return now < heardOfAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }
 
-/** Only whoever holds the claim may change it: another process may have taken it over. */
+/** Selects a claim only while this request holds it: another process may have taken it over. */
 function ownerOf({ tenantId, key, requestId }: Claim) {
   return { tenant_id: tenantId, key, request_id: requestId };
 }
 
-/** False: another has taken it. */
+/** False where another process has taken the claim over. */
 export async function finishClaim(change: StoreTransaction, answer: NamedAnswer): Promise<boolean> {
   return (await finishClaims(change, [answer])).has(answer.claim.requestId);
 }
 
 /**
- * Of claims that were answered and charged while the store was away, the requests whose keys others
- * have answered before. The keys of the rest are used up from now on, also if the answers are lost.
+ * For requests that were answered and charged while the store was away: those whose keys have been
+ * answered by others before. The other keys are used from now on, even if the answers are lost.
  */
 export async function answeredBefore(
   change: StoreTransaction,
@@ -187,7 +187,7 @@ export async function answeredBefore(
     .where('id', 'in', [...tenantIds])
     .execute();
   const known = new Set(tenants.map(({ id }) => id));
-  // A journal may come from another store, and one line of it must not keep the rest out.
+  // A journal may come from another store: a line with an unknown tenant must not fail the rest.
   const ours = claims.filter(({ tenantId }) => known.has(tenantId));
   if (ours.length === 0) return new Set();
   if (mayPutOff) await refuseInUse(change, ours);
@@ -200,7 +200,7 @@ export async function answeredBefore(
   return new Set(ours.map(({ requestId }) => requestId).filter((id) => !kept.has(id)));
 }
 
-/** What is locked is being written, as long as that may take; the free ones are locked now. */
+/** Fails for claims whose rows another transaction is writing, and locks the rows that are free. */
 async function refuseInUse(change: StoreTransaction, claims: readonly Claim[]): Promise<void> {
   const inUse = new Map<string, string>();
   for (let at = 0; at < claims.length; at += namedAtOnce) {
@@ -222,16 +222,16 @@ async function refuseInUse(change: StoreTransaction, claims: readonly Claim[]): 
 }
 
 /**
- * The requests that have their claims now; others have the rest. Puts a row back where it was
- * removed, because a changed clock made its lease look over. An answer that was given already takes
- * any claim that is `unanswered`: whoever is still at it can be told so.
+ * Answers the requests that have their claims now; other requests have the rest. Inserts a row that
+ * is missing, since a changed clock may have ended its lease too early. With `unanswered`, for an
+ * answer that a client has already, it also takes a claim over that another is still working on.
  */
 export async function finishClaims(
   change: StoreTransaction,
   answers: readonly Finished[],
   which: 'own' | 'unanswered' = 'own',
 ): Promise<ReadonlySet<string>> {
-  // In one order for everybody, as accounts are: nobody waits in a circle.
+  // Everybody locks rows in the same order, as with accounts: no two can wait for each other.
   const rows = answers.map(doneRow).toSorted(byName);
   const written = await change
     .insertInto('idempotency_claims')
@@ -255,7 +255,7 @@ export async function finishClaims(
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
-  // What comes without an answer is counted with it: bookings stay out of the line at the counts.
+  // A row without its answer is counted when that comes: bookings need not lock the counts.
   await addBytes(
     change,
     rows.filter((row) => row.recording !== null && requestIds.has(row.request_id)),
@@ -263,12 +263,12 @@ export async function finishClaims(
   return requestIds;
 }
 
-/** Without a recording: that is still with its process, or lost. */
+/** Without a recording where the answer is still with its process, or lost. */
 type Finished = Omit<NamedAnswer, 'recording'> & Partial<NamedAnswer>;
 type DoneRow = ReturnType<typeof doneRow>;
 
 function doneRow({ claim, recording, expiresAt }: Finished) {
-  // One too long to be kept is the word `null`, and comes no more.
+  // An answer that is too long to be kept is stored as the JSON word `null`: it never comes.
   const text = recording === undefined ? null : JSON.stringify(recording);
   return { ...nameOf(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
 }

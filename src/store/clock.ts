@@ -80,7 +80,7 @@ export class StoreClock {
 
 /**
  * A ledger that books by the store's time, whatever clock its caller goes by, so that a month ends
- * for all at once; and that asks for it before it prolongs leases or takes them away.
+ * for all at once; and that reads the store's clock before it renews or expires leases.
  */
 export function byStoreTime(
   ledger: LedgerStore,
@@ -90,7 +90,7 @@ export function byStoreTime(
     lease: (order) => ledger.lease(order),
     giveBack: (back) => ledger.giveBack(back),
     async renew(processId, until) {
-      // After a long sleep `until` is over by now; whoever named it has to see that.
+      // After a long sleep `until` may be over: with the clock set, the caller can see that.
       await clock.set();
       return ledger.renew(processId, until);
     },

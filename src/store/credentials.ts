@@ -7,7 +7,7 @@ import { Gathered, padded } from './gathered.ts';
 import type { ByokCredentialsTable } from './schema.ts';
 import { claimSetting, replaceSetting } from './settings.ts';
 
-/** The key that encrypts; and the one before it, until a rotation has ended. */
+/** Fingerprints of the key that encrypts and, until a rotation has ended, of the one before it. */
 const fingerprintSetting = 'secret_key_fingerprint';
 const formerSetting = 'former_secret_key_fingerprint';
 const none = '';
@@ -34,7 +34,7 @@ export class SqlCredentials extends OnDatabase implements VaultStore, RotationSt
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
     return tellingAll(this.database, async (change) => {
-      // In the same transaction: two processes with two keys must not both leave something behind.
+      // In the same transaction: two processes with different keys must not both save a credential.
       const [first = none] = byKey.keys();
       const credential = byKey.get(await claimSetting(change, fingerprintSetting, first));
       if (!credential) return undefined;
@@ -128,7 +128,7 @@ async function isInUse(change: StoreTransaction, fingerprint: string): Promise<b
   return (await claimSetting(change, fingerprintSetting, fingerprint)) === fingerprint;
 }
 
-/** Whether these can open whatever is kept. */
+/** Whether these keys can decrypt every credential that is kept. */
 async function holdsAll(change: StoreTransaction, held: readonly string[]): Promise<boolean> {
   const inUse = await claimSetting(change, fingerprintSetting, held[0] ?? none);
   const former = await claimSetting(change, formerSetting, none);

@@ -22,7 +22,7 @@ export interface Database {
 
 export type StoreTransaction = Transaction<Schema>;
 
-/** What every set of queries stands on. */
+/** The base of every class of queries. */
 export abstract class OnDatabase {
   protected readonly database: Database;
 

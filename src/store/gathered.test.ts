@@ -11,7 +11,7 @@ const gathered = () =>
     return (one: string) => `${one} of ${asked.length}`;
   });
 
-test('those who come while a query hangs share the next, which does not wait for it', async () => {
+test('questions that come while a query hangs share the next, which does not wait', async () => {
   const questions = gathered();
   void questions.ask('hangs');
   const [one, two] = [questions.ask('one'), questions.ask('two')];

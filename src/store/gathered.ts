@@ -1,11 +1,11 @@
 import { within } from '../core/within.ts';
 import { tooBusy } from './turns.ts';
 
-/** Questions of one query: ten thousand take twenty, and none of those takes long. */
+/** Questions in one query: ten thousand need twenty queries, and none of these takes long. */
 const askedAtOnce = 512;
-/** All keys of a busy process at once; whoever invents keys gets no more of our memory. */
+/** Enough for all keys of a busy process at once; clients that invent keys get no more memory. */
 const waitingMax = 10_000;
-/** A query that takes longer does not hold up those who came after it. */
+/** After this long, the next query starts without waiting for a slow one. */
 const aloneMs = 1_000;
 
 interface Asker<Asked, Found> {
@@ -16,15 +16,15 @@ interface Asker<Asked, Found> {
 
 /**
  * Small questions that come in herds: whenever any key is changed, every process forgets all keys
- * it knew and asks for each again. Those who come while others are answered share the next query;
- * no answer is older than its question.
+ * it knew and asks for each again. Questions that come while a query runs share the next one; no
+ * answer is older than its question.
  */
 export class Gathered<Asked, Found> {
   readonly #query: (asked: readonly Asked[]) => Promise<(one: Asked) => Found>;
   #waiting: Asker<Asked, Found>[] = [];
   #isAsking = false;
 
-  /** What the query brings is read for each by itself: one that cannot be read fails alone. */
+  /** The query's result is read for each question alone: one that cannot be read fails alone. */
   constructor(query: (asked: readonly Asked[]) => Promise<(one: Asked) => Found>) {
     this.#query = query;
   }
@@ -67,7 +67,7 @@ function tellOne<Asked, Found>(
   }
 }
 
-/** A list of values to a power of two: a statement for every length would be compiled and kept. */
+/** Repeats values up to a power of two: a statement for every length would be compiled and kept. */
 export function padded<Value>(values: readonly Value[]): readonly Value[] {
   return [...values, ...values].slice(0, 2 ** Math.ceil(Math.log2(values.length)));
 }

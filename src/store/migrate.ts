@@ -26,13 +26,13 @@ export async function migrate(
   await write.transaction().execute((change) => applyRest(change, engine, steps));
 }
 
-/** The same as a part of a larger change. Until that ends, no other process migrates or starts. */
+/** `migrate` as a part of a larger change. Until that ends, no other process migrates or starts. */
 export async function applyRest(
   change: StoreTransaction,
   engine: Engine,
   steps: readonly Migration[] = migrations,
 ): Promise<void> {
-  // SQLite's transaction is exclusive from its first word.
+  // SQLite's transaction is exclusive from its beginning.
   if (engine === 'postgres') {
     await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(change);
   }
@@ -51,7 +51,7 @@ export async function applyRest(
 interface Standing {
   /** Undefined where no step was ever taken. */
   readonly applied: number | undefined;
-  /** How many there are. */
+  /** How many steps there are. */
   readonly known: number;
 }
 
@@ -83,9 +83,9 @@ export async function standingOf(
 }
 
 /**
- * The first three steps were still edited while their tables were being drawn. Databases of those
- * days have their numbers and not their columns: a gateway on one would serve and never book. They
- * are known by a column that every one of them has, and none since.
+ * The first three steps were still edited while their tables were being designed. Databases of that
+ * time have recorded these steps but lack some columns: a gateway on one would serve and never
+ * book. They are recognised by a column that all of them have, and no later database.
  */
 async function isUnfinished(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
   return (await columnsOf(read, engine, 'request_log')).has('operation');
@@ -99,7 +99,7 @@ export async function columnsOf(
 ): Promise<ReadonlySet<string>> {
   const look = {
     sqlite: sql<{ name: string }>`select name from pragma_table_info(${table})`,
-    // Not by its bare name: in a schema further down another program may have one too.
+    // Not by its bare name: a schema further down the search path may have another program's table.
     postgres: sql<{ name: string }>`select attname as name from pg_attribute
       where attrelid = to_regclass(quote_ident(current_schema()) || '.' || cast(${table} as text))
         and attnum > 0 and not attisdropped`,

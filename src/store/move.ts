@@ -16,7 +16,7 @@ const isMoved: Readonly<Record<Table, boolean>> = {
   tenants: true,
   api_keys: true,
   accounts: true,
-  // Of processes that have ended: what they held goes back to its accounts.
+  // Leases are of processes that have ended: what they held goes back to its accounts.
   leases: false,
   ledger_entries: true,
   request_log: true,
@@ -31,28 +31,28 @@ const isMoved: Readonly<Record<Table, boolean>> = {
   job_pieces: true,
   job_objects: true,
   webhooks: true,
-  // Every database counts its own.
+  // Every database counts its own changes and migrations.
   changes: false,
   migrations: false,
 };
 const tables = Object.keys(isMoved).filter((name): name is Table => isMoved[name as Table]);
 
-/** What is in memory at a time: so much, and one row more, which may be an answer of 32 MB. */
+/** At most this much of a table is in memory, plus one row, which may be an answer of 32 MB. */
 const pageRowsMax = 1_000;
 const pageBytesMax = 8 * 1024 * 1024;
 
 /** Rows after which a long table is told about again. */
 const toldRows = 100_000;
 
-/** How many each table has. */
+/** How many rows each table has. */
 export type Rows = ReadonlyMap<string, number>;
 
 interface Move {
   readonly source: Database;
-  /** Of the Postgres that it goes to. */
+  /** The address of the Postgres that the store moves to. */
   readonly url: string;
   readonly now: number;
-  /** Hears how far a long table is. */
+  /** Called now and then during a long table, with the rows copied so far. */
   onProgress(table: string, rows: number, total: number): void;
 }
 
@@ -90,7 +90,7 @@ function refused(why: string): Error {
   return unusable(`${why} Nothing was moved.`);
 }
 
-/** Another number as soon as anybody else, in whatever process, has changed the file. */
+/** A number that changes as soon as anybody else, in whatever process, has changed the file. */
 async function versionOf({ read }: Database): Promise<number | undefined> {
   const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(read);
   return rows[0]?.data_version;
@@ -102,7 +102,7 @@ async function countOf({ read }: Database, table: Table): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
-/** Whose journals are elsewhere is known by its leases, which end two minutes after its death. */
+/** A gateway with its journals elsewhere shows by its leases, which outlive it by two minutes. */
 async function requireRest({ read }: Database, now: number): Promise<void> {
   const { applied, known } = await standingOf(read, 'sqlite');
   if (applied !== known) {
@@ -119,7 +119,7 @@ async function requireRest({ read }: Database, now: number): Promise<void> {
 /** Also makes the tables, under a lock that keeps gateways from starting there meanwhile. */
 async function requireEmpty(change: StoreTransaction): Promise<void> {
   const { applied = 0, known } = await standingOf(change, 'postgres');
-  // Not brought up to date only to be refused: its own gateways may be serving.
+  // A database with older tables is refused before it is migrated: its own gateways may be serving.
   let filled = applied > 0 && applied < known ? 'migrations' : undefined;
   if (!filled) await applyRest(change, 'postgres');
   for (const table of filled ? [] : tables) {
@@ -175,7 +175,7 @@ async function rowsAfter<T extends Table>(
   return rows;
 }
 
-/** Numbers that cannot be read exactly are refused as they are read; this is the rest. */
+/** Refuses text that Postgres cannot keep; inexact numbers were refused when they were read. */
 function requireText(row: Readonly<Record<string, unknown>>): void {
   for (const [column, value] of Object.entries(row)) {
     if (typeof value !== 'string' || !value.includes('\0')) continue;
@@ -187,7 +187,7 @@ function requireText(row: Readonly<Record<string, unknown>>): void {
 /** What makes the copy a store of its own, and ready for the next row. */
 async function settleIn(change: StoreTransaction): Promise<void> {
   await change.updateTable('accounts').set({ leased: 0 }).where('leased', '<>', 0).execute();
-  // Journals of the one are not to be booked in the other.
+  // The copy gets a new name: journals of the one store must not be booked in the other.
   await change.deleteFrom('settings').where('name', '=', deploymentSetting).execute();
   const { rows } = await sql<{ table: Table; column: string }>`
     select table_name as table, column_name as column from information_schema.columns
@@ -198,6 +198,6 @@ async function settleIn(change: StoreTransaction): Promise<void> {
     await sql`select setval(pg_get_serial_sequence(${table}, ${column}), ${highest})
       from ${sql.table(table)} having ${highest} is not null`.execute(change);
   }
-  // Or the first queries go by guesses, and those of `verify` read whole tables for each page.
+  // Without it the first queries go by guesses, and `verify` reads whole tables for each page.
   await sql`analyze ${sql.join(tables.map((table) => sql.table(table)))}`.execute(change);
 }

@@ -10,10 +10,10 @@ import { openWhenReachable } from './open-late.ts';
 const nowhere = 'postgres://tollgate@127.0.0.1:1/tollgate';
 const patienceMs = 60_000;
 
-/** Whoever waits for one, or for what follows from it, is kept until it is settled. */
+/** A promise whose handlers can be counted: each stays in memory until it is settled. */
 class Awaited<Value> extends Promise<Value> {}
 
-test('waiting leaves nothing behind at the stop, however long it takes, and heeds it', async () => {
+test('waiting adds one handler to the stop, however long it takes, and ends with it', async () => {
   const waits = spyOn(Awaited.prototype, 'then');
   let stop = () => {};
   const stopped = new Awaited<void>((resolve) => {
@@ -33,13 +33,13 @@ test('waiting leaves nothing behind at the stop, however long it takes, and heed
   expect(waits).toHaveBeenCalledTimes(1);
 });
 
-test('a stop that came before the first turn ends it', async () => {
+test('a stop that came before the first attempt ends the wait', async () => {
   const onAway = () => {};
   const stopped = Promise.resolve();
   expect(await openWhenReachable(nowhere, { patienceMs, stopped, onAway })).toBeUndefined();
 });
 
-test('whoever cannot answer meanwhile does not wait for the tables either', async () => {
+test('a process that cannot have its port does not wait for the tables', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-late-'));
   const path = join(folder, 'tollgate.db');
   // As another process that has just begun with the migrations.

@@ -5,9 +5,9 @@ import { openStore, type Store } from './open.ts';
 
 /** Between two attempts; short, so that a server that has just come up is found at once. */
 const retryMs = 500;
-/** Whoever watches processes takes one for dead that has been silent for a few times this long. */
+/** Service managers take a process for dead that has been silent for a few times this long. */
 const silenceMs = 5_000;
-/** Whoever locks a file for long is at its tables: one step of theirs may take this long. */
+/** A file that stays locked is being migrated elsewhere: one step of that may take this long. */
 const lockedMs = 600_000;
 const renewing = 'Its tables are being brought up to date.';
 
@@ -22,7 +22,7 @@ interface Waiting {
 
 /**
  * The store, as soon as its server answers or its file is free; undefined when the wait was
- * stopped. Rejects when that did not come in time, and at once when it is there and cannot be used.
+ * stopped. Rejects when the wait is over, and at once when the store is there and cannot be used.
  */
 export async function openWhenReachable(
   url: string,
@@ -46,8 +46,8 @@ export async function openWhenReachable(
 }
 
 /**
- * A new index over a large log takes minutes, here or in the process that has the lock. Whoever
- * cannot be told of it, as somebody else has its port, does not wait for the end.
+ * A new index over a large log takes minutes, here or in the process that has the lock. Where
+ * `tell` throws, because somebody else has our port, the end is not waited for.
  */
 async function openAloud(url: string, tell: (why: string) => void): Promise<Store> {
   const untold = Promise.withResolvers<never>();
@@ -98,7 +98,7 @@ function mayCome(thrown: unknown): thrown is GatewayError {
   return isSocketMissing || storeAway(thrown.cause) !== undefined;
 }
 
-/** By a change, or by whoever mends the file after a crash; SQLite itself waits seconds for it. */
+/** Locked by a change, or by a repair after a crash, for longer than SQLite itself waits. */
 function isLocked(thrown: unknown): thrown is GatewayError {
   const code = thrown instanceof GatewayError ? failureCode(thrown.cause) : undefined;
   return code?.startsWith('SQLITE_BUSY') ?? false;

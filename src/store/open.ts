@@ -105,7 +105,7 @@ async function openDatabase(url: string, mustExist: boolean): Promise<Database> 
   throw unusable('The database address must start with sqlite: or postgres://.');
 }
 
-/** The path of a `sqlite:` address; what begins with a colon means the memory to SQLite. */
+/** The path of a `sqlite:` address. A name that begins with a colon would mean the memory. */
 function fileIn(url: string): string {
   const name = url.slice('sqlite:'.length);
   if (name !== '' && !name.startsWith(':')) return resolve(name);
@@ -145,7 +145,7 @@ function holdsSomething(path: string): boolean {
 }
 
 async function openServer(url: string): Promise<Database> {
-  // Most run on a file and need no driver in memory.
+  // Imported only here: most gateways run on a file and need no Postgres driver in memory.
   const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
   // One after the other: a role may be allowed a single connection.
   await withMigrationConnection(url, (db) => migrate(db, 'postgres'));

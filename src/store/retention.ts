@@ -6,7 +6,7 @@ import type { Database } from './database.ts';
 /** The setting that says from which day on the request log is whole. */
 const sinceName = 'request_log_since_day';
 
-/** No log is older. Without a battery, a clock begins in 1970 until it is told the time. */
+/** No log is older than this. A clock without a battery begins in 1970 until it is set. */
 const firstDay = dayOf(Date.UTC(2024, 0, 1));
 
 /** Rows that one transaction removes: a drain that waits behind it hardly notices. */
@@ -15,8 +15,8 @@ const batchRows = 500;
 const pauseMs = 20;
 
 /**
- * Epoch milliseconds of the first day whose rows are all there; older rows count as gone. Inside a
- * statement, so that it sees rows and setting at the same moment.
+ * Epoch milliseconds of the first day whose rows are all there; older rows count as gone. To be
+ * used inside a statement, which then sees rows and setting at the same moment.
  */
 export const wholeSince = sql<number>`(
   select coalesce(max(cast(value as bigint)), 0) * ${sql.lit(dayMs)} from settings
@@ -75,7 +75,7 @@ export class LogRetention {
     const day = today - keepDays;
     let rows = 0;
     try {
-      // Said before it is done: readers must not count on a day that is being emptied.
+      // Noted before rows are removed: readers must not count on a day that is being emptied.
       await setLogsSince(database, day, today + 1);
       for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
         for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
@@ -93,7 +93,7 @@ export class LogRetention {
 
 /**
  * Never backwards: a longer retention does not bring rows back. But a clock that was far ahead may
- * have named a day to come, until which nobody would see a row: from tomorrow on all will be there.
+ * have noted a future day, which hides all rows until then: it becomes tomorrow.
  */
 async function setLogsSince({ write }: Database, day: number, tomorrow: number): Promise<void> {
   const since = sql<number>`cast(settings.value as integer)`;

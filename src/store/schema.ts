@@ -171,7 +171,7 @@ interface IdempotencyClaimsTable {
   expires_at: number;
 }
 
-/** What the answers of one tenant take that expire in the same hour since 1970. */
+/** The bytes of one tenant's answers that expire in the same hour; hours count since 1970. */
 interface IdempotencyBytesTable {
   tenant_id: string;
   hour: number;

@@ -33,7 +33,7 @@ function withFormer(current: Secret, settings: KeySettings): SecretKeys {
   return [current, former];
 }
 
-/** Whoever names it twice believes that it was changed. */
+/** An operator who sets both to the same key believes that it was changed. */
 function sameKey(): Error {
   return unusable(
     'TOLLGATE_FORMER_SECRET_KEY is the secret key itself: ' +
@@ -41,7 +41,7 @@ function sameKey(): Error {
   );
 }
 
-/** The key of the file, or what comes of there being none. */
+/** The key in the file; what `orElse` gives where there is no file. */
 function secretKeyIn<None>(
   dataDir: string,
   orElse: (dataDir: string, file: string) => None,

@@ -58,7 +58,7 @@ async function hasRoom(
   { tenantId, name }: StoredSkill,
   countMax: number,
 ): Promise<boolean> {
-  // Two that count at once would both find room for the last one.
+  // Locks the tenant: two requests that count at once would both find room for the last skill.
   await change.selectFrom('tenants').select('id').where('id', '=', tenantId).forUpdate().execute();
   const { others } = await change
     .selectFrom('skills')

@@ -10,7 +10,7 @@ interface Waiter {
   readonly timer: Timer;
 }
 
-/** By looks and not by the clock: a machine that stood still has kept the holder from its work. */
+/** Counted in looks, not by the clock: while the machine stands still, no holder can work. */
 const looksMax = 10;
 
 /** One holder at a time, first come first served, with a bound on how many wait and how long. */

@@ -81,7 +81,7 @@ test('a source that fails passes its failure on', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('a folder that cannot be is the service’s failure, not the client’s', async () => {
+test('a folder that cannot be made is the service’s failure, not the client’s', async () => {
   const file = join(home, 'no-folder');
   writeFileSync(file, '');
   const tray = new UploadFolder(join(file, 'uploads')).tray('acme');

@@ -78,7 +78,7 @@ class Tray implements UploadTray {
       const path = join(this.#folder, randomText(26));
       const file = await open(path, 'wx+', 0o600);
       this.#files.add(file);
-      // A process that starts may have swept it away.
+      // With `force`, since a process that starts may have swept the file away.
       await rm(path, { force: true });
       return file;
     } catch (cause) {

@@ -10,7 +10,7 @@ export interface Sample {
   readonly suffix?: string;
 }
 
-/** All that goes by one name. */
+/** All samples of one metric. */
 export interface Family {
   readonly name: string;
   readonly help: string;
@@ -41,7 +41,7 @@ function writeFamily({ name, help, type, samples }: Family, common: string): str
   return text;
 }
 
-/** What stands between the braces. */
+/** Labels as they stand between the braces of a sample. */
 export function labels(values: Readonly<Record<string, string>>): string {
   return Object.entries(values)
     .map(([name, value]) => `${name}="${escapeLabel(value)}"`)

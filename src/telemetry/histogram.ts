@@ -41,7 +41,7 @@ export const durationBounds = [
   327.68,
 ] as const;
 
-/** Seconds to the first words; reasoning models take a minute, so theirs reach further. */
+/** Seconds to the first words; up to two minutes, since reasoning models take one. */
 export const firstTokenBounds = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120,
 ] as const;

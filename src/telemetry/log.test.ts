@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { logLinesMax } from '../core/bounds.ts';
 import { createLog, reason } from './log.ts';
 
-test('a reason is what was thrown says, with its causes behind it', () => {
+test('a reason is the message of what was thrown, and then its causes', () => {
   const cause = new Error('no route', { cause: new Error('cable') });
   expect(reason(new Error('no store', { cause }))).toBe('no store (no route (cable))');
   expect(reason(new Error('alone'))).toBe('alone');

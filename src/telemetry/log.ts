@@ -12,8 +12,8 @@ export interface Log {
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /**
- * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours leaves
- * one for each request.
+ * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours may
+ * write one for each request.
  */
 export function createLog(write: (line: string) => unknown): Log {
   let [waiting, missing] = [0, 0];

@@ -64,7 +64,7 @@ test('a stop tells what was not told yet, and does not call it the end', () => {
   expect(told()).toEqual([]);
 });
 
-test('reasons are counted apart, and no more of them kept than there could be', async () => {
+test('outages are counted apart by sentence, and at most a hundred are kept', async () => {
   const { outages, told, minute } = listening();
   const reasons = Array.from({ length: 101 }, (_, i) => `Reason ${i}.`);
   for (let times = 0; times < 2; times++) {

@@ -4,13 +4,13 @@ import type { Log, LogFields } from './log.ts';
 /** How often the log says how many requests an outage has cost since it last did. */
 const everyMs = 60_000;
 
-/** What can be away has a sentence each; a few of them name a provider or a path. */
+/** Whatever can be away has its own sentence; a few of these name a provider or a path. */
 const sentencesMax = 100;
 
 interface Outage {
   reason: string;
   requests: number;
-  /** Of them, those that the log knows of. */
+  /** How many of these requests the log has been told of. */
   told: number;
 }
 
@@ -44,7 +44,7 @@ export class OutageLines {
     return [{ everyMs, run: async () => this.#tell() }];
   }
 
-  /** Before the process ends, and its counts with it. */
+  /** Called before the process ends, and its counts with it. */
   tellRest(): void {
     for (const outage of this.#outages.values()) this.#tellNew(outage);
   }

@@ -17,12 +17,12 @@ export type CallCounts = ReadonlyMap<string, number>;
 const windowMs = 15 * 60_000;
 const markMs = 60_000;
 
-/** An answer, a client that left and a request that is itself at fault say nothing against it. */
+/** An answer, a client that left and a faulty request say nothing against the provider. */
 const isNoFailure = new Set(['answered', 'left', 'request']);
 
 /**
- * The latest part of what is counted anyway: the counts are looked at once a minute, and what they
- * were a quarter of an hour ago is taken from what they are now. No request does anything for it.
+ * The latest part of what is counted anyway: once a minute the counts are noted, and those of a
+ * quarter of an hour ago are subtracted from those of now. No request does anything for it.
  */
 export class RecentTraffic {
   readonly #read: () => CallCounts;

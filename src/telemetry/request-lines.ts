@@ -12,7 +12,7 @@ const pauseMs = 100;
 export class RequestLines {
   readonly #write: (lines: string) => unknown;
   #lines: string[] = [];
-  /** Not written since the last batch, and ever. */
+  /** Lines that were dropped: since the last batch, and ever. */
   #missing = 0;
   #dropped = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -66,7 +66,7 @@ export class RequestLines {
       this.#missing = 0;
     }
     try {
-      // A failure at once would end this before it is known to be under way.
+      // Otherwise a write that throws at once would end this before `#writing` is set.
       await Promise.try(() => this.#write(lines.join('')));
     } catch {
       this.#dropped += lines.length;

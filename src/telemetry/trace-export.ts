@@ -16,7 +16,7 @@ interface TraceExportParts {
   readonly log: Pick<Log, 'warn' | 'info'>;
 }
 
-/** Takes spans to a collector in the background. Whatever that one does, requests go on. */
+/** Takes spans to a collector in the background. Whatever the collector does, requests go on. */
 export class TraceExport {
   readonly #parts: TraceExportParts;
   /** The spans of one request stay together. */
@@ -65,7 +65,7 @@ export class TraceExport {
       this.#waiting.length > 0 ? setTimeout(() => void this.#round(), pause) : undefined;
   }
 
-  /** Whether the next one may go, too. */
+  /** Answers whether the next batch may be sent, too. */
   async #sendBatch(): Promise<boolean> {
     const batch = this.#waiting.slice(0, batchMax);
     const failure = await this.#trySend(batch.flat());

@@ -1,4 +1,4 @@
-/** W3C Trace Context: who a request belongs to, in one header. */
+/** W3C Trace Context: the trace that a request belongs to, in one header. */
 interface TraceParent {
   /** 32 and 16 hexadecimal digits. */
   readonly traceId: string;
@@ -8,7 +8,7 @@ interface TraceParent {
 
 const shape = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Undefined for whatever is not one: the trace then begins here. */
+/** Undefined for a header that is not valid: the trace then begins here. */
 export function readTraceParent(header: string | null | undefined): TraceParent | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] = shape.exec(header ?? '') ?? [];
   // Later versions may say more behind these four; the first one must not.

@@ -42,7 +42,7 @@ function durations(series: readonly Series[], answered: readonly Series[]): Fami
   ];
 }
 
-/** Only those that failed have an error's type, as the conventions want it. */
+/** Only failed requests have an error's type, as the conventions want it. */
 function durationsOf(series: Series): Sample[] {
   const convention = conventionLabels(series);
   return [...series.durations].flatMap(([errorType, durations]) =>

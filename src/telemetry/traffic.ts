@@ -22,7 +22,7 @@ export class Series {
   readonly credits = { model: 0, byok_platform: 0, managed_tool: 0, agent_runtime: 0 };
   readonly cache = { hit: 0, miss: 0 };
   estimated = 0;
-  /** Whether anybody ever answered one of these: only then is there anything but a count. */
+  /** Whether anybody ever answered one of these requests: only then is there more than a count. */
   answered = false;
 
   constructor(operation: string, model: string, provider: string) {
@@ -44,7 +44,7 @@ export class Series {
     credits.byok_platform += charges.byokPlatformFee;
     credits.managed_tool += charges.managedToolFee;
     credits.agent_runtime += charges.agentRuntimeFee;
-    // Neither a refusal nor a remembered answer uses any: they would only fill the lowest buckets.
+    // Refusals and remembered answers use no tokens: they would fill the lowest buckets.
     if (request.model === null) return;
     this.answered = true;
     this.cache[request.cacheHit ? 'hit' : 'miss'] += 1;

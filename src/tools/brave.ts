@@ -19,7 +19,7 @@ export const brave: EngineFormat = {
   },
   read(answer) {
     if (!isObject(answer)) return undefined;
-    // A query without any hit is answered without the section.
+    // The section is missing when a query has no hits.
     if (answer.web === undefined) return isObject(answer.query) ? [] : undefined;
     if (!isObject(answer.web) || !Array.isArray(answer.web.results)) return undefined;
     return answer.web.results.filter(isObject).map(({ title, url, description, page_age }) => ({
@@ -41,7 +41,7 @@ const entities: Readonly<Record<string, string>> = {
   '&amp;': '&',
 };
 
-/** Texts are HTML: hits may be emphasised even though we ask for none, and signs are escaped. */
+/** Texts are HTML: hits may be emphasised though we ask for none, and characters are escaped. */
 function plain(html: unknown): unknown {
   if (typeof html !== 'string') return html;
   return html

@@ -7,26 +7,26 @@ export interface FoundPage {
   readonly title: string;
 }
 
-/** Code is shown, not said: `list[1]` cites nobody. */
+/** Code is shown, not said: `list[1]` is no citation. */
 const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
 /**
  * `[title](address)`, with words after the address if a space sets them apart. Both may have
- * brackets in pairs, as Wikipedia's addresses do. No character can be read in two ways: a text full
- * of links that never end must not be tried over and over, for seconds.
+ * brackets in pairs, as Wikipedia's addresses do. No character matches in two ways: else a text
+ * full of unfinished links would be tried over and over, for seconds.
  */
 const address = 'https?://(?:[^\\s()<>]|\\([^\\s()<>]*\\)){1,2000}';
 const afterAddress = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
 const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${afterAddress})?\\)`, 'g');
 const bare = new RegExp(address, 'g');
-/** After a bare address these belong to its sentence. */
+/** After a bare address these characters belong to the sentence around it. */
 const sentenceMarks = '.,;:!?\'"*_]';
 /** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
 const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:†[^】\n]{0,100})?】/g;
 
 /**
  * Where an answer cites the results of searches. `pages` are those that the model was shown, in the
- * order of their numbers. Numbers and addresses that were not among them are ignored: a model may
- * not give its inventions our seal. Ranges count characters (code points).
+ * order of their numbers. Other numbers and addresses are ignored: what a model invents must not
+ * look like a result of ours. Ranges count characters (code points).
  */
 export function citationsIn(text: string, pages: readonly FoundPage[]): Citation[] {
   if (pages.length === 0) return [];
@@ -73,7 +73,7 @@ function addressKey(address: string): string {
   return url.href.replace(/\/$/, '');
 }
 
-/** Positions in UTF-16, asked for in nearly growing order, as positions in code points. */
+/** Turns positions in UTF-16, asked for in nearly growing order, into those in code points. */
 function countingPoints(text: string): (at: number) => number {
   let [units, points] = [0, 0];
   return (at) => {

@@ -16,7 +16,7 @@ const hidden = new RegExp(`[${turns}${blanks}\\u{e0000}-\\u{e007f}]`, 'gu');
 const gaps = /[\p{Cc}\s\u2028\u2029]+/gu;
 
 export function cleanText(text: string, lengthMax: number): string {
-  // Cut first: nothing below should walk over a megabyte.
+  // Cut first, so that nothing below has to go through a megabyte.
   const clean = text
     .slice(0, lengthMax * 4)
     .toWellFormed()
@@ -48,7 +48,7 @@ function webAddress(value: unknown): URL | undefined {
   if (typeof value !== 'string' || value.length > urlMax || !URL.canParse(value)) return undefined;
   const url = new URL(value);
   const isWeb = url.protocol === 'http:' || url.protocol === 'https:';
-  // A user name is there to look like a host: https://bank.example@evil.example.
+  // A user name can pose as the host: https://bank.example@evil.example.
   const isPlain = url.username === '' && url.password === '';
   return isWeb && isPlain && url.href.length <= urlMax ? url : undefined;
 }

@@ -1,6 +1,6 @@
 import { searchQueryMax, searchWordsMax } from '../core/bounds.ts';
 
-/** Filters by domain: read from what a client wrote, put into a query, held against a result. */
+/** Filters by domain: read from what a client wrote, put into a query, applied to a result. */
 
 /** `Https://Docs.Example.com/a` and `*.docs.example.com` as `docs.example.com`. */
 export function readDomain(text: string): string | undefined {
@@ -28,8 +28,8 @@ export function isWithin(
 }
 
 /**
- * For engines that know filters only as words of the query. As many as leave room: the results are
- * filtered in any case.
+ * For engines that take filters only as words of the query. Adds as many as there is room for: the
+ * results are filtered in any case.
  */
 export function withSiteWords(
   query: string,
@@ -39,7 +39,7 @@ export function withSiteWords(
   let words = query;
   const join = (addition: string) => {
     const longer = `${words} ${addition}`;
-    // Half of an alternative would hide what the other half allows.
+    // All allowed domains or none: some alone would hide the results of the others.
     if (isQuery(longer)) words = longer;
   };
   if (allowed.length > 0) join(allowed.map((domain) => `site:${domain}`).join(' OR '));
@@ -51,7 +51,7 @@ function isQuery(text: string): boolean {
   return text.length <= searchQueryMax && text.split(' ').length <= searchWordsMax;
 }
 
-/** As results spell it: `münchen.example` is `xn--mnchen-3ya.example`. */
+/** A host as results spell it: `münchen.example` is `xn--mnchen-3ya.example`. */
 function asciiOf(host: string): string | undefined {
   return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined;
 }

@@ -39,7 +39,9 @@ type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Res
 /** Told what is wrong when searches begin to fail, and null when they succeed again. */
 type OnChange = (fault: string | null) => void;
 
-/** An engine behind HTTP: asks in its format, believes nothing of what it answers. */
+/**
+ * A search engine reached over HTTP: asked in its own format, and nothing it answers is trusted.
+ */
 export class HttpSearch implements SearchEngine {
   readonly #settings: WebSearch;
   readonly #send: SendToEngine;
@@ -68,7 +70,7 @@ export class HttpSearch implements SearchEngine {
     return outcome;
   }
 
-  /** A client hears of no failure but by the model, so whoever runs the engine is told. */
+  /** Clients hear of a failure only through the model, so the operator is told. */
   #note(outcome: SearchOutcome): void {
     const isFailing = outcome.kind === 'failed';
     if (isFailing === this.#isFailing) return;
@@ -80,7 +82,7 @@ export class HttpSearch implements SearchEngine {
     const { allowedDomains = [], excludedDomains = [], signal } = search;
     const { engine, url, apiKey } = this.#settings;
     const resultsMax = Math.min(search.resultsMax, searchResultsMax);
-    // What a filter takes away afterwards should leave enough.
+    // Asks for more results where some are filtered out afterwards, so that enough are left.
     const isFiltered = allowedDomains.length + excludedDomains.length > 0;
     const request = formats[engine].write({
       url,
@@ -128,7 +130,7 @@ function misfitOf({ status, headers }: Response): string | undefined {
   return isJson && isPlain ? undefined : 'The search engine gave an answer that is not JSON.';
 }
 
-/** The first of each address, in the engine's order. */
+/** The first result of each address, in the engine's order. */
 function chooseResults(
   raw: readonly RawResult[],
   fits: (result: SearchResult) => boolean,

@@ -3,13 +3,13 @@ import type { AssistantPart, Dialogue, ToolResultPart, Turn } from '../core/dial
 import { parseJson } from '../core/json.ts';
 import type { FoundPage } from './citations.ts';
 
-/** Searches of a turn that also called tools of the client's, which sees its own calls only. */
+/** Searches of a turn that also called the client's tools; the client sees its own calls only. */
 export interface SearchNote {
-  /** What the model knows our tool as. */
+  /** The name by which the model knows our tool. */
   readonly toolName: string;
   readonly calls: readonly { readonly id: string; readonly arguments: string }[];
   readonly results: readonly ToolResultPart[];
-  /** All that were found by then, by earlier turns too, in the order of their numbers. */
+  /** All pages found so far, in earlier turns too, in the order of their numbers. */
   readonly pages: readonly FoundPage[];
 }
 
@@ -21,7 +21,7 @@ interface ClientCall {
 
 interface Restored {
   readonly dialogue: Dialogue;
-  /** What its numbers mean, from the first on. */
+  /** The pages that numbers in the dialogue refer to, from the first on. */
   readonly pages: readonly FoundPage[];
 }
 
@@ -31,9 +31,9 @@ interface Kept {
 }
 
 /**
- * What the gateway searched beside a client's own calls, put back when the client comes with its
- * results. Kept in this process and for as long as there is room: without it the model only has to
- * search once more.
+ * What the gateway searched beside a client's own calls, put back into the conversation when the
+ * client returns with its results. Kept in this process for as long as there is room: if it is
+ * lost, the model only has to search once more.
  */
 export class SearchNotes {
   readonly #lengthMax: number;
@@ -105,12 +105,12 @@ const parsedLengthMax = 4_096;
  * alike in all of them: a note belongs to what the user asked, too.
  */
 function nameOf(tenantId: string, asked: string, { id, name, arguments: json }: ClientCall) {
-  // Clients that have them as an object write them anew, in other words.
+  // Clients that parse the arguments write them as JSON anew, spaced in another way.
   const isLong = json.length > parsedLengthMax;
   return JSON.stringify([tenantId, asked, id, name, isLong ? json : parseJson(json || '{}')]);
 }
 
-/** The user's words in a turn, as a digest; in one of results alone, still those from before. */
+/** A digest of the user's words in a turn; a turn of results alone keeps the digest from before. */
 function askedIn(before: string, { role, parts }: Turn): string {
   const texts = role === 'user' ? parts.filter((part) => part.kind === 'text') : [];
   if (texts.length === 0) return before;

@@ -65,7 +65,7 @@ function entryOf({ title, url, snippet, date }: SearchResult, number: number): s
   return lines.map(withoutMarks).join('\n');
 }
 
-/** A page that writes our marks itself gets shorter ones. */
+/** Shortens our own marks where a page contains them. */
 function withoutMarks(line: string): string {
   return line.replace(/<{3,}/g, '<<').replace(/>{3,}/g, '>>');
 }

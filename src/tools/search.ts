@@ -21,7 +21,7 @@ export interface SearchResult {
   readonly date?: string;
 }
 
-/** Only `found` is charged, also when nothing fits: the engine did its work. */
+/** Only `found` is charged, even when no result fits: the engine did its work. */
 export type SearchOutcome =
   | { readonly kind: 'found'; readonly results: readonly SearchResult[] }
   /** One plain sentence that a model may read: no addresses, no secrets. */
@@ -53,7 +53,7 @@ export interface EngineFormat {
 
 interface FreeCall {
   write(place: EnginePlace): EngineRequest;
-  /** What lets us in, in one sentence, where it refuses the call though it wants no key. */
+  /** How to open the engine, in one sentence, where it refuses the call though it wants no key. */
   readonly opening?: string;
 }
 

@@ -3,8 +3,8 @@ import { withSiteWords } from './domains.ts';
 import type { EngineFormat } from './search.ts';
 
 /**
- * SearXNG, self-hosted: https://docs.searxng.org/dev/search_api.html. It has no keys of its own;
- * one that is configured is for the proxy in front of it. How many results come is its choice.
+ * SearXNG, self-hosted: https://docs.searxng.org/dev/search_api.html. It has no keys of its own: a
+ * configured key is for the proxy in front of it. SearXNG decides how many results come.
  */
 export const searxng: EngineFormat = {
   write({ url, apiKey, query, allowedDomains, excludedDomains }) {
@@ -24,7 +24,7 @@ export const searxng: EngineFormat = {
       date: publishedDate,
     }));
   },
-  // When the engines behind it are blocked or too slow, it finds nothing and calls that a success.
+  // When the engines behind SearXNG are blocked or too slow, it reports success without results.
   faultIn(answer) {
     const { results, unresponsive_engines: silent } = fieldsOf(answer);
     const isNothing = Array.isArray(results) && results.length === 0;
@@ -33,7 +33,7 @@ export const searxng: EngineFormat = {
   },
   freeCall: {
     write: (place) => searxng.write({ ...place, ...smallest }),
-    // Out of the box it gives no JSON.
+    // By default SearXNG gives no JSON.
     opening: 'Add json to search.formats in its settings.yml.',
   },
 };

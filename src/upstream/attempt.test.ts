@@ -34,7 +34,7 @@ function chunk(delta: object): string {
   return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
 }
 
-/** Knows whoever waits, so that a test can tell them that it has been quiet. */
+/** Knows all waiters, so that a test can tell them that it has been quiet. */
 class KnownWatch extends Watch {
   readonly #source = Promise.withResolvers<Source>();
 
@@ -107,7 +107,7 @@ test('a client hears the opening of an answer whose first words take long', asyn
   });
   await watch.tellSilence();
   body?.enqueue(chunk({ role: 'assistant', content: '' }));
-  // Until it has come: silence before it opens nothing.
+  // Until the opening has come: silence before it opens nothing.
   while (!isOpen) await watch.tellSilence();
   expect(openingOf(await result)).toContain('"role":"assistant"');
 });

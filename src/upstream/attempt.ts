@@ -22,7 +22,7 @@ import type { Link } from './link.ts';
 import { over, readAll, Source, silence } from './source.ts';
 import type { Tape } from './tape.ts';
 
-/** An opening is one small chunk: what is longer than this goes to the client at once. */
+/** How much text that only opens an answer is held back: an opening is one small chunk. */
 const openingLengthMax = 16 * 1024;
 
 /** Before an answer begins, OpenAI repeats the request's instructions and tools, twice. */
@@ -35,11 +35,13 @@ export interface OpenStream {
   readonly reader: EventStreamReader;
   readonly source: Source;
   readonly line: Line;
-  /** What the client shall see first. */
+  /** The text that the client sees first. */
   readonly opening: string;
-  /** The upstream closed before the first words were handed over. */
+  /** Whether the upstream closed before the first words were handed over. */
   readonly ended: boolean;
-  /** Called when the upstream has ended: another stream to follow it, or the last words. */
+  /**
+   * Called when the upstream has ended: opens a stream that follows it, or gives the last words.
+   */
   readonly openSequel?: () => Promise<AttemptResult | string>;
 }
 
@@ -61,9 +63,9 @@ interface AttemptOrder {
   readonly request: UpstreamRequest;
   readonly crossing: Omit<Crossing, 'write'>;
   readonly stream: boolean;
-  /** Hears the answer too; not always the link's own. */
+  /** Records the answer; not always the tape of the link. */
   readonly tape?: Tape | undefined;
-  /** For all of it, whatever the provider's own timeouts say. */
+  /** Time for the whole attempt, whatever the provider's own timeouts say. */
   readonly attemptMs?: number | undefined;
 }
 
@@ -121,7 +123,7 @@ export function isOwnMistake(thrown: unknown): boolean {
   return thrown instanceof TypeError && !('code' in thrown);
 }
 
-/** Longer ones may come slowly: then each piece has its time, not all of them together. */
+/** Longer answers may come slowly: each of their pieces has its time, not all of them together. */
 const shortBytesMax = 1024 * 1024;
 
 /** A whole answer of a known length that comes in one go. */
@@ -133,7 +135,7 @@ function isShortReply(response: HttpAnswer, order: AttemptOrder): boolean {
     !order.stream &&
     length !== null &&
     Number(length) <= shortBytesMax &&
-    // Chunks may be any number, whatever length is told beside them.
+    // Chunks may be of any length together, whatever length is told beside them.
     headers.get('transfer-encoding') === null &&
     isPlain(response) &&
     !isEventStream(response) &&
@@ -226,7 +228,7 @@ async function readToFirstWords(
     const piece = first || (await source.next());
     first = '';
     if (piece === silence) {
-      // A model that thinks long after its opening: now the client should hear from us.
+      // The model thinks for long after its opening: now the client should hear from us.
       if (relay.started) break;
       continue;
     }

@@ -18,7 +18,7 @@ export class ByteSource implements BytePieces {
     body: AnswerBody,
     line: Line,
     idleMs: number,
-    /** Null when the upstream did not say. */
+    /** The length of the answer; null when the upstream did not say. */
     bytes: number | null,
   ) {
     this.#body = body;

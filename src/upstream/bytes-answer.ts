@@ -12,7 +12,7 @@ export interface OpenBytes {
   /** The bytes after the first; rejects when the connection breaks or the line hangs up. */
   next(): Promise<Uint8Array | undefined>;
   readonly line: Line;
-  /** Its `outputCharacters` are bytes: those that the client was given. */
+  /** `outputCharacters` counts bytes here: those that the client was given. */
   readonly facts: ReplyFacts & { outputCharacters: number };
 }
 
@@ -23,7 +23,7 @@ export interface OpenBytes {
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
   readonly #settle: Settle;
-  /** What has come and not gone out yet: after the first piece, one byte. */
+  /** Bytes that have come and not gone out yet: after the first piece, one byte. */
   #held: Uint8Array | undefined;
   #broken: GatewayError | undefined;
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
@@ -42,7 +42,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  /** Rejects after the last byte of a broken answer: bytes cannot say more than that. */
+  /** Rejects after the last byte of a broken answer: bytes have no other way to tell a failure. */
   async next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#broken) throw this.#broken;
     const held = this.#held;
@@ -59,7 +59,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: held };
   }
 
-  /** The client took everything, or left: then nothing was settled yet. */
+  /** The client took everything, or it left; if it left, nothing was settled yet. */
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#held = undefined;
     this.#bytes.line.hangUp();
@@ -74,7 +74,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: piece.subarray(0, last) };
   }
 
-  /** What follows the byte in hand, which goes out too when the upstream ends or breaks here. */
+  /** The bytes after the held one, which goes out too when the upstream ends or breaks here. */
   async #readMore(held: Uint8Array): Promise<Uint8Array | undefined> {
     const { facts, line } = this.#bytes;
     try {

@@ -127,7 +127,7 @@ test('a provider that refuses each token gets a second one, and no third', async
     routes: {
       '/token': () => Response.json({ access_token: `t${refused}`, expires_in: 3_600 }),
       '/takes/chat/completions': () => new Response('ok'),
-      // The token has been taken elsewhere by then, so that a new one might help.
+      // The token was accepted elsewhere before, so that a new one might help.
       '/refuses/chat/completions': async () => {
         refused++;
         await (await sending(at('takes'))).text();
@@ -146,7 +146,7 @@ test('a provider that refuses each token gets a second one, and no third', async
   }
 });
 
-test('the tokens of a thousand accounts are kept, and none that was shown is told', async () => {
+test('the tokens of a thousand accounts are kept, and no used one is revealed', async () => {
   let tokens = 0;
   const google = Bun.serve({
     port: 0,
@@ -177,7 +177,7 @@ test('the tokens of a thousand accounts are kept, and none that was shown is tol
   }
 });
 
-test('whoever leaves while a token is coming takes it from nobody else', async () => {
+test('a client that leaves while a token is coming takes it from nobody else', async () => {
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   const { promise: given, resolve: give } = Promise.withResolvers<void>();
   let tokens = 0;

@@ -44,7 +44,7 @@ export async function ask(
   return fetch(url, { ...usualOptions(url), headers: { ...headers, ...shown }, signal });
 }
 
-/** A provider that refuses what it took before is shown a new one, once. */
+/** A provider that refuses headers of a kind it took before is shown new ones, once. */
 async function sendWithPass(
   pass: Pass,
   prepared: Prepared,
@@ -100,14 +100,14 @@ function pieces(body: Held): { readonly start: string; readonly rest: Uint8Array
   return { start: '', rest: Buffer.from(body) };
 }
 
-/** All of it in one, for those who need it so. */
+/** The whole body in one piece, where that is needed. */
 function whole(body: Held): string | Uint8Array {
   return typeof body === 'object' && 'rest' in body
     ? Buffer.concat([Buffer.from(body.start), body.rest])
     : body;
 }
 
-/** By the runtime, which knows proxies and reads a body while it sends it. */
+/** Calls through the runtime, which knows proxies and can read a body while it sends it. */
 async function fetched(
   { baseUrl, headers, isProxied }: Prepared,
   { path, body, headers: more }: UpstreamRequest,
@@ -122,7 +122,7 @@ async function fetched(
     method: 'POST',
     headers: shown,
     body: isLong(body) ? body.chunks() : whole(body),
-    // On a connection of its own: it could not be sent again when an idle one is closed under it.
+    // Reuses no connection for a long body, which could not be sent again if that one was closed.
     keepalive: !isLong(body) && !isProxied,
     signal,
   };
@@ -133,12 +133,12 @@ async function fetched(
 interface Prepared {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** For keys that are more than a word in a header. */
+  /** Makes the headers for keys that are more than a word in a header. */
   readonly pass: Pass | undefined;
   readonly isProxied: boolean;
   /**
    * Made by the first call. Stays undefined for an address that a tenant chose: there could be any
-   * number of those.
+   * number of such addresses.
    */
   way: Way | undefined;
 }
@@ -146,10 +146,10 @@ interface Prepared {
 /** How a provider is called over connections of our own. */
 interface Way {
   readonly connections: Connections;
-  /** Of the base URL. */
+  /** The path of the base URL. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The same, as they go over the connection. */
+  /** The same headers as they go over the connection. */
   readonly lines: string;
 }
 
@@ -184,16 +184,16 @@ function preparedFor(provider: Provider): Prepared {
   return fresh;
 }
 
-/** Shorter words of a header, such as `Bearer` or `true`, are not what makes it a secret. */
+/** Shorter words of a header, such as `Bearer` or `true`, are no secrets. */
 const headerSecretLengthMin = 8;
 
-/** What no message of this provider may tell: its key, and what its own headers carry. */
+/** What no message of this provider may reveal: its key, and the secrets in its own headers. */
 export function secretsOf(provider: Provider): readonly string[] {
   const { apiKey, headers } = provider;
   const ofKey = apiKey ? (preparedFor(provider).pass?.secrets ?? [apiKey.reveal()]) : [];
   const words = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
   const secrets = [...ofKey, ...words.filter((word) => word.length >= headerSecretLengthMin)];
-  // The longest first: of a secret that begins with another one, the rest would stay.
+  // The longest first: of a secret that begins with another one, the end would stay.
   return secrets.sort((one, other) => other.length - one.length);
 }
 
@@ -216,10 +216,10 @@ const authorise: Readonly<Record<DialectName, Authorise>> = {
   siliconflow: bearer,
 };
 
-/** This process or this machine has no place for another connection. */
+/** The codes for a process or a machine that has no place for another connection. */
 const tooManyOpen: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 
-/** Throws when it was us who could not make the call: then nobody else need be tried or blamed. */
+/** Throws when the call failed on our side: then no other provider need be tried or blamed. */
 export function refuseOwnFailure(thrown: unknown, isShuttingDown: boolean): void {
   if (isShuttingDown) throw shuttingDown();
   if (!tooManyOpen.has(failureCode(thrown) ?? '')) return;

@@ -10,14 +10,17 @@ export interface TriedFailure extends UpstreamFailure {
   readonly isOwnAccount: boolean;
 }
 
-/** A tenant's account without access to a model is told that there is none; ours may have it. */
+/**
+ * To a tenant's account without access to a model, a provider says that there is no such model; the
+ * operator's account may have access.
+ */
 export function isAboutAccess({ kind, status, isOwnAccount }: TriedFailure): boolean {
   return kind === 'request' && status === 404 && isOwnAccount;
 }
 
 /** What the client is told after every candidate failed: the failure it can do most about. */
 export function finalError(tried: readonly TriedFailure[]): GatewayError {
-  // Where others were asked after it, their failures say whether to ask again.
+  // Where other accounts were asked as well, their failures say whether to ask again.
   const others = tried.filter((failure) => !isAboutAccess(failure));
   const failures = others.length > 0 ? others : tried;
   const refused = failures.find((failure) => failure.kind === 'request');
@@ -55,7 +58,7 @@ export function publicReason(failure: TriedFailure): string {
   }
 }
 
-/** Keys that are not the one that was used: a provider quotes another, or the key's own number. */
+/** Keys other than the one that was used: a provider may quote another key, or the id of a key. */
 const keys = /\b(?:sk|xai|gsk|key|ak)-[\w*-]{6,}/g;
 
 /** How providers name the account that was used. */
@@ -70,7 +73,7 @@ const accounts = [
   /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
 ];
 
-/** An upstream's sentence without what must not leave: keys, accounts, its address, its model. */
+/** An upstream's sentence without what nobody may learn: keys, accounts, its address, its model. */
 export function scrub(message: string, offer: Offer): string {
   const { provider, upstreamModel, model } = offer;
   const withoutKey = secretsOf(provider).reduce(
@@ -88,14 +91,17 @@ export function scrub(message: string, offer: Offer): string {
   );
 }
 
-/** Where a provider is, from the whole to its parts. A host of one word may be any other word. */
+/**
+ * The address of a provider, from the whole to its parts; a host of one word is left out, because
+ * it may be an ordinary word.
+ */
 function addressesOf({ baseUrl }: Offer['provider']): string[] {
   const { origin, host, hostname } = new URL(baseUrl);
   const told = [baseUrl.replace(/\/+$/, ''), origin, host, hostname];
   return told.filter((address) => /[.:]/.test(address));
 }
 
-/** Shorter names are found inside words that mean something else, and only count on their own. */
+/** Shorter names occur inside ordinary words, so they are replaced only where they stand alone. */
 const tellingLength = 8;
 
 function exchanged(text: string, name: string, instead: string): string {
@@ -105,7 +111,7 @@ function exchanged(text: string, name: string, instead: string): string {
   return text.replaceAll(alone, () => instead);
 }
 
-/** Long sentences are cut before they come here, and may end with the beginning of a secret. */
+/** Long sentences were cut before they come here, and may end with the beginning of a secret. */
 function withoutStart(text: string, secret: string): string {
   for (let length = Math.min(secret.length, text.length); length >= tellingLength; length--) {
     if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}[key]`;

@@ -10,7 +10,7 @@ import { finalError, isAboutAccess, scrub, type TriedFailure } from './disclosur
 export interface TrailEntry {
   readonly provider: string;
   readonly model: string;
-  /** Left out where it was the operator's, as nearly always. */
+  /** Whether it was an account of the tenant's own; left out for the operator's. */
   readonly own_account?: boolean | undefined;
   /** `answered`, `left` when the client went meanwhile, or the kind of failure. */
   readonly outcome: 'answered' | 'left' | FailureKind;
@@ -25,7 +25,7 @@ export interface Opened {
   readonly firstByteMs: number;
 }
 
-/** What is under way: its attempts are added to the trail. */
+/** A request under way: its attempts are added to the trail. */
 interface Trailed {
   readonly trail: TrailEntry[];
   readonly client: AbortSignal;
@@ -42,7 +42,7 @@ export async function openFirst(
   { trail, client }: Trailed,
 ): Promise<Opened> {
   const failures: TriedFailure[] = [];
-  // Several, because `route: sort` mixes the offers of all models.
+  // Several models, because `route: sort` mixes the offers of all models.
   const refusedModels: string[] = [];
   for (const offer of plan) {
     const model = offer.model.id;

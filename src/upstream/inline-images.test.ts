@@ -97,7 +97,7 @@ test('images of 32 MiB together are taken, and not a byte more', async () => {
   expect(String(failure)).toContain('It is too large together with the others.');
 });
 
-test('one that cannot be had ends the fetching of the others', async () => {
+test('an image that cannot be fetched ends the fetching of the others', async () => {
   const silent = await listen(outside, () => undefined);
   const broken = await listen(outside, text('', 'Content-Type: text/plain\r\n'));
   const images = [silent.port, broken.port].map((port, at) => ({

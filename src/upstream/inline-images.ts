@@ -9,15 +9,15 @@ import type { GuardedFetch } from './guard/guarded-fetch.ts';
 /** Images fetched for one request: each is an outgoing call that the client makes us do. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
-/** All of one request: no provider takes a longer one, and as base64 they are in memory at once. */
+/** All images of one request: no provider takes more, and as base64 they are in memory at once. */
 const imagesBytesMax = 32 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
 
 /**
- * An address goes on to upstreams that fetch for themselves, and one of those may stand inside our
- * network: no client may send it to its neighbours. Names are theirs to resolve, and to check.
+ * Some upstreams fetch addresses themselves, and one of those may stand inside our network: no
+ * client may send it to its neighbours. Host names are the upstream's to resolve, and to check.
  */
 export function refuseInnerImages(images: readonly AddressInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
@@ -41,8 +41,8 @@ export function refuseInnerAddresses(
 }
 
 /**
- * Fetches images for upstreams that take bytes only. Answers each http address with the `data:`
- * URL that stands for it; the addresses come from clients, so every one passes the guard.
+ * Fetches images for upstreams that take bytes only. Returns for each http address the `data:` URL
+ * that replaces it; the addresses come from clients, so every one passes the guard.
  */
 export async function inlineImages(
   images: readonly AddressInput[],
@@ -57,7 +57,7 @@ export async function inlineImages(
     throw invalidRequest(message, [...remote.values()][imagesMax]?.param);
   }
   const allowance = { bytes: imagesBytesMax };
-  // One that cannot be had ends the request, so nothing more is fetched for it.
+  // An image that cannot be fetched ends the request, so nothing more is fetched for it.
   const refused = new AbortController();
   const over = AbortSignal.any([signal, refused.signal]);
   const fetched = [...remote.values()].map(async ({ url, param }) => {

@@ -1,13 +1,13 @@
 import { attemptMsMax, clientStallMs } from '../core/bounds.ts';
 import { Waiting, type Watch } from '../core/watch.ts';
 
-/** Whoever reads on when the client has left. */
+/** A reader that goes on when the client has left. */
 export interface LateReader {
-  /** How long what is still to come is worth waiting for; 0 when nothing is. */
+  /** How long to wait for what is still to come; 0 when nothing is worth waiting for. */
   readonly lingerMs: number;
 }
 
-/** Options for every listener: one object less for each call. */
+/** Shared by all listeners, which saves an object for each call. */
 const once = { once: true };
 
 /**
@@ -16,7 +16,7 @@ const once = { once: true };
  * the two sides it was.
  */
 export class Line extends Waiting {
-  /** Made for those who ask: most calls need none. */
+  /** Made when a signal is asked for: most calls need none. */
   #controller: AbortController | undefined;
   #call: { cancel(): void } | undefined;
   #isHungUp = false;
@@ -41,19 +41,19 @@ export class Line extends Waiting {
     this.#endsAt = performance.now() + attemptMs;
     this.#stallMs = stallMs;
     if (client.aborted || watch.isOver) this.#isHungUp = true;
-    // Never taken back: that costs as much again, and the signal ends with its request.
+    // The listener is never removed: that costs as much, and the signal ends with its request.
     else client.addEventListener('abort', this, once);
     watch.add(this);
   }
 
-  /** For those who listen to nothing else. */
+  /** For calls that can only be cancelled by a signal. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isHungUp) this.#controller.abort();
     return this.#controller.signal;
   }
 
-  /** This is cancelled when the line hangs up, at once where it has. */
+  /** Cancels this call when the line hangs up; at once where it has done so already. */
   bind(call: { cancel(): void }): void {
     this.#call = call;
     if (this.#isHungUp) call.cancel();
@@ -67,17 +67,17 @@ export class Line extends Waiting {
     return this.#client.aborted;
   }
 
-  /** The process has to go, and nobody can wait for the rest. */
+  /** Whether the process is shutting down, so that nobody can wait for the rest. */
   get isShuttingDown(): boolean {
     return this.watch.isOver;
   }
 
-  /** From here on the line outlives its client for as long as somebody has a use for it. */
+  /** From here on the line outlives its client for as long as this reader wants. */
   outliveClientFor(reader: LateReader): void {
     this.#lateReader = reader;
   }
 
-  /** The client has left. Called again when what is waited for has changed. */
+  /** The client has left. Called again when the reader waits for something else. */
   linger(): void {
     const lingerMs = this.#lateReader?.lingerMs ?? 0;
     if (lingerMs === 0) {
@@ -111,7 +111,7 @@ export class Line extends Waiting {
     this.#controller?.abort();
   }
 
-  /** Nothing more is to come, and nothing is to be ended. */
+  /** The call is over: nothing more is to come, and nothing has to be ended. */
   release(): void {
     this.watch.remove(this);
     this.#isReleased = true;

@@ -13,16 +13,18 @@ export interface Link {
   /** Aborts when the client leaves. */
   readonly client: AbortSignal;
   readonly watch: Watch;
-  /** Hears the answer too, for those who may want to hear it again. */
+  /** Records the answer, so that it can be given again. */
   readonly tape?: Tape | undefined;
   /** Continues the client's trace at the provider; undefined when nobody traces. */
   readonly traceparent?: string | undefined;
   readonly fetchGuarded: GuardedFetch;
-  /** Called with the parameters that this offer has no words for; an empty list takes that back. */
+  /** Called with the parameters that this offer cannot express; an empty list takes that back. */
   tellDropped(parameters: readonly string[]): void;
-  /** For so much more of a long answer, in the memory that all requests share. 503 */
+  /**
+   * Claims room for this many more bytes of a long answer, in the memory all requests share. 503
+   */
   claimRoom(bytes: number): void;
-  /** What was claimed until now was read, or is of no use: nobody holds it any more. */
+  /** Gives back the room claimed so far: what it was for has been read, or is of no use. */
   leaveRoom(): void;
   /** Sets more credits aside for the request; false when there are no more. */
   extendHold(credits: number): Promise<boolean>;
@@ -30,8 +32,8 @@ export interface Link {
    * What the request may cost in all. Asks the store unless at least `enough` is known to be there.
    */
   reach(enough: number): Promise<number>;
-  /** For addresses that tenants chose. */
+  /** Checks addresses that tenants chose. */
   readonly checkAddress: CheckAddress;
-  /** What it goes by, for addresses that a provider calls instead of us. */
+  /** The policy of that check, for addresses that a provider calls instead of us. */
   readonly addressPolicy: AddressPolicy;
 }

@@ -13,33 +13,33 @@ const modelLists: Readonly<Record<DialectName, string | undefined>> = {
   anthropic: '/models',
   gemini: '/models',
   siliconflow: '/models',
-  // These list them at another host or under another version than they are called.
+  // These list their models at another host, or under another version, than they serve them.
   bedrock: undefined,
   cohere: undefined,
 };
 
-/** What came of a free call. */
+/** The outcome of a free call. */
 export type Probed =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'untrusted'; readonly code: string }
   | { readonly kind: 'unreached'; readonly code: string }
-  /** With one sentence, which does not tell the key. */
+  /** The message is one sentence, which does not reveal the key. */
   | { readonly kind: 'unusable key'; readonly message: string };
 
-/** Whether the answer tells more than that somebody is there. */
+/** Whether the answer to a probe tells more than that a server is there. */
 export function hasFreeCall({ dialect }: Provider): boolean {
   return modelLists[dialect] !== undefined;
 }
 
-/** Asks a provider for something free, with its key where that is what decides the answer. */
+/** Asks a provider for something free, with its key where the key decides the answer. */
 export function probeProvider(provider: Provider, patienceMs: number): Promise<Probed> {
   const path = modelLists[provider.dialect];
   if (path === undefined) return probeServer(bareCall(provider.baseUrl), patienceMs);
   return probed((signal) => ask(provider, path, signal), patienceMs);
 }
 
-/** Any answer shows that somebody is there; no key is shown. */
+/** Any answer shows that a server is there; no key is shown. */
 export function bareCall(url: string): OperatorCall {
   return { method: 'GET', url, headers: {} };
 }

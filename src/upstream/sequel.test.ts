@@ -16,7 +16,7 @@ import { StreamAnswer, type StreamEnd } from './stream-answer.ts';
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const endless = Number.POSITIVE_INFINITY;
 const boundless = { charactersMax: endless, charactersEnd: endless, extend: async () => true };
-/** Knows how many wait. */
+/** Knows how many waiters there are. */
 class CountedWatch extends Watch {
   waiting = 0;
 
@@ -154,7 +154,7 @@ describe('after the end of a stream', () => {
     expect(text).not.toContain('[DONE]');
   });
 
-  test('an account that is refused by then is the tenant’s where it is its own', async () => {
+  test('a refused account is called the tenant’s where it is the tenant’s own', async () => {
     const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
     const refused = async () => ({ kind: 'failed', failure }) as AttemptResult;
     const own = { scope: 'k', feeBasisPoints: 0, isUserAddress: false, sharedNext: null };
@@ -168,7 +168,7 @@ describe('after the end of a stream', () => {
     const mistake = new Error('never told');
     const mistaken = async () => Promise.reject(mistake);
     const { text, settled } = await hear(opened(chunk('a', 'stop'), mistaken));
-    // Not the provider's: nobody holds it against that one.
+    // Not a failure of the provider, so it does not count against that one.
     expect(settled).toMatchObject([
       { how: 'cut', error: { symbol: 'internal_error', cause: mistake } },
     ]);
@@ -182,13 +182,13 @@ describe('after the end of a stream', () => {
     stream.relay.push({ event: null, data: chunk('a', 'stop').slice('data: '.length) });
     const { answer, settled } = answering(stream);
     await answer.next();
-    // Whatever nobody has caught by then ends the process.
+    // A rejection that nobody has caught by then ends the process.
     await Bun.sleep(0);
     for await (const words of answer) expect(words).not.toContain('never told');
     expect(settled).toMatchObject([{ how: 'cut' }]);
   });
 
-  test('a client that has left is not an answer, nor a failure of the provider', async () => {
+  test('a client that leaves makes neither an answer nor a failure of the provider', async () => {
     const leaving = client();
     const failure = { kind: 'unreachable', status: null, message: '', retryAfterSeconds: null };
     const openSequel = async () => {

@@ -8,7 +8,7 @@ const hungUp = Promise.withResolvers<string>();
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
-  // It must not be the server who hangs up.
+  // The server itself must never hang up.
   idleTimeout: 0,
   routes: {
     '/count': () => new Response('x'.repeat(16_384), { status: 429 }),

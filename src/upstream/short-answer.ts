@@ -14,8 +14,8 @@ interface ShortAnswer {
 }
 
 /**
- * Asks a provider something small beside the story: no other attempt is made, and its health is
- * not told of it. Undefined when there was no answer in time, or a longer one.
+ * Asks a provider something small beside the story: no other attempt is made, and its health is not
+ * told of it. Undefined when there was no answer in time, or it was too long.
  */
 export async function askShortly(
   offer: Offer,

@@ -200,7 +200,7 @@ describe('after a finished answer', () => {
     expect(await source.next()).toBe('usage');
   });
 
-  test('the time that the client takes is not the upstream’s', async () => {
+  test('the time that the client takes does not count against the upstream', async () => {
     const { source, send } = upstream(patience);
     source.expectEnd(finished);
     await Bun.sleep(300);

@@ -22,7 +22,9 @@ export interface Patience {
   readonly lastWordsMs?: number;
 }
 
-/** They follow at once; an upstream that never closes must not keep the client waiting. */
+/**
+ * The last words follow at once; an upstream that never closes must not keep the client waiting.
+ */
 const lastWordsMs = 5_000;
 
 /** After a terminator only the end can follow, which frees the connection for others. */
@@ -34,7 +36,7 @@ const pieceBytesMax = 64 * 1024;
 /** A character may be cut in two where two pieces meet: the decoder keeps its first half. */
 const moreToCome = { stream: true };
 
-/** Bytes in, text out; '' while what has come says nothing yet. */
+/** Bytes in, text out; '' while the bytes so far make no text. */
 interface Decoder {
   decode(bytes?: Uint8Array, options?: { readonly stream: boolean }): string;
 }
@@ -50,17 +52,17 @@ export class Source extends Waiting {
   readonly #patience: Required<Patience>;
   readonly #tape: Tape | undefined;
   #isReading = false;
-  /** Bytes that have come since the last words. */
+  /** Bytes that have come since the last words for the client. */
   #wordlessBytes = 0;
-  /** Of a long read, what nobody has asked for yet. */
+  /** The part of a long read that nobody has asked for yet. */
   #rest: Uint8Array | undefined;
-  /** How long the end is waited for once somebody asks for it: a slow client uses none of it up. */
+  /** How long to wait for the end once it is asked for: a slow client uses none of that up. */
   #endWithinMs = Number.POSITIVE_INFINITY;
-  /** When that is over; known once somebody has asked. */
+  /** When that wait is over; known once the end was asked for. */
   #endAt = Number.POSITIVE_INFINITY;
-  /** Whoever waits for the next piece. */
+  /** The reader that waits for the next piece. */
   #waiter: ((piece: Heard | Promise<Heard>) => void) | undefined;
-  /** What came while nobody waited: the last who did was told of the silence. */
+  /** What came while no reader waited: the last one had been told of the silence. */
   #early: Promise<Heard> | undefined;
 
   constructor(
@@ -121,11 +123,11 @@ export class Source extends Waiting {
     const broken = Promise.reject(reason);
     if (this.#tell(broken)) return;
     this.#early = broken;
-    // Whoever asks next hears of it; if nobody does, nobody minds.
+    // The next reader gets this rejection; if there is none, it must not end the process.
     broken.catch(() => undefined);
   };
 
-  /** False where nobody waits. */
+  /** False where no reader waits. */
   #tell(piece: Heard | Promise<Heard>): boolean {
     const waiter = this.#waiter;
     this.#waiter = undefined;
@@ -150,7 +152,7 @@ export class Source extends Waiting {
 
   /**
    * Whether a stream's last piece had anything for its client. Comments keep a stream open, as any
-   * byte does; but an upstream that sends nothing else, and much of it, is not listened to.
+   * byte does; but an upstream that sends much and nothing else is given up.
    */
   noteWords(isSaid: boolean): void {
     if (isSaid) this.#wordlessBytes = 0;
@@ -159,7 +161,9 @@ export class Source extends Waiting {
     }
   }
 
-  /** Bounds the wait for what follows a whole answer; no bound where it goes on after all. */
+  /**
+   * Bounds the wait for the end of a whole answer; there is no bound where it goes on after all.
+   */
   expectEnd({ finished, ended }: Pick<StreamRelay, 'finished' | 'ended'>): void {
     if (ended) this.#endWithinMs = endMs;
     else if (finished) this.#endWithinMs = this.#patience.lastWordsMs;
@@ -187,7 +191,7 @@ export class Source extends Waiting {
   }
 }
 
-/** An answer that is longer takes its part of the memory that all requests share. */
+/** A longer answer takes its part of the memory that all requests share. */
 const shortLengthMax = 1024 * 1024;
 
 /** A whole answer as text; undefined when it is longer than the bound. */

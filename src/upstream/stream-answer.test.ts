@@ -152,7 +152,7 @@ describe('an answer on its way', () => {
   });
 });
 
-// They wait for silence to end, and all at once.
+// These tests wait for real silences, so they run at the same time.
 describe.concurrent('an answer on its way', () => {
   test('is settled before its last words and only once', async () => {
     const { answer, send, end, settled } = begun();
@@ -299,7 +299,7 @@ describe.concurrent('a client that has left', () => {
     expect(line.signal.aborted).toBe(true);
   });
 
-  test('is not waited for longer than two seconds by a usage that never comes', async () => {
+  test('keeps the call for two seconds at most when no usage comes', async () => {
     const startedAt = performance.now();
     using awake = new Awake();
     const { gone, line, known } = await leftBehind(chunk('hi') + chunk(null, 'stop'));
@@ -338,7 +338,7 @@ describe.concurrent('a client that has left', () => {
     expect(known[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
   });
 
-  test('of an upstream that calls every piece the last is in the middle, too', async () => {
+  test('is in the middle, too, where the upstream calls every piece the last', async () => {
     using awake = new Awake();
     const { send, gone, line } = await leftBehind(chunk('hi', 'stop'));
     const talk = setInterval(() => !line.signal.aborted && send(chunk('more', 'stop')), 20);

@@ -19,20 +19,20 @@ export type StreamEnd =
 export type Settle = (end: StreamEnd, facts: ReplyFacts) => Promise<ReplyClosing>;
 
 /**
- * How long an unfinished answer is heard after its client left: an end that was under way brings
- * the usage. Short, because a call is to be cancelled within a second of its client's leaving.
+ * How long an unfinished answer is read on after its client left: an end that was under way brings
+ * the usage. Short, because a call has to be cancelled within a second of its client's leaving.
  */
 const endingMs = 250;
 
-/** The same for a finished answer: there is nothing left to cancel, and the usage is to come. */
+/** The same for a finished answer: nothing is left to cancel, but the usage is still to come. */
 const usageMs = 2_000;
 
 /** How much of an answer is paid for in advance. */
 export interface OutputBudget {
   charactersMax: number;
-  /** More than its model can say: an upstream that goes on from here does so without end. */
+  /** More than the model can say: an upstream that goes on from here does so without end. */
   readonly charactersEnd: number;
-  /** Sets more aside; false when there is no more, and the answer ends here. */
+  /** Sets more credits aside; false when there are none left, and the answer ends here. */
   extend(): Promise<boolean>;
 }
 
@@ -50,24 +50,26 @@ export interface OutputBudget {
  */
 export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stream: OpenStream;
-  /** Whose names no failure may tell. */
+  /** The offer whose names no failure may reveal. */
   readonly #offer: Offer;
   readonly #budget: OutputBudget;
   readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
   #outOfCredits = false;
-  /** Some upstreams finish with every piece: this one has gone on after a finish reason. */
+  /** Whether the upstream went on after a finish reason: some send one with every piece. */
   #wentOn = false;
-  /** Why something that came could not be told: words are missing, whatever finish came before. */
+  /**
+   * Why something that came could not be passed on: words are missing, whatever finish came before.
+   */
   #torn: GatewayError | undefined;
   /** The step that the client is waiting for, and since when. */
   #step: Promise<unknown> | undefined;
   #askedAt = 0;
   #hearingOut: Promise<void> | undefined;
-  /** What a client that has left is charged by; undefined while it listens. */
+  /** The facts that a client which has left is charged by; undefined while it listens. */
   #factsAtLeaving: ReplyFacts | undefined;
-  /** What follows an upstream stream that has ended, while it is waited for. */
+  /** What follows a stream of the upstream that has ended, while we wait for it. */
   #sequel: Promise<AttemptResult | string> | undefined;
   #sequelFailure: UpstreamFailure | undefined;
 
@@ -98,7 +100,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     source.expectEnd(relay);
     if (ended && relay.finished) this.#startSequel();
     this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
-    // A fast upstream says much at once, and may then say nothing more.
+    // The opening may be long already, and nothing may come after it: so it is paid for now.
     if (this.#stage === 'flowing' && !this.#affords) await this.#extend();
     return { done: false, value: opening };
   }
@@ -109,7 +111,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return { done: false, value: await this.#lastWords() };
   }
 
-  /** The client took everything, or left: then nothing was settled yet. */
+  /** The client took everything, or it left; if it left, nothing was settled yet. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
     if (!this.#settled) {
@@ -127,7 +129,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { relay, openSequel } = this.#stream;
     if (this.#sequel || this.#torn) return 0;
     if (relay.finished && !this.#wentOn) return usageMs;
-    // Upstreams that report usage as they go have done so; a search estimates what it has heard.
+    // Nothing to wait for where usage was reported, or where a search estimates what it has heard.
     return openSequel || hasUsage(relay.facts) ? 0 : endingMs;
   }
 
@@ -147,7 +149,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     } catch {
       // Nothing more came in time.
     }
-    // What nobody heard is charged only when the upstream has counted it.
+    // What the client did not hear is charged only when the upstream has counted it.
     if (hasUsage(relay.facts, relay.finished)) this.#factsAtLeaving = relay.facts;
   }
 
@@ -159,7 +161,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return source.next().then(this.#give, this.#breakOff);
   }
 
-  /** Nearly every piece is words that are paid for. */
+  /** The short way: nearly every piece is words that are paid for. */
   readonly #give = (piece: Heard) => {
     try {
       const value = this.#take(piece);
@@ -189,7 +191,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
         value = this.#sequel ? await this.#follow(this.#sequel) : this.#take(await source.next());
       }
     } catch {
-      // As above.
+      // A broken connection and a hung-up line end alike.
     }
     return this.#breakOff();
   }
@@ -218,7 +220,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return text;
   }
 
-  /** What came before it in the same piece is still told. */
+  /** When a message fails, what came before it in the same piece is still told. */
   #tell(message: SseMessage): string {
     if (this.#torn) return '';
     try {
@@ -233,7 +235,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #startSequel(): void {
     if (this.#stage === 'closed') return;
     this.#sequel = this.#stream.openSequel?.();
-    // Where a provider fails it says so; what is thrown is ours.
+    // A provider's failure is returned; what is thrown is a fault of ours.
     this.#sequel?.catch((thrown) => {
       this.#torn = asGatewayError(thrown);
     });
@@ -330,7 +332,9 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return brokenOff();
   }
 
-  /** An end that could not be written down must not count as one, nor tear the connection. */
+  /**
+   * An end that could not be written down counts as a failure, but does not tear the connection.
+   */
   #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
     const told = this.#factsAtLeaving ?? this.#stream.relay.facts;
     const failure = this.#sequelFailure;
@@ -340,7 +344,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 }
 
-/** Before the end, a count of no output is one of the prompt alone. */
+/** Before the end, a count without output covers the prompt alone. */
 function hasUsage({ usage, isEstimate }: ReplyFacts, isWhole = false): boolean {
   return usage !== undefined && !isEstimate && (isWhole || usage.outputTokens > 0);
 }
@@ -351,7 +355,7 @@ function snapshotOf(facts: ReplyFacts): ReplyFacts {
   return { usage, isEstimate, finishReason, outputCharacters, failure };
 }
 
-/** A stream that opened when nobody was there any more. */
+/** Hangs up on a stream that opened after the client had left. */
 function hangUpOn(next: AttemptResult | string): void {
   if (typeof next === 'string' || next.kind !== 'stream') return;
   next.source.close();

@@ -1,7 +1,7 @@
 import type { Recording } from '../core/recording.ts';
 import type { Offer } from '../route/catalogue.ts';
 
-/** Listens to an answer as it comes, for those who may want to hear it again. */
+/** Records an answer as it comes, so that it can be given again. */
 export class Tape {
   readonly #lengthMax: number;
   readonly #isForOthers: boolean;
@@ -14,20 +14,20 @@ export class Tape {
   #length = 0;
 
   /**
-   * `isForOthers`: it may answer other requests, which have credits of their own. An answer that is
-   * short for lack of credits is not kept for them.
+   * `isForOthers`: the recording may answer other requests, which have credits of their own. An
+   * answer that is short for lack of credits is not kept for them.
    */
   constructor(lengthMax: number, isForOthers = false) {
     this.#lengthMax = lengthMax;
     this.#isForOthers = isForOthers;
   }
 
-  /** Whether the next attempt is told to stop before its client wants, for want of credits. */
+  /** Whether the next attempt is capped below what its client wants, for want of credits. */
   noteCap(isCapped: boolean): void {
     this.#isCapped = isCapped;
   }
 
-  /** What the next attempt leaves out of the request, in the words of its header. */
+  /** What the next attempt leaves out of the request, as its response header names it. */
   noteDropped(names: string | undefined): void {
     this.#dropped = names;
   }
@@ -41,12 +41,12 @@ export class Tape {
     this.#isShort = false;
   }
 
-  /** The credits do not suffice for all that would be done for this answer. */
+  /** The credits do not pay for all that would be done for this answer. */
   fallsShort(): void {
     this.#isShort = true;
   }
 
-  /** The upstream says everything at once, whatever it was asked for. */
+  /** The upstream answers in one piece, whatever it was asked for. */
   hearsWhole(): void {
     this.#form = 'whole';
   }

@@ -21,7 +21,7 @@ import { noFacts } from './try-whole.ts';
 /** A question whose answer goes to the client as it comes. */
 interface BytesQuestion {
   readonly request: UpstreamRequest;
-  /** What the client is told that the bytes are, by the first of them. */
+  /** The content type that the client is told, judged by the first bytes. */
   readonly typeOf: (first: Uint8Array) => string;
   /** For answers that come as events. */
   readonly openEvents?: (() => AudioEvents) | undefined;
@@ -54,7 +54,7 @@ interface Peer {
   readonly idleMs: number;
 }
 
-/** The beginning of an answer that is no audio. */
+/** The text at the beginning of an answer that is no audio. */
 async function textOf({ body }: HttpAnswer, { line, idleMs }: Peer): Promise<string> {
   if (!body) return '';
   const source = new Source(body, line, { idleMs });
@@ -132,7 +132,7 @@ class EventPieces implements BytePieces {
   readonly #reader = new EventStreamReader();
   readonly #decoder = new TextDecoder();
   #waiting: Uint8Array[] = [];
-  /** Bytes that have come since the last sound. */
+  /** Bytes that have come since the last audio. */
   #soundlessBytes = 0;
 
   constructor(source: ByteSource, events: AudioEvents) {
@@ -166,7 +166,7 @@ class EventPieces implements BytePieces {
   }
 }
 
-/** An answer that ended where it could not be whole. */
+/** The error of an answer that ended before it was whole. */
 function cutShort(how: string): Error {
   return new Error(`The provider broke off ${how}.`);
 }

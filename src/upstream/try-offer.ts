@@ -12,9 +12,9 @@ interface Try {
   readonly ask: ChatAsk;
   readonly offer: Offer;
   readonly link: Link;
-  /** In the place of the link's, where the call has had its first round already. */
+  /** Used instead of the link's cap, once a call has had its first round. */
   readonly outputTokensMax?: number | null;
-  /** Hears the answer: the link's own, or nobody's. */
+  /** Records the answer: the link's own tape, or none. */
   readonly tape?: Link['tape'];
 }
 

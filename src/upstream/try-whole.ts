@@ -8,11 +8,11 @@ import type { Link } from './link.ts';
 interface Question<Read extends object> {
   readonly request: UpstreamRequest;
   read(text: string): Read | UpstreamFailure;
-  /** For all of it, whatever the provider's own timeouts say. */
+  /** Time for the whole attempt, whatever the provider's own timeouts say. */
   readonly attemptMs?: number;
 }
 
-/** For an answer that says what it used in fields of its own, or not at all. */
+/** For an answer that reports its usage in fields of its own, or not at all. */
 export const noFacts: ReplyFacts = {
   usage: undefined,
   finishReason: undefined,
@@ -20,7 +20,7 @@ export const noFacts: ReplyFacts = {
   failure: undefined,
 };
 
-/** Asks once: what was read in the answer, or why there is nothing. */
+/** Asks once; returns what was read in the answer, or why there is nothing. */
 export async function tryWhole<Read extends object>(
   { request, read, attemptMs }: Question<Read>,
   offer: Offer,

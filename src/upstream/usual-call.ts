@@ -1,13 +1,13 @@
 import { isLoopback } from '../core/host-in-url.ts';
 
-/** What every call says to a server that is configured, and not named by a client. */
+/** The headers of every call to a server that the operator configured. */
 export const usualHeaders: Readonly<Record<string, string>> = {
   // Compressed answers would have to be unpacked before they could be bounded.
   'accept-encoding': 'identity',
   'user-agent': 'tollgate',
 };
 
-/** How such a call is made by the runtime. Some of these options its types do not know. */
+/** The options of such a call by the runtime. Its types do not know some of them. */
 export function usualOptions(url: string): BunFetchRequestInit {
   const options = {
     // Our own deadlines apply; the runtime's would cut image edits short.

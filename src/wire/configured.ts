@@ -26,7 +26,7 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
     const credentials = vault.credentialsOf(tenantId);
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
-  // However little memory there is, a tenant that is alone may send two of the longest.
+  // However little memory there is, a tenant that is alone may send two bodies of the longest kind.
   bodies.widen(4 * config.limits.bodyBytes);
   const admission = new Admission({ ...counters, defaults: config.limits });
   const addressPolicy = policyWith(config.privateAddresses, () => door.port);

@@ -17,7 +17,7 @@ import { refuseInnerAddresses, refuseInnerImages } from '../upstream/inline-imag
 import type { Link } from '../upstream/link.ts';
 import { askShortly } from '../upstream/short-answer.ts';
 
-/** Counts where the request would go, beside the story: nothing is held, charged or kept. */
+/** Counts at the provider that would answer, beside the story: nothing is held or charged. */
 export function makeCountUpstream(
   catalogueOf: CatalogueOf,
   health: Health,
@@ -41,9 +41,9 @@ export function makeCountUpstream(
 }
 
 /**
- * What an offer counts; undefined when it does not say. A request that it finds fault with is
- * refused: an estimate would hide from the client that the message itself cannot be sent, and the
- * sentence that says why is the one it would get then.
+ * The tokens that an offer counts; undefined when it does not say. A request that the offer finds
+ * fault with is refused, in the words that sending it would get: an estimate would hide from the
+ * client that the message itself cannot be sent.
  */
 async function countAt(
   offer: Offer,
@@ -59,7 +59,7 @@ async function countAt(
   return counted;
 }
 
-/** The offers of the model that would answer first: another one's tokens are not the same. */
+/** The offers of the model that would answer first: other models count tokens differently. */
 async function plannedFor(
   { ask }: Count,
   caller: Caller,
@@ -70,11 +70,11 @@ async function plannedFor(
     const catalogue = await catalogueOf(caller.tenantId);
     const around = { catalogue, health, errand: { misfit: () => null } };
     const planned = plan(ask, caller, { ...around, supports: supportsParameter });
-    // What lies in the operator's account is not even measured for others.
+    // Content of the operator's account is not even counted for tenants.
     const offers = keepEntitled(planned, ask);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (thrown) {
-    // A request that can go nowhere can still be estimated; one that may not is refused.
+    // A request that nobody can serve can still be estimated; one that is forbidden is refused.
     if (thrown instanceof GatewayError && thrown.symbol !== 'forbidden') return [];
     throw thrown;
   }

@@ -17,7 +17,7 @@ export interface Counters {
   readonly together: Together | undefined;
 }
 
-/** One line when it goes and one when it comes back: an outage must not fill the log. */
+/** Logs one line when Redis goes and one when it comes back: an outage must not fill the log. */
 export async function openRedis(
   { redis }: Config,
   { database }: Store,

@@ -14,7 +14,9 @@ import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { Skills } from './skills.ts';
 import type { Telemetry } from './telemetry.ts';
 
-/** What a conversation becomes: with the skills it names, and with searches if it wants them. */
+/**
+ * Makes the errand of a conversation: with the skills it names, and with searches if it wants them.
+ */
 export function makeErrandOf(
   config: Config,
   skills: Skills,

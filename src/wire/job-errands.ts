@@ -8,7 +8,7 @@ import { nameAudio } from '../operations/audio/name.ts';
 import { SpeechErrand } from '../operations/speech.ts';
 import { TranscriptionErrand } from '../operations/transcription.ts';
 
-/** A piece of a job as the same errand that a request for audio is. */
+/** A piece of a job as the errand that a request for the same audio would be. */
 export async function errandOf(piece: SpeechPiece | TranscriptionPiece): Promise<Errand> {
   const { type: operation, model, provider } = piece;
   const ask: Ask = {
@@ -32,7 +32,9 @@ export async function errandOf(piece: SpeechPiece | TranscriptionPiece): Promise
   return new TranscriptionErrand({ ask, wish }, { ...named, content, sha256, seconds });
 }
 
-/** The same, of a piece that is paid for: to ask again takes no credits and costs nothing. */
+/**
+ * The errand of a piece that is already paid for: asking again holds no credits and costs nothing.
+ */
 export function paidBefore(errand: Errand): Errand {
   const { ask, bounds } = errand;
   return {

@@ -48,17 +48,17 @@ interface JobsParts {
   readonly secrets: SecretKeys;
   readonly log: Log;
   readonly door: Door;
-  /** By which processes agree whose turn a job is, and until when its links are good. */
+  /** The clock by which processes agree whose turn a job is, and until when its links are good. */
   now(): number;
 }
 
-/** Where we are reached. */
+/** Where this process is reached. */
 export interface Door {
-  /** As configured, and the one in use once we listen. */
+  /** The configured port, and the port in use once we listen. */
   port: number;
 }
 
-/** What depends on settings that may change while it runs. */
+/** The parts that depend on settings, which a reload may change. */
 interface JobSurroundings {
   readonly config: Config;
   readonly catalogueOf: CatalogueOf;
@@ -123,7 +123,7 @@ export class Jobs {
     await Promise.all([this.#worker.stop(seconds * 1000), this.#webhooks.stop()]);
   }
 
-  /** For a stop that has no time left. */
+  /** For a stop that can wait no longer. */
   breakOff(): void {
     this.#worker.breakOff();
   }
@@ -201,7 +201,7 @@ async function once(
   const recalled = await idempotency.recall(claim, client, ({ text }) => text);
   if ('found' in recalled) {
     const model = (await book.find(tenantId, recalled.found))?.model;
-    // Made by a key of the same tenant; this one may be closed to the model.
+    // Another key of the tenant made the job; this key may not be allowed to use its model.
     if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
     return recalled.found;
   }
@@ -243,8 +243,8 @@ interface Till {
 }
 
 /**
- * A job sets credits aside piece by piece. Who has too few for all of them is told at once, and
- * does not pay for the beginning of something that has no end.
+ * A job sets credits aside piece by piece. A tenant that has too few for all pieces is told at
+ * once, and does not pay for the beginning of a job that cannot be finished.
  */
 async function checkCredits(
   caller: Caller,
@@ -258,7 +258,7 @@ async function checkCredits(
     const units = { characters: countCharacters(text), bytes: Buffer.byteLength(text) };
     charge += chargeAt(offer, costOf(noUsage, offer.prices, units), creditsPerUsd);
   }
-  // What minutes and tokens will cost is known in the end only, but it will not be nothing.
+  // What minutes and tokens cost is known only in the end, but it will not be nothing.
   const needed = Math.max(1, charge);
   const asked = { caller, receivedAt: Date.now() };
   const hold = await books.hold(asked, { wanted: needed, least: needed });

@@ -49,26 +49,26 @@ export interface Lasting {
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
-  /** Of long bodies, which are in memory until their requests have ended. */
+  /** Room for long bodies, which are in memory until their requests have ended. */
   readonly bodies: SharedRoom;
-  /** Of long answers that come whole, the same. */
+  /** Room for long answers that come whole, which are in memory likewise. */
   readonly answers: SharedRoom;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
   readonly door: Door;
-  /** Of every call to a provider that is under way. */
+  /** Watches the deadlines of every call to a provider that is under way. */
   readonly watch: Watch;
-  /** By which processes agree when something is over. */
+  /** The clock by which processes agree when something has expired. */
   now(): number;
   chores(): Chore[];
 }
 
 /** One process among those that serve together on a machine. */
 export interface CrewPlace {
-  /** Its number; null when it is the only one. */
+  /** The number of this process; null when it is the only one. */
   readonly worker: number | null;
-  /** How many they are. */
+  /** How many processes there are. */
   readonly crew: number;
 }
 
@@ -141,7 +141,7 @@ export async function openLasting(
   };
 }
 
-/** A job that is taken here and whose files lie elsewhere fails: better to hear of it before. */
+/** Jobs fail if their files lie elsewhere than this process looks: so the operator is warned. */
 async function lookForObjects({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimPlace(store.database, objects.reveal())) return;
   log.warn('objects_elsewhere', {
@@ -158,7 +158,7 @@ async function openBooks(deployment: string, parts: BooksParts): Promise<Books> 
   }
 }
 
-/** Another rate would change what every wallet is worth. */
+/** Refuses another rate, which would change what every wallet is worth. */
 async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): Promise<void> {
   const kept = await fixCreditRate(store.database, creditsPerUsd);
   if (kept === creditsPerUsd) return;
@@ -166,7 +166,7 @@ async function keepCreditRate({ creditsPerUsd, source }: Config, store: Store): 
   throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
 }
 
-/** Those who serve together on a machine share its memory. */
+/** Processes that serve together on a machine share its memory. */
 function roomFor(what: 'requests' | 'answers', crew: number): SharedRoom {
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const refusal = `Too many long ${what} are under way here; try again shortly.`;
@@ -174,8 +174,8 @@ function roomFor(what: 'requests' | 'answers', crew: number): SharedRoom {
 }
 
 /**
- * However little memory there is, the longest has room where it is alone, and so have the
- * embeddings that one request may ask for, which come as several answers at once.
+ * However little memory there is, the longest answer has room where it is alone, and so have the
+ * embeddings of one request, which come as several answers at once.
  */
 function roomForAnswers(crew: number): SharedRoom {
   const room = roomFor('answers', crew);

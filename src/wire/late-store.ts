@@ -3,7 +3,7 @@ import type { Store } from '../store/open.ts';
 import { openWhenReachable } from '../store/open-late.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** How often the log repeats what is waited for. */
+/** How often the log repeats what the process waits for. */
 const repeatMs = 30_000;
 
 /**

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 
-/** What a running process cannot change under its feet, by the names that people know. */
+/** The options that a running process cannot change, by the names that people know. */
 const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'server.host': ({ server }) => server.host,
   'server.port': ({ server }) => server.port,
@@ -17,7 +17,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
 };
 
 export interface Reloading {
-  /** In force from now on. */
+  /** The settings in force from now on. */
   readonly config: Config;
   /** Options that were changed and stay as they were until the next start. */
   readonly needRestart: readonly string[];

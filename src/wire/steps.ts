@@ -24,13 +24,13 @@ import { refuseInnerAddresses } from '../upstream/inline-images.ts';
 import type { Link } from '../upstream/link.ts';
 import type { Lasting } from './lasting.ts';
 
-/** What lasts, and beside it what a reload makes again. */
+/** The parts that last, and those that a reload makes again. */
 export interface StepParts extends Lasting {
   readonly config: Config;
   readonly catalogue: Catalogue;
   readonly catalogueOf: CatalogueOf;
   readonly admission: Admission;
-  /** Where addresses that users give may lead. */
+  /** Which of the addresses that users give may be called. */
   readonly addressPolicy: AddressPolicy;
 }
 
@@ -153,7 +153,7 @@ class CallLink implements Link {
   }
 
   claimRoom(bytes: number): void {
-    // Of several requests made at once for a call, the first to fail ends it; the rest come late.
+    // Of several requests made at once for a call, the first to fail ends it; others come late.
     if (!this.#call.leave) throw new GatewayError('upstream_error', 'The request has ended.');
     this.#share ??= shareUntilLeft(this.#call, this.#answers);
     this.#share.claim(bytes);

@@ -21,7 +21,7 @@ import { Traffic } from '../telemetry/traffic.ts';
 import { tellOverruns } from '../upstream/connection/connections.ts';
 import { callOperatorServer } from '../upstream/operator-call.ts';
 
-/** Nobody reads the log any more: then a stop must not wait for it. */
+/** How long a stop waits for a log that nobody reads any more. */
 const lastLinesMs = 1_000;
 /** Collectors answer at once; one that does not is as good as away. */
 const collectorMs = 5_000;
@@ -64,7 +64,7 @@ export class Telemetry {
       () => this.#export?.families() ?? [],
       () => this.#process.families(),
     ];
-    // Workers share a port, so whoever reads meets now one and now another.
+    // Workers share a port, so each look at the metrics may meet another worker.
     this.metrics = new Metrics(this.#sources, worker === null ? {} : { worker: String(worker) });
   }
 
@@ -77,12 +77,12 @@ export class Telemetry {
     );
   }
 
-  /** Whose models labels may name from now on. */
+  /** The catalogue whose models may be named in labels from now on. */
   useCatalogue(catalogue: Catalogue): void {
     this.#catalogue = catalogue;
   }
 
-  /** Web searches begin to fail, for this reason, or succeed again. */
+  /** Called when web searches begin to fail, with the reason, or succeed again, with null. */
   searchChanged(fault: string | null): void {
     if (fault === null) this.#log.info('search_works_again');
     else this.#log.warn('search_failed', { reason: fault });
@@ -92,12 +92,12 @@ export class Telemetry {
     this.#tracer?.begun(call);
   }
 
-  /** Answers the `traceparent` of the attempt, when there is a trace. */
+  /** Returns the `traceparent` of the attempt, when there is a trace. */
   attempting(call: TracedCall): string | undefined {
     return this.#tracer?.attempting(call);
   }
 
-  /** Whatever goes wrong in here is counted, and is no concern of the request. */
+  /** A failure in here is counted, and never disturbs the request. */
   ended(request: EndedRequest): void {
     try {
       this.#traffic.ended(request);
@@ -109,7 +109,9 @@ export class Telemetry {
     }
   }
 
-  /** For answers that had begun: a failure before that is logged where its status is sent. */
+  /**
+   * Logs the failure of an answer that had begun; earlier failures are logged with their status.
+   */
   failedLate(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;
@@ -144,7 +146,7 @@ function makeExport({ url, headers, serviceName }: Tracing, log: Log, instanceId
   });
 }
 
-/** Of shared capacity only: tenants' own accounts are theirs, and without number. */
+/** Circuits of shared capacity only: tenants' own accounts are their affair, and without number. */
 function circuitsOf(catalogue: Catalogue, health: Health): OfferCircuit[] {
   return catalogue.live().flatMap(({ id }) =>
     catalogue.offers(id).map((offer) => ({

@@ -1,4 +1,4 @@
-/** Small real audio files of known length, made from nothing. */
+/** Makes small real audio files of known length. */
 import { mp3Note, pcmNote, wavHeader } from '../../src/demo/melody.ts';
 import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-pages.ts';
 
@@ -9,12 +9,12 @@ export function wavFile(notes: number): Uint8Array {
   return Buffer.concat([wavHeader(notes), ...notesOf(notes, pcmNote)]);
 }
 
-/** Bare frames. */
+/** An MP3 file of frames only, without tags. */
 export function mp3File(notes: number): Uint8Array {
   return Buffer.concat(notesOf(notes, mp3Note));
 }
 
-/** With everything that encoders put around the frames: tags at both ends, and a seek table. */
+/** An MP3 file with what encoders add around the frames: tags at both ends, and a seek table. */
 export function decoratedMp3(notes: number): Uint8Array {
   const title = Buffer.from('\x00\x00\x00\x00A title', 'latin1');
   const frame = Buffer.concat([Buffer.from('TIT2\x00\x00\x00\x07', 'latin1'), title.subarray(2)]);
@@ -22,7 +22,7 @@ export function decoratedMp3(notes: number): Uint8Array {
     Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, frame.length]),
     frame,
   ]);
-  // A frame like the first, whose side information is followed by a table instead of sound.
+  // A frame like the first, but with a seek table instead of sound after its side information.
   const [first = new Uint8Array()] = notesOf(1, mp3Note);
   const table = Buffer.alloc(96);
   table.set(first.subarray(0, 4));
@@ -40,7 +40,7 @@ function notesOf(notes: number, encode: (note: number) => Uint8Array): Uint8Arra
 
 export const opusPreSkip = 312;
 
-/** Silence of 20 ms packets, ten to a page; `trimSamples` are cut off its end. */
+/** Silence in packets of 20 ms, ten to a page; `trimSamples` are cut off at the end. */
 export function opusFile(packets: number, trimSamples = 0, serial = 77): Uint8Array {
   const head = Buffer.alloc(19);
   head.write('OpusHead', 0, 'latin1');
@@ -73,7 +73,7 @@ function pageOf(packets: readonly Uint8Array[], granule: bigint): OggPage {
   };
 }
 
-/** AAC in ADTS: the headers are real, what they carry is not. Frames of 1024 samples, 24 kHz. */
+/** AAC in ADTS: real headers with made-up content. Frames of 1024 samples at 24 kHz. */
 export function aacFile(frames: number): Uint8Array {
   const frame = Buffer.alloc(64, 0x21);
   frame.set([0xff, 0xf1, 0x58, 0x40, 64 >> 3, ((64 & 7) << 5) | 0x1f, 0xfc]);

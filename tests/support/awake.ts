@@ -1,10 +1,12 @@
 /**
- * How long this process was awake since. A busy machine may stop it for seconds between any two
- * lines of a test, and everything in it with it: that time is nobody's delay and does not count.
+ * Measures for how long this process really ran. A busy machine may stop it for seconds between any
+ * two lines of a test: that time is no delay of the gateway's and is not counted.
  */
 
 const tickMs = 5;
-/** What passes between two ticks beyond this, others have taken. */
+/**
+ * A longer gap between two ticks means that the process was stopped; only this much of it counts.
+ */
 const countedMsMax = 4 * tickMs;
 
 export class Awake implements Disposable {

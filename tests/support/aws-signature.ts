@@ -1,12 +1,12 @@
 /**
- * Checks a Signature Version 4 as the server does: from the request line and headers as they came
- * over the wire, with nothing of the gateway's code.
+ * Checks a Signature Version 4 as the server does, from the request line and headers as received,
+ * and without using the gateway's code.
  */
 import { createHash, createHmac } from 'node:crypto';
 
 interface SignedRequest {
   readonly method: string;
-  /** As it was sent. */
+  /** The path exactly as it was sent. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly raw: Uint8Array;
@@ -24,7 +24,7 @@ interface SignedBy {
   readonly signedHeaders: readonly string[];
 }
 
-/** Who signed it; throws where the signature is not the one of this secret. */
+/** Who signed the request; throws if the signature was not made with this secret. */
 export function checkSignature(request: SignedRequest, secret: string): SignedBy {
   const { method, path, headers, raw } = request;
   const found = shape.exec(headers.authorization ?? '');

@@ -1,6 +1,6 @@
 /**
- * The books, checked from outside: plain reads and sums that share no code with what wrote them.
- * Every sentence that comes back is a discrepancy.
+ * Checks the books by plain reads and sums that share no code with what wrote them. Returns a
+ * sentence for each discrepancy.
  */
 import type { Database } from '../../src/store/database.ts';
 
@@ -15,8 +15,8 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     daily: await read.selectFrom('usage_daily').selectAll().execute(),
   });
   let books = await look();
-  // A gateway at rest still books what has ended, and gives back what it does not use: tables that
-  // were read around such a change do not fit together.
+  // An idle gateway still books ended requests and gives back unused leases. Tables read around
+  // such a change do not fit together, so they are read until two readings agree.
   for (let before: unknown; !Bun.deepEquals(before, books); books = await look()) before = books;
   const { accounts, leases, entries, rows, daily } = books;
   const found: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * A real Chromium for the tests of the dashboard: the system's where there is one, else the build
- * that comes from the registry. Every page tells what went wrong in it.
+ * A real Chromium for the tests of the dashboard: the system's if there is one, else the build from
+ * the registry. Each page collects what went wrong in it.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,16 +8,20 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 
 const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** For a start of it and for each step; only what never comes takes so long. */
+/** For the start of the browser and for each step: a step takes this long only if it never ends. */
 const patienceMs = 60_000;
 
 /**
- * What belongs to a window and to no page. A search box is a page of its own that each new window
- * loads, and a spare process waits for the next page: four tenths of all that the browser did.
+ * Features of the browser's windows that no page needs: a search box that is a page of its own in
+ * each new window, and a spare process for the next page. They were four tenths of the browser's
+ * work.
  */
 const ofWindows = ['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess'];
 
-/** What Playwright turns off: of several such lists the browser reads the last only. */
+/**
+ * The features that Playwright turns off, repeated here: of several such lists the browser reads
+ * only the last.
+ */
 const byPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -63,7 +67,7 @@ function axe(): Promise<string> {
 }
 
 export const desk = { width: 1280, height: 900 } as const;
-/** The narrowest that anybody has: a small phone, or a desk magnified four times. */
+/** The narrowest window to support: a small phone, or a desktop at a zoom of four. */
 export const phone = { width: 320, height: 700 } as const;
 
 export interface Look {
@@ -71,12 +75,12 @@ export interface Look {
   readonly size: { readonly width: number; readonly height: number };
 }
 
-/** A tab of its own, with nothing kept from others, and a list of all that was amiss in it. */
+/** A separate tab that shares no data with others and lists everything that went wrong in it. */
 export class Tab implements AsyncDisposable {
   readonly page: Page;
   /** Errors in the console, failed scripts, broken rules of the content-security policy. */
   readonly problems: string[] = [];
-  /** Every address that was asked for. */
+  /** Every address that the page requested. */
   readonly requests: string[] = [];
   readonly #context: BrowserContext;
 
@@ -96,7 +100,8 @@ export class Tab implements AsyncDisposable {
 
   static async open(browser: Browser, look: Look): Promise<Tab> {
     const { theme, size } = look;
-    // Without a locale the shipped build takes one from the machine that no browser would have.
+    // Without a locale, the shipped build takes one from the machine that no real browser would
+    // have.
     const settings = { viewport: size, colorScheme: theme, locale: 'en-US' } as const;
     const context = await browser.newContext(settings);
     context.setDefaultTimeout(patienceMs);
@@ -116,7 +121,7 @@ export class Tab implements AsyncDisposable {
     await this.page.locator('.busy').first().waitFor({ state: 'detached' });
   }
 
-  /** The system turns from light to dark, or back, and the open page with it. */
+  /** Switches the system between light and dark, and the open page with it. */
   async turn(theme: Look['theme']): Promise<void> {
     await this.page.emulateMedia({ colorScheme: theme });
     await this.page.locator(`html[data-theme=${theme}]`).waitFor();
@@ -124,7 +129,7 @@ export class Tab implements AsyncDisposable {
 
   /** What axe-core calls serious or critical, one line each. */
   async barriers(): Promise<string[]> {
-    // The page's own policy lets no script in, so this one is put in from outside of it.
+    // The page's content-security policy blocks other scripts, so axe is injected from outside.
     if (!(await this.page.evaluate("'axe' in window"))) await this.page.evaluate(await axe());
     const found = (await this.page.evaluate(
       `axe.run(document, { resultTypes: ['violations'], selectors: false }).then(({ violations }) =>
@@ -135,7 +140,9 @@ export class Tab implements AsyncDisposable {
     return found;
   }
 
-  /** How much wider than the window the page is; nobody wants to scroll sideways. */
+  /**
+   * By how many pixels the page is wider than the window: more than none means sideways scrolling.
+   */
   async overhang(): Promise<number> {
     const script = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
     return Number(await this.page.evaluate(script));

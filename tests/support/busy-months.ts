@@ -1,6 +1,6 @@
 /**
- * Two months of traffic of the tenant `default`, in books that no gateway has opened yet. The
- * numbers are made from the day's number alone, so that every run has the same ones.
+ * Writes two months of traffic of the tenant `default` into books that no gateway has opened yet.
+ * The numbers follow from the day's number alone, so every run has the same ones.
  */
 import { join } from 'node:path';
 import { noUsage } from '../../src/core/usage.ts';

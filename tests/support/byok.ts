@@ -1,10 +1,10 @@
-/** Tenants with accounts of their own, on a gateway in this process. */
+/** Tenants with their own provider keys, on a gateway in this process. */
 import { isObject } from '../../src/core/json.ts';
 import { type InProcessGateway, type Reply, readReply } from './in-process.ts';
 
 export interface ByokTenant {
   readonly id: string;
-  /** Its routing key. */
+  /** The tenant's routing key. */
   readonly key: string;
   bring(provider: string, credential: object): Promise<Reply>;
   manage(method: string, path: string, body?: object): Promise<Reply>;

@@ -29,7 +29,7 @@ export class Collector {
     return `http://127.0.0.1:${this.#server.port}`;
   }
 
-  /** Every span that was taken, in the order of arrival. */
+  /** Every span received, in the order of arrival. */
   get spans(): SeenSpan[] {
     return this.requests.flatMap(({ body }) =>
       list(body, 'resourceSpans').flatMap((resource) =>
@@ -38,7 +38,7 @@ export class Collector {
     );
   }
 
-  /** Waits until it has seen something. */
+  /** Waits until `look` finds something. */
   async until<Found>(look: () => Found | undefined): Promise<Found> {
     for (;;) {
       const { promise } = this.#arrived;
@@ -87,7 +87,7 @@ function seen(span: Record<string, unknown>): SeenSpan {
   };
 }
 
-/** Integers come as text in OTLP's JSON; here they are told apart from texts. */
+/** OTLP's JSON writes integers as text; here they become numbers, unlike texts. */
 function plainValue(value: unknown): unknown {
   if (!isObject(value)) return undefined;
   if (typeof value.intValue === 'string') return BigInt(value.intValue);

@@ -1,4 +1,4 @@
-/** Reads RFC 4180 the strict way: what it does not know is a failure, not a guess. */
+/** Reads RFC 4180 strictly: anything outside of it throws. */
 export function parseCsv(text: string): string[][] {
   const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
   const rows: string[][] = [];
@@ -26,7 +26,7 @@ export function readTable(text: string): Record<string, string>[] {
   });
 }
 
-/** Takes away the apostrophe that keeps a spreadsheet from running a text. */
+/** Removes the apostrophe that keeps spreadsheets from running a cell as a formula. */
 export function unarmed(cell: string): string {
   return /^'+(?:\s*[=+\-@＝＋－＠]|[\t\r\n])/u.test(cell) ? cell.slice(1) : cell;
 }

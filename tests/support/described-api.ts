@@ -1,4 +1,4 @@
-/** What `/openapi.json` says of an answer, ready to be held against a real one. */
+/** The answers that `/openapi.json` describes, ready to be compared with real ones. */
 import { Compile } from 'typebox/schema';
 import { isObject } from '../../src/core/json.ts';
 
@@ -12,7 +12,7 @@ export interface Operation {
   readonly operation: Json;
 }
 
-/** A real answer that was found to be as described. */
+/** A real answer that matches its description. */
 export interface Held {
   readonly status: number;
   readonly headers: Headers;
@@ -29,7 +29,10 @@ export function misfits(schema: object, value: unknown): unknown[] {
 
 export class DescribedApi {
   readonly operations: readonly Operation[];
-  /** `GET /v1/jobs/{id} 200 application/json`: what real answers have been held against. */
+  /**
+   * The described answers of which a real one was compared: `GET /v1/jobs/{id} 200
+   * application/json`.
+   */
   readonly seen = new Set<string>();
   readonly #document: Json;
 
@@ -43,7 +46,7 @@ export class DescribedApi {
     );
   }
 
-  /** Every status and content type of every route, refusals as `default`. */
+  /** Every described status and content type of every route; refusals are `default`. */
   promises(): string[] {
     return this.operations.flatMap(({ name, operation }) =>
       Object.entries(object(operation.responses)).flatMap(([status, answer]) => {
@@ -53,7 +56,7 @@ export class DescribedApi {
     );
   }
 
-  /** A schema without references, as a validator of its own. */
+  /** The schema with its references resolved, as a validator needs it. */
   whole(schema: unknown): unknown {
     if (Array.isArray(schema)) return schema.map((inner) => this.whole(inner));
     if (!isObject(schema)) return schema;
@@ -66,7 +69,7 @@ export class DescribedApi {
     return Object.fromEntries(fields);
   }
 
-  /** Fails unless the answer has a status, a type and a body that the document speaks of. */
+  /** Fails unless the answer has a status, a content type and a body as described. */
   async hold(name: string, response: Response): Promise<Held> {
     const { status, headers } = response;
     const text = await response.text();
@@ -99,7 +102,7 @@ export class DescribedApi {
   }
 }
 
-/** One value, or one for each event of a stream. */
+/** The JSON values of a body: one, or one for each event of a stream. */
 function valuesOf(type: string, text: string): unknown[] {
   if (type === 'application/json') return [JSON.parse(text)];
   if (type !== 'text/event-stream') return [text];

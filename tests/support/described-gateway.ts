@@ -1,10 +1,10 @@
-/** A gateway with a model for every route, played by one upstream, and what it says of itself. */
+/** A gateway with a model for every route, all played by one upstream, and its own description. */
 import { DescribedApi, type Held } from './described-api.ts';
 import { type FakeUpstream, startFakeUpstream } from './fake-upstream.ts';
 import { chatModel, InProcessGateway } from './in-process.ts';
 
 export interface Question {
-  /** A routing key unless told; null sends none. */
+  /** The key to send: a routing key by default; null sends none. */
   readonly key?: string | null;
   /** An object is sent as JSON, a text as it is. */
   readonly body?: object | string | FormData;
@@ -40,7 +40,7 @@ export class DescribedGateway {
     this.upstream.stop();
   }
 
-  /** Asks, and holds what comes back against what the document says of the route. */
+  /** Sends a request and compares the answer with the route's description. */
   async ask(name: string, path: string, question: Question = {}): Promise<Held> {
     const [method = ''] = name.split(' ');
     const { key = this.gateway.keys.routing, body, headers = {} } = question;
@@ -57,7 +57,7 @@ export class DescribedGateway {
     return this.api.hold(name, response);
   }
 
-  /** The same for what has to succeed. */
+  /** The same, for requests that must succeed. */
   async done(name: string, path: string, question: Question = {}): Promise<Held> {
     const held = await this.ask(name, path, question);
     if (held.status >= 300) throw new Error(`${name} was refused: ${held.text}`);
@@ -79,7 +79,7 @@ const media = (name: string, feature: string | string[], pricing: object, more: 
 
 const picturing = { input_modalities: ['text', 'image'], output_modalities: ['image'] };
 
-/** Upstream they are called without `test/`. */
+/** The upstream's names for these models lack the `test/`. */
 const models = [
   chatModel('test/chat', [{ provider: 'fake', model: 'chat' }]),
   media('embed', 'embeddings', { prompt: '1', completion: '0' }),

@@ -1,6 +1,6 @@
 /**
- * Conversations for round trips: written in a dialect and read back they must be the same. Each
- * dialect says what it can carry; what it cannot is tested where it is dropped.
+ * Random conversations for round trips: written in a dialect and read back they must be the same.
+ * Each dialect says what it can carry; what it cannot carry is tested where it is dropped.
  */
 import fc from 'fast-check';
 import type {
@@ -20,12 +20,12 @@ import type {
 import { markSignature, type SignatureMaker } from '../../src/dialects/signature.ts';
 
 export interface Carries {
-  /** Whose thoughts come back; null for none. */
+  /** The maker whose signed thoughts the dialect carries; null if it carries none. */
   readonly maker: SignatureMaker | null;
-  /** Thoughts before every call, or only at the beginning of a turn. */
+  /** Whether thoughts may stand before every call, or only at the beginning of a turn. */
   readonly thoughts: 'anywhere' | 'front';
   readonly redactedThoughts: boolean;
-  /** Whether a thought without words keeps its place before a text. */
+  /** Whether a thought without text keeps its place before a text. */
   readonly wordlessBeforeText: boolean;
   readonly systemInside: boolean;
   readonly remoteFiles: boolean;
@@ -44,7 +44,7 @@ export interface Carries {
   readonly sampling: readonly (keyof Sampling)[];
 }
 
-/** What OpenAI's Responses endpoint does. */
+/** What OpenAI's Responses endpoint can carry. */
 export const responses: Carries = {
   maker: 'responses',
   thoughts: 'anywhere',
@@ -68,7 +68,7 @@ export const responses: Carries = {
 };
 
 const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
-/** With a letter in it: what is only white space may be trimmed away by some. */
+/** Ends in a letter: some dialects trim texts that are only white space. */
 const text = word.map((said) => `${said}a`);
 const name = fc.stringMatching(/^[a-z][a-z0-9_]{0,20}$/);
 const base64 = fc
@@ -95,7 +95,7 @@ const optional = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.option(value, { nil: undefined, freq: 2 });
 const isAllowed = (allowed: boolean) => (allowed ? fc.boolean() : fc.constant(false));
 
-/** Fields that are undefined are left out, as a reader of JSON leaves them out. */
+/** Leaves out fields that are undefined, as JSON does. */
 export function compact<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as T;
 }
@@ -148,7 +148,7 @@ function thought(carries: Carries): fc.Arbitrary<ReasoningPart | undefined> {
   const { maker } = carries;
   if (maker === null) return fc.constant(undefined);
   const signature = fc.tuple(name, base64).map(([id, proof]) =>
-    // OpenAI's encrypted thoughts come back with the id of their item.
+    // OpenAI's encrypted thoughts are sent back together with the id of their item.
     markSignature(maker, maker === 'responses' ? `rs_${id}:${proof}` : proof),
   );
   const signed = fc
@@ -173,7 +173,7 @@ interface PlannedCall {
 
 interface Exchange {
   readonly said: readonly UserPart[];
-  /** After results of tools the user may have nothing to add. */
+  /** After tool results, the user may have nothing to add. */
   readonly isSilent: boolean;
   readonly system: string | undefined;
   readonly thought: ReasoningPart | undefined;
@@ -201,7 +201,7 @@ function exchange(carries: Carries): fc.Arbitrary<Exchange> {
   });
 }
 
-/** Puts the exchanges in turns; calls are numbered in the order in which they were made. */
+/** Writes the exchanges as turns; calls are numbered in the order in which they are made. */
 function writeTurns(
   exchanges: readonly Exchange[],
   tools: readonly Tool[],
@@ -222,7 +222,7 @@ function writeTurns(
     say(said, isSilent);
     if (system !== undefined)
       turns.push({ role: 'system', parts: [{ kind: 'text', text: system }] });
-    // A thought alone is no answer.
+    // A turn needs a text or a call: a thought alone is no answer.
     const spoken = answer ?? (calls.length === 0 ? 'Yes.' : undefined);
     const isOutOfPlace = spoken !== undefined && first?.text === '' && !carries.wordlessBeforeText;
     const isDoubled = spoken === undefined && calls[0]?.thought !== undefined;
@@ -308,7 +308,7 @@ function jsonWish({ jsonNames, strictTools }: Carries): fc.Arbitrary<Dialogue['j
   );
 }
 
-/** Dialogues as a client could have written them, in the one form that reading gives back. */
+/** Dialogues that a client could have written, in the normal form that reading gives back. */
 export function dialogues(carries: Carries): fc.Arbitrary<Dialogue> {
   const numbers = fc.record({
     outputTokensMax: fc.option(fc.integer({ min: 16, max: 100_000 })),

@@ -1,6 +1,6 @@
 /**
- * A gateway that dies at one exact moment: its store has just been given the answer of an
- * idempotency key, and it has not heard so. Whatever it would do next never happens.
+ * A gateway that dies at one exact moment: its store has just saved the answer of an idempotency
+ * key, but the gateway has not heard of it. Whatever it would do next never happens.
  */
 import { writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
@@ -11,7 +11,10 @@ import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts';
 
 const answered = 'select 1 from idempotency_claims where is_done = 1';
 
-/** On a file of its own: before it hears any word of its store, it looks what that has done. */
+/**
+ * On SQLite: before each message from the database thread it checks whether the answer is saved,
+ * and kills itself if so.
+ */
 export async function startDyingOnSqlite(options: GatewayOptions): Promise<Gateway> {
   const [folder, dataDir] = [newFolder(), newFolder()];
   const early = join(folder, 'early.js');
@@ -20,7 +23,7 @@ export async function startDyingOnSqlite(options: GatewayOptions): Promise<Gatew
   return startGateway({ ...options, dataDir, env });
 }
 
-/** Runs before the first line of the gateway, so that its own listeners come after this one. */
+/** Preloaded before the gateway's code, so that its listener hears each message first. */
 function listener(path: string): string {
   return `
     import { Database } from 'bun:sqlite';
@@ -41,7 +44,10 @@ function listener(path: string): string {
     };`;
 }
 
-/** On a Postgres of which it is told nothing more from that moment on; then it is killed. */
+/**
+ * On Postgres: once the answer is saved, the gateway hears nothing more from the server and is
+ * killed.
+ */
 export async function startDyingOnPostgres(options: GatewayOptions, url: string): Promise<Gateway> {
   const looker = new pg.Client({ connectionString: url });
   await looker.connect();
@@ -59,7 +65,9 @@ export async function startDyingOnPostgres(options: GatewayOptions, url: string)
   return gateway;
 }
 
-/** Passes everything on, but asks before each word of the server whether it may be heard. */
+/**
+ * A proxy that passes everything on, but asks before each message of the server whether to stop.
+ */
 async function startWire(url: string, isOver: () => Promise<boolean>) {
   const { hostname, port } = new URL(url);
   const cut = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /**
- * Cohere's and Gemini's embeddings on loopback: the text "… 17" becomes the vector [17, its
- * length], so that a test sees which text ended up where.
+ * Cohere's and Gemini's embeddings on loopback. A text that ends in 17 gets the vector [17, length
+ * of the text], so that a test sees which vector belongs to which text.
  */
 
 interface EmbeddingCall {
@@ -14,11 +14,11 @@ export class EmbeddingServer {
   readonly calls: EmbeddingCall[] = [];
   /** Cohere's `meta.billed_units.input_tokens` for each text; null leaves `meta` out. */
   tokensPerText: number | null = null;
-  /** More texts at once are refused with 413, as TEI does. */
+  /** Calls with more texts than this are refused with 413, as TEI does. */
   textsMax = Number.POSITIVE_INFINITY;
-  /** Answered instead, once. */
+  /** If set, the next call gets this answer. */
   refusal: Response | null = null;
-  /** The first of them is answered when so many calls are here at once. */
+  /** No call is answered before this many are open at once. */
   callsAwaited = 1;
   callsAtOnceMost = 0;
   #callsAtOnce = 0;
@@ -54,7 +54,7 @@ export class EmbeddingServer {
       this.calls.push({ path, headers: request.headers, body, texts });
       if (this.callsAtOnceMost >= this.callsAwaited) this.#met.resolve();
       await this.#met.promise;
-      // One too many would come soon behind them.
+      // If the gateway made one call too many, it would arrive within this time.
       await Bun.sleep(20);
       const { refusal } = this;
       this.refusal = null;

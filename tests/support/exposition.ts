@@ -1,4 +1,4 @@
-/** Prometheus' text format, read strictly: what Prometheus or `promtool` would refuse is thrown. */
+/** Reads Prometheus' text format strictly: throws where Prometheus or `promtool` would refuse. */
 export class Scrape {
   readonly types = new Map<string, string>();
   readonly #values = new Map<string, number>();
@@ -49,14 +49,14 @@ export class Scrape {
   }
 }
 
-/** Pages are reused for a moment: this waits for one that was written after the call. */
+/** The gateway reuses a page for a moment: this waits for one that was written after the call. */
 export async function scrapeAnew(url: string): Promise<Scrape> {
   const read = async () => {
     const response = await fetch(`${url}/metrics`);
     if (response.status !== 200) throw new Error(`No metrics: ${response.status}`);
     return new Scrape(await response.text());
   };
-  // The process uses time while it answers, so two pages never agree on how much.
+  // The process uses CPU time while it answers, so a page with another number is a new one.
   const cpu = (page: Scrape) => page.value('process_cpu_seconds_total');
   const first = await read();
   for (;;) {

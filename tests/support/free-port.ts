@@ -1,7 +1,7 @@
 /**
- * A port for a server that cannot choose one itself, or that starts again where it was. Whoever
- * asks the system for any port gets one above 32,767, perhaps the one of a server that is down for
- * a moment in another test process; from these it gives none away.
+ * A port for a server that cannot choose one itself, or that starts again on the same port. The
+ * system gives out ports above 32,767, perhaps that of a server which is down for a moment in
+ * another test process; it never gives out a port of the range used here.
  */
 export function freePort(): number {
   for (let turn = 0; turn < 100; turn += 1) {

@@ -1,4 +1,4 @@
-/** Reads a request to Gemini back into our words. A reader of the test's own. */
+/** Reads a request to Gemini back into a dialogue, without the gateway's code. */
 import type {
   AssistantPart,
   Dialogue,
@@ -127,7 +127,7 @@ function readTurns({ systemInstruction, contents }: Body): readonly Turn[] {
   return turns;
 }
 
-/** Results are matched with the calls by their order alone. */
+/** Gemini matches results with calls by their order alone. */
 function readUserPart(part: Part, open: Named[]): UserPart {
   if (part.functionResponse) return readResult(part.functionResponse, open.shift());
   if (part.inlineData) return readInline(part.inlineData);
@@ -157,7 +157,10 @@ function readInline({ mimeType, data }: Inline): UserPart {
   return { kind: 'document', source: { url } };
 }
 
-/** A signature proves the first thought that has none yet; else it is a thought without words. */
+/**
+ * A signature belongs to the first thought without one; if there is none, it makes a thought
+ * without text.
+ */
 function readModelParts(parts: readonly Part[], made: number): AssistantPart[] {
   const read: AssistantPart[] = [];
   let number = made;

@@ -1,6 +1,6 @@
 /**
- * Peers for the tests of the guarded fetch. Only loopback can be reached from tests, so 127.0.0.2
- * plays the public Internet (an injected classifier admits it) and 127.0.0.1 plays our inside.
+ * Servers for the tests of the guarded fetch. Tests can reach only loopback, so 127.0.0.2 plays the
+ * public Internet (an injected classifier admits it) and 127.0.0.1 plays the private network.
  */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';

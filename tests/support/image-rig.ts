@@ -10,7 +10,7 @@ import { picture } from './pictures.ts';
 export let upstream: FakeUpstream;
 export let gateway: InProcessGateway;
 
-/** To be called before all tests of a file; several files of one run each have their own. */
+/** Call it before all tests of a file; each test file has its own gateway. */
 export async function startImageRig(): Promise<void> {
   upstream = startFakeUpstream();
   const at = (dialect: string, base: string, more: object = {}) => ({
@@ -66,7 +66,7 @@ export async function stopImageRig(): Promise<void> {
   upstream.stop();
 }
 
-/** Two credits a token in, four out: sums that a reader can check. */
+/** Two credits per input token, four per output token: sums that a reader can check. */
 const tokenPrices = { prompt: '2', completion: '4' };
 const flatPrices = { output_image: '0.04' };
 
@@ -147,7 +147,7 @@ export async function charged({ requestId }: Reply) {
   return { credits: charges.modelCharge, tokens, estimated: usageEstimated, operation };
 }
 
-/** What is left of uploads: files by name, and those without a name that are still open. */
+/** Uploads still on disk: files with a name, and open files without one. */
 export function leftOnDisk(): string[] {
   const folder = join(gateway.folder, 'uploads');
   const named = existsSync(folder) ? readdirSync(folder) : [];
@@ -155,7 +155,7 @@ export function leftOnDisk(): string[] {
     try {
       return readlinkSync(`/proc/self/fd/${handle}`);
     } catch {
-      // The handle by which the folder itself was read.
+      // The handle used for reading this very folder is closed by now.
       return '';
     }
   });

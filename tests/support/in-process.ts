@@ -20,9 +20,9 @@ export interface GatewaySettings {
   readonly tools?: object;
   readonly cache?: object;
   readonly logs?: object;
-  /** How many serve together, as it is told. */
+  /** The number of workers that this gateway is told it has. */
   readonly crew?: number;
-  /** More variables; they are no part of the file. */
+  /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
@@ -53,11 +53,11 @@ const keys = {
 export class InProcessGateway {
   readonly url: string;
   readonly keys = keys;
-  /** Another door to the same database. */
+  /** A second connection to the gateway's database. */
   readonly store: Store;
-  /** Where its data lives. */
+  /** The data folder. */
   readonly folder: string;
-  /** What the operator reads. */
+  /** The lines of the operator's log. */
   readonly logged: readonly string[];
   readonly #tollgate: Tollgate;
   readonly #config: Config;
@@ -107,7 +107,7 @@ export class InProcessGateway {
     return Number(new URL(this.url).port);
   }
 
-  /** As SIGHUP does, with the same settings but for these limits. */
+  /** Reloads the configuration as SIGHUP does, with only these limits changed. */
   reload(limits: Partial<Config['limits']> = {}): void {
     this.#tollgate.reload({ ...this.#config, limits: { ...this.#config.limits, ...limits } });
   }
@@ -118,7 +118,7 @@ export class InProcessGateway {
     await rm(this.folder, { recursive: true });
   }
 
-  /** A body that is no plain object is sent as it is. */
+  /** Sends a plain object as JSON, and any other body as it is. */
   fetch(body: unknown, options: SendOptions = {}): Promise<Response> {
     return fetch(this.url + (options.path ?? '/v1/chat/completions'), {
       method: 'POST',
@@ -142,16 +142,16 @@ export class InProcessGateway {
     return readReply(await fetch(this.url + path, { headers }));
   }
 
-  /** A stream read to its end, whatever that end is. */
+  /** Reads a stream to its end, also if that is an error. */
   async stream(body: object, options: SendOptions = {}): Promise<SseReading> {
     return readSse(await this.fetch({ stream: true, ...body }, options));
   }
 
-  /** The log row of a request that has ended, or is about to. */
+  /** The log row of a request that has ended or is about to end. */
   async record(requestId: string, tenantId = 'default'): Promise<RequestRecord> {
     const credits = `/admin/v1/tenants/${tenantId}/credits`;
     for (let looks = 0; looks < 100; looks += 1) {
-      // Looking at credits makes the gateway write down what is still waiting.
+      // Reading the credits makes the gateway book everything that waits.
       await this.get(credits, { key: keys.admin });
       const record = await this.store.requestLog.find(tenantId, requestId);
       if (record) return record;
@@ -160,7 +160,7 @@ export class InProcessGateway {
     throw new Error(`There is no log row for the request ${requestId}.`);
   }
 
-  /** What the default tenant has left, with everything written down that is still waiting. */
+  /** The balance of the default tenant, after everything that waits has been booked. */
   async balance(): Promise<number> {
     const path = '/admin/v1/tenants/default/credits';
     const { json, text } = await this.get(path, { key: keys.admin });
@@ -168,14 +168,14 @@ export class InProcessGateway {
     return Number(json.data.total);
   }
 
-  /** A key made the way a tenant's manager makes one. */
+  /** Makes a key as a tenant's manager does. */
   async makeKey(fields: object): Promise<string> {
     const path = '/api/v1/keys';
     const made = await this.post({ name: 'test', ...fields }, { path, key: keys.management });
     return issuedKey(made);
   }
 
-  /** A second tenant and a routing key of it. */
+  /** Makes a second tenant and returns a routing key of it. */
   async makeTenant(fields: object): Promise<string> {
     const asAdmin = { key: keys.admin };
     const made = await this.post(fields, { path: '/admin/v1/tenants', ...asAdmin });
@@ -224,7 +224,7 @@ export function chatModel(id: string, endpoints: readonly object[], more: object
 
 const cheap = { prompt: '1', completion: '2' };
 
-/** The words of a whole reply. */
+/** The text of a reply that was not streamed. */
 export function contentOf(reply: Reply): unknown {
   const choices = Array.isArray(reply.json.choices) ? reply.json.choices : [];
   const [choice] = choices;

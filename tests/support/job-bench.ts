@@ -1,4 +1,4 @@
-/** A worker on a real store and real files, with a provider and books that the test plays. */
+/** Job workers on a real store and real files, with a provider and books played by the test. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,18 +25,18 @@ import { addTenant } from '../contracts/engines.ts';
 import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
-/** Two credits a character; the books take every request id once, like the real ones. */
+/** Charges two credits per character; like the real books, it takes each request id once. */
 class PlayedRunner implements JobRunner {
   readonly spoken: SpeechPiece[] = [];
   readonly heard: TranscriptionPiece[] = [];
   readonly #rows = new Map<string, number>();
-  /** What becomes of a call, when it is not simply answered. */
+  /** Runs before each call is answered; a test may make it wait or fail. */
   onCall: (piece: SpeechPiece | TranscriptionPiece) => Promise<void> = async () => {};
   /** One note of sound for each character, unless a test wants another answer. */
   speak: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
   hear: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
 
-  /** Everything that was charged, once for each id. */
+  /** The sum of all charges, each request id once. */
   get charged(): number {
     return [...this.#rows.values()].reduce((sum, credits) => sum + credits, 0);
   }
@@ -45,7 +45,7 @@ class PlayedRunner implements JobRunner {
     return [...this.#rows.keys()];
   }
 
-  /** What the journal of a dead process leaves of a call that it had begun. */
+  /** Books what the journal of a dead process leaves of a call that it had begun: no charge. */
   died(requestId: string): void {
     this.#book(requestId, 0);
   }
@@ -65,7 +65,7 @@ class PlayedRunner implements JobRunner {
     return this.#rows.get(requestId) ?? null;
   }
 
-  /** A call that was broken off when so much of it had been delivered. */
+  /** Books a call that broke off after it had delivered this many credits' worth. */
   brokenOff(requestId: string, credits: number): void {
     this.#book(requestId, credits);
   }
@@ -84,7 +84,7 @@ export class JobBench {
   readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
   readonly #folder: string;
   now = 1_800_000_000_000;
-  /** Who hears of a cancellation at once; other processes find out. */
+  /** Called at once when a job is cancelled; other processes find out by themselves. */
   onCancelled: (jobId: string) => void = () => {};
   speechModel: SpeechModel;
 
@@ -122,7 +122,7 @@ export class JobBench {
     rmSync(this.#folder, { recursive: true });
   }
 
-  /** A worker as another process would have it. */
+  /** Another worker, as another process would have it. */
   worker(change: Partial<WorkerParts> = {}): JobWorker {
     return new JobWorker({
       queue: this.store.jobs.queue,
@@ -135,7 +135,7 @@ export class JobBench {
     });
   }
 
-  /** Everything that may be taken now, to its end. */
+  /** Claims every job that may be taken now and works until all are done. */
   async workOff(worker = this.worker()): Promise<void> {
     await worker.claim();
     await worker.idle();

@@ -1,4 +1,4 @@
-/** The routes of jobs on a real socket, before a bench whose worker the test moves by hand. */
+/** The job routes on a real socket, in front of a JobBench whose worker runs only when told. */
 
 import { hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
@@ -15,7 +15,7 @@ import { type Reply, readReply } from './in-process.ts';
 import { JobBench } from './job-bench.ts';
 
 const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
-/** Of a second tenant. */
+/** A key of a second tenant. */
 const stranger = 'sk-tg-stranger-0123456789abcdef012345678';
 
 export class JobServer {
@@ -23,7 +23,7 @@ export class JobServer {
   readonly bench: JobBench;
   readonly url: string;
   readonly logged: string[] = [];
-  /** Keys whose requests were counted for the limits. */
+  /** The keys of requests that were counted against limits. */
   readonly counted: string[] = [];
   readonly #server: HttpServer;
 
@@ -91,7 +91,7 @@ export class JobServer {
     return this.send('POST', '/v1/jobs', { body: form }, key);
   }
 
-  /** Does everything that waits. */
+  /** Runs all waiting jobs. */
   async work(): Promise<void> {
     const worker = this.bench.worker();
     await worker.claim();

@@ -1,4 +1,4 @@
-/** A gateway for transcription jobs, whose parts are in the test's hands. */
+/** A gateway for transcription jobs whose provider and queue the test controls. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { firstStart } from '../../src/auth/first-start.ts';
@@ -19,7 +19,7 @@ export const storyKeys = {
   management: 'sk-mgmt-jobstory-0123456789abcdef0123456',
 };
 
-/** 20 seconds at $0.00006 the minute: 20 millionths of a dollar, 20 credits. */
+/** 20 seconds at $0.00006 per minute are 20 millionths of a dollar: 20 credits. */
 export const storyReply = () => Response.json({ text: 'Heard.', duration: 20 });
 
 export interface JobStory {
@@ -29,7 +29,7 @@ export interface JobStory {
   stop(): Promise<void>;
 }
 
-/** `stallAt`: a step of the queue that never ends, for a process that will be killed there. */
+/** `stallAt`: the step of the queue that never returns, for a process that will be killed there. */
 export async function startJobStory(
   folder: string,
   upstreamUrl: string,
@@ -84,7 +84,7 @@ function configIn(folder: string, upstreamUrl: string) {
   );
 }
 
-/** A queue that does everything but one thing, which it never comes to the end of. */
+/** Wraps a queue so that one of its steps never returns. */
 export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void): JobQueue {
   const stalled = () => {
     onStall();
@@ -115,7 +115,7 @@ export async function sendStory(
   return readReply(await fetch(url + path, { method, headers, ...(body ? { body } : {}) }));
 }
 
-/** Creates a job about a short recording; answers its id. */
+/** Creates a job for a short recording; returns its id. */
 export async function createStoryJob(story: Pick<JobStory, 'url'>): Promise<string> {
   const form = new FormData();
   form.set('model', 'acme/hear');

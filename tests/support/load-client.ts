@@ -5,19 +5,22 @@
  */
 
 export interface StreamReport {
-  /** Which of the clients it was; the upstream sees it as `user`. */
+  /** The client's name; the upstream sees it as `user`. */
   readonly user: string;
   readonly requestId: string;
-  /** Everything that came, as it came. */
+  /** The answer's body exactly as received. */
   readonly body: string;
   /** When this client hung up, in milliseconds since 1970; null when it stayed to the end. */
   readonly leftAt: number | null;
 }
 
-/** Every so many-th client hangs up. */
+/** Every tenth client hangs up in the middle. */
 export const leaverEvery = 10;
 
-/** The gateway's socket queues 512 connections; the one after that would wait for a second. */
+/**
+ * Clients per wave: the gateway's socket queues 512 connections, and the next one would wait a
+ * second.
+ */
 const waveSize = 200;
 
 /** Runs the clients as another process. `onOpen` is called when every stream has begun. */
@@ -27,7 +30,7 @@ export async function runLoadClient(
 ): Promise<readonly StreamReport[]> {
   const words = [order.url, order.key, String(order.streams)];
   const child = Bun.spawn([process.execPath, import.meta.path, ...words], {
-    // The runtime reads its cap of 256 requests at once before the program can raise it.
+    // The runtime reads its limit of 256 requests at once before the program could raise it.
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '65336' },
     stdout: 'pipe',
     stderr: 'inherit',
@@ -42,7 +45,7 @@ export async function runLoadClient(
   await opened;
   const [, report = ''] = text.split('\n');
   if ((await child.exited) !== 0) throw new Error('The load client failed.');
-  // Written by the same file in the child, so it is taken at its word.
+  // The child runs this same file, so its report is not checked.
   return JSON.parse(report) as StreamReport[];
 }
 
@@ -61,7 +64,7 @@ async function runClients(url: string, key: string, streams: number): Promise<vo
   process.stdout.write(JSON.stringify(reports));
 }
 
-/** Resolves with the first bytes; the rest comes with `finished`. */
+/** Resolves when the first bytes have come; `finished` resolves at the end. */
 async function openStream(url: string, key: string, number: number) {
   const user = `client-${number}`;
   const isLeaver = number % leaverEvery === 0;
@@ -81,7 +84,7 @@ async function openStream(url: string, key: string, number: number) {
   const reader = response.body?.getReader();
   if (!reader) throw new Error(`${user} got no body`);
   const first = await reader.read();
-  // Not all at the same word, and none at the first or the last.
+  // Clients leave at different words, none at the first or the last.
   const leavesAfter = isLeaver ? `" w${5 + ((number / leaverEvery) % 20)}"` : null;
   const decoder = new TextDecoder();
   const finish = async (): Promise<StreamReport> => {

@@ -14,7 +14,7 @@ import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 
-/** The management routes on a real socket over a real SQLite file, with a clock that tests turn. */
+/** The management routes on a real socket over a real SQLite file, with a clock that tests set. */
 
 export interface Answer {
   readonly status: number;
@@ -23,7 +23,7 @@ export interface Answer {
   /** `data` of the body, or `error` of a refusal. */
   readonly data: Record<string, unknown>;
   readonly list: readonly Record<string, unknown>[];
-  /** The secret that was issued. */
+  /** The issued secret key. */
   readonly key: string;
 }
 
@@ -34,7 +34,7 @@ export interface Call {
 }
 
 export class Management {
-  /** A Sunday: the last day of its week, in the middle of a month. */
+  /** A Sunday: the last day of its week, but in the middle of a month. */
   time = Date.UTC(2026, 10, 15, 12);
   readonly spent = new Map<string, Spending>();
   readonly desk: KeyDesk & TenantDesk;
@@ -122,7 +122,7 @@ export class Management {
     };
   }
 
-  /** What another process's change does here within one poll. */
+  /** Has the effect that a change by another process has here after one poll. */
   noticeChanges(): void {
     this.authenticator.forget();
   }

@@ -1,12 +1,12 @@
-/** One question under an idempotency key, for gateways that die, freeze or lose their store. */
+/** One request with an idempotency key, for gateways that die, freeze or lose their store. */
 import { isObject } from '../../src/core/json.ts';
 import { type FakeUpstream, say } from './fake-upstream.ts';
 import type { Answer, GatewayOptions } from './gateway.ts';
 
-/** What each tenant begins with. */
+/** The credits with which each tenant starts. */
 export const credits = 1_000_000;
 
-/** One credit a token, in and out. */
+/** Each token costs one credit, input and output. */
 export const answer = say('One two three', { usage: { prompt: 40, completion: 5 } });
 export const answerCost = 45;
 
@@ -23,7 +23,10 @@ export function optionsFor(
   };
 }
 
-/** Machines that share a store share a secret, or one cannot read what another has kept. */
+/**
+ * Gateways that share a store need the same secret: otherwise one cannot read what another
+ * encrypted.
+ */
 export function sharing(database: string): Readonly<Record<string, string>> {
   return {
     DATABASE_URL: database,

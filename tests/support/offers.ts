@@ -1,7 +1,7 @@
 import type { Model, Provider } from '../../src/config/config.ts';
 import { Catalogue, type Offer } from '../../src/route/catalogue.ts';
 
-/** A provider that is there for all, at an address that nobody calls. */
+/** A provider that all tenants may use, at an address that is never called. */
 export function providerNamed(name: string, change: Partial<Provider> = {}): Provider {
   return {
     name,
@@ -20,13 +20,13 @@ export function providerNamed(name: string, change: Partial<Provider> = {}): Pro
 
 interface At {
   readonly provider: string;
-  /** Without one, the endpoints are tried as they are listed. */
+  /** By default, the endpoints are tried in the order of the list. */
   readonly priority?: number;
   readonly prompt?: string;
   readonly completion?: string;
 }
 
-/** A model of texts, called `<id>@<provider>` at each of its endpoints. */
+/** A text model; each endpoint calls it `<id>@<provider>`. */
 export function modelAt(id: string, endpoints: readonly At[]): Model {
   return {
     id,
@@ -43,7 +43,7 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
   };
 }
 
-/** `acme/chat` at a provider that has another name for it. */
+/** An offer of `acme/chat` at a provider that calls the model `upstreamModel`. */
 export function offerCalled(upstreamModel: string, change: Partial<Provider> = {}): Offer {
   const vendors = new Map([['vendor', providerNamed('vendor', change)]]);
   const catalogue = new Catalogue([modelAt('acme/chat', [{ provider: 'vendor' }])], vendors);

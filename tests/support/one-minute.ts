@@ -1,8 +1,8 @@
 const minute = () => Math.floor(Date.now() / 60_000);
 
 /**
- * Limits are counted in windows that start with the minute. A count during which one ended says
- * nothing, and is taken again: whoever counts begins anew, with a key of its own.
+ * Limits are counted in windows of a calendar minute. If the minute changed during `count`, the
+ * result says nothing, so `count` runs again: it must begin anew, with a new key.
  */
 export async function withinOneMinute<Counted>(count: () => Promise<Counted>): Promise<Counted> {
   for (;;) {
@@ -12,7 +12,10 @@ export async function withinOneMinute<Counted>(count: () => Promise<Counted>): P
   }
 }
 
-/** What was spent on one day and read on the next is in no report of this day or its month. */
+/**
+ * Waits if midnight is near: what is spent before midnight and read after it is missing in the
+ * reports of the new day and month.
+ */
 export async function awayFromMidnight(): Promise<void> {
   const dayMs = 24 * 60 * 60_000;
   const leftMs = dayMs - (Date.now() % dayMs);

@@ -1,6 +1,6 @@
 /**
- * Loaded into a gateway before its own code, where a test counts to the last one: a gateway that
- * waits a tenth of a second for Redis counts alone when a busy machine is slower than that.
+ * Preloaded into gateways whose test needs exact shared counts. Usually a gateway that waits a
+ * tenth of a second for Redis in vain counts by itself, and a busy machine may be slower than that.
  */
 import { Redis } from '../../src/store/redis/redis.ts';
 

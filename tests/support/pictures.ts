@@ -1,7 +1,7 @@
-/** Pictures that clients send, and what is in those that providers got. */
+/** Makes pictures for clients to send, and reads those that providers received. */
 import { decode, encode } from 'fast-png';
 
-/** Letters of a drawing: opaque, transparent, and the two sides of half. */
+/** The alpha of each letter in a drawing: opaque, transparent, just above and just below half. */
 const alphas: Readonly<Record<string, number>> = { '#': 255, '.': 0, '+': 128, '-': 127 };
 
 type MaskKind = 'rgba' | 'rgba16' | 'grey+alpha' | 'interlaced';
@@ -14,7 +14,7 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
   const scale = depth === 16 ? 257 : 1;
   const samples = rows.flatMap((row) =>
     [...row].flatMap((letter, x) => {
-      // Colours mean nothing in a mask; here they only must not be taken for alpha.
+      // Colours mean nothing in a mask; these make sure that they are not mistaken for alpha.
       const colour = Array.from({ length: channels - 1 }, (_, at) => ((x * 37 + at) % 256) * scale);
       return [...colour, (alphas[letter] ?? 0) * scale];
     }),

@@ -1,16 +1,16 @@
 /**
- * A connection pooler in front of a Postgres, as far as its clients can tell: PgBouncer's refusals
- * in PgBouncer's words. It passes everything else on, byte by byte.
+ * Plays a connection pooler in front of Postgres: it refuses what PgBouncer refuses, with the same
+ * messages, and passes everything else on unchanged.
  */
 import { connect, createServer, type Socket } from 'node:net';
 
 interface Pooler {
-  /** The same database, by way of the pooler. */
+  /** The address of the same database through the pooler. */
   readonly url: string;
   stop(): void;
 }
 
-/** What PgBouncer takes at the beginning of a session; it hangs up on whoever sends more. */
+/** The startup parameters that PgBouncer accepts; it hangs up on clients that send others. */
 const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
 
 export async function startPooler(
@@ -67,7 +67,7 @@ export async function startPooler(
   };
 }
 
-/** The names of `name\0value\0…` behind the length and the version. */
+/** The names in `name\0value\0…`, which follows the length and the version. */
 function settingsIn(startup: Buffer): string[] {
   const words = startup.subarray(8).toString('latin1').split('\0');
   return words.filter((word, at) => at % 2 === 0 && word !== '');

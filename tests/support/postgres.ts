@@ -23,7 +23,7 @@ import { freePort } from './free-port.ts';
 
 interface TestPostgres {
   readonly url: string;
-  /** An empty database of its own; returns its address. */
+  /** Creates an empty database and returns its address. */
   createDatabase(): Promise<string>;
 }
 
@@ -32,7 +32,7 @@ export interface OwnPostgres extends TestPostgres {
   /** Freezes every process of the server: sockets stay open and nothing answers. */
   pause(): void;
   resume(): void;
-  /** `immediate` is a crash: clients are cut and the next start recovers. */
+  /** `immediate` acts like a crash: clients are cut off and the next start recovers. */
   halt(mode: 'fast' | 'immediate'): Promise<void>;
   /** Starts again on the same port with the same data. */
   start(): Promise<void>;
@@ -55,7 +55,7 @@ async function startShared(): Promise<TestPostgres> {
   return startOwnPostgres({ durable: false });
 }
 
-/** `durable` keeps what was committed through a crash of the machine, and is slower. */
+/** `durable`: commits survive a crash of the machine; this is slower. */
 export async function startOwnPostgres(options: {
   readonly durable: boolean;
 }): Promise<OwnPostgres> {
@@ -80,7 +80,7 @@ export async function startOwnPostgres(options: {
     halt: (mode) => server.halt(mode),
     start: () => server.start(),
     stop: () => {
-      // Frozen processes would hold the shutdown up for seconds.
+      // Frozen processes would delay the shutdown for seconds.
       if (server.runs()) server.signalAll('SIGCONT');
       return leave();
     },
@@ -92,7 +92,7 @@ interface User {
   readonly gid: number;
 }
 
-/** Postgres refuses to run as root, so root lends it the identity that owns nothing. */
+/** Postgres refuses to run as root, so root starts it as the user `nobody`. */
 function serverUser(): User | undefined {
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
 }
@@ -185,7 +185,10 @@ class Server {
     this.url = `postgres://postgres:${this.#password}@127.0.0.1:${port}/postgres`;
   }
 
-  /** English order of text, as on many real servers, so that tests notice who depends on it. */
+  /**
+   * With English text order, as on many real servers, so that tests notice code that depends on the
+   * order.
+   */
   initialise(): void {
     const passwordFile = join(this.#folder, 'password');
     writeFileSync(passwordFile, this.#password);
@@ -242,7 +245,10 @@ class Server {
     await this.#exited;
   }
 
-  /** Server processes leave the group of the first one, so each is found by its parent. */
+  /**
+   * The server's processes leave the process group of the first one, so they are found by their
+   * parent.
+   */
   signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
     const parent = this.pid();
     const list = spawnSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).stdout;
@@ -254,7 +260,7 @@ class Server {
   }
 }
 
-/** A process that served one connection may end between the look and the signal. */
+/** The process of a connection may end between being listed and being signalled. */
 function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -291,7 +297,7 @@ async function createDatabase(url: string): Promise<string> {
   return address.href;
 }
 
-/** What one statement answers, asked beside any gateway. */
+/** The rows of one statement, on a connection of its own. */
 export async function askPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

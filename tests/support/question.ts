@@ -18,12 +18,12 @@ const plainQuestion: Dialogue = {
   foreign: [],
 };
 
-/** A short dialogue that differs from the plainest one in what is given. */
+/** The plainest dialogue, with the given fields changed. */
 export function question(given: Partial<Dialogue> = {}): Dialogue {
   return { ...plainQuestion, ...given };
 }
 
-/** A user's turn of one text. */
+/** A user's turn with one text. */
 export function says(text: string): Turn {
   return { role: 'user', parts: [{ kind: 'text', text }] };
 }
@@ -49,7 +49,7 @@ export const noNeeds: ModelNeeds = {
   thinkingBudget: false,
 };
 
-/** What a short question asks of the steps on its way. */
+/** The ask of a short question, for tests of routing, limits and billing. */
 export function chatAsk(change: Partial<ChatAsk> = {}): ChatAsk {
   return {
     operation: 'chat',

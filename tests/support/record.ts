@@ -2,7 +2,7 @@ import { newRequestId } from '../../src/core/ids.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
 
-/** What remains of a request that ended well. */
+/** The record of a successful request. */
 export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {
   return {
     requestId: newRequestId(),

@@ -1,11 +1,11 @@
 /**
- * A real Redis (or Valkey) for tests, from the machine's own packages, on a free port and with no
- * file of its own. Where there is none, the tests that need it say so and pass, except in CI.
+ * A real Redis (or Valkey) for tests, if one is installed, on a free port and without files. If
+ * none is installed, the tests that need it say so and pass, except in CI.
  */
 import { freePort } from './free-port.ts';
 import { keepTrack } from './gateway/keeper.ts';
 
-/** The environment of a gateway that waits longer for an answer than it usually would. */
+/** Environment variables for a gateway that waits longer for Redis than usual. */
 export const patient = {
   BUN_OPTIONS: `--preload ${new URL('patient-with-redis.ts', import.meta.url).pathname}`,
 } as const;
@@ -14,7 +14,7 @@ const program = Bun.which('redis-server') ?? Bun.which('valkey-server');
 const startDeadlineMs = 60_000;
 let warned = false;
 
-/** Undefined where no server is installed. */
+/** Undefined if no server is installed. */
 export async function startRedis(): Promise<TestRedis | undefined> {
   if (program === null) {
     const message = 'redis-server is not installed, so what needs it is NOT TESTED here.';
@@ -40,7 +40,7 @@ export class TestRedis implements AsyncDisposable {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  /** Starts it, empty, on the same port as before. */
+  /** Starts the server, empty, on the same port as before. */
   async start(): Promise<void> {
     const settings = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', ''];
     const server = Bun.spawn([this.#program, ...settings, '--appendonly', 'no', '--dir', '/tmp'], {
@@ -59,13 +59,13 @@ export class TestRedis implements AsyncDisposable {
     }
   }
 
-  /** Ends it as a power cut would: everything in it is gone. */
+  /** Kills the server, as a power cut would: all of its data is gone. */
   async kill(): Promise<void> {
     this.#server?.kill('SIGKILL');
     await this.#server?.exited;
   }
 
-  /** Sockets stay open and nothing answers. */
+  /** Freezes the server: its sockets stay open, but nothing answers. */
   pause(): void {
     this.#server?.kill('SIGSTOP');
   }
@@ -74,7 +74,7 @@ export class TestRedis implements AsyncDisposable {
     this.#server?.kill('SIGCONT');
   }
 
-  /** One command on a connection of its own. */
+  /** Runs one command on a connection of its own. */
   async command(name: string, ...args: string[]): Promise<unknown> {
     const client = new Bun.RedisClient(this.url, { autoReconnect: false });
     try {

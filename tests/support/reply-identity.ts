@@ -1,4 +1,4 @@
-/** The names under which answers go to clients in tests of dialects. */
+/** The ids and names that answers to clients have in tests of dialects. */
 export const identity = {
   id: 'chatcmpl-0123456789abcdef',
   model: 'acme/large',

@@ -1,6 +1,6 @@
 /**
- * The events in which the Responses endpoint streams an answer, made from the whole of it as its
- * documentation tells them: every item is announced, told in pieces and closed.
+ * Makes the events in which the Responses endpoint streams an answer, from the whole answer and as
+ * documented: every item is announced, sent in pieces and closed.
  */
 interface ResponseItem {
   readonly type: string;
@@ -21,7 +21,7 @@ export interface WholeResponse {
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
-/** Every event as one message of a stream, numbered, with pieces of three characters. */
+/** The stream as text, with numbered events and pieces of three characters. */
 export function streamOf(response: WholeResponse): string {
   const opening = { ...response, status: 'in_progress', output: [], usage: null };
   const events: Event[] = [

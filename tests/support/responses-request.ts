@@ -1,4 +1,4 @@
-/** Reads a request to the Responses endpoint back into our words. A reader of the test's own. */
+/** Reads a request to the Responses endpoint back into a dialogue, without the gateway's code. */
 import type {
   AssistantPart,
   Dialogue,

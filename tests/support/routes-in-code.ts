@@ -6,7 +6,7 @@ type Factory = (parts: object) => readonly Route[];
 
 const folder = join(import.meta.dir, '../../src/http');
 
-/** Everything in src/http that makes routes, by its name. */
+/** Every function in src/http that makes routes, by name. */
 export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
   const names = readdirSync(folder, { encoding: 'utf8', recursive: true });
   const files = names.filter((name) => /(?<!\.test)\.ts$/.test(name));
@@ -18,7 +18,10 @@ export async function routeFactories(): Promise<ReadonlyMap<string, Factory>> {
   return new Map(exported.flatMap((values) => Object.entries(values).filter(isFactory)));
 }
 
-/** Every route of src/http; what a handler would need is not touched before a call. */
+/**
+ * Every route of src/http. The factories get nothing to work with: handlers need it only when
+ * called.
+ */
 export async function routesInCode(): Promise<Route[]> {
   return [...(await routeFactories()).values()].flatMap((factory) => factory({}));
 }

@@ -1,4 +1,4 @@
-/** A process of its own for `startJobStory`: prints its address, then when it stalls. */
+/** Runs `startJobStory` as a process: prints its address, and later that it stalls. */
 
 import type { JobQueue } from '../../src/jobs/queue.ts';
 import { repeatAll } from '../../src/wire/chores.ts';

@@ -10,12 +10,12 @@ export interface S3Server {
   readonly secretKey: string;
   /** The files of all objects in the bucket. */
   objects(): readonly string[];
-  /** Parts of uploads that were begun and never ended. */
+  /** Parts of uploads that were never completed. */
   unfinished(): readonly string[];
   stop(): Promise<void>;
 }
 
-/** A real S3-speaking server with one bucket, closed to whoever has no valid signature. */
+/** A real S3 server with one bucket; requests without a valid signature are refused. */
 export async function startS3(): Promise<S3Server> {
   const directory = mkdtempSync(join(tmpdir(), 'tollgate-s3-'));
   const bucket = 'tollgate-test';
@@ -48,7 +48,7 @@ export async function startS3(): Promise<S3Server> {
   };
 }
 
-/** The server checks the signatures it sees, but lets in who has none; real buckets are private. */
+/** The server checks signatures but admits requests that have none; real buckets are private. */
 async function refuseStrangers(request: S3rver.Context, next: () => Promise<void>): Promise<void> {
   if ('X-Amz-Algorithm' in request.query || request.get('authorization') !== '') return next();
   request.status = 403;

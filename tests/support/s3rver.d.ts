@@ -1,4 +1,4 @@
-/** The part of the test server that we use; it comes without types. */
+/** Types for the part of the test server that is used here; the package has none. */
 declare module '@20minutes/s3rver' {
   class S3rver {
     constructor(options: {

@@ -1,6 +1,6 @@
 /**
- * A gateway that searches: a scripted upstream of both dialects and a search engine on loopback.
- * One credit a token in, two a token out, 5,000 credits a search.
+ * A gateway with web search: a scripted upstream of both dialects and a search engine on loopback.
+ * Tokens cost one credit (input) and two credits (output), a search 5,000 credits.
  */
 import { isObject } from '../../src/core/json.ts';
 import { callTools, say, startFakeUpstream } from './fake-upstream.ts';
@@ -9,14 +9,14 @@ import { startSearchServer } from './search-server.ts';
 
 export const tokens = (prompt: number, completion: number) => ({ usage: { prompt, completion } });
 
-/** 100 + 2 × 10 credits. */
+/** A round that searches; it costs 100 + 2 × 10 credits. */
 export const searchFor = (...queries: string[]) =>
   callTools(
     queries.map((query, at) => ({ name: 'web_search', arguments: { query }, id: `call_ws_${at}` })),
     tokens(100, 10),
   );
 
-/** 300 + 2 × 20 credits. */
+/** A round that answers; it costs 300 + 2 × 20 credits. */
 export const answerIt = (text: string) => say(text, tokens(300, 20));
 
 export const news = { title: 'The news', url: 'https://news.example/today', snippet: 'It rained.' };
@@ -66,13 +66,13 @@ export async function startSearchRig(search: object = {}, prices: object = {}) {
       upstream.stop();
       await engine.stop();
     },
-    /** What the model was sent in one round. */
+    /** The request that the model got in one round. */
     sentIn(round: number): Record<string, unknown> {
       const json = upstream.book[round]?.json;
       if (isObject(json)) return json;
       throw new Error(`There was no round ${round}.`);
     },
-    /** What the model was told in its last round, as text. */
+    /** The model's last request, as text. */
     told: () => JSON.stringify(upstream.book.at(-1)?.json),
     async bill({ requestId }: { requestId: string }) {
       const { charges, searches } = await gateway.record(requestId);

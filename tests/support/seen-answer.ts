@@ -1,4 +1,4 @@
-/** What clients see of an answer, read from the bytes that they would get. */
+/** Reads answers as clients do, from the bytes that they get. */
 import { fieldsOf, framesOf, must, parsed } from './stream-checks/events.ts';
 import { checkAnthropicStream, checkOpenAiStream, checkResponsesStream } from './stream-checks.ts';
 
@@ -8,7 +8,7 @@ export interface SeenAnswer {
   readonly calls: readonly { id: string; name: string; arguments: string }[];
   readonly images: number;
   readonly finish: string | null;
-  /** In the client's words. */
+  /** The usage in the client's format. */
   readonly usage: unknown;
 }
 
@@ -123,7 +123,10 @@ interface WholeResponse {
   readonly usage: unknown;
 }
 
-/** A response says why it ended by its status and its items; here in the words of chats. */
+/**
+ * A response shows by its status and items why it ended; here that becomes a finish reason of
+ * chats.
+ */
 export function seeResponses(output: string, isStream: boolean): SeenAnswer {
   if (!isStream) return seeResponse(JSON.parse(output) as WholeResponse);
   const { ended, response } = checkResponsesStream(output);
@@ -132,8 +135,8 @@ export function seeResponses(output: string, isStream: boolean): SeenAnswer {
 }
 
 /**
- * Of a stream that passed through, whose events and items may be of kinds that only its upstream
- * knows: they are numbered without a gap, and the last one says everything.
+ * Reads a stream that passed through unchanged. Its events and items may be of kinds that only the
+ * upstream knows; they are numbered without gaps, and the last event holds everything.
  */
 export function seePassedResponse(output: string): SeenAnswer {
   const events = framesOf(output).map(({ data }) => parsed(data));
@@ -147,7 +150,7 @@ function seeResponse(response: WholeResponse): SeenAnswer {
   const { status, incomplete_details: details, output, usage } = response;
   const calls = output.filter(({ type }) => type === 'function_call');
   const texts = output.flatMap(({ type, content = [] }) => (type === 'message' ? content : []));
-  // The summaries of one thought are its paragraphs.
+  // Each summary of a thought is one paragraph of it.
   const thoughts = output.flatMap(({ type, summary = [], content = [] }) => {
     if (type !== 'reasoning') return [];
     const parts = summary.length > 0 ? summary : content;

@@ -10,7 +10,7 @@ export interface Import {
   readonly to: string;
   /** `reference`: named by URL, as a worker is. It loads the file but cannot close a cycle. */
   readonly kind: 'value' | 'type' | 'reference';
-  /** What it takes from there; undefined: everything. */
+  /** The imported names; undefined means everything. */
   readonly names: readonly string[] | undefined;
   readonly line: number;
 }
@@ -18,9 +18,12 @@ export interface Import {
 export interface SourceFile {
   readonly path: string;
   readonly text: string;
-  /** Comments turned into spaces, so that every offset stays true. */
+  /** The text with comments replaced by spaces, so that offsets stay the same. */
   readonly uncommented: string;
-  /** The insides of strings, templates and regular expressions turned into spaces too. */
+  /**
+   * The same with the contents of strings, templates and regular expressions replaced by spaces
+   * too.
+   */
   readonly code: string;
 }
 
@@ -28,7 +31,7 @@ export type Tree = ReadonlyMap<string, SourceFile>;
 
 const comment = /\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/;
 const quoted = /'(?:\\[\s\S]|[^'\\\n])*'?|"(?:\\[\s\S]|[^"\\\n])*"?/;
-// A slash behind a value divides; behind an operator or one of these words it opens a regex.
+// A slash after a value is a division; after an operator or one of these words it begins a regex.
 const noValue = /(?<=(?:[(,=:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of))\s*)/;
 const regex = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/\w*/;
 const rest = /[^'"`/{}]+|[\s\S]/;
@@ -40,7 +43,7 @@ const templatePart = /[`}](?:\\[\s\S]|\$(?!\{)|[^\\`$])*(?:`|\$\{|$)/y;
 
 function blank(text: string): Pick<SourceFile, 'uncommented' | 'code'> {
   let [uncommented, code, depth] = ['', '', 0];
-  // The brace depth at which each open `${` goes back to being a template.
+  // For each open `${`, the brace depth at which the template goes on.
   const templates: number[] = [];
   while (code.length < text.length) {
     const char = text.charAt(code.length);
@@ -88,7 +91,7 @@ export function importsOf({ path, text, code }: SourceFile): Import[] {
   ];
 }
 
-/** Of `{ a, type B, c as d }`; whatever else stands there may take everything. */
+/** The names in `{ a, type B, c as d }`; any other clause may import everything. */
 function namesIn(clause: string): readonly string[] | undefined {
   const list = /^\s*\{([^}]*)\}\s*$/.exec(clause)?.[1];
   return list?.split(',').map((name) => /^\s*(?:type\s+)?([\w$]*)/.exec(name)?.[1] ?? '');
@@ -101,12 +104,12 @@ export function functionsOf(code: string): { readonly line: number; readonly lin
   return lines.flatMap((line, at) => {
     if (!/(?:\)|=>)(?:: .*)? ?\{$|^\s*> \{$/.test(line)) return [];
     const isBeside = (l: string, i: number) => l !== '' && indents[i] === indents[at];
-    // A head over several lines ends in one that starts with `)` or `>`.
+    // A function's head over several lines ends in a line that starts with `)` or `>`.
     const isHead = (l: string, i: number) => i <= at && isBeside(l, i) && !/^\s*[)>]/.test(l);
     const start = lines.findLastIndex(isHead);
     const isBlock = /^\s*(?:\} )?(?:else |export )?(?:if|for|while|switch|catch|class)\b/;
     if (isBlock.test(lines[start] ?? '')) return [];
-    // A closing line that opens again, `} {`, ended a return type.
+    // A closing line that also opens, `} {`, ended a return type, not the function.
     const isEnd = (l: string, i: number) => i > at && isBeside(l, i) && /^\s*\}.*(?<!\{)$/.test(l);
     const end = lines.findIndex(isEnd);
     return [{ line: start + 1, lines: lines.slice(start, end + 1) }];
@@ -146,7 +149,7 @@ export function treeOf(files: Readonly<Record<string, string>>): Tree {
   );
 }
 
-/** What a commit of everything would hold; without git, all but the folders that git ignores. */
+/** All files that git tracks or would add; without git, all but the ignored folders. */
 function listFiles(root: string): string[] {
   if (Bun.which('git')) {
     const list = ['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
@@ -158,7 +161,7 @@ function listFiles(root: string): string[] {
   return globSync(['**/*', '.*', '.ci/*'], { cwd: root, exclude });
 }
 
-/** Every file of the repository; binary ones, which hold a zero byte, without their content. */
+/** Every file of the repository; binary files, which contain a zero byte, without content. */
 export function readTree(root: string): Tree {
   const paths = listFiles(root).filter((path) =>
     statSync(posix.join(root, path), { throwIfNoEntry: false })?.isFile(),

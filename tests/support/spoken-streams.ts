@@ -1,9 +1,11 @@
-/** One answer in the bytes of every kind of upstream, to see that all clients hear the same. */
+/**
+ * The same answer in the format of every kind of upstream, to test that all clients see the same.
+ */
 import { streamOf, type WholeResponse } from './response-events.ts';
 
 export interface Spoken {
   readonly thought?: string;
-  /** The maker's proof of the thought, where the kind has one. */
+  /** The maker's signature of the thought, if the format has one. */
   readonly proof?: string;
   readonly text?: string;
   readonly refusal?: string;
@@ -11,7 +13,7 @@ export interface Spoken {
   readonly isCut?: boolean;
 }
 
-/** What every one of them says it used. */
+/** The usage that every upstream reports. */
 const spokenUsage = { input: 100, cached: 40, output: 20 };
 
 const { input, cached, output } = spokenUsage;
@@ -26,7 +28,7 @@ function openai({ thought, text, refusal, calls = [], isCut }: Spoken): string {
   const opened = calls.map(({ id, name }, index) =>
     chunk({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
   );
-  // As several servers do: the arguments of all calls by turns.
+  // As several servers do, the argument pieces of all calls alternate.
   const argued = [0, 1].flatMap((half) =>
     calls.map(({ json }, index) =>
       chunk({ tool_calls: [{ index, function: { arguments: halves(json)[half] } }] }),

@@ -2,8 +2,8 @@ import { isObject, parseJson } from '../../src/core/json.ts';
 import { checkOpenAiStream } from './stream-checks.ts';
 
 /**
- * A strict reader of what the gateway streams. It knows exactly one spelling of events, the one
- * the gateway writes, so that any other is noticed.
+ * A strict reader of the gateway's streams. It accepts only the one spelling of events that the
+ * gateway writes, so that any other is noticed.
  */
 
 export type Chunk = Readonly<Record<string, unknown>>;
@@ -82,7 +82,7 @@ export class SlowReader {
     this.#reader = response.body.getReader();
   }
 
-  /** Reads on until the wanted words have come; throws when the stream ends before. */
+  /** Reads on until these words have come; throws if the stream ends before. */
   async readUntil(words: string): Promise<void> {
     while (!this.text.includes(words)) {
       const { done, value } = await this.#reader.read();

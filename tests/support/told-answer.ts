@@ -1,4 +1,4 @@
-/** A listener that keeps what it is told, and throws at words that may not come as they come. */
+/** A listener that keeps everything it is told, and throws at words that must not come. */
 import type { AnswerListener, Citation, FinishReason } from '../../src/core/answer.ts';
 import type { Usage } from '../../src/core/usage.ts';
 import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
@@ -8,7 +8,7 @@ interface ToldCall {
   readonly id: string;
   readonly name: string;
   arguments: string;
-  /** The signature told right before the call. */
+  /** The signature that came right before the call. */
   readonly signature: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export class ToldAnswer implements AnswerListener {
   readonly images: { mediaType: string; base64: string }[] = [];
   readonly citations: Citation[] = [];
   readonly redacted: string[] = [];
-  /** The kinds of words in their order, each run of the same once. */
+  /** The kinds of words in order; several of one kind in a row count once. */
   readonly order: string[] = [];
   finishReason: FinishReason | null = null;
   stopSequence: string | null = null;
@@ -54,7 +54,7 @@ export class ToldAnswer implements AnswerListener {
     const signature = this.#signature;
     this.#hear('call', id);
     if (call !== this.calls.length) throw new Error(`call ${call} came as ${this.calls.length}`);
-    // As every listener of the gateway does.
+    // Every listener of the gateway refuses it too.
     if (name === '') throw new UnusableAnswer('a tool call without a name');
     this.calls.push({ id, name, arguments: '', signature });
   }
@@ -93,7 +93,7 @@ export class ToldAnswer implements AnswerListener {
   }
 
   #hear(kind: string, word: string): void {
-    // A finish that anything follows was none.
+    // If anything follows a finish, the answer had not finished.
     this.finishReason = null;
     if (word === '') throw new Error(`an empty ${kind}`);
     if (this.order.at(-1) !== kind) this.order.push(kind);
@@ -101,7 +101,7 @@ export class ToldAnswer implements AnswerListener {
   }
 }
 
-/** What a reader tells of a stream, event by event, up to the first failure. */
+/** Feeds a stream to a reader, event by event, and returns what it told up to the first failure. */
 export function hearEvents(
   open: (listener: AnswerListener) => StreamReader,
   events: readonly unknown[],

@@ -1,10 +1,10 @@
 import type { FakeUpstream } from './fake-upstream.ts';
 import { chatModel } from './in-process.ts';
 
-/** One credit a token in, two a token out. */
+/** One credit per input token, two per output token. */
 export const pricing = { prompt: '1', completion: '2' };
 
-/** A model that answers, and one whose first provider may fail and whose second answers then. */
+/** Two models: one that answers, and one whose first provider may fail while its second answers. */
 export function twoProviders({ url }: FakeUpstream) {
   const fake = { dialect: 'openai', base_url: `${url}/v1`, api_key: 'sk-theirs-012345' };
   return {

@@ -1,7 +1,7 @@
 /**
- * Recorded answers of one upstream dialect: what they say in our words, and what clients of all
- * kinds see of them. The expectations come from `fixtures/expect.json`; the readers of the clients'
- * words are the test's own and share no code with the gateway.
+ * Tests recorded answers of one upstream dialect: their content in our vocabulary, and what clients
+ * of all kinds see. The expectations come from `fixtures/expect.json`; the tests read the clients'
+ * formats without the gateway's code.
  */
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -49,7 +49,7 @@ interface ExpectedChat {
   readonly reasoning: string;
   readonly tool_calls: readonly { readonly name: string; readonly arguments: object }[];
   readonly openai: { readonly finish_reason: string | null; readonly usage: ExpectedUsage | null };
-  /** The usage is Anthropic's own, which no other can tell in all of its parts. */
+  /** `usage` is in Anthropic's own fields, some of which no other format has. */
   readonly anthropic: { readonly stop_reason: string | null; readonly usage?: object };
   readonly images?: number;
   readonly error?: { readonly code?: number; readonly message: string };
@@ -58,7 +58,7 @@ interface ExpectedChat {
 interface ExpectedError {
   readonly dialect: string;
   readonly kind: 'error';
-  /** A text where an error came with the status of a success. */
+  /** A text if the error came with a success status. */
   readonly upstream_status: number | string;
   readonly class: string;
 }
@@ -67,7 +67,7 @@ const fixtures = new URL('../../fixtures/', import.meta.url);
 export const readBytes = (path: string) => readFileSync(new URL(path, fixtures));
 const isFramed = (path: string) => path.endsWith('.bin');
 
-/** As text; frames as the events that they stand for. */
+/** The recording as text; binary frames become the events that they stand for. */
 export const readFixture = (path: string) =>
   isFramed(path) ? new FrameDecoder().decode(readBytes(path)) : readBytes(path).toString('utf8');
 
@@ -154,7 +154,7 @@ function byteByByte(bytes: Uint8Array, decoder: Pick<TextDecoder, 'decode'>): Ss
 const fixtureByteByByte = (path: string) =>
   byteByByte(readBytes(path), isFramed(path) ? new FrameDecoder() : new TextDecoder());
 
-/** What a listener hears of a stream, up to the first failure. */
+/** What a listener is told of a stream, up to the first failure. */
 export function hear(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
   const told = new ToldAnswer();
   const reader = upstream.readStream(told);
@@ -191,7 +191,7 @@ function expectCalls(
   expect(new Set(calls.map(({ id }) => id)).size).toBe(calls.length);
 }
 
-/** OpenAI has fewer words for an end than others. */
+/** Finish reasons that OpenAI's format lacks, and the one it uses instead. */
 const wordsOfOpenAi: ReadonlyMap<FinishReason | null, FinishReason> = new Map([
   ['stop_sequence', 'stop'],
   ['pause', 'stop'],
@@ -210,7 +210,7 @@ function expectTold(told: ToldAnswer, expected: ExpectedChat): void {
   expectUsage(told.lastUsage, expected.openai.usage);
 }
 
-/** What a client of this kind sees of an answer, whose last words cost 7 credits. */
+/** Checks what a client of this kind sees of an answer that cost 7 credits. */
 export function expectSeen(
   name: ClientName,
   output: string,
@@ -231,8 +231,8 @@ export function expectSeen(
 }
 
 /**
- * Names by which the upstream knows the answer; those of thoughts are part of their proofs, and
- * those of calls are the client's to answer.
+ * The upstream's own ids and model names in an answer. Ids of thoughts (part of their signatures)
+ * and of calls (which clients send back) are not among them.
  */
 function namesIn(raw: string): string[] {
   const ofCalls = /"(?:functionCall": ?|tool_calls": ?\[)\{[^{}]*"id": ?"[^"]+"/g;
@@ -259,11 +259,17 @@ export function readExpectations(dialectName: string): Case[] {
   );
 }
 
-/** Bedrock and OpenAI say what they used after the end; of the others nothing follows it. */
+/**
+ * Whether the end was announced. Bedrock and OpenAI report usage after it; with the others nothing
+ * follows.
+ */
 const hasEnded = (messages: readonly SseMessage[]) =>
   messages.some(({ event, data }) => event === 'messageStop' || /"finish_reason": ?"/.test(data));
 
-/** A stream is told whole and byte by byte alike, and is not complete before its last message. */
+/**
+ * A stream gives the same answer whole and byte by byte, and is not complete before its last
+ * message.
+ */
 export function expectStream(
   upstream: UpstreamDialect,
   raw: string,
@@ -289,7 +295,7 @@ export function expectStream(
   }
 }
 
-/** What clients of all kinds see of a stream, which does not name its upstream. */
+/** Checks what clients of all kinds see of a stream, and that nothing in it names its upstream. */
 export function expectCrossed(
   upstream: UpstreamDialect,
   raw: string,
@@ -322,17 +328,17 @@ function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: Ex
   }
 }
 
-/** Its upstream's names are nowhere in what a client gets. */
+/** No id or name of the upstream may be in a client's answer. */
 export function expectNameless(raw: string, output: string, { dialect }: ExpectedChat): void {
   const names = namesIn(raw);
-  // Bedrock's answers name neither themselves nor their model.
+  // Bedrock's answers contain no id and no model name.
   if (dialect !== 'bedrock') expect(names.length).toBeGreaterThan(0);
   expect(names.filter((name) => output.includes(name))).toEqual([]);
 }
 
 type Counts = Readonly<Record<'streams' | 'broken' | 'replies' | 'errors', number>>;
 
-/** `counts` are how many recordings of each kind there have to be at least. */
+/** `counts`: the least number of recordings of each kind. */
 export function conform(dialectName: string, upstream: UpstreamDialect, counts: Counts): void {
   const chats = readExpectations(dialectName);
   const streams = chats.filter(({ expected }) => expected.stream && !expected.error);
@@ -398,7 +404,7 @@ function expectBroken(upstream: UpstreamDialect, path: string, expected: Expecte
   for (const messages of [messagesOf(readFixture(path)), fixtureByteByByte(path)]) {
     const { told, failure, finished } = hear(upstream, messages);
     expect(failure?.message).toBe(expected.error?.message ?? '');
-    // OpenRouter tells of an error after the end.
+    // OpenRouter reports an error after the finish reason.
     const finish = expected.openai.finish_reason;
     expect([finished, told.finishReason as string | null]).toEqual([finish !== null, finish]);
     expect(told.said).toBe(expected.text);

@@ -51,14 +51,14 @@ interface ByokProvider {
 export interface ByokDesk {
   readonly directory: Pick<Directory, 'getTenant'>;
   readonly credentials: VaultStore;
-  /** Those that can be brought a key for, by name. */
+  /** The providers for which a tenant may bring a key, by name. */
   readonly providers: ReadonlyMap<string, ByokProvider>;
   now(): number;
   /** Needed to save, not to look or to remove: those work without the secret key. */
   vault(): Vault | Promise<Vault>;
   /** Why an address that a tenant gave is refused; null when it is not. */
   refusalOf(url: string): Promise<string | null>;
-  /** This process need not wait for its next look at the store. */
+  /** Called after a change: this process need not wait for its next look at the store. */
   changed(): void;
 }
 
@@ -108,7 +108,7 @@ export async function deleteCredential(
   desk.changed();
 }
 
-/** A document without its line ends: people see how a key ends, in tables and in sentences. */
+/** A JSON key without its line ends: the end of a key is shown in tables and in sentences. */
 function compact(apiKey: string): string {
   const document = parseJson(apiKey);
   return isObject(document) ? JSON.stringify(document) : apiKey;
@@ -124,11 +124,11 @@ function refusalOfKey(
   if (typeof key === 'string') return key;
   switch (key.kind) {
     case 'word':
-      // Goes into a header as it is, so nothing that could end one.
+      // The key goes into a header as it is, so it must hold nothing that could end one.
       if (/^[\x21-\x7e]+$/.test(key.word)) return undefined;
       return 'must be visible ASCII characters without spaces';
     case 'service_account':
-      // Any other address would be called for whoever can bring a key.
+      // Otherwise anybody who can bring a key could make us call any address.
       if (key.tokenUrl === googleTokenUrl) return undefined;
       return `must have Google's own token_uri, ${googleTokenUrl}`;
     case 'aws':
@@ -154,7 +154,7 @@ async function checkBaseUrl(
   if (refusal !== null) throw invalidRequest(`base_url is refused: ${refusal}`, 'base_url');
 }
 
-/** Looked for among the tenant's few: a provider that the operator removed can still be found. */
+/** Looked for among all of the tenant's: the operator may have removed the provider. */
 async function findCredential(
   desk: ByokDesk,
   tenantId: string,

@@ -37,7 +37,7 @@ test('a tenant holds a bounded number of keys', async () => {
   await expect(refused).rejects.toThrow('already has 10000 keys');
 });
 
-test('keys are listed when it is written down which were used lately, and not before', async () => {
+test('keys are listed only after it is written down which were used lately', async () => {
   const told: string[] = [];
   const desk = deskOf(0);
   const list: KeyDesk['directory']['listKeys'] = async () => {

@@ -8,7 +8,7 @@ interface Book<Order, Outcome> {
 }
 
 /**
- * Part of a wallet may be on lease to gateways that do not use it. To those who look at it that is
+ * Part of a wallet may be on lease to gateways that do not use it. People see that part as
  * available, so a correction may take it: the gateways are asked to give it back first.
  */
 export async function changeOrRecall<

@@ -9,11 +9,11 @@ import type { Args, Context } from '../command.ts';
 import { givenAddress, ownAddress } from '../own-address.ts';
 import type { Gaps } from './settings.ts';
 
-/** What fills the gaps: from the command line, else from the configuration. */
+/** Finds the values for the gaps: on the command line, else in the configuration. */
 
 export const keyPlaceholder = 'sk-tg-…';
 
-/** For a model whose limits nobody wrote down: little enough for most. */
+/** For a model without known limits: small enough to be true of most models. */
 const usual = { contextLength: 128_000, outputTokens: 4_096 };
 
 type Named = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
@@ -26,7 +26,7 @@ export async function gapsOf(context: Context): Promise<Gaps> {
     container_url: fromContainer(url),
     key: keyOf(context.args),
     model: model.id,
-    // It goes into quotes.
+    // The settings of some clients hold the name inside double quotes.
     model_name: model.name.replace(/["\\\p{Cc}]/gu, ''),
     context: String(model.context_length ?? usual.contextLength),
     output: String(model.max_completion_tokens ?? usual.outputTokens),
@@ -40,7 +40,7 @@ function urlOf({ args, flags }: Context): string {
   return server.publicUrl ?? ownAddress(server);
 }
 
-/** Inside a container, these names mean the container. */
+/** Inside a container, loopback addresses mean the container, not the machine that it runs on. */
 function fromContainer(url: string): string {
   return url.replace(/\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?=[:/]|$)/, '//host.docker.internal');
 }
@@ -51,7 +51,7 @@ function keyOf(args: Args): string {
   throw invalidRequest('--key must be a routing key: it begins with sk-tg-.', 'key');
 }
 
-/** Elsewhere there may be models that this configuration does not know. */
+/** A gateway at another `--url` may have models that this configuration does not know. */
 function modelOf(args: Args, models: readonly ListedModel[]): Named {
   const wanted = args.text('model');
   if (wanted === undefined) return anyModel(models);

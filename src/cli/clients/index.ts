@@ -13,15 +13,18 @@ export interface Client {
   /** Its heading in docs/clients.md. */
   readonly title: string;
   readonly speaks: 'chat' | 'messages' | 'responses';
-  /** What stands behind the gateway's address in its setting, and what it appends to that. */
+  /**
+   * The path behind the gateway's address in the client's setting, and what the client appends to
+   * it.
+   */
   readonly base: string;
   readonly appends: string;
   readonly steps: readonly Step[];
-  /** What goes wrong if nobody warns of it; Markdown. */
+  /** The mistake that people are likely to make with this client; Markdown. */
   readonly trap: string;
 }
 
-/** One thing to do. In its text, `{{model}}` and the like stand for what differs. */
+/** One thing to do. In its text, `{{model}}` and the like are gaps, filled for each gateway. */
 export type Step =
   | { readonly kind: 'shell' | 'click'; readonly text: string }
   | { readonly kind: 'file'; readonly file: string; readonly text: string }

@@ -1,6 +1,6 @@
 import type { Client, Step } from './index.ts';
 
-/** What differs from gateway to gateway: fills the gaps of a client's steps. */
+/** The values that differ from gateway to gateway; they fill the gaps in a client's steps. */
 export interface Gaps {
   readonly url: string;
   /** The same address, as a container on that machine reaches it. */
@@ -18,7 +18,9 @@ export function filled(text: string, gaps: Gaps): string {
   return text.replace(gap, (_, name: keyof Gaps) => gaps[name]);
 }
 
-/** Everything to do, in order: what programs and files read from the environment is set first. */
+/**
+ * All steps in order; environment variables are set first, because programs and files read them.
+ */
 export function stepsOf(client: Client, gaps: Gaps): Step[] {
   const texts = client.steps.map(({ text }) => text).join('\n');
   const variables = { TOLLGATE_URL: gaps.url, TOLLGATE_KEY: gaps.key };
@@ -40,7 +42,7 @@ const places: { readonly [Kind in Step['kind']]: string } = {
   program: 'In your program:',
 };
 
-/** As people paste it: each step below the place where it belongs. */
+/** The steps as text to copy, each below the name of the place where it belongs. */
 export function settingsText(client: Client, gaps: Gaps): string {
   const parts = stepsOf(client, gaps).map((step) => {
     const place = step.kind === 'file' ? `${places.file} ${step.file}:` : places[step.kind];
@@ -51,12 +53,12 @@ export function settingsText(client: Client, gaps: Gaps): string {
   return [...parts, wrapped(withoutLinks(trap))].join('\n\n');
 }
 
-/** A terminal follows no links. */
+/** Keeps the text of a link and drops its address: links cannot be clicked in a terminal. */
 function withoutLinks(markdown: string): string {
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, '$1');
 }
 
-/** Sentences for a terminal of the usual width, which would break them inside of words. */
+/** Breaks lines at spaces: a terminal 80 columns wide would break them inside words. */
 function wrapped(text: string): string {
   return text.replace(/(.{1,80})(?: |$)/g, '$1\n').trimEnd();
 }

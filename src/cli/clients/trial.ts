@@ -8,7 +8,7 @@ import type { Gaps } from './settings.ts';
 export interface Trial {
   readonly request_id: string;
   readonly answer: string;
-  /** Null where the gateway does not tell. */
+  /** Null if the answer does not say what it cost. */
   readonly cost: number | null;
 }
 
@@ -16,9 +16,9 @@ export interface Trial {
 const patienceMs = 60_000;
 const question = 'Say hello in one short sentence.';
 const messages = [{ role: 'user', content: question }];
-/** Room for the thoughts of a model that thinks first. */
+/** Enough for a model that thinks before it answers. */
 const outputTokens = 512;
-/** Characters of an answer: enough to see that it is one. */
+/** Characters of the answer that are shown: enough to recognise it as an answer. */
 const shownMax = 80;
 
 interface Dialect {
@@ -63,7 +63,7 @@ function firstWords(text: string): string {
   return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
 }
 
-/** Throws with the sentence of whoever refused. */
+/** Throws an error with the message of the server that refused. */
 export async function tryOut({ speaks, base, appends }: Client, gaps: Gaps): Promise<Trial> {
   const { headers, body, words } = dialects[speaks];
   const call = {

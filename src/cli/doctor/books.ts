@@ -8,7 +8,9 @@ import { counted } from '../table.ts';
 import { type Check, type Finding, unwell, well } from './check.ts';
 import type { StoreLook } from './store.ts';
 
-/** Leases last for minutes: one this late belongs to a process that nobody has missed. */
+/**
+ * Leases last for minutes: one overdue by this much belongs to a dead process not started again.
+ */
 const lateMs = 24 * 3_600_000;
 
 export function bookChecks(config: Config, store: StoreLook): readonly Check[] {

@@ -2,7 +2,7 @@ import { failureMessage } from '../../core/failure-code.ts';
 /** One thing that is looked at; a line of the doctor's report. */
 export interface Check {
   readonly name: string;
-  /** Undefined where there is nothing to look at, or another check has told why. */
+  /** Undefined if there is nothing to check, or if another check reports the reason. */
   look(): Promise<Finding | undefined> | Finding | undefined;
 }
 
@@ -10,7 +10,7 @@ export interface Finding {
   readonly isWell: boolean;
   /** One sentence, with numbers. */
   readonly found: string;
-  /** One sentence with what to do; null where all is well, or `found` says it already. */
+  /** One sentence with what to do; null if all is well or `found` already says what to do. */
   readonly fix: string | null;
 }
 
@@ -25,7 +25,7 @@ export function unwell(found: string, fix: string | null = null): Finding {
   return { isWell: false, found, fix };
 }
 
-/** What it found; whatever it could not cope with is a finding, too. */
+/** Runs the check; an error that it throws becomes a finding, too. */
 export async function finding(check: Check): Promise<Finding | undefined> {
   try {
     return await check.look();

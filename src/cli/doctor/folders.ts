@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { failureCode } from '../../core/failure-code.ts';
 import { type Check, type Finding, unwell, well } from './check.ts';
 
-/** The journal and the database of a busy hour fit; below it the next burst may not. */
+/** Room for the journal and the database of a busy hour; with less, the next burst may not fit. */
 const freeBytesMin = 256 * 2 ** 20;
 
 export function dataFolder({ dataDir }: Config): Check {
@@ -12,8 +12,8 @@ export function dataFolder({ dataDir }: Config): Check {
 }
 
 /**
- * A folder that we write to, or that the first start makes; `option` is where it is named. `names`
- * are our files in it; without them, all are.
+ * Checks a folder that the gateway writes to or makes at its first start. `option` is the setting
+ * that names it; `names` are the gateway's files in it, without `names` all files are.
  */
 export function folderFinding(folder: string, option: string, names?: readonly string[]): Finding {
   const path = resolve(folder);
@@ -40,7 +40,10 @@ function nearestThere(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : nearestThere(dirname(path));
 }
 
-/** What is in it may belong to somebody else: whoever ran a command as root once. */
+/**
+ * Finds what this user may not write: files in the folder may be root's after a command run as
+ * root.
+ */
 function closedIn(folder: string, names?: readonly string[]) {
   const code = access(folder);
   if (code !== undefined) return { path: folder, code };
@@ -52,14 +55,14 @@ function closedIn(folder: string, names?: readonly string[]) {
   return undefined;
 }
 
-/** The code of the refusal. */
+/** The error code, such as EACCES, if the path may not be read and written. */
 function access(path: string): string | undefined {
   try {
     accessSync(path, constants.R_OK | constants.W_OK);
     return undefined;
   } catch (thrown) {
     const code = failureCode(thrown);
-    // Files come and go beside a running gateway.
+    // A running gateway may have removed the file since it was listed.
     return code === 'ENOENT' ? undefined : (code ?? String(thrown));
   }
 }

@@ -10,7 +10,7 @@ import {
 } from '../../upstream/probe.ts';
 import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
 
-/** Those that requests may go to on the operator's account. */
+/** Checks the providers that may be called with the operator's own keys. */
 export function providerChecks(config: Config, waitMs = patienceMs): readonly Check[] {
   const shared = [...config.providers.values()].filter((provider) => provider.shared);
   if (shared.length === 0) return [{ name: 'providers', look: () => noProvider(config) }];
@@ -34,12 +34,15 @@ function noProvider({ demo }: Config): Finding {
 
 interface Asked {
   readonly host: string;
-  /** Where its address is set. */
+  /** The option that sets the server's address. */
   readonly address: string;
   readonly hasKey: boolean;
-  /** What to do where it refuses us, in one sentence. */
+  /** What to do if the server refuses the key, in one sentence. */
   readonly opening: string;
-  /** The free call that it was asked for, where that tells more than that somebody is there. */
+  /**
+   * What the free call asks for; undefined if there is none, and an answer only shows that the
+   * server is there.
+   */
   readonly free: string | undefined;
   readonly waitMs: number;
 }
@@ -76,9 +79,12 @@ function setKey(where: string): string {
   return `Set ${where} to a key that it accepts.`;
 }
 
-/** Some refuse a wrong key with 400: nothing else in such a call could be wrong. */
+/**
+ * 400 is among them because some vendors refuse a wrong key with it, and nothing else in these
+ * calls can be wrong.
+ */
 const refusals: ReadonlySet<number> = new Set([400, 401, 403]);
-/** A server that is there and knows no such call. */
+/** Statuses of a server that is reachable but does not offer the free call. */
 const unknown: ReadonlySet<number> = new Set([404, 405, 501]);
 
 function judge(probed: Probed, asked: Asked): Finding {

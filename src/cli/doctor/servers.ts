@@ -11,7 +11,7 @@ import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
 import { folderFinding } from './folders.ts';
 import type { StoreLook } from './store.ts';
 
-/** Redis and the objects, where they are configured. */
+/** Checks Redis, if one is configured, and the place of stored objects. */
 export function serverChecks(config: Config, store: StoreLook): readonly Check[] {
   const { redis } = config;
   return [
@@ -20,7 +20,10 @@ export function serverChecks(config: Config, store: StoreLook): readonly Check[]
   ];
 }
 
-/** Whether they can be kept, and whether they are kept where other processes keep theirs. */
+/**
+ * Whether objects can be stored, and in the same place where other processes of this store keep
+ * theirs.
+ */
 async function objectsHere(config: Config, store: StoreLook): Promise<Finding | undefined> {
   const found = await objectFinding(config);
   if (found && !found.isWell) return found;
@@ -32,7 +35,7 @@ async function objectsHere(config: Config, store: StoreLook): Promise<Finding | 
   );
 }
 
-/** Under a name of its own, and for a second only: no gateway's counts are touched. */
+/** Reads one key under a prefix of the doctor's own, so no gateway's counts are touched. */
 async function redisFinding(url: string): Promise<Finding> {
   const away: string[] = [];
   const watcher = { onAway: (reason: string) => void away.push(reason), onBack: () => undefined };
@@ -49,7 +52,7 @@ async function redisFinding(url: string): Promise<Finding> {
   }
 }
 
-/** Undefined for the folder that nobody has to configure: it is in the data folder. */
+/** Undefined for the default folder: it is in the data folder, which has a check of its own. */
 async function objectFinding({ objects, objectStorage, dataDir }: Config) {
   const address = objects.reveal();
   if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
@@ -77,7 +80,7 @@ async function roundTrip(address: string, identity: Config['objectStorage']): Pr
   }
 }
 
-/** The client itself would wait for ever. */
+/** Limits the wait: the S3 client itself would wait for ever. */
 async function readBack(
   store: ReturnType<typeof openS3Objects>,
   key: string,

@@ -12,10 +12,13 @@ import { counted } from '../table.ts';
 import { type Check, type Finding, unwell, well } from './check.ts';
 import { folderFinding } from './folders.ts';
 
-/** Requests to AWS and S3 are signed with the time, and certificates are held against it. */
+/**
+ * A clock further off than this is reported: requests to AWS and S3 are signed with the time, and
+ * the validity of certificates depends on it.
+ */
 const aheadMsMax = 30_000;
 
-/** The store, opened once for all who look into it. */
+/** The store, opened once for all checks that need it. */
 export class StoreLook {
   readonly #url: string;
   #opened: Promise<Database | undefined> | undefined;
@@ -28,18 +31,18 @@ export class StoreLook {
     return !this.#url.startsWith('sqlite:');
   }
 
-  /** The address of a server may hold a password. */
+  /** What reports call the store: not the address of a server, which may hold a password. */
   get label(): string {
     return this.isServer ? 'Postgres' : resolve(this.#url.slice('sqlite:'.length));
   }
 
-  /** Undefined where there is no file yet. */
+  /** Undefined if the database file does not exist yet. */
   open(): Promise<Database | undefined> {
     this.#opened ??= openToLook(this.#url);
     return this.#opened;
   }
 
-  /** Undefined unless it can be opened and has all the tables that this program knows. */
+  /** Undefined unless the store can be opened and has all the tables that this program knows. */
   async ready(): Promise<Database | undefined> {
     try {
       const database = await this.open();
@@ -47,7 +50,7 @@ export class StoreLook {
       const { applied, known } = await standingOf(database.read, database.engine);
       return applied === known ? database : undefined;
     } catch {
-      // The check of the store itself has told it.
+      // The check of the store itself reports the failure.
       return undefined;
     }
   }
@@ -85,7 +88,9 @@ async function standing(config: Config, store: StoreLook): Promise<Finding> {
   return well(`${answers}; ${applied} of ${known} migrations are applied, ${left}.`);
 }
 
-/** Why the file of a database cannot be written or made, outside the folder that was looked at. */
+/**
+ * Why a database file outside the data folder, which has its own check, cannot be written or made.
+ */
 function closed({ dataDir }: Config, file: string): Finding | undefined {
   const folder = dirname(file);
   if (folder === resolve(dataDir)) return undefined;
@@ -96,7 +101,7 @@ function closed({ dataDir }: Config, file: string): Finding | undefined {
 
 async function clock(store: StoreLook): Promise<Finding | undefined> {
   if (!store.isServer) return ownClock();
-  // Why there is no store to ask has been told by its own check.
+  // If the store cannot be opened, its own check reports why.
   const database = await store.open().catch(() => undefined);
   if (!database) return undefined;
   const { aheadMs } = await StoreClock.open(database);
@@ -112,7 +117,7 @@ async function clock(store: StoreLook): Promise<Finding | undefined> {
   );
 }
 
-/** Only shown: whoever reads it can compare it with a watch. */
+/** There is nothing to compare the clock with, so the time is shown for the reader to check. */
 function ownClock(): Finding {
   const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
   return well(`It is ${now} UTC by this machine, whose clock counts.`);

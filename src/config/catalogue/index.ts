@@ -12,8 +12,8 @@ import together from './together.yaml';
 import xai from './xai.yaml';
 
 /**
- * The shipped model list: one file per vendor, part of the program so that a compiled executable
- * carries it. A model stands in one file only, and its endpoints may name any vendor of the list.
+ * The shipped model list, one file per vendor. It is part of the program, so that a compiled
+ * executable has it. Each model is in one file only; its endpoints may name any vendor of the list.
  */
 
 /** A vendor that becomes callable when its key is in the environment. */

@@ -71,7 +71,7 @@ export function refuseUnspeakable(input: string): void {
   throw invalidRequest('input has half of a character: an unpaired surrogate.', 'input');
 }
 
-/** The same for a transcript. */
+/** What may be asked of a transcription, at once or as a job. */
 export const transcriptFields = {
   language: optional(
     Type.String({ pattern: '^[a-z]{2,3}$', expected: 'an ISO-639-1 code such as "en"' }),

@@ -12,7 +12,7 @@ const alsoOgg = ['oga', 'opus'];
 /** Named like the extension of the object that keeps it. */
 type AudioKind = 'flac' | 'mp3' | 'm4a' | 'mpeg' | 'ogg' | 'wav' | 'webm';
 
-/** How many of its first bytes it takes to tell. */
+/** How many of a file's first bytes it takes to tell its kind. */
 export const sniffBytes = 12;
 
 function sniffAudio(start: Uint8Array): AudioKind | undefined {

@@ -17,7 +17,7 @@ export function pngFile(
   return Buffer.concat([pngSignature, first, ...chunks, last]);
 }
 
-/** What the rest of it is made of: a length, a kind of four letters, the data, a sum of the two. */
+/** One chunk of a PNG: a length, a kind of four letters, the data, a checksum of these two. */
 export function pngChunk(kind: string, data: Uint8Array): Buffer {
   const bytes = Buffer.alloc(12 + data.length);
   bytes.writeUInt32BE(data.length, 0);

@@ -9,7 +9,7 @@ interface Cue {
 }
 
 const clock = '((?:\\d+:)?\\d{1,2}:\\d{2}[.,]\\d{3})';
-/** Within a line: gaps over many lines would be tried again from each of them. */
+/** White space within a line: a gap over many lines would be tried again from each line. */
 const gap = '[^\\S\\n]';
 const timing = new RegExp(`^${gap}*${clock}${gap}+-->${gap}+${clock}([^\\n]*)$`, 'm');
 

@@ -6,6 +6,6 @@ test.each<[readonly unknown[], string]>([
   [['query'], 'query: Field required'],
   [['body', { toString: 1 }], 'Field required'],
   [['body', ['messages']], 'Field required'],
-])('a place of %j is told if it is one', (loc, message) => {
+])('the place %j is told only if it can be one', (loc, message) => {
   expect(readComplaint({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
 });

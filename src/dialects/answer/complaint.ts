@@ -1,8 +1,8 @@
-/** What an upstream complains of: no two of them word or shape their errors alike. */
+/** What an upstream complains of: no two upstreams word or shape their errors alike. */
 import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
 import { parseExact } from './exact-json.ts';
 
-/** What the sentence of an error is called, the surest first. */
+/** The fields in which vendors put the sentence of an error, the surest first. */
 const messageNames = [
   'error',
   'message',
@@ -29,7 +29,10 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
   return undefined;
 }
 
-/** Where in the request, as FastAPI tells it; its sentence alone may be «Field required». */
+/**
+ * The place in the request, which FastAPI puts into `loc`; its sentence may be just «Field
+ * required».
+ */
 function placeIn({ loc }: Fields): string {
   if (!Array.isArray(loc)) return '';
   const steps = loc.map((step) =>
@@ -52,7 +55,7 @@ function sentenceIn(text: string, depth: number): string | undefined {
   return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
-/** In a shape that nobody told us of: the first text of several words. */
+/** For errors of an unknown shape: the first text of several words. */
 function firstSentence(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return /\S\s/.test(raw.trim()) ? raw.trim() : undefined;
   if (depth > 2 || typeof raw !== 'object' || raw === null) return undefined;
@@ -69,12 +72,12 @@ function quotedIn({ raw }: Fields): string | undefined {
   return quoted?.startsWith('<') ? undefined : quoted;
 }
 
-/** What can only be the name of a field, and not what somebody wrote into it. */
+/** Matches only what can be the name of a field, not a text that somebody wrote into one. */
 const plainPath = /^[\w.[\]-]{1,100}$/;
 
 export interface Complaint {
   readonly message: string | undefined;
-  /** The field it is about. */
+  /** The field of the request that the error is about. */
   readonly param: string | undefined;
   /** In lower case, the most telling first. */
   readonly codes: readonly string[];

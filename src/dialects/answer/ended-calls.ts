@@ -4,17 +4,17 @@ import { UnusableAnswer } from '../unusable-answer.ts';
 const emptyObject = /^[\s{}]*$/;
 const blank = /^\s*$/;
 
-/** Calls of which the client was told that they are over, though more arguments may still come. */
+/** Calls that the client was told are over, though more of their arguments may still come. */
 export class EndedCalls {
-  /** By call: what may still come of it without being lost on the client. */
+  /** By call: the arguments that may still come without the client missing anything. */
   readonly #rest = new Map<number, RegExp>();
 
-  /** `isEmpty`: none of its arguments came before. */
+  /** `isEmpty`: no arguments of the call came before. */
   add(call: number, isEmpty: boolean): void {
     this.#rest.set(call, isEmpty ? emptyObject : blank);
   }
 
-  /** A tool that is run with half of its input may do harm: then this is no answer. */
+  /** Throws if a call's arguments go on: a tool that is run with half of its input may do harm. */
   refuseRest(call: number, json: string): void {
     if (this.#rest.get(call)?.test(json) ?? true) return;
     throw new UnusableAnswer('arguments of a tool call behind its end');

@@ -5,13 +5,13 @@
 import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { excessIn, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json-depth.ts';
 
-/** Also true for long digits inside a text, which then only costs time. */
+/** Also matches long digits inside a string, which only costs time. */
 export const longNumber = /\d{16}/;
 
 /** A text this short cannot nest deep enough to hurt. */
 const harmlessLength = 4_096;
 
-/** Numbers of a JSON text that a float may change, and harmless digits of its texts. */
+/** Numbers of a JSON text that a float may change; digits inside its strings are found as well. */
 export function longNumbersIn(text: string): readonly string[] {
   return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
 }
@@ -23,7 +23,7 @@ interface ParseContext {
 const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 
 function keepLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
-  // `JSON.stringify` would call a function of that name to write the object that has it.
+  // `JSON.stringify` would call a function under this key to write the object that contains it.
   if (key === 'toJSON') return value;
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
@@ -31,8 +31,8 @@ function keepLongInteger(key: string, value: unknown, context?: ParseContext): u
 }
 
 /**
- * A function, although the runtime has raw JSON objects for this: those are frozen, and where a
- * message is expected such an object would pass for one that can be mended.
+ * Wraps the number in a function. The runtime's raw JSON is a frozen object: where a message is
+ * expected it would pass for one, and mending it would fail.
  */
 function writtenAs(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;
@@ -42,7 +42,7 @@ function writtenAs(source: string, value: number): unknown {
   return number;
 }
 
-/** Answers may have any number of fields: a token with its twenty likeliest ones has sixty. */
+/** Answers may have any number of fields: a token with twenty likely alternatives has sixty. */
 const ofAnswers = {
   levels: jsonDepthMax,
   names: Number.POSITIVE_INFINITY,
@@ -50,14 +50,15 @@ const ofAnswers = {
 };
 const ofArguments = { ...ofAnswers, names: jsonNamesMax };
 
-/** The arguments of a tool call, exact like all of it; undefined also for too many fields. */
+/** Parses the arguments of a tool call exactly; undefined also when they have too many fields. */
 export function parseArguments(json: string): unknown {
   return parseExact(json, ofArguments);
 }
 
 /**
- * Like `JSON.parse`, but exact for what is written back, and undefined for what is no JSON or
- * nested too deep: writing 200,000 levels back takes seconds and then overflows the stack.
+ * Like `JSON.parse`, but numbers are written back exactly, and the result is undefined for text
+ * that is no JSON or nested too deep: writing 200,000 levels back takes seconds and then overflows
+ * the stack.
  */
 export function parseExact(text: string, limits: JsonLimits = ofAnswers): unknown {
   if (text.length > scanAboveLength && excessIn(text, limits)) return undefined;

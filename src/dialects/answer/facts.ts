@@ -4,16 +4,16 @@ import type { ReplyFacts, UpstreamFailure } from '../dialect.ts';
 /** What the meter and the log need to know about an answer, noted while it comes. */
 export class NotedFacts implements ReplyFacts {
   finishReason: string | undefined = undefined;
-  /** Whether another choice goes on; `finishReason` is that of the first. */
+  /** Whether other choices go on after the first, whose finish reason `finishReason` is. */
   isOpen = false;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
   #usage: Usage | undefined = undefined;
   #isGuess = false;
-  /** How many of the characters came before the last report, or with it. */
+  /** How many of the characters came before the last usage report, or with it. */
   #covered = 0;
 
-  /** With an estimate of words behind the last report: if the answer breaks, there is no other. */
+  /** The last report, and estimated words after it: a broken answer gets no further report. */
   get usage(): Usage | undefined {
     const uncounted = this.#uncounted;
     return this.#usage && withWords(this.#usage, this.outputCharacters - uncounted, uncounted);
@@ -32,15 +32,15 @@ export class NotedFacts implements ReplyFacts {
     this.#isGuess = isGuess;
   }
 
-  /** The last report counts all words up to here. */
+  /** Notes that the last report counts all words so far. */
   coverWords(): void {
     this.#covered = this.outputCharacters;
   }
 
   /**
    * Characters that no report has counted. A report of no output is about the prompt alone and
-   * counts none. After the end any report is taken for whole, unless words came behind one of no
-   * output.
+   * counts none. After the end, any report counts as complete, unless it has no output and words
+   * followed it.
    */
   get #uncounted(): number {
     const behind = this.outputCharacters - this.#covered;
@@ -52,9 +52,9 @@ export class NotedFacts implements ReplyFacts {
 }
 
 /**
- * Adds an estimate of the words that came behind a count. No script takes more than a token for
- * each character: a count above that for the words before it may include those behind it. Then only
- * what the estimate of all words has beyond the count is added, so that nobody pays twice.
+ * Adds an estimate of the words that came after a count. No script takes more than one token per
+ * character: a count above that for the words before it may include later words. Then only the
+ * excess of an estimate of all words over the count is added, so that nobody pays twice.
  */
 function withWords(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;

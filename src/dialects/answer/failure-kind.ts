@@ -1,6 +1,6 @@
 /**
- * What decides where a failed request goes next, by what the upstream complained of. Codes are
- * asked before the status, because the status often says less.
+ * Decides from an upstream's complaint where a failed request goes next. Codes are looked at before
+ * the status, because the status often says less.
  */
 import type { FailureKind } from '../dialect.ts';
 import type { Complaint } from './complaint.ts';
@@ -15,7 +15,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['insufficient_balance', 'quota'],
   ['insufficient_user_quota', 'quota'],
   ['organization_restricted', 'quota'],
-  // Groq's limit of spending, said with 400.
+  // Groq's spending limit, reported with 400.
   ['blocked_api_access', 'quota'],
   ['arrearage', 'quota'],
   ['accountoverdueerror', 'quota'],
@@ -25,7 +25,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['content_policy_violation', 'request'],
   ['responsibleaipolicyviolation', 'request'],
   ['context_length_exceeded', 'request'],
-  // Groq's model wrote what Groq itself rejects: the next attempt may well succeed.
+  // Groq's model wrote output that Groq itself rejects: the next attempt may well succeed.
   ['tool_use_failed', 'server'],
   ['json_validate_failed', 'server'],
   ['output_parse_failed', 'server'],
@@ -37,7 +37,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['throttlingexception', 'rate_limited'],
 ]);
 
-/** Why OpenAI does not answer a response that it has begun: the request itself is at fault. */
+/** Codes with which OpenAI breaks off a response because the request itself is at fault. */
 const faultsOfResponses = [
   ...['invalid_prompt', 'bio_policy', 'misalignment_policy_violation'],
   ...['invalid_image', 'invalid_image_format', 'invalid_image_mode', 'invalid_image_url'],
@@ -46,7 +46,7 @@ const faultsOfResponses = [
   ...['unsupported_image_media_type', 'failed_to_download_image', 'image_file_not_found'],
 ];
 
-/** Codes and types that help only where there is no status, inside a stream. */
+/** Codes and types that decide only where there is no status: inside a stream. */
 const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['invalid_request_error', 'request'],
   ['bad_request_error', 'request'],
@@ -78,7 +78,7 @@ const hintingCodes: ReadonlyMap<string, FailureKind> = new Map([
   ...faultsOfResponses.map((code): [string, FailureKind] => [code, 'request']),
 ]);
 
-/** What MiniMax and Baidu number, in answers of status 200. */
+/** Error numbers of MiniMax and Baidu, which come in answers of status 200. */
 export const numberedKinds: ReadonlyMap<number, FailureKind> = new Map([
   [1001, 'timeout'],
   [1002, 'rate_limited'],
@@ -101,9 +101,9 @@ export const numberedKinds: ReadonlyMap<number, FailureKind> = new Map([
   [336100, 'overloaded'],
 ]);
 
-/** Anchored: a request whose text is quoted in an error must not pass for a bad credential. */
+/** Anchored: text of the request that an error quotes must not pass for a bad credential. */
 const badKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
-/** xAI says so with 403, as if the account were at fault. */
+/** xAI refuses content with 403, as if the account were at fault. */
 const refusedContent = /^content violates usage guidelines/i;
 const noMoney = new RegExp(
   [
@@ -115,7 +115,7 @@ const noMoney = new RegExp(
   ].join('|'),
   'i',
 );
-/** Anthropic and Google say so with 400, as if the request were at fault, and in words only. */
+/** Anthropic and Google say these with 400, as if the request were at fault, and only in words. */
 export const closedAccount = new RegExp(
   [
     '^your credit balance is too low',
@@ -128,7 +128,9 @@ export const closedAccount = new RegExp(
   'i',
 );
 
-/** Of how or when it was asked, not of what: a wrong address or a proxy in between answers so. */
+/**
+ * Statuses about how or when a request was sent, not its content: of wrong addresses or proxies.
+ */
 const notTheRequests: ReadonlySet<number> = new Set([405, 406, 407, 409, 421, 424, 425, 426, 499]);
 
 function kindOfStatus(status: number): FailureKind {
@@ -161,7 +163,7 @@ export function kindOf(complaint: Complaint, status: number | null): FailureKind
   if ((status === null || status < 500) && badKey.test(message)) return 'credential';
   if (status === 400 && closedAccount.test(message)) return 'quota';
   if (complaint.isModeration || refusedContent.test(message)) return 'request';
-  // Fireworks asks with 412 for its bill to be paid.
+  // Fireworks answers with 412 when its bill has not been paid.
   const isRefusal = status === 403 || status === 412 || status === 429;
   if (isRefusal && noMoney.test(message)) return 'quota';
   if (status !== null) return kindOfStatus(status);

@@ -1,8 +1,8 @@
 import type { AnswerListener } from '../../core/answer.ts';
 
 /**
- * A picture by its address. In the format of some clients only bytes can be one: they are told a
- * link, since most of them show Markdown, and in the others it can be copied.
+ * Tells a picture by its address. Some clients' formats have pictures only as bytes: they get a
+ * Markdown link, which most of them show and the others let users copy.
  */
 export function tellImageAt(url: string, to: AnswerListener): void {
   const safe = url.replace(/[ ()]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);

@@ -12,8 +12,8 @@ function isClosing(code: number): boolean {
 }
 
 /**
- * Follows a JSON text that comes in pieces and knows when its object or list has closed. Of a text
- * that begins as neither, nobody knows: a model may write code where JSON belongs.
+ * Follows a JSON text that comes in pieces and knows when its object or list has closed. A text
+ * that begins otherwise is never over: a model may write code where JSON belongs.
  */
 export class JsonEnd {
   #isOther = false;

@@ -5,7 +5,7 @@ const now = Date.UTC(2026, 9, 1, 12);
 const wait = (headers: Record<string, string>, details: readonly unknown[] = []) =>
   readRetryAfter(new Headers(headers), details, true, now);
 
-test('the wait stands among other details of an error, which have none', () => {
+test('the wait is found among other details of an error', () => {
   const type = 'type.googleapis.com/google.rpc';
   const details = [
     { '@type': `${type}.QuotaFailure`, violations: [] },

@@ -1,7 +1,7 @@
 /** How long an upstream asked us to stay away. */
 import { fieldsOf, textOf } from '../../core/json.ts';
 
-/** No rate limit lasts longer: nobody should plan with more. */
+/** The longest wait that is believed: no rate limit lasts longer than a day. */
 const waitSecondsMax = 86_400;
 
 const unitSeconds = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
@@ -28,8 +28,8 @@ function readWait(text: string | null, nowMs: number): number | null {
 }
 
 /**
- * OpenAI says for requests and for tokens when each limit is whole again. The limit that is used
- * up decides; when neither says it is, the shorter wait does.
+ * OpenAI says when its limit of requests and its limit of tokens are whole again. The one that is
+ * used up decides; when neither is said to be, the shorter wait does.
  */
 function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null {
   const resets = ['requests', 'tokens'].flatMap((limit) => {
@@ -42,7 +42,7 @@ function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null
   return usedUp.length > 0 ? Math.max(...usedUp) : Math.min(...resets.map(({ wait }) => wait));
 }
 
-/** Gemini has no header for it and puts a RetryInfo into the error's details. */
+/** Gemini has no header for the wait and puts a RetryInfo into the error's details. */
 function readRetryInfo(details: readonly unknown[]): number | null {
   const delays = details.map((detail) => fieldsOf(detail).retryDelay);
   return readDuration(textOf(delays.find((delay) => delay !== undefined)));

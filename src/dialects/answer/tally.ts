@@ -6,7 +6,7 @@ import { UnusableAnswer } from '../unusable-answer.ts';
 import { NotedFacts } from './facts.ts';
 import { tellImageAt } from './image-link.ts';
 
-/** In the words of the log, which are OpenAI's. */
+/** Finish reasons in the words of the log, which are OpenAI's. */
 export const finishWords: Readonly<Record<FinishReason, string>> = {
   stop: 'stop',
   stop_sequence: 'stop',
@@ -17,16 +17,16 @@ export const finishWords: Readonly<Record<FinishReason, string>> = {
   pause: 'stop',
 };
 
-/** Passes everything on and remembers what it came to. */
+/** Passes an answer on and notes its facts. */
 export class Tally implements AnswerListener {
   readonly facts: NotedFacts;
-  /** Whether there is anything to hear. */
+  /** Whether the answer has said anything. */
   started = false;
   readonly #to: AnswerListener;
   readonly #names: ToolNames | undefined;
-  /** That of the first choice, which keeps what all of them come to. */
+  /** The tally of the first choice, which keeps the totals of all choices. */
   readonly #first: Tally;
-  /** Of the first: the other choices that have begun and not ended. */
+  /** Used in the first tally: the other choices that have begun and not ended. */
   readonly #open = new Set<Tally>();
 
   constructor(to: AnswerListener, names?: ToolNames, first?: Tally) {
@@ -61,7 +61,7 @@ export class Tally implements AnswerListener {
     this.#to.redactedReasoning(data);
   }
 
-  /** Nobody can run a call of no tool, and who keeps one in a conversation is refused with it. */
+  /** A call without a name cannot be run, and upstreams refuse a conversation that contains one. */
   toolCall(call: number, id: string, name: string): void {
     if (name === '') throw new UnusableAnswer('a tool call without a name');
     this.#count(name.length);

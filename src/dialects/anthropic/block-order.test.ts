@@ -8,7 +8,7 @@ const event = (kind: 'start' | 'delta' | 'stop', index: number, data = '') => ({
 });
 type Told = ReturnType<typeof event>;
 
-/** What is told after each event, by the numbers of the blocks. */
+/** The numbers of the blocks whose events are told after each given event. */
 function tell(events: readonly Told[], order = new BlockOrder()): readonly (readonly unknown[])[] {
   return events.map((one) => {
     const now = order.keeps(one) ? [] : [one];
@@ -26,7 +26,7 @@ describe('the events of blocks', () => {
     expect(tell(events)).toEqual([[0], [0], [0], [1], [1], [1]]);
   });
 
-  test('wait for the end of the block before theirs, each for its own', () => {
+  test('wait until the block before theirs has ended', () => {
     const events = [
       ...[event('start', 0), event('start', 1), event('start', 2), event('delta', 1)],
       ...[event('stop', 2), event('delta', 0), event('stop', 0), event('delta', 1)],

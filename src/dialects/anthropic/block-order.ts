@@ -1,17 +1,17 @@
 /**
- * The events of an answer's blocks, one block after the other. That is how Anthropic sends them; of
- * a server that mixes the pieces of several blocks, the others wait until the first one is over.
- * Otherwise clients would mix up their words, or end a block where the next one begins.
+ * Puts the events of an answer's blocks in order, one block after the other, as Anthropic sends
+ * them. Some servers mix the pieces of several blocks: then the later blocks wait until the first
+ * is over. Otherwise clients would mix up their words, or end a block where the next one begins.
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 
 export interface AnthropicEvent {
   readonly fields: Record<string, unknown>;
-  /** The same as it came. */
+  /** The JSON text that `fields` was read from. */
   readonly data: string;
 }
 
-/** Some servers leave out the end of a block: one that is silent for so many events has ended. */
+/** Some servers leave out the end of a block: after this many events of others it has ended. */
 const silentEventsMax = 16;
 
 const none: readonly never[] = [];
@@ -19,7 +19,7 @@ const none: readonly never[] = [];
 export class BlockOrder {
   /** The number of the block that is being told. */
   #current: unknown;
-  /** Events of others since its last one. */
+  /** Events of other blocks since the last one of the current block. */
   #silence = 0;
   readonly #waiting = new Map<unknown, AnthropicEvent[]>();
   #waitingLength = 0;
@@ -40,7 +40,7 @@ export class BlockOrder {
     return true;
   }
 
-  /** The events whose turn has come; at the end of an answer it is everybody's. */
+  /** The events whose turn has come; at the end of an answer, all that wait. */
   due(isEnd = false): readonly AnthropicEvent[] {
     if (this.#waiting.size === 0) return none;
     const isLong = this.#waitingLength > waitingArgumentsMax;

@@ -1,6 +1,6 @@
 /**
- * Tells the blocks of an answer in our words, of a whole one or of one that comes in pieces. Those
- * are made sound first, see block-events.ts: Bedrock's as well, which are put in the same words.
+ * Tells the blocks of an answer in our words, whether the answer is whole or a stream. The events
+ * of a stream are mended first, see block-events.ts. Bedrock's blocks come here as Anthropic's.
  */
 import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { citationsMax } from '../../core/bounds.ts';
@@ -13,10 +13,10 @@ import type { AnthropicEvent } from './block-order.ts';
 import { inputText } from './tool-input.ts';
 
 interface OpenBlock {
-  /** Of a tool call without any input so far, its number. */
+  /** The number of the block's tool call, as long as no input of that call has come. */
   callWithoutInput: number | undefined;
   signature: string;
-  /** Where its text begins in the text of the answer. */
+  /** Where the block's text begins in the text of the whole answer. */
   readonly start: number;
   readonly citations: Omit<Citation, 'range'>[];
 }
@@ -24,7 +24,7 @@ interface OpenBlock {
 export class BlockTeller {
   readonly #to: AnswerListener;
   readonly #events = new BlockEvents();
-  /** None where a block says nothing, or has said all. */
+  /** Undefined between blocks, and in a block of which nothing more can be told. */
   #open: OpenBlock | undefined;
   #calls = 0;
   #textLength = 0;
@@ -37,17 +37,17 @@ export class BlockTeller {
     return this.#calls > 0;
   }
 
-  /** Answers the characters told, as the next two do. */
+  /** Returns how many characters were told, as `rest` and `end` do. */
   take(event: AnthropicEvent): number {
     return this.#tellAll(this.#events.take(event));
   }
 
-  /** All that waited for its turn, once the blocks are over. */
+  /** Tells the events that still wait for their turn; called when no more blocks follow. */
   rest(): number {
     return this.#tellAll(this.#events.rest());
   }
 
-  /** The same, for an answer that may leave out the end of its last block. */
+  /** Does what `rest` does, and ends the last block where the answer did not. */
   end(): number {
     return this.rest() + this.#tellAll(this.#events.end());
   }
@@ -89,7 +89,7 @@ export class BlockTeller {
         return this.#tellCall(open, block);
       default:
         this.#open = undefined;
-        // All others are tools that the provider runs itself, or types that are new to us.
+        // Blocks of other types are about the provider's own tools, or are unknown to us.
         return block.type === 'redacted_thinking' ? this.#tell('redactedReasoning', block.data) : 0;
     }
   }
@@ -129,7 +129,7 @@ export class BlockTeller {
     return textOf(name).length + this.#tellInput(open, inputText(input));
   }
 
-  /** Of the call that began last. */
+  /** Tells a piece of the input of the call that began last. */
   #tellInput(open: OpenBlock, json: string): number {
     if (json === '') return 0;
     open.callWithoutInput = undefined;
@@ -138,7 +138,7 @@ export class BlockTeller {
   }
 }
 
-/** Only sources with an address: the others are documents that the client sent itself. */
+/** Keeps only sources with a web address: the others are documents that the client itself sent. */
 function cite({ citations }: OpenBlock, raw: unknown): void {
   if (!isObject(raw) || citations.length >= citationsMax) return;
   const url = textOf(raw.url) || textOf(raw.source);

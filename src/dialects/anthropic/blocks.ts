@@ -1,6 +1,6 @@
 /**
- * The content blocks of Anthropic's messages that we know. Others pass on to Anthropic itself as
- * they are: it invents new ones all the time, and clients send back what they got from it.
+ * The content blocks of Anthropic's messages that we know. Blocks of other types go to Anthropic
+ * unchanged: it often adds new types, and clients send back the blocks that they got from it.
  */
 import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../core/errors.ts';
@@ -10,7 +10,7 @@ import { checkBase64 } from '../ask/content/inline-content.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
 
 const cacheFields = { cache_control: optional(Type.Object({})) };
-/** A block inside another one, or one that nobody looked at yet. */
+/** A block inside another block, or one that was not checked yet. */
 export const anyBlock = Type.Object({ type: Type.String({ minLength: 1 }) });
 export type AnyBlock = Static<typeof anyBlock>;
 
@@ -84,7 +84,7 @@ const known = new SchemasByType(schemas);
 
 type Role = 'user' | 'assistant' | 'system';
 
-/** The only roles whose messages may have a block of this type; models that draw answer images. */
+/** The only roles that may have a block of each type; models that draw answer with images. */
 const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['image', ['user', 'assistant']],
   ['document', ['user']],
@@ -94,7 +94,7 @@ const onlyRoles: ReadonlyMap<string, readonly Role[]> = new Map([
   ['redacted_thinking', ['assistant']],
 ]);
 
-/** Refuses the first block that is not what its type says, or stands where it cannot. */
+/** Refuses the first block that does not fit the schema of its type, or the role of its message. */
 export function checkBlocks(blocks: readonly AnyBlock[], role: Role, path: string): void {
   for (const [at, block] of blocks.entries()) {
     const place = `${path}[${at}]`;
@@ -116,14 +116,14 @@ function checkSource(block: AnyBlock, path: string): void {
   if (block.source.type === 'base64') checkBase64(block.source.data, path);
 }
 
-/** A text alone stands for one block of it. */
+/** Content may be a plain text, which means one text block. */
 export function blocksIn(content: string | readonly AnyBlock[]): readonly AnyBlock[] {
   if (typeof content !== 'string') return content;
   const only = { type: 'text', text: content };
   return [only];
 }
 
-/** The blocks inside of another one, and the field that holds them. */
+/** The blocks inside another block, and the field that holds them. */
 export function innerBlocks(
   block: AnyBlock,
 ): { readonly blocks: AnyBlock[]; readonly field: string } | undefined {
@@ -141,12 +141,12 @@ export function isKnown(block: AnyBlock): block is KnownBlock {
   return known.has(block.type);
 }
 
-/** A picture that a model made: it came with an answer, and goes nowhere again. */
+/** A picture that a model made: it came with an answer, and no model is shown it again. */
 export function isMade(block: AnyBlock, role: Role): block is BlockOf<'image'> {
   return role === 'assistant' && isKnown(block) && block.type === 'image';
 }
 
-/** Where a picture is, as an address; undefined for one that only its provider knows. */
+/** The address of a picture, or its `data:` URL; undefined for a file that the provider keeps. */
 export function imageUrl({ source }: BlockOf<'image'>): string | undefined {
   if (source.type === 'url') return source.url;
   return source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : undefined;

@@ -1,13 +1,13 @@
-/** Characters that a client receives: what a cut answer is billed by. */
+/** How many characters a client receives: an answer that is cut off is billed by these. */
 import { type Fields, isObject, lengthOf } from '../../core/json.ts';
 
-/** Of a block as it starts, or of a whole one. */
+/** The characters of a block, either whole or as it starts in a stream. */
 export function charactersOfBlock(block: Fields): number {
   const { type, text, thinking, data, name, input } = block;
   if (type === 'text') return lengthOf(text);
   if (type === 'thinking') return lengthOf(thinking);
   if (type === 'redacted_thinking') return lengthOf(data);
-  // What the provider's own tools are asked is written by the model too.
+  // The model writes the input of the provider's own tools, too.
   const asked = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : '';
   return lengthOf(name) + asked.length;
 }

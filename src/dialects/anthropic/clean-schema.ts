@@ -1,9 +1,9 @@
-/** JSON Schemas as Anthropic takes them, which is less than the whole language. */
+/** JSON Schemas reduced to the part of the language that Anthropic takes. */
 import { type Fields, isObject, objectsIn } from '../../core/json.ts';
 
 type Schema = Readonly<Fields>;
 
-/** Refused by structured output; nothing holds the model to them then. */
+/** Keys that structured output refuses. They are left out, so the model is not held to them. */
 const refused = new Set([
   'minimum',
   'maximum',
@@ -27,12 +27,12 @@ const refused = new Set([
   'else',
 ]);
 
-/** Keys whose value is a schema for each of its names. */
+/** Keys whose value maps names to schemas. */
 const named = new Set(['properties', '$defs', 'definitions']);
 /** Keys whose value is a list of schemas. */
 const listed = new Set(['anyOf', 'allOf', 'prefixItems']);
 
-/** For `output_config.format`. */
+/** A schema for `output_config.format`, without the keys that are refused there. */
 export function outputSchema(schema: unknown): unknown {
   if (!isObject(schema)) return schema;
   const cleaned: Fields = {};
@@ -56,13 +56,13 @@ function cleanedValue(key: string, value: unknown): unknown {
 
 const unions = ['anyOf', 'oneOf', 'allOf'] as const;
 
-/** For `input_schema` of a tool: an object at its root, and no union there. */
+/** A schema for the `input_schema` of a tool: an object at its root, and no union there. */
 export function inputSchema(schema: Schema | null): Schema {
   const { anyOf, oneOf, allOf, ...rest } = schema ?? {};
   if (anyOf === undefined && oneOf === undefined && allOf === undefined) {
     return rest.type === 'object' ? rest : { ...rest, type: 'object' };
   }
-  // Every way of calling it becomes one object with all the properties of all of them.
+  // All alternatives become one object that has the properties of each of them.
   const branches = unions.flatMap((name) => objectsIn(schema?.[name]));
   const parts = [...branches, rest].map(({ properties }) => properties).filter(isObject);
   const properties = Object.fromEntries(parts.flatMap((part) => Object.entries(part)));

@@ -19,7 +19,7 @@ const proven = (to: ReplyWriter) => {
   to.reasoningSignature('gemini:sig-1');
 };
 
-test('a message ends with its words: a proof of theirs is told only before something else', () => {
+test('a message ends with its text: its signatures are told only if more blocks follow', () => {
   expect(blocks(proven)).toEqual(['text']);
   const calling = (to: ReplyWriter) => {
     proven(to);
@@ -28,7 +28,7 @@ test('a message ends with its words: a proof of theirs is told only before somet
   expect(blocks(calling)).toEqual(['text', 'thinking', 'tool_use']);
 });
 
-test('a thought that nothing follows is told, and so is a proof without words', () => {
+test('a thought at the end of a message is told, and so is a signature without words', () => {
   const thinking = (to: ReplyWriter) => {
     to.text('Yes');
     to.reasoning('But');

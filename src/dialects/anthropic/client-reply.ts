@@ -89,14 +89,14 @@ export class AnthropicReplyWriter implements ReplyWriter {
     });
   }
 
-  /** A client takes the last block for the answer, so the proof of a text does not follow it. */
+  /** Clients take the last block for the answer, so signatures after the text are left out. */
   #endWithText(): void {
     const isProof = (block: Block) => block.type === 'thinking' && block.thinking === '';
     const last = this.#blocks.findLastIndex((block) => !isProof(block));
     if (this.#blocks[last]?.type === 'text') this.#blocks.length = last + 1;
   }
 
-  /** The thought being told; one that has its signature is over. */
+  /** The thought that is being told: a new one if the last has its signature and so is over. */
   #thought(): { thinking: string; signature: string } {
     const last = this.#blocks.at(-1);
     if (last?.type === 'thinking' && last.signature === '') return last;

@@ -69,7 +69,7 @@ describe('a stream for an Anthropic client', () => {
     });
   });
 
-  test('ends with the words: a proof of theirs is told only before something else', () => {
+  test('ends with its text: signatures of the text are told only if more blocks follow', () => {
     const proven = (to: StreamWriter) => {
       to.text('Yes');
       to.reasoningSignature('gemini:sig-1');
@@ -89,7 +89,7 @@ describe('a stream for an Anthropic client', () => {
     expect(goingOn.signatures).toEqual(['gemini:sig-1']);
   });
 
-  test('shows the second call while the first one is complete', () => {
+  test('shows the second call as soon as the first one is complete', () => {
     const writer = open();
     writer.toolCall(0, 'a', 'look');
     writer.toolArguments(0, '{"x":"}"');
@@ -179,7 +179,7 @@ describe('a stream for an Anthropic client', () => {
     ['length', 'max_tokens'],
     ['content_filter', 'refusal'],
     ['pause', 'pause_turn'],
-    // There is nothing to run.
+    // No tool was called, so a client would have nothing to run.
     ['tool_calls', 'end_turn'],
   ] as const)('says %s as %s', (reason, word) => {
     expect(seen((to) => to.finish(reason, null)).stopReason).toBe(word);
@@ -242,7 +242,7 @@ const words = fc.oneof(
   }),
 );
 
-/** The signatures that clients find: all but those behind the text that an answer ends with. */
+/** The signatures that clients see: all but those after a text at the end of the answer. */
 function signaturesIn(told: readonly { kind: string; text?: string }[]): string[] {
   const heard = told.filter(({ text }) => text !== '');
   const last = heard.findLastIndex(({ kind }) => kind !== 'signature');

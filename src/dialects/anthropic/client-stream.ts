@@ -25,7 +25,7 @@ interface OpenTool {
   readonly kind: 'tool';
   readonly call: number;
   readonly end: JsonEnd;
-  /** What came of an input that is blank so far, or no object; null once it is one. */
+  /** The input so far, while it is blank or not an object; null once an object has begun. */
   held: string | null;
   isBlank: boolean;
 }
@@ -37,10 +37,10 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #inputTokensEstimate: number;
   #out = '';
   #hasBegun = false;
-  /** The number of the block that is open, or was last. */
+  /** The number of the block that is open, or else of the last one. */
   #index = -1;
   #open: OpenBlock | undefined;
-  /** Proofs of the text: a client takes the last block for the answer, so they never end one. */
+  /** Signatures of the text. Clients take the last block for the answer: they never come last. */
   readonly #textProofs: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
@@ -108,7 +108,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   citation(citation: Citation): void {
-    // It belongs in the block of its text, which may be closed by now.
+    // A citation belongs in the block of its text, which may be closed by now.
     if (this.#open?.kind !== 'text') return;
     this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
   }
@@ -169,14 +169,14 @@ export class AnthropicStreamWriter implements StreamWriter {
   }
 
   #enter(kind: 'text' | 'thinking'): void {
-    // Words behind a proof have a block of their own: it must stay before what it led to.
+    // Words after a signature get a new block: the signature must stand between the two.
     if (this.#open?.kind === kind && this.#textProofs.length === 0) return;
     this.#closeAll();
     const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
     this.#start({ type: kind, ...empty }, { kind });
   }
 
-  /** A block that is complete as it starts. */
+  /** Tells a block whose content is all in its start event. */
   #whole(block: object): void {
     this.#closeAll();
     this.#start(block, undefined);
@@ -202,7 +202,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
   }
 
-  /** Clients parse an input when its block ends, as an object: what is none is put into one. */
+  /** Clients parse an input as an object when its block ends: any other value is put into one. */
   #sendArguments(json: string, open: OpenTool): void {
     open.end.push(json);
     const all = (open.held ?? '') + json;
@@ -217,7 +217,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
   }
 
-  /** Goes on while the call just opened is complete already and another one waits. */
+  /** Opens the next waiting call, and goes on to the following one while each is complete. */
   #openNextTool(): void {
     for (const { call, id, name, json } of this.#waiting.values()) {
       this.#waiting.delete(call);
@@ -251,7 +251,7 @@ export function eventText(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-/** What an Anthropic client hears from us outside of an upstream's answer. */
+/** What the gateway itself says to an Anthropic client, outside of an upstream's answer. */
 export const anthropicWords: ClientWords = {
   fail(error) {
     const message = anthropicMessage(error);

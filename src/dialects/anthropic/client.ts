@@ -3,11 +3,11 @@ import { AnthropicReplyWriter } from './client-reply.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
 
 interface AnthropicClientOptions {
-  /** A stream begins with the size of its prompt, which only its end really knows. Asked then. */
+  /** A stream begins with the size of its prompt, a guess until its end. Read only for streams. */
   readonly inputTokensEstimate: number;
 }
 
-/** What an Anthropic client hears of an answer that was told in our words. */
+/** How an answer told in our words is written for an Anthropic client. */
 export function anthropicClient(options: AnthropicClientOptions): ClientDialect {
   return {
     writeStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),

@@ -34,7 +34,7 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
     return anthropicClient(this);
   }
 
-  /** By the words that are translated anyway, as a bill is where the upstream counts nothing. */
+  /** Estimated from the translated words, as is the bill when the upstream counts nothing. */
   get inputTokensEstimate(): number {
     return Math.ceil(wordBytes(this.dialogue()) / charactersPerToken);
   }
@@ -66,14 +66,14 @@ class AnthropicConversation extends ClientConversation<MessagesRequest> {
   }
 }
 
-/** Where nothing is translated: by the bytes beside pictures, and what a picture costs at most. */
+/** For a request that is not translated: its bytes without pictures, and the most per picture. */
 function estimateInput({ inputBytes, images }: ChatAsk): number {
   const pictures = images.reduce((sum, { url }) => sum + url.length, 0);
   const tokens = Math.ceil((inputBytes - pictures) / charactersPerToken);
   return Math.max(1, tokens + images.length * tokensPerImageMax);
 }
 
-/** After the client's own instructions. */
+/** Puts our instructions after the client's own. */
 function withInstructions(body: MessagesBody, text: string): MessagesBody {
   const { system } = body;
   const more = { type: 'text' as const, text };

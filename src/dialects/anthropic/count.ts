@@ -1,4 +1,4 @@
-/** A count for an upstream that speaks as the client does: the same words, edited as needed. */
+/** A client's request to count tokens, for an Anthropic-style upstream: edited where needed. */
 import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { closedAccount } from '../answer/failure-kind.ts';
 import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
@@ -15,8 +15,8 @@ import { countSchema } from './messages-schema.ts';
 import { anthropicUpstream } from './upstream.ts';
 
 /**
- * Fields about the answer. Clients send the whole request, and Anthropic refuses to count one that
- * has one of these: its SDK takes them for messages, but not for counts.
+ * Fields about the answer. Clients send the whole request to be counted, but Anthropic refuses
+ * such a request if it has one of these fields; its SDK has them for messages only.
  */
 const aboutTheAnswer = [
   ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
@@ -42,7 +42,7 @@ function writeCount(
   const { quirks } = target;
   const { path, headers, fields } = countAt(target, version);
   const body: CountRequest['body'] & Fields = checked;
-  // Where the gateway searches by itself, no upstream gets the tool in these words.
+  // Where the gateway does the search itself, upstreams get another tool than the client wrote.
   if (readSearchWish(body)?.isVendors === false) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && ask.images.some(isRemote)) return undefined;
@@ -62,7 +62,7 @@ function read(status: number, text: string): Counted | undefined {
   const answer = parseJson(text);
   if (!isObject(answer)) return undefined;
   if (status === 200) return tokensIn(answer);
-  // Other refusals speak of an account, or of a server that does not count.
+  // Any other status is about the account, or comes from a server that cannot count.
   if (status !== 400) return undefined;
   const { kind, message } = readErrorObject(answer);
   return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;

@@ -1,13 +1,13 @@
-/** What of a request counts as input: its texts, one by one, and its pictures and files. */
+/** The parts of a request that count as input: its texts, one by one, its pictures and files. */
 import { readDataUrlImageSize } from '../../core/media/image-size.ts';
 import { type AnyBlock, type BlockOf, blocksIn, imageUrl, isKnown, isMade } from './blocks.ts';
 import type { CountBody } from './messages-schema.ts';
 
-/** What Anthropic puts around each message and each tool. */
+/** Tokens that Anthropic adds around each message and each tool. */
 const tokensPerMessage = 4;
 const tokensPerTool = 8;
 
-/** An image has a token for 750 pixels, and is made smaller above this many. */
+/** An image costs a token per 750 pixels; Anthropic shrinks it to stay below this many tokens. */
 const pixelsPerToken = 750;
 export const tokensPerImageMax = 1_600;
 
@@ -42,7 +42,7 @@ function* inBlock(block: AnyBlock): Generator<Countable> {
   else if (block.type === 'document') yield* inDocument(block.source);
   else if (block.type === 'tool_use') yield `${block.name} ${JSON.stringify(block.input)}`;
   else if (block.type === 'tool_result') yield* inContent(block.content);
-  // Thoughts of earlier turns are not read again.
+  // Thoughts of earlier turns cost nothing: the model does not read them again.
 }
 
 function imageTokens(url: string): number {

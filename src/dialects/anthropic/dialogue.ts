@@ -24,7 +24,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
     tools,
     toolChoice: readToolChoice(body.tool_choice),
     parallelTools: readParallel(body.tool_choice),
-    // Only Anthropic takes 0, to fill its cache without an answer.
+    // Only Anthropic takes 0, which fills its cache without an answer.
     outputTokensMax: Math.max(1, body.max_tokens),
     stop: filledStops(body.stop_sequences),
     json: readJsonWish(body),
@@ -42,7 +42,7 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   };
 }
 
-/** What only Anthropic grants: fields that we do not know, beside or inside those that we do. */
+/** Wishes that only Anthropic can grant: fields unknown to us, at the top or inside known ones. */
 function* wishesIn(body: MessagesBody): Iterable<string> {
   yield* Object.keys(unknownFields(body, messagesSchema.properties));
   for (const name in unknownFields(body.output_config ?? {}, granted))
@@ -56,11 +56,11 @@ function* wishesIn(body: MessagesBody): Iterable<string> {
 const granted = { effort: 0, format: 0 };
 const said = { role: 0, content: 0 };
 
-/** The tools of a request, and those that its messages add: elsewhere all are there at once. */
+/** The tools of a request, and those that its messages add; other dialects have a single list. */
 function readTools(body: MessagesBody, foreign: ForeignNames): readonly Tool[] {
   const tools = (body.tools ?? []).flatMap((tool, at) => {
     if (isCustom(tool)) return [readTool(tool, foreign)];
-    // The managed search finds the tool that it replaces by this name.
+    // The managed search replaces a tool of the client, which it finds by this path.
     foreign.add(`tools[${at}]`);
     return [];
   });
@@ -113,7 +113,7 @@ function readReasoningWish(body: MessagesBody): ReasoningWish | null {
   const effort = body.output_config?.effort ?? null;
   if (!thinking) return effort ? { effort, budgetTokens: null, visible: true } : null;
   if (thinking.type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
-  // Elsewhere the nearest is a low effort: the least, for models that cannot stop thinking.
+  // Other dialects have no such mode: nearest is low, the least effort of always thinking models.
   if (thinking.type === 'between_tools') {
     return { effort: effort ?? 'low', budgetTokens: null, visible: true };
   }

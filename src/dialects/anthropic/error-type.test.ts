@@ -22,7 +22,7 @@ test('a conversation has outgrown its model only where the request was at fault'
   }
 });
 
-test('a refusal that quotes megabytes of a request is not searched for them', () => {
+test('only the beginning of a refusal that quotes megabytes of a request is searched', () => {
   const message = 'prompt token count '.repeat(200_000);
   expect(anthropicMessage(new GatewayError('invalid_request_error', message))).toBe(message);
 });

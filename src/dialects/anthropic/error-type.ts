@@ -18,7 +18,7 @@ export function anthropicErrorType({ status }: GatewayError): string {
   return types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
 }
 
-/** Anthropic's own for servers that have too much to do, by which Claude Code knows to wait. */
+/** An overload has a status of its own at Anthropic, by which Claude Code knows to wait. */
 export function anthropicStatus({ status, isOverload }: GatewayError): number {
   return isOverload ? 529 : status;
 }
@@ -39,12 +39,12 @@ const outgrown = new RegExp(
   ].join('|'),
   'i',
 );
-/** Said of a wish for too long an answer; a shorter conversation would not help. */
+/** The request asked for too long an answer: a shorter conversation would not help. */
 const wishTooLarge = /max_(?:completion_|output_)?tokens\W.{0,40}too large/i;
 
 /**
- * Claude Code makes a conversation shorter when it reads Anthropic's words for it and otherwise
- * only shows the error, so these words come before any other provider's.
+ * Claude Code shortens a conversation only when it reads Anthropic's sentence about its length,
+ * and just shows any other error. So that sentence is put before another provider's words.
  */
 export function anthropicMessage({ status, message }: GatewayError): string {
   if (status !== 400) return message;
@@ -55,7 +55,7 @@ export function anthropicMessage({ status, message }: GatewayError): string {
     : message;
 }
 
-/** Ours may quote megabytes of a request, which would be searched again and again. */
+/** Messages of our own may quote megabytes of a request: only the beginning is searched. */
 const providersLengthMax = 1_000;
 
 /** On this code, Anthropic's SDK gives the thread up and sends the whole conversation. */

@@ -11,7 +11,7 @@ const stopReasons: Readonly<Record<FinishReason, string>> = {
   pause: 'pause_turn',
 };
 
-/** Proxies that speak this dialect may leave OpenAI's words in it. */
+/** Proxies that speak this dialect may pass on OpenAI's reasons unchanged. */
 const foreignReasons: ReadonlyMap<string, string> = new Map([
   ['stop', 'end_turn'],
   ['tool_calls', 'end_turn'],
@@ -25,19 +25,19 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map(
 
 export const noStopReason = 'The upstream ended its answer without a stop reason.';
 
-/** A reason not listed means that the answer is over, and clients know no better word for that. */
+/** A reason that is not listed becomes `stop`: the answer is over, and clients know no more. */
 export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
   const reason = finishReasons.get(foreignReasons.get(word) ?? word) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;
 }
 
-/** What a client of this dialect hears where its upstream speaks it, too. */
+/** The stop reason for an Anthropic client whose upstream speaks the same dialect. */
 export function ownStopReason(word: string, hasTools: boolean): string {
   const reason = foreignReasons.get(word) ?? word;
   return reason === 'end_turn' && hasTools ? 'tool_use' : reason;
 }
 
-/** What an answer's words tell of its end. */
+/** Collects why an answer ended while its words are told. */
 export class Stop {
   reason: FinishReason = 'stop';
   sequence: string | null = null;

@@ -1,6 +1,6 @@
 /**
- * What Anthropic's models know, told by their names. The catalogue says it of its own models; this
- * is for an operator's, which may come by way of Bedrock or Vertex under a longer name.
+ * How Anthropic's models think, found by their names. The catalogue says this of its models; the
+ * table is for models that an operator adds, which Bedrock and Vertex call by longer names.
  */
 
 export type EffortWords = Readonly<Record<string, string>>;
@@ -8,11 +8,11 @@ export type EffortWords = Readonly<Record<string, string>>;
 interface Generation {
   readonly names: RegExp;
   readonly thinking: 'adaptive' | 'budget';
-  /** Left out where a word about efforts is refused. */
+  /** Left out for models that refuse a request with an effort. */
   readonly efforts?: EffortWords;
 }
 
-/** There is no word for `none`: a model that is told nothing of efforts decides by itself. */
+/** There is no word for `none`: a model that gets no effort decides by itself. */
 export const usualEfforts: EffortWords = {
   minimal: 'low',
   low: 'low',
@@ -22,10 +22,10 @@ export const usualEfforts: EffortWords = {
   max: 'max',
 };
 
-/** The first that fits. */
+/** The first whose `names` match is the model's generation. */
 const generations: readonly Generation[] = [
   { names: /claude-opus-4[-.]5\b/, thinking: 'budget', efforts: usualEfforts },
-  // The first models of 4 have their family last, too: `claude-4-sonnet`.
+  // The first models of generation 4 may also have their family last: `claude-4-sonnet`.
   { names: /claude-(?:3\b|(?:(?:opus|sonnet|haiku)-)?4\b(?![-.][6-9]\b))/, thinking: 'budget' },
   {
     names: /claude-\w+-4[-.]6\b/,
@@ -37,11 +37,11 @@ const generations: readonly Generation[] = [
     thinking: 'adaptive',
     efforts: usualEfforts,
   },
-  // Those that cannot be told not to think, and those that nobody knows yet.
+  // Models whose thinking cannot be turned off, and models that are newer than this table.
   { names: /claude-/, thinking: 'adaptive', efforts: { none: 'low', ...usualEfforts } },
 ];
 
-/** Undefined for models of others, which may know neither way. */
+/** Undefined for other vendors' models, which may not think in either way. */
 export function generationOf(upstreamModel: string): Generation | undefined {
   return generations.find(({ names }) => names.test(upstreamModel));
 }

@@ -1,6 +1,6 @@
 /**
- * Instructions in the middle of a conversation, which Claude Code sends: Anthropic's newer models
- * take them there, its older ones and other servers of this dialect only in front.
+ * Claude Code sends instructions in the middle of a conversation. Anthropic's newer models take
+ * them there; its older models and other servers of this dialect take them only in `system`.
  */
 import type { Quirks } from '../../config/provider-schema.ts';
 import { type AnyBlock, blocksIn, isKnown } from './blocks.ts';
@@ -8,7 +8,7 @@ import type { Messages, MessagesBody } from './messages-schema.ts';
 
 const isInstruction = ({ role }: Messages[number]) => role === 'system';
 
-/** The messages without instructions where those belong in front; else the very same list. */
+/** The messages without instructions if those must go into `system`; else the very same list. */
 export function spokenIn(messages: Messages, { system_messages: place }: Quirks): Messages {
   if (place !== 'merge' || !messages.some(isInstruction)) return messages;
   return messages.filter((message) => !isInstruction(message));
@@ -16,7 +16,7 @@ export function spokenIn(messages: Messages, { system_messages: place }: Quirks)
 
 type Spoken = Pick<MessagesBody, 'system' | 'messages'>;
 
-/** What stands in front, with the instructions that are not among `spoken` behind it. */
+/** The `system` to send: the client's, then the instructions that `spoken` leaves out. */
 export function systemOf({ system, messages }: Spoken, spoken: Messages): Spoken['system'] {
   if (spoken === messages) return withoutBlank(system);
   const told = messages.filter(isInstruction).flatMap(({ content }) => textsIn(content ?? ''));
@@ -24,7 +24,7 @@ export function systemOf({ system, messages }: Spoken, spoken: Messages): Spoken
   return all.length > 0 ? all : undefined;
 }
 
-/** What cannot stand in front, by its name: `messages.tool_addition`, `messages.clear_at`. */
+/** The names of what `system` cannot hold: `messages.tool_addition`, `messages.clear_at`. */
 export function unsaidIn(messages: Messages, spoken: Messages): readonly string[] {
   if (spoken === messages) return [];
   const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...more }) => {
@@ -34,7 +34,7 @@ export function unsaidIn(messages: Messages, spoken: Messages): readonly string[
   return [...new Set(names)].map((name) => `messages.${name}`);
 }
 
-/** Anthropic refuses a text without words. */
+/** Anthropic refuses a blank text. */
 function withoutBlank(system: Spoken['system']): Spoken['system'] {
   if (typeof system === 'string') return system.trim() === '' ? undefined : system;
   const said = system?.filter(hasWords) ?? [];

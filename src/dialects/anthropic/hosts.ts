@@ -1,24 +1,24 @@
-/** Where requests in this dialect go: Anthropic and most others have one way, Vertex AI its own. */
+/** The paths and headers of requests in this dialect: Vertex AI's differ from all others'. */
 import type { Quirks } from '../../config/provider-schema.ts';
 import type { Target } from '../dialect.ts';
 
 export const defaultVersion = '2023-06-01';
 
-/** The only one that Vertex AI has had so far. It stands in the body there, not in a header. */
+/** Vertex AI's only version so far, which goes into the body and not into a header. */
 const vertexVersion = { anthropic_version: 'vertex-2023-10-16' };
 
-/** Which version of the dialect the client speaks, as it says in headers. */
+/** The version of the dialect that the client's headers name. */
 export interface VersionHeaders {
   readonly version: string;
   /** Separated by commas; '' for none. */
   readonly betas: string;
 }
 
-/** Beside the body as everybody takes it. */
+/** The parts of a request that depend on its host; the rest of the body is the same everywhere. */
 interface Addressed {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Fields of the body that name the model and the version; undefined for one to leave out. */
+  /** Fields of the body that name the model and the version; undefined leaves a field out. */
   readonly fields: Readonly<Record<string, string | undefined>>;
 }
 
@@ -28,7 +28,7 @@ export function messagesAt(place: Place, isStream: boolean, version: VersionHead
   const { quirks, upstreamModel: model } = place;
   if (quirks.hosted_by !== 'vertex') return usualAt('/messages', place, version);
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
-  // Its models are called `name@date`, and its own SDK sends that as it is.
+  // Vertex AI calls its models `name@date`, and its own SDK does not escape the `@`.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
   const fields = { model: undefined, ...vertexVersion };
   return { path: `/models/${name}:${verb}`, headers: betaHeader(version, quirks), fields };
@@ -37,7 +37,7 @@ export function messagesAt(place: Place, isStream: boolean, version: VersionHead
 export function countAt(place: Place, version: VersionHeaders): Addressed {
   const { quirks, upstreamModel: model } = place;
   if (quirks.hosted_by !== 'vertex') return usualAt('/messages/count_tokens', place, version);
-  // No betas: a count needs none, and those that a model takes in messages are refused here
+  // No betas: a count needs none, and Vertex AI refuses some here that it takes with messages
   // (anthropics/anthropic-sdk-typescript#1016).
   const fields = { model, ...vertexVersion };
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
@@ -62,7 +62,7 @@ const isPlain = /^[\w.:-]{1,100}$/;
 /** Claude Code sends eight. */
 const betasMax = 64;
 
-/** Headers of a client, as far as they may go on to an upstream. */
+/** The client's version headers, as far as they may be sent to an upstream. */
 export function readVersion(headers: Headers): VersionHeaders {
   const version = headers.get('anthropic-version')?.trim() ?? '';
   const betas = (headers.get('anthropic-beta') ?? '').split(',').map((beta) => beta.trim());

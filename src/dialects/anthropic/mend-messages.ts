@@ -1,6 +1,6 @@
 /**
- * A conversation may have begun with another provider. What that one left in it and Anthropic would
- * refuse is taken out; a conversation without such things is answered as the very same list.
+ * A conversation may have begun with another provider. Whatever that provider left in it and
+ * Anthropic would refuse is taken out. If there is nothing to take out, the same list is returned.
  */
 
 import { fieldsOf, itemsOf } from '../../core/json.ts';
@@ -28,7 +28,8 @@ export function mendMessages(messages: Messages, images: Images): Mended {
     const isAssistants = message.role === 'assistant';
     if (!Array.isArray(content) && typeof content !== 'string') return [message];
     if (typeof content === 'string') return isAssistants && !isSaid(content) ? [] : [message];
-    // A user's empty words alone are left to be refused: somebody meant to say something.
+    // A user's message of blank texts only is not emptied: Anthropic is to refuse it, so that the
+    // user learns of the mistake.
     const dropsEmpty = isAssistants || !content.every(isEmpty);
     const said = content.filter((block) => !isMade(block, message.role));
     const blocks = sameIfUnchanged(content, mendBlocks(said, dropsEmpty, images));
@@ -76,7 +77,7 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
     case 'tool_result': {
       const id = plainCallId(block.tool_use_id);
       const { content } = block;
-      // A tool may well have nothing to say.
+      // A tool's result may be empty.
       const inside = Array.isArray(content) ? mendBlocks(content, true, images) : content;
       if (id === block.tool_use_id && inside === content) return [block];
       const mended = { ...block, tool_use_id: id, content: inside?.length ? inside : undefined };
@@ -99,7 +100,7 @@ function mendBlock(block: AnyBlock, dropsEmpty: boolean, images: Images): readon
 }
 
 /**
- * Citations from our own search, or another provider's, have no index that Anthropic could read.
+ * Citations from our own search, or another provider's, lack the index that Anthropic requires.
  */
 function withoutForeignSources(block: AnyBlock): AnyBlock {
   const cited = itemsOf(fieldsOf(block).citations);

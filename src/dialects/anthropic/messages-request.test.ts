@@ -84,21 +84,21 @@ test.each(['constructor', '__proto__', 'toString', 'block_of_next_year'])(
   },
 );
 
-test('a tool that a message adds is one like those beside the messages', () => {
+test('a tool that a message adds counts like one of the request’s tools', () => {
   const image_url = { default: 'http://10.0.0.1/a.png' };
   const schema = { type: 'object', properties: { image_url } };
   const asking = (definition: object) => {
     const content = [{ type: 'tool_addition', tool: { type: 'tool_definition', definition } }];
     return askOf({ messages: [{ role: 'system', content }] });
   };
-  // What its schema says is words for a model.
+  // An address in the schema of a tool is only words for the model.
   const own = asking({ name: 'look', input_schema: { ...schema, image_url: image_url.default } });
   expect([own.needs.tools, own.addresses]).toEqual([true, []]);
   const foreign = asking({ type: 'mcp_next', name: 'look', server_url: 'http://10.0.0.1/' });
   expect([foreign.needs.tools, foreign.addresses?.length]).toEqual([false, 1]);
 });
 
-test('a model that has no tools cannot hear a summary that brings one along', () => {
+test('a summary of the conversation that adds a tool needs a model with tools', () => {
   const definition = { name: 'look', input_schema: { type: 'object' } };
   const asking = (...tool_changes: object[]) => {
     const content = [{ type: 'compaction', content: 'They met.', tool_changes }];
@@ -110,7 +110,7 @@ test('a model that has no tools cannot hear a summary that brings one along', ()
   expect(asking()).toBe(false);
 });
 
-test('a tool’s name that cannot be one is told what it may be of', () => {
+test('the refusal of a tool’s name says which characters it may have', () => {
   const tools = [{ name: 'look up', input_schema: { type: 'object' } }];
   expect(() => askOf({ tools })).toThrow(
     'tools[0].name must be a name for a tool of 1 to 128 letters, digits or _.:-, not "look up".',

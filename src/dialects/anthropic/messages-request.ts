@@ -32,11 +32,11 @@ const toolValidator = Compile(customToolSchema);
 export interface MessagesRequest {
   readonly ask: ChatAsk;
   readonly body: MessagesBody;
-  /** What the client sent, as long as it says the same as `body`. */
+  /** The bytes that the client sent; null once `body` no longer says the same. */
   readonly source: Source | null;
 }
 
-/** Without what came before, a model would answer to a tool's result alone. */
+/** Without the earlier messages, a model would see nothing but a tool's result. */
 const threadless =
   'asks for a conversation to be kept, but nothing is kept here: send all of its messages.';
 
@@ -78,7 +78,7 @@ export interface CountRequest {
   readonly source: Source;
 }
 
-/** The same without a limit for the output, to be counted only. */
+/** Reads a request that is only counted, and so need not limit its output. */
 export function readCountRequest(value: Record<string, unknown>, source: Source): CountRequest {
   if (!countValidator.Check(value)) throw misfit(countSchema, value);
   const models = readChain(value);
@@ -126,8 +126,8 @@ interface Placed {
 }
 
 /**
- * What is more than text in the conversation, blocks inside of others included. Pictures that a
- * model made go nowhere again.
+ * All blocks of the conversation but its texts, including blocks inside others. Pictures that a
+ * model made are left out: no model is shown them again.
  */
 function blocksOf({ messages }: CountBody): readonly Placed[] {
   const found: Placed[] = [];
@@ -153,7 +153,7 @@ function addBlocks(
   }
 }
 
-/** Of pictures that a model made: nobody gets them, so that nothing is held for them. */
+/** The size of pictures that a model made: these are not sent, so no credits are held for them. */
 function madeBytes({ messages }: CountBody): number {
   let bytes = 0;
   for (const { role, content } of messages) {
@@ -169,8 +169,8 @@ function imageIn({ block, path }: Placed): readonly AddressInput[] {
 }
 
 /**
- * Of documents, and of blocks, tools and fields that only an upstream knows. What a model called a
- * tool with was that tool's to fetch.
+ * The addresses in documents, and in blocks, tools and fields that only an upstream knows. Those
+ * in the input of a tool call are not fetched by the upstream again.
  */
 function addressesOf(
   { tools }: CountBody,
@@ -194,8 +194,8 @@ function addressesInBlock({ block, path }: Placed): readonly AddressInput[] {
 }
 
 /**
- * Of pictures and documents, and of blocks, tools and fields that only an upstream knows. What its
- * own tools found is over.
+ * Why the request needs an account of the tenant's own: a picture, a document, or a block, tool or
+ * field that only an upstream knows refers to a file there. Past results of tools do not count.
  */
 function ownAccountFor(
   { tools }: CountBody,
@@ -227,7 +227,7 @@ function readNeeds(body: MessagesBody, blocks: readonly Placed[]): ModelNeeds {
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
     files: blocks.some(({ block }) => isFile(block)),
-    // Models that refuse a budget say so themselves; the first that think adaptively take one.
+    // Never demanded: models that refuse a budget say so, and the first adaptive ones take one.
     thinkingBudget: false,
   };
 }
@@ -245,7 +245,7 @@ export function formatOf({ output_config: config, output_format: older }: CountB
   return config?.format ?? older ?? null;
 }
 
-/** In the spelling of the model list, which is OpenAI's. */
+/** The parameters of the request by OpenAI's names, which the model list uses. */
 function parametersOf(body: CountBody): readonly string[] {
   return namesGiven({
     max_tokens: body.max_tokens,

@@ -13,7 +13,7 @@ import { anyBlock, textBlock } from './blocks.ts';
  */
 
 const content = Type.Union([Type.String(), Type.Array(anyBlock)]);
-/** Every message but one that only says how to go on, as `output_config` does. */
+/** A message with content. A message without any only changes settings such as `output_config`. */
 export const saidSchema = Type.Object({ content });
 const messageSchema = Type.Object({
   role: oneOf('user', 'assistant', 'system'),
@@ -85,13 +85,13 @@ const fields = {
   ...addedFields,
 };
 
-/** None at all: Anthropic reads the prompt into its cache, and answers nothing. */
+/** May be 0: then Anthropic reads the prompt into its cache and does not answer. */
 const limit = Type.Integer({ ...outputLimitSchema, minimum: 0 });
 
 export const messagesSchema = Type.Object({ ...fields, max_tokens: limit });
 export type MessagesBody = Static<typeof messagesSchema>;
 export type Messages = MessagesBody['messages'];
 
-/** Whoever only counts has no limit to give. */
+/** A request that is only counted needs no limit. */
 export const countSchema = Type.Object({ ...fields, max_tokens: optional(limit) });
 export type CountBody = Static<typeof countSchema>;

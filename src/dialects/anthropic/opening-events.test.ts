@@ -5,7 +5,7 @@ import { noUsage } from '../../core/usage.ts';
 import { AnthropicPassThrough } from './pass-through.ts';
 import { AnthropicStreamReader } from './reader.ts';
 
-/** As Anthropic answers where a program that runs there goes on to call tools. */
+/** Anthropic's answer when a program that runs there continues and calls tools. */
 const events = [
   {
     type: 'message_start',
@@ -37,7 +37,7 @@ test('an answer that stands in its opening is told', () => {
   expect(told.lastUsage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
 });
 
-test('an empty block in an opening is none: the one that it announces follows', () => {
+test('an empty block in an opening is not told: the block itself follows', () => {
   const relay = new AnthropicPassThrough(identity, 9);
   const empty = { ...events[0]?.message, content: [{ type: 'text', text: '' }], stop_reason: null };
   const data = JSON.stringify({ type: 'message_start', message: empty });
@@ -52,7 +52,7 @@ test('an answer that stands in its opening passes in the usual events', () => {
     relay.push({ event: fields.type, data: JSON.stringify(fields) }),
   );
   const types = said.join('').match(/(?<=^event: ).+$/gm);
-  // The input of the call, too: many clients read it in deltas only.
+  // The input of the call comes in a delta, too: many clients read it only there.
   const block = ['content_block_start', 'content_block_delta', 'content_block_stop'];
   expect(types).toEqual(['message_start', ...block, ...block]);
   expect(said.join('')).toContain('"content":[],"stop_reason":null');

@@ -3,8 +3,8 @@ import type { SseMessage } from '../dialect.ts';
 import { charactersOfBlock } from './characters.ts';
 
 /**
- * What stands in the opening of a message, as the events that usually tell it. Where a program that
- * runs at Anthropic goes on to call tools, nothing but the last event follows.
+ * The content of a `message_start`, as the events that usually tell it. When a program that runs
+ * at Anthropic continues and calls tools, all content is there and only the last event follows.
  */
 export function openingEvents({
   content,
@@ -12,7 +12,7 @@ export function openingEvents({
   stop_sequence = null,
   usage,
 }: Fields): readonly SseMessage[] {
-  // Some servers show the empty block that is to come.
+  // Some servers put the first block here while it is still empty, and tell it again later.
   const blocks = objectsIn(content).filter((block) => charactersOfBlock(block) > 0);
   const told = blocks.flatMap((content_block, index) => [
     eventOf({ type: 'content_block_start', index, content_block }),

@@ -37,7 +37,7 @@ export function readReply(text: string, identity: ReplyIdentity): ReplyRelay | U
       const stopped = { stop_reason: ownStopReason(reason, hasTools) };
       const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
       const own = { ...rest, ...stopped, ...counted, ...known };
-      // Fields beside the content may name the model that answered, or others it can recommend.
+      // Fields beside the content may name the upstream's models: the one that answered, or others.
       const named = renameModel(JSON.stringify(own), upstreamModel, model);
       return `${named.slice(0, -1)},"content":${JSON.stringify(content)}}`;
     },

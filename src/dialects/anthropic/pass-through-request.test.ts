@@ -27,7 +27,7 @@ test('an empty stop sequence is left out, and the list with the last one', () =>
   expect(stopsOf([])).toEqual([]);
 });
 
-test('who wants no answer gets none, whatever could be paid for', () => {
+test('a client that asks for no output gets none, even if it could pay for some', () => {
   expect(pass({ max_tokens: 0 }, { outputTokensMax: 1 }).body.max_tokens).toBe(0);
   expect(pass({ max_tokens: 50 }, { outputTokensMax: 20 }).body.max_tokens).toBe(20);
 });
@@ -57,7 +57,7 @@ test.each([
     [{ type: 'text', text: 'Be kind.' }],
   ],
   ['words', 'Be kind.', 'Be kind.'],
-])('of instructions that are %s, what says something goes on', (_, system, expected) => {
+])('instructions that are %s are sent without blank texts', (_, system, expected) => {
   expect(pass({ system }).body.system).toEqual(expected);
 });
 
@@ -90,7 +90,7 @@ describe('what the vendor charges for beside the price of a token', () => {
     expect(pass({ service_tier: 'priority' }, { quirks }).dropped).toEqual(['service_tier']);
   });
 
-  test('takes along what says that its tool may call others', () => {
+  test('is also removed from the callers of other tools', () => {
     const runs = { type: 'code_execution_20250825', name: 'code_execution' };
     const by = (...callers: string[]) => ({ ...look, allowed_callers: callers });
     const tools = [by(runs.type), runs, by('direct', runs.type), by()];
@@ -120,7 +120,7 @@ describe('what the vendor charges for beside the price of a token', () => {
     expect(looks).toBeLessThan(100);
   });
 
-  test('is something else than what is usual', () => {
+  test('does not include the usual service', () => {
     const wish = { speed: 'standard', service_tier: 'standard_only', inference_geo: 'us' };
     const { body, dropped } = pass(wish);
     expect([body, dropped]).toMatchObject([wish, []]);
@@ -239,7 +239,7 @@ test('sources without an index of Anthropic are left out, and the list with the 
   expect(citedAs(ours, theirs, page)).toMatchObject([{ citations: [theirs, page] }]);
 });
 
-test('a budget for thinking goes with the room for it', () => {
+test('a thinking budget is left out if the lowered limit has no room for it', () => {
   const thinking = { type: 'enabled', budget_tokens: 2_000 };
   const given = { thinking, max_tokens: 4_000 };
   expect(pass(given, { outputTokensMax: 3_000 })).toMatchObject({

@@ -48,8 +48,8 @@ export function passMessages(
     edits.messages = exact === spoken ? messages : mend(exact, target, paid.lost).messages;
   }
   const { thinking } = body;
-  // While it thinks by budget, Anthropic wants to see the thoughts behind its latest calls, and a
-  // limit above the budget.
+  // Thinking by budget is refused if the thoughts behind the latest calls are missing, or if the
+  // budget is not below the output limit. A client's own limit that is too low stays its mistake.
   const isCrowded = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
   if (thinking?.type === 'enabled' && (lostThoughts || (isCrowded && limit < body.max_tokens))) {
     edits.thinking = undefined;
@@ -64,7 +64,7 @@ function leaveOutEmptyStops({ stop_sequences: given }: Body, edits: Edits): void
   edits.stop_sequences = stops.length > 0 ? stops : undefined;
 }
 
-/** By its quirks. A model that must not be forced to call may still do so. */
+/** Leaves out the parameters that the quirks name; a choice that forces a call becomes `auto`. */
 function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
   const { tool_choice: choice } = body;
   const isDemand = choice?.type === 'any' || choice?.type === 'tool';
@@ -78,7 +78,7 @@ function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly
   return dropped;
 }
 
-/** What thinks by budget refuses whoever speaks of an effort, unless it knows some. */
+/** A model that thinks by budget refuses an effort, unless it is known to take efforts as well. */
 function leaveOutEffort(
   { body, source }: MessagesRequest,
   { thinking, quirks, upstreamModel }: Target,
@@ -94,7 +94,7 @@ function leaveOutEffort(
   return ['output_config.effort'];
 }
 
-/** What is sent of the messages, and the names of what is not. */
+/** The messages as they are sent, and the names of what was left out of them. */
 function mend(messages: Messages, target: Target, lost: readonly AnyTool[]) {
   const isPaid = (tool: AnyTool) => withoutPaidTools([tool], target).lost.length > 0;
   const gone = lost.map(({ name }) => name);
@@ -114,7 +114,7 @@ function leaveOutPaidTools(
   const gone = new Set<unknown>(lost.map(({ type }) => type));
   const kept = tools.map((tool) => withoutCallers(tool, gone));
   edits.tools = kept.length > 0 ? kept : undefined;
-  // Anthropic refuses a choice among no tools, and of one that is not there.
+  // Anthropic refuses a tool choice without tools, or of a tool that is not there.
   const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
   if (tools.length === 0 || isLost) edits.tool_choice = undefined;
   const changed = tools.filter((tool, at) => tool !== kept[at]);
@@ -122,7 +122,7 @@ function leaveOutPaidTools(
   return { lost, dropped: [...dropped, ...places] };
 }
 
-/** Anthropic refuses a tool that only one may call which is not there; nobody named, all may. */
+/** Anthropic refuses a tool with a missing caller; without `allowed_callers` any may call it. */
 function withoutCallers(tool: AnyTool, gone: ReadonlySet<unknown>): AnyTool {
   const { allowed_callers: callers } = fieldsOf(tool);
   if (!Array.isArray(callers)) return tool;

@@ -1,7 +1,7 @@
 /**
  * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
- * passes as the text it came in, so that blocks and fields nobody here has heard of survive; only
- * what some servers get wrong in the order of blocks is mended.
+ * passes as the text it came in, so that unknown blocks and fields survive. Only blocks that some
+ * servers begin, end or number wrongly are mended.
  */
 import type { GatewayError } from '../../core/errors.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
@@ -38,7 +38,7 @@ export class AnthropicPassThrough implements StreamRelay {
   readonly facts = new StreamFacts();
   started = false;
   finished = false;
-  /** Nothing more is forwarded: the end, a failure or last words. */
+  /** Nothing more is forwarded after the end, a failure or the gateway's own last words. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #inputTokensEstimate: number;
@@ -48,7 +48,7 @@ export class AnthropicPassThrough implements StreamRelay {
   readonly #blocks = new BlockEvents();
   /** `message_delta` waits for the settled numbers, in case it has none of its own. */
   #held: AnthropicEvent | undefined;
-  /** What the last event that had a reason said about the end. */
+  /** The `delta` of the last event that had a stop reason. */
   #end: unknown;
 
   constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
@@ -121,7 +121,7 @@ export class AnthropicPassThrough implements StreamRelay {
     this.started = true;
     if (typeof message.model === 'string') this.#upstreamModel = message.model;
     const { id, model } = this.#identity;
-    // Clients read the usage without checking that it is there.
+    // Clients read `usage` without checking that it is there.
     const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
     const nothingYet = { content: [], stop_reason: null };
     const own = { ...message, id: answerId('msg', id), model, usage, ...nothingYet };
@@ -152,7 +152,7 @@ export class AnthropicPassThrough implements StreamRelay {
     return '';
   }
 
-  /** Of what is no event of this dialect, only a failure is of interest. */
+  /** Data that is no event of this dialect matters only if it tells a failure. */
   #findFailure(fields: Fields): string {
     const failure = failureInside(fields);
     return failure ? this.#break(failure) : '';
@@ -165,8 +165,8 @@ export class AnthropicPassThrough implements StreamRelay {
   }
 
   /**
-   * The held event: as it came, or with the settled usage where the upstream counted no output, or
-   * has zeros for the prompt that it counted at the beginning.
+   * The held event: as it came, or with the settled usage if the upstream counted no output, or
+   * reports zeros here for a prompt that it counted at the beginning.
    */
   #release(settled: Usage | undefined): string {
     const held = this.#held;
@@ -182,7 +182,7 @@ export class AnthropicPassThrough implements StreamRelay {
         ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
         : fields;
     const text = own === fields && !data.includes('\n') ? data : JSON.stringify(own);
-    // It may name the model again, as one that was tried or is recommended.
+    // The event may name the upstream's model again, as one that was tried or is recommended.
     const named = renameModel(text, this.#upstreamModel, this.#identity.model);
     return `event: message_delta\ndata: ${named}\n\n`;
   }

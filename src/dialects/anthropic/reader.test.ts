@@ -193,7 +193,7 @@ describe('a stream of Anthropic', () => {
     expect(told.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
   });
 
-  test('that stutters at its beginning is one answer; that begins again is none', () => {
+  test('may repeat its opening at once, but fails if it begins again after words', () => {
     expect(hear([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
     expect(hear([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
   });

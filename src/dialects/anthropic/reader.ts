@@ -26,7 +26,7 @@ function tellFinish(
   return true;
 }
 
-/** Whether this is an event of a new kind: a `message` in it does not make it an error. */
+/** Whether this is an event of an unknown kind: that is no error, even if it has a `message`. */
 export function isNamedEvent(event: string | null, { type, error }: Fields): boolean {
   return event !== null && event === type && error === undefined;
 }
@@ -38,7 +38,7 @@ export class AnthropicStreamReader implements StreamReader {
   readonly #to: AnswerListener;
   readonly #teller: BlockTeller;
   readonly #usage = new StreamUsage();
-  /** Why it ended; told once it is certain that it did. */
+  /** The `delta` with the stop reason, told only once the end is certain. */
   #end: Fields = {};
 
   constructor(to: AnswerListener) {
@@ -76,7 +76,7 @@ export class AnthropicStreamReader implements StreamReader {
     }
   }
 
-  /** An opening that is repeated at once is harmless; after words it would be another answer. */
+  /** A repeated opening is harmless before the first word; after words it is another answer. */
   #begin(message: unknown): UpstreamFailure | undefined {
     if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
     const opening = fieldsOf(message);
@@ -108,7 +108,7 @@ export class AnthropicStreamReader implements StreamReader {
   }
 }
 
-/** Tells a whole answer; the failure that it is instead, if it is one. */
+/** Tells a whole answer; returns the failure if the text is none. */
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const body = parseMessage(text);
   if ('kind' in body) return body;
@@ -119,7 +119,7 @@ export function tellReply(text: string, listener: AnswerListener): UpstreamFailu
   return tellFinish(listener, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
 }
 
-/** What a whole answer used. As at the beginning of a stream, the output may not be counted. */
+/** The usage of a whole answer; an estimate if the upstream did not count the output. */
 export function readReport(raw: unknown) {
   const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
   return { usage: readUsage(raw), isEstimate };

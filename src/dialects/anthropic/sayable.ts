@@ -1,4 +1,4 @@
-/** What of a dialogue can be said to a model of Anthropic's, at its own door or at Bedrock's. */
+/** The part of a dialogue that Anthropic's API, or Bedrock's, has words for. */
 import type { Dialogue } from '../../core/dialogue.ts';
 import { detailNames } from '../ask/content/picture-detail.ts';
 import { leaveOut } from '../ask/leave-out.ts';
@@ -6,10 +6,10 @@ import { outputLimit } from '../ask/output-limit.ts';
 import type { Target } from '../dialect.ts';
 import { type ThinkingWords, thinkingFor } from './thinking.ts';
 
-/** Where nobody knows what the model can give: enough for an answer, and every model has it. */
+/** For models whose limit is unknown: enough for an answer, and no model gives less. */
 const outputTokensDefault = 8_192;
 
-/** Neither has words for these, by the names that clients give them. */
+/** Parameters that neither API has, by the names that clients give them. */
 const unspoken = [
   'seed',
   'presence_penalty',
@@ -25,18 +25,18 @@ const unspoken = [
 interface Sayable {
   readonly dialogue: Dialogue;
   readonly reasoning: ThinkingWords;
-  /** The output cap that somebody named; null for none. */
+  /** The output cap: what the client named, or what it can pay for; null for none. */
   readonly limit: number | null;
-  /** The same, or else the most that the model gives. */
+  /** The output cap; without one, the most that the model gives. */
   readonly outputTokensMax: number;
-  /** What was left out, by the client's names; whoever writes the request adds to it. */
+  /** What was left out, by the client's names. Code that writes the request adds more names. */
   readonly dropped: Set<string>;
 }
 
 interface Ways {
-  /** More parameters that it has no words for. */
+  /** More parameters that this API does not have. */
   readonly alsoUnspoken?: readonly string[];
-  /** It takes `temperature` or `top_p`, not both. */
+  /** The model takes `temperature` or `top_p`, not both. */
   readonly isPicky?: boolean;
 }
 
@@ -52,7 +52,7 @@ export function sayable(
   const reasoning = thinkingFor(spoken.dialogue, target, outputTokensMax);
   const { temperature } = spoken.dialogue.sampling;
   const beside = temperature !== undefined && isPicky ? ['top_p'] : [];
-  // No model samples while it thinks.
+  // Models that think refuse sampling parameters.
   const refused = reasoning.isOn ? ['temperature', 'top_p', 'top_k'] : beside;
   const sampled = leaveOut(spoken.dialogue, refused);
   const dropped = new Set([...spoken.dropped, ...sampled.dropped, ...detailNames(asked)]);
@@ -60,7 +60,7 @@ export function sayable(
   return { dialogue: sampled.dialogue, reasoning, limit, outputTokensMax, dropped };
 }
 
-/** Both refuse blank stop sequences, and temperatures above 1; OpenAI's scale goes on to 2. */
+/** Both APIs refuse blank stop sequences, and temperatures above 1, where OpenAI goes up to 2. */
 export function writeLimits({ sampling, stop }: Dialogue, dropped: Set<string>) {
   const { temperature } = sampling;
   const stops = stop.filter((text) => text.trim() !== '');

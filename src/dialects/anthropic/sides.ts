@@ -1,4 +1,4 @@
-/** Turns as Anthropic and Bedrock want them: instructions apart, and the two sides in turns. */
+/** Turns as Anthropic and Bedrock want them: instructions apart, user and assistant alternating. */
 import type { Turn } from '../../core/dialogue.ts';
 
 interface Message<Block> {
@@ -11,17 +11,17 @@ interface Sides<Block> {
   readonly messages: readonly Message<Block>[];
 }
 
-/** How one of the two says it. */
+/** How one of the two APIs writes turns. */
 interface Words<Block> {
   write(turn: Turn): readonly Block[];
   /** The blocks of one message of the user's, in the order that this upstream takes. */
   arrange(content: readonly Block[]): readonly Block[];
-  /** Stands for the user where this upstream insists on a message from one. */
+  /** What the user says where the API insists on a user's message and there is none. */
   readonly pleaseContinue: Block;
-  /** Instructions may stand in the middle, too. */
+  /** Instructions may also stand in the middle of the conversation. */
   readonly instructsInside: boolean;
   /**
-   * It does not continue a last answer by itself, as while it thinks: the user has to ask for that.
+   * The model does not continue a last answer by itself, as while it thinks: the user has to ask.
    */
   readonly mustBeAsked: boolean;
 }
@@ -37,7 +37,7 @@ export function inSides<Block extends Readonly<Record<string, unknown>>>(
     if (content.length === 0) continue;
     const last = sides.at(-1);
     const isInside = words.instructsInside && last !== undefined;
-    // Neighbours of one side are one message: each block is moved once, however many there are.
+    // Turns of one side in a row become one message; each block is copied once, not once per turn.
     if (turn.role === 'system' && !isInside) for (const block of content) system.push(block);
     else if (last?.role === turn.role) for (const block of content) last.content.push(block);
     else sides.push({ role: turn.role, content: [...content] });
@@ -54,7 +54,7 @@ export function inSides<Block extends Readonly<Record<string, unknown>>>(
   return { system, messages: messages.with(-1, withoutLastSpace(last)) };
 }
 
-/** An upstream that continues a begun answer refuses one that ends with a space. */
+/** An upstream that continues the last answer refuses one that ends with a space. */
 function withoutLastSpace<Block extends Readonly<Record<string, unknown>>>(
   answer: Message<Block>,
 ): Message<Block> {

@@ -1,8 +1,8 @@
 /**
- * The blocks of an answer as clients can put them together: each begins once and ends once, holds
- * words of one kind, and they are numbered without a gap. That is how Anthropic sends them. Servers
- * that speak like it leave beginnings or ends out, number every block alike, or say words in the
- * middle of a call, and clients lose those words or fail at them.
+ * The blocks of an answer as clients expect them: each begins once, ends once and holds words of
+ * one kind, and the numbers have no gap. Anthropic sends them so. Other servers of this dialect
+ * leave out beginnings or ends, number every block alike, or put words in the middle of a call;
+ * clients would lose such words or fail.
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText, textOf } from '../../core/json.ts';
@@ -10,13 +10,13 @@ import { newCallId } from '../answer/answer-ids.ts';
 import type { AnthropicEvent } from './block-order.ts';
 import { inputText, toolInput } from './tool-input.ts';
 
-/** What the deltas of a block bring, by its type. Of these a beginning can be made up. */
+/** The fields that deltas add to, by the type of block. Only these blocks can be begun by us. */
 const wordsByBlock: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['text', ['text']],
   ['thinking', ['thinking', 'signature']],
 ]);
 
-/** The blocks that hold one kind of words, by the deltas that bring them. */
+/** The type of block that each type of delta belongs to. */
 const kindsOfWords: ReadonlyMap<unknown, string> = new Map([
   ['text_delta', 'text'],
   ['citations_delta', 'text'],
@@ -29,14 +29,14 @@ const ofOneKind: ReadonlySet<unknown> = new Set(kindsOfWords.values());
 
 interface OpenBlock {
   readonly kind: unknown;
-  /** Of a call, as its upstream wrote it. */
+  /** The id of a call as the upstream wrote it. */
   readonly id: unknown;
-  /** What the upstream numbers it, and what the client does. */
+  /** The block's number at the upstream, and below it the one that the client gets. */
   readonly place: unknown;
   readonly number: number;
-  /** Its beginning, until it is told: a text waits for its first word. */
+  /** The start event until it is told: a text block is not begun before its first word. */
   start: AnthropicEvent | undefined;
-  /** All of a call's input came with its beginning; what follows says it once more. */
+  /** The start event had all of the call's input; deltas that follow only repeat it. */
   readonly isComplete: boolean;
 }
 
@@ -49,7 +49,7 @@ export class SoundBlocks {
   #beside: Fields[] = [];
   #besideLength = 0;
 
-  /** Whether an event can be told as it came, as nearly all can; any other is to be mended. */
+  /** Whether an event can be told as it came, as nearly all can; any other goes to `mend`. */
   passes({ fields }: AnthropicEvent): boolean {
     const open = this.#open;
     if (open === undefined || fields.type !== 'content_block_delta') return false;
@@ -66,12 +66,12 @@ export class SoundBlocks {
     return this.#open?.place === index ? this.end(event) : none;
   }
 
-  /** What is left to tell of the open block. Some servers leave its end out, which `own` is. */
+  /** Ends the open block. `own` is the upstream's stop event, which some servers leave out. */
   end(own?: AnthropicEvent): readonly AnthropicEvent[] {
     const open = this.#open;
     if (open === undefined) return none;
     this.#open = undefined;
-    // A text without a word is none, and a request that brings it back is refused.
+    // An empty text block is not told: a request that sent it back would be refused.
     const isEmpty = open.start !== undefined;
     if (isEmpty) this.#next = open.number;
     const isOwn = own !== undefined && own.fields.index === open.number;
@@ -82,7 +82,7 @@ export class SoundBlocks {
   #start(event: AnthropicEvent, block: Fields): readonly AnthropicEvent[] {
     const { index } = event.fields;
     const words = takeWords(block).map((delta) => deltaEvent(index, delta));
-    // Some servers start a block again with every piece of it.
+    // Some servers repeat the start event of a block with every piece.
     if (this.#isOpen(index, block)) return words.flatMap((said) => this.mend(said));
     const { type: kind, id } = block;
     const isMended = completeBlock(block) || words.length > 0;
@@ -110,11 +110,11 @@ export class SoundBlocks {
       return open.isComplete ? none : this.#tell(event);
     }
     const type = kindsOfWords.get(delta.type);
-    // A citation may come before all words of its text, or in the place of them.
+    // A citation may come before the first word of its text, or without any words.
     const isSaid = wordsIn(delta) !== '' || (!isHere && isObject(delta.citation));
     if (!wordsByBlock.has(type) || !isSaid) return none;
     if (isHere && open.kind === 'tool_use') return this.#keep(delta);
-    // A block that nobody began, or in which words follow a thought, or a thought words.
+    // The block was never begun, or its words change between text and thought: begin a new one.
     const start = eventOf({ type: 'content_block_start', index, content_block: { type } });
     return [...this.mend(start), ...this.#tell(event)];
   }
@@ -139,11 +139,11 @@ export class SoundBlocks {
   #keep(delta: Fields): readonly AnthropicEvent[] {
     this.#beside.push(delta);
     this.#besideLength += wordsIn(delta).length;
-    // By then the call has ended, whatever its input looks like.
+    // With this many words inside it, the call counts as over, even if its input is incomplete.
     return this.#besideLength > waitingArgumentsMax ? this.end() : none;
   }
 
-  /** As blocks of their own. SGLang says the line ends between two calls there, no words. */
+  /** Tells words from inside a call in new blocks; but not mere line breaks, as SGLang sends. */
   #tellBeside(place: unknown): readonly AnthropicEvent[] {
     const beside = this.#beside;
     this.#beside = [];
@@ -154,7 +154,7 @@ export class SoundBlocks {
   }
 }
 
-/** Blocks and deltas that nobody here has heard of are of any kind. */
+/** Whether a delta fits a block; unknown types of blocks and deltas always fit. */
 function isOfKind(kind: unknown, deltaType: unknown): boolean {
   return !ofOneKind.has(kind) || (kindsOfWords.get(deltaType) ?? kind) === kind;
 }
@@ -172,9 +172,8 @@ function deltaEvent(index: unknown, delta: Fields): AnthropicEvent {
 }
 
 /**
- * Gives a block what Anthropic's own always has and some servers leave out, in place: the id and
- * the input of a call, and the words, to which clients add others unseen. True if something was
- * missing.
+ * Adds, in place, what some servers leave out of a block: the id and the input of a call, and the
+ * empty text that clients append to without checking. Returns whether anything was missing.
  */
 export function completeBlock(block: Fields): boolean {
   const names = wordsByBlock.get(block.type) ?? [];
@@ -188,7 +187,7 @@ export function completeBlock(block: Fields): boolean {
   return true;
 }
 
-/** Takes out what a block begins with, as deltas: many clients read it only there. */
+/** Moves the words in a start event into deltas: many clients read words only there. */
 function takeWords(block: Fields): readonly Fields[] {
   if (block.type === 'tool_use') return takeInput(block);
   const names = wordsByBlock.get(block.type) ?? [];

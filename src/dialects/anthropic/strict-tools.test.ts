@@ -29,8 +29,8 @@ const texts = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, text]));
 const several = (count: number, one: Tool) => Array.from({ length: count }, () => one);
 
-describe('a strict tool', () => {
-  test('has a schema in the words that are taken there', () => {
+describe('a tool', () => {
+  test('that is strict has a schema without the keys that are refused there', () => {
     const { tools } = write([tool({ count: { type: 'integer', minimum: 1 } })]);
     expect(tools).toMatchObject([{ strict: true }]);
     expect(tools[0]?.input_schema).toEqual({
@@ -41,7 +41,7 @@ describe('a strict tool', () => {
     });
   });
 
-  test('that is not strict keeps its own words', () => {
+  test('that is not strict keeps its whole schema', () => {
     const { parameters } = tool({ count: { type: 'integer', minimum: 1 } });
     expect(write([{ name: 'look', parameters }]).tools[0]?.input_schema).toEqual({ ...parameters });
   });

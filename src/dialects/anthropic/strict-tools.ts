@@ -1,6 +1,6 @@
 /**
- * Anthropic holds a model to the schemas of strict tools, within bounds for all of them together.
- * Beyond them it refuses the whole request, so that then no tool is strict.
+ * Anthropic holds a model to the schemas of strict tools, but limits the size of all of them
+ * together and refuses a request beyond that. In such a request no tool is sent as strict.
  */
 import type { Tool } from '../../core/dialogue.ts';
 import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
@@ -12,20 +12,20 @@ const unionsMax = 16;
 
 type Schema = Readonly<Fields>;
 
-/** What a tool is called with; a model is held to it in fewer words. */
+/** The schema of a tool's input; for a strict tool, without the keys that are refused there. */
 export function toolSchema({ parameters, strict }: Tool, isHeld: boolean): Schema {
   const schema = inputSchema(parameters);
   return strict && isHeld ? fieldsOf(outputSchema(schema)) : schema;
 }
 
-/** Whether a model that can be is held to the schemas of strict tools; else that is left out. */
+/** Whether tools are sent as strict; if not although one asks for it, `strict` is dropped. */
 export function isHeldTo(tools: readonly Tool[], canBe: boolean, dropped: Set<string>): boolean {
   const isHeld = canBe && mayBeStrict(tools);
   if (!isHeld && tools.some(({ strict }) => strict)) dropped.add('strict');
   return isHeld;
 }
 
-/** Whether the tools that want it may be strict. */
+/** Whether all tools that ask to be strict stay within Anthropic's limits together. */
 function mayBeStrict(tools: readonly Tool[]): boolean {
   const strict = tools.filter((tool) => tool.strict === true);
   const size = { optional: 0, unions: 0 };

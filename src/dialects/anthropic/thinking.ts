@@ -1,4 +1,4 @@
-/** How a wish for reasoning is put to a model of Anthropic's; each generation has its own words. */
+/** How a wish for reasoning is sent to Anthropic's models; each generation has its own fields. */
 import type { Dialogue, Effort, ReasoningWish, Turn } from '../../core/dialogue.ts';
 import { effortOf, effortWord } from '../ask/effort.ts';
 import { isForced } from '../ask/tools/tool-choice.ts';
@@ -9,7 +9,7 @@ import { type EffortWords, generationOf, usualEfforts } from './generation.ts';
 export interface ThinkingWords {
   readonly thinking?: object;
   readonly effort?: string | undefined;
-  /** The model will think, so that sampling parameters are refused. */
+  /** The model will think, and so refuses sampling parameters. */
   readonly isOn: boolean;
   /** The wish could not be granted. */
   readonly isDropped: boolean;
@@ -45,7 +45,7 @@ export function thinkingFor(
       return effortOnly(reasoning, target);
     case 'budget':
       if (reasoning.effort === 'none') return silent;
-      // Thinking and a forced tool are refused together; the client depends on the tool.
+      // Thinking is refused together with a forced tool; the tool stays, as the client needs it.
       if (tools.length > 0 && isForced(toolChoice)) return dropped;
       return lacksThought(turns) ? dropped : budget(reasoning, outputTokensMax);
     case null:
@@ -56,13 +56,13 @@ export function thinkingFor(
 function adaptive(wish: ReasoningWish, target: Target, isWithoutThought: boolean): ThinkingWords {
   const words = effortsOf(target);
   const effort = effortWord(effortOf(wish), { efforts: words });
-  // Where thinking is always on, there is an effort for `none`.
+  // Only models that always think have an effort for `none`.
   const isOptional = words.none === undefined;
   if (isOptional && (wish.effort === 'none' || isWithoutThought)) {
     const isDropped = wish.effort !== 'none';
     return { thinking: { type: 'disabled' }, isOn: false, isDropped };
   }
-  // Without it, newer models do not show their thinking.
+  // Without `display`, newer models do not show their thinking.
   const display = wish.visible ? 'summarized' : 'omitted';
   return { thinking: { type: 'adaptive', display }, effort, isOn: true, isDropped: false };
 }
@@ -85,8 +85,8 @@ function budget(wish: ReasoningWish, outputTokensMax: number): ThinkingWords {
 }
 
 /**
- * Whether the model would be shown a tool call of its own without the thought that led to it, which
- * it refuses while it thinks. Clients that drop what they do not know have lost it.
+ * Whether the latest tool calls of the model lack the thought that led to them, as after a client
+ * that drops fields unknown to it. While it thinks, a model refuses such a conversation.
  */
 function lacksThought(turns: readonly Turn[]): boolean {
   const last = turns.findLast(({ role }) => role === 'assistant');

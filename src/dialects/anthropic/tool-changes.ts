@@ -1,6 +1,6 @@
 /**
- * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. What
- * they add may be described in them as a whole, so it is a tool like those beside the messages.
+ * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. A block
+ * may hold the full definition of the tool, which then counts like one in `tools`.
  */
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
@@ -9,30 +9,30 @@ import type { Messages, MessagesBody } from './messages-schema.ts';
 
 export type AnyTool = NonNullable<MessagesBody['tools']>[number];
 
-/** The tool that a block brings along; undefined for every other block. */
+/** The tool that a block defines; undefined for every other block. */
 export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
   const { definition } = fieldsOf(tool);
   return type === 'tool_addition' && isObject(definition) ? definition : undefined;
 }
 
-/** The name of a tool that a block speaks of; undefined for blocks about something else. */
+/** The name of the tool that a block adds or removes; undefined for every other block. */
 function nameIn({ type, tool }: Readonly<Fields>): unknown {
   const isChange = type === 'tool_addition' || type === 'tool_removal';
   return isChange ? fieldsOf(tool).name : undefined;
 }
 
-/** What a block changes about tools: a summary repeats how they had changed by then. */
+/** The changes of tools in a block: a summary of the conversation lists all changes before it. */
 export function changesIn(block: AnyBlock): readonly Readonly<Fields>[] {
   return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
 }
 
 interface Left {
   readonly messages: Messages;
-  /** As `messages[2].content[0]`. */
+  /** The paths of what was left out, such as `messages[2].content[0]`. */
   readonly dropped: readonly string[];
 }
 
-/** Without such tools, and without what names them: Anthropic refuses a name of no tool. */
+/** Takes out unwanted tools and blocks that name them: Anthropic refuses the name of no tool. */
 export function withoutAdded(
   messages: Messages,
   isUnwanted: (tool: AnyTool) => boolean,
@@ -67,7 +67,7 @@ export function withoutAdded(
   return { messages: sameIfUnchanged(messages, left), dropped };
 }
 
-/** Most conversations are long, and have none of these. */
+/** A cheap first look: most conversations are long and have no such blocks. */
 function isAboutTools({ type }: AnyBlock): boolean {
   return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
 }

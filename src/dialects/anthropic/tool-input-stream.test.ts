@@ -40,7 +40,7 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     expect(inputsOf(json, '{"b":2}', json)).toEqual([input, { b: 2 }, input]);
   });
 
-  /** A call of which this came before words ended its block. */
+  /** A call that got this input before a text ended its block. */
   const endedAfter = (json: string) => {
     const writer = new AnthropicStreamWriter(identity, 9);
     writer.toolCall(0, 'call_0', 'f');
@@ -49,13 +49,13 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     return (more: string) => writer.toolArguments(0, more);
   };
 
-  test('that goes on behind its block is no answer: no tool is run with half of it', () => {
+  test('that continues after its block fails the answer: no tool is run with half an input', () => {
     expect(() => endedAfter('{"path":"a')('bc"}')).toThrow(UnusableAnswer);
     expect(() => endedAfter('{"path":"abc"')('}')).toThrow(UnusableAnswer);
     expect(() => endedAfter('')('{"path":"abc"}')).toThrow(UnusableAnswer);
   });
 
-  test('that is whole there may be followed by what adds nothing', () => {
+  test('that is complete at the end of its block may be repeated after it', () => {
     endedAfter('{"path":"abc"}')('{"path":"abc"}');
     for (const nothing of ['', ' ', '{}', '{ }']) endedAfter('')(nothing);
   });

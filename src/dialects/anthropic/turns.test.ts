@@ -34,7 +34,7 @@ test.each([
   expect(read(role, block, said)).toEqual({ parts: rest, foreign: [`messages.${type}`] });
 });
 
-test('a thought comes back with its proof', () => {
+test('a thought comes back with its signature', () => {
   const thinking = { type: 'thinking', thinking: 'Hm.', signature: 'EqYC' };
   const hidden = { type: 'redacted_thinking', data: 'EncA' };
   expect(read('assistant', thinking, hidden, said).parts).toEqual([
@@ -50,7 +50,7 @@ test.each(['user', 'assistant'] as const)(
     const summary = { type: 'compaction', content: 'They spoke of Oslo.', signature: 'EqYC' };
     const told = { kind: 'text', text: 'They spoke of Oslo.' };
     expect(read(role, summary, said)).toEqual({ parts: [told, ...rest], foreign: [] });
-    // It failed to make one.
+    // Anthropic failed to write a summary.
     const none = { ...summary, content: null };
     expect(read(role, none, said)).toEqual({ parts: rest, foreign: ['messages.compaction'] });
   },

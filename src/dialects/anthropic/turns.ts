@@ -35,7 +35,7 @@ export function readTurns({ system, messages }: MessagesBody, foreign: ForeignNa
   return turns;
 }
 
-/** A tool that it brings along is among the others. */
+/** A tool that the block defines is read together with the request's other tools. */
 function readInstruction(block: AnyBlock, foreign: ForeignNames): readonly TextPart[] {
   if (block.type === 'text') return readText(block);
   const tool = addedTool(block);
@@ -102,8 +102,8 @@ function readShown(block: AnyBlock, foreign: ForeignNames): readonly Shown[] {
 }
 
 /**
- * A tool that Claude Code's search for tools has found. Elsewhere the tool itself is in the request
- * already, so its name is enough; an empty result would say that none was found.
+ * A tool that Claude Code's search for tools has found. For other upstreams the tool itself is in
+ * the request already, so its name is enough; an empty result would mean that none was found.
  */
 function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, tool_name: text } = fieldsOf(block);
@@ -112,7 +112,7 @@ function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
     : undefined;
 }
 
-/** A passage to answer from: elsewhere a document, named by its title and where it is from. */
+/** A passage to answer from: for other upstreams a document, named by its title and source. */
 function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
   const { type, title, source, content } = fieldsOf(block);
   if (type !== 'search_result' || !Array.isArray(content)) return undefined;
@@ -121,7 +121,7 @@ function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined 
   return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
 }
 
-/** What Anthropic has made of a long conversation: what was said before it may be gone. */
+/** Anthropic's summary of a long conversation, kept because the earlier messages may be gone. */
 function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
   const { type, content: text } = fieldsOf(block);
   return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
@@ -140,7 +140,7 @@ function readResult(block: BlockOf<'tool_result'>, foreign: ForeignNames): ToolR
 
 type Shown = TextPart | ImagePart | DocumentPart;
 
-/** Elsewhere a document is one text: what else is in it follows. */
+/** Other upstreams take a document as one text; pictures inside it follow as parts. */
 function readDocument(block: BlockOf<'document'>, foreign: ForeignNames): readonly Shown[] {
   if (block.citations?.enabled) foreign.add('document.citations');
   if (block.context) foreign.add('document.context');
@@ -172,7 +172,7 @@ function readSource(source: Source): DocumentPart['source'] {
   }
 }
 
-/** It is named, and nothing of it goes on. */
+/** Leaves a block out, and notes its type to tell the client. */
 function leftOut({ type }: AnyBlock, foreign: ForeignNames): readonly [] {
   foreign.add(`messages.${type}`);
   return [];

@@ -46,7 +46,7 @@ describe('a report of usage', () => {
     expect(inParts(20, 0)).toEqual(usage);
   });
 
-  test.each([undefined, null])('has its whole of the parts where that is %p', (whole) => {
+  test.each([undefined, null])('adds up its parts if the total is %p', (whole) => {
     const parts = { ephemeral_5m_input_tokens: 8, ephemeral_1h_input_tokens: 12 };
     expect(
       readUsage({ ...counted, cache_creation_input_tokens: whole, cache_creation: parts }),
@@ -55,7 +55,7 @@ describe('a report of usage', () => {
     expect(readUsage(nothing)).toEqual({ ...usage, cacheWriteTokens: 0 });
   });
 
-  test('is of the usual kind where its parts leave some out', () => {
+  test('counts as kept for minutes what its parts leave out', () => {
     expect(inParts(8, 11)).toEqual({ ...usage, cacheWriteTokens: 9, cacheWrite1hTokens: 11 });
   });
 
@@ -123,7 +123,7 @@ describe('a report of usage', () => {
     { input_tokens: 1, output_tokens: 7, cache_read_input_tokens: Number.NaN },
   ];
 
-  test('that cannot be true is none', () => {
+  test('with impossible numbers is ignored', () => {
     expect(untrue.filter((report) => readUsage(report) !== undefined)).toEqual([]);
   });
 

@@ -13,12 +13,12 @@ import {
 import { readCount } from '../answer/counts.ts';
 
 /**
- * Rounds that are billed and counted nowhere else: summaries that Anthropic made of the
- * conversation, and what another model advised. The others are in the top of the report.
+ * Iterations that are billed but missing from the totals at the top of the report: Anthropic's
+ * summaries of the conversation, and the advice of another model.
  */
 const isBeside: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
 
-/** Anthropic's classes do not overlap either. Undefined when the numbers cannot be trusted. */
+/** Anthropic's counts do not overlap, as ours do not. Undefined if they cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const top = readCounts(raw);
@@ -26,9 +26,9 @@ export function readUsage(raw: unknown): Usage | undefined {
   const rounds = objectsIn(raw.iterations);
   const beside = rounds.filter(({ type }) => isBeside.has(type)).map(readCounts);
   const usage = beside.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
-  // No request has an empty prompt: a server that says so has not counted. Except where a program
-  // that runs at Anthropic goes on to call tools: then no tokens are used, but `server_tool_use` is
-  // told.
+  // No request has an empty prompt: a server that reports one has not counted. The exception is a
+  // program that runs at Anthropic and continues by calling tools: that uses no tokens, and its
+  // report has `server_tool_use`.
   const isFree = totalTokens(usage) === 0 && isObject(raw.server_tool_use);
   return promptTokens(usage) > 0 || isFree ? usage : undefined;
 }
@@ -46,9 +46,9 @@ function readCounts(raw: Fields): Usage | undefined {
 }
 
 /**
- * What was written to a cache, and how much of it is kept for an hour. Some servers tell the parts
- * and no whole. The end of a stream may tell a larger whole and no parts: the hour's part stays.
- * Parts that are more than the whole are not believed.
+ * The tokens written to a cache, and how many of them are kept for an hour. Some servers report
+ * the parts but no total. The end of a stream may report a larger total without parts: then the
+ * part for an hour stays as first reported. Parts that exceed the total are ignored.
  */
 function readWritten({ cache_creation_input_tokens: whole, cache_creation: parts }: Fields) {
   const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = fieldsOf(parts);
@@ -59,7 +59,7 @@ function readWritten({ cache_creation_input_tokens: whole, cache_creation: parts
 }
 
 /**
- * Servers that count the prompt at the beginning may write zeros at the end: the first count holds.
+ * Servers that count the prompt at the start may report zeros at the end: the first count stays.
  */
 function withoutEmptyPrompt(raw: Fields): Fields {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens, ...rest } = raw;
@@ -68,8 +68,8 @@ function withoutEmptyPrompt(raw: Fields): Fields {
 }
 
 /**
- * The usage of a stream while it comes. The first report knows the prompt and has a placeholder for
- * the output; a client that leaves before the last one still pays for the words it got.
+ * The usage of a stream while it comes. The first report counts the prompt but has a placeholder
+ * for the output; a client that leaves before the last report still pays for the words it got.
  */
 export class StreamUsage {
   #raw: Fields = {};
@@ -82,7 +82,7 @@ export class StreamUsage {
     this.#merge(raw);
   }
 
-  /** The report of `message_delta`: it corrects the first, and leaves out what did not change. */
+  /** The report of `message_delta`: it corrects the first report, and may omit unchanged counts. */
   end(raw: unknown): void {
     this.#isFinal ||= isObject(raw) && typeof raw.output_tokens === 'number';
     this.#merge(isObject(raw) ? withoutEmptyPrompt(raw) : raw);
@@ -95,7 +95,7 @@ export class StreamUsage {
     return delivered > read.outputTokens ? { ...read, outputTokens: delivered } : read;
   }
 
-  /** Whether the output is guessed, or a placeholder still. */
+  /** Whether the count of the output is still a placeholder or a guess. */
   get isEstimate(): boolean {
     return !this.#isFinal;
   }
@@ -122,14 +122,14 @@ export function writeUsage(usage: Usage) {
   };
 }
 
-/** Only where some is kept for an hour: not every upstream says how long it keeps what. */
+/** Written only if some is kept for an hour: not every upstream says how long it keeps a cache. */
 function writeParts({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
   if (!cacheWrite1hTokens) return {};
   const forMinutes = { ephemeral_5m_input_tokens: cacheWriteTokens };
   return { cache_creation: { ...forMinutes, ephemeral_1h_input_tokens: cacheWrite1hTokens } };
 }
 
-/** What a stream begins with, when only its end will know better. */
+/** The usage in the first event of a stream: an estimate until its end. */
 export function openingUsage(inputTokensEstimate: number) {
   return writeUsage({ ...noUsage, inputTokens: inputTokensEstimate });
 }

@@ -28,7 +28,7 @@ export function writeAssistantPart(part: AssistantPart): readonly Block[] {
     case 'refusal':
       return writeText({ kind: 'text', text: part.text });
     case 'reasoning': {
-      // With a thought that it did not sign, Anthropic would refuse the whole request.
+      // Anthropic refuses a request with a thought that it did not sign.
       if (isAnthropics(part.redacted)) return [{ type: 'redacted_thinking', data: part.redacted }];
       const signature = ownSignature('anthropic', part.signature);
       return signature === undefined ? [] : [{ type: 'thinking', thinking: part.text, signature }];
@@ -94,7 +94,7 @@ function documentSource({ source }: DocumentPart): object {
   if ('fileId' in source) return { type: 'file', file_id: source.fileId };
   const bytes = base64Source(source.url);
   if (!bytes) return { type: 'url', url: source.url };
-  // Documents are PDFs or text; the text is sent as what it is.
+  // Anthropic takes only PDFs as bytes; a text document is sent as plain text.
   if (!bytes.media_type.startsWith('text/')) return bytes;
   return textSource(Buffer.from(bytes.data, 'base64').toString('utf8'));
 }

@@ -33,7 +33,7 @@ function writeTurn(turn: Turn, dropped: Set<string>): readonly Block[] {
   }
 }
 
-/** All results of one turn stand first in one message, or Anthropic does not find them. */
+/** Anthropic finds the results of one turn only if all of them come first in one message. */
 function resultsFirst(content: readonly Block[]): readonly Block[] {
   const results = content.filter(({ type }) => type === 'tool_result');
   return [...results, ...content.filter(({ type }) => type !== 'tool_result')];

@@ -264,7 +264,7 @@ describe('parameters', () => {
       { quirks },
     );
     expect(dropped?.toSorted()).toEqual(['temperature', 'tool_choice', 'top_k']);
-    // The model may choose, as it does without a word.
+    // Without a choice the model may call tools or not.
     expect(body.tool_choice).toBeUndefined();
   });
 });
@@ -382,11 +382,11 @@ describe('a wish for reasoning', () => {
     ['claude-opus-4-7', wish('xhigh'), summary, 'xhigh'],
     ['claude-opus-5@20260724', wish('none'), { type: 'disabled' }, undefined],
     ['claude-haiku-5-5', wish('none'), { type: 'disabled' }, undefined],
-    // They always think, as those do that nobody knows yet.
+    // These models always think, and unknown models are treated the same.
     ['claude-opus-5-5', wish('none'), summary, 'low'],
     ['claude-sonnet-5.5', wish('none'), summary, 'low'],
     ['claude-epic-9', wish('none'), summary, 'low'],
-  ] as const)('is put as its name tells: %s %j', (upstreamModel, reasoning, thinking, effort) => {
+  ] as const)('is put by the model’s name: %s %j', (upstreamModel, reasoning, thinking, effort) => {
     const { body } = write({ reasoning }, { thinking: 'adaptive', upstreamModel });
     expect(body.thinking).toEqual(thinking);
     expect(body.output_config).toEqual(effort && { effort });
@@ -422,7 +422,7 @@ describe('a wish for reasoning', () => {
     expect(told({ reasoning: wish('none') }, { thinking: 'budget' })).toEqual([]);
   });
 
-  test('takes the sampling parameters with it', () => {
+  test('removes the sampling parameters', () => {
     const { body, dropped } = write(
       { reasoning: wish('high'), sampling: { temperature: 0.5, topK: 3 } },
       { thinking: 'adaptive' },
@@ -485,7 +485,7 @@ test('every model of the catalogue gets words that its generation takes', () => 
   }
 });
 
-test('a wish to cache the whole prompt stands beside it', () => {
+test('a wish to cache the whole prompt is a field of the body', () => {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
   expect(write({ cacheControl }).body.cache_control).toEqual(cacheControl);
   expect(write().body).not.toHaveProperty('cache_control');

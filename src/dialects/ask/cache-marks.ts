@@ -1,32 +1,32 @@
 /**
  * Marks for prompt caching: Anthropic's `cache_control`, which clients of other dialects may set as
- * well, and OpenAI's word for the same on a part.
+ * well, and OpenAI's `prompt_cache_breakpoint` on a part.
  */
 import type { Cacheable, CacheControl, Dialogue, Turn } from '../../core/dialogue.ts';
 import { fieldsOf, isObject } from '../../core/json.ts';
 
 const breakpoint = 'prompt_cache_breakpoint';
 
-/** The mark that a client set on a part, a message, a tool or the whole, in one way or in both. */
+/** The mark on a part, a message, a tool or the whole request, in Anthropic's or OpenAI's form. */
 export function cacheMark(holder: object): { cacheControl?: CacheControl } {
   const { cache_control: mark, [breakpoint]: point } = fieldsOf(holder);
   if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
   return isObject(mark) ? { cacheControl: mark } : {};
 }
 
-/** A mark in Anthropic's words; for OpenAI's the shorter of its two, which costs as much. */
+/** A mark in Anthropic's form; OpenAI's becomes Anthropic's shorter one, which costs as much. */
 export function cacheField({ cacheControl: mark }: Cacheable): object {
   if (mark === undefined) return {};
   const { [breakpoint]: point, ...own } = mark;
   return { cache_control: point === undefined ? mark : { type: 'ephemeral', ...own } };
 }
 
-/** A mark that is OpenAI's own, in its words. */
+/** A mark in OpenAI's form, if the client set it so. */
 export function breakpointField({ cacheControl: mark }: Cacheable): object {
   return mark && breakpoint in mark ? { [breakpoint]: mark[breakpoint] } : {};
 }
 
-/** By which names the client marked anything. */
+/** The names of the fields by which the client set marks. */
 export function cacheMarkNames(dialogue: Dialogue): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { [breakpoint]: point, ...own } of marksIn(dialogue)) {
@@ -45,12 +45,12 @@ function* marksIn(dialogue: Dialogue): Iterable<CacheControl> {
   }
 }
 
-/** Anthropic refuses a fifth. */
+/** Anthropic refuses a fifth mark. */
 const marksMax = 4;
 
 /**
- * A dialogue with the last of its marks, where it has too many: each covers all that stands before
- * it. Libraries put the mark of one message on every result in it.
+ * Keeps only the last marks of a dialogue with too many, since each covers all that stands before
+ * it. Libraries copy the mark of a message to every result in it.
  */
 export function withLastMarks(dialogue: Dialogue): Dialogue {
   let surplus = [...marksIn(dialogue)].length - marksMax;

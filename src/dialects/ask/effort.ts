@@ -2,7 +2,7 @@ import type { Quirks } from '../../config/provider-schema.ts';
 import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
 import { unknownFields } from './body/unknown-fields.ts';
 
-/** The effort a client wants, also where it gave a number of tokens; null for the model's own. */
+/** The effort a client wants, even if it gave a number of tokens; null for the default. */
 export function effortOf(wish: ReasoningWish | null): Effort | null {
   if (wish === null) return null;
   const { effort, budgetTokens } = wish;
@@ -11,14 +11,14 @@ export function effortOf(wish: ReasoningWish | null): Effort | null {
   return budgetTokens <= 12_000 ? 'medium' : 'high';
 }
 
-/** The same for a model that knows levels alone: as much as it sees fit is the middle one. */
+/** The effort for a model that has only levels: thinking as it sees fit becomes the middle one. */
 export function levelOf(wish: ReasoningWish | null): Effort | null {
   return effortOf(wish) ?? (wish?.isAdaptive ? 'medium' : null);
 }
 
 /**
- * An effort in the vendor's words, or else in those usual in its dialect; undefined leaves the
- * model's own.
+ * An effort in the vendor's words, or else in those usual in its dialect; undefined for the
+ * model's default.
  */
 export function effortWord(
   effort: Effort | null,
@@ -31,7 +31,7 @@ export function effortWord(
 }
 
 /**
- * Whether sampling parameters are refused beside this effort. Without a word from the client, a
+ * Whether sampling parameters are refused beside this effort. If the client names no effort, a
  * model with effort levels reasons by default, unless its quirk says that it has to be asked.
  */
 export function refusesSampling(
@@ -45,7 +45,7 @@ export function refusesSampling(
 /** Values that only ask for what OpenAI does anyway. */
 const usualWays: ReadonlySet<unknown> = new Set(['auto', 'standard']);
 
-/** Wishes about reasoning beside those that are known, as `reasoning.mode`. */
+/** The paths of unknown wishes about reasoning, such as `reasoning.mode`. */
 export function* otherWishes(reasoning: object | null | undefined, known: object) {
   const others = Object.entries(unknownFields(reasoning ?? {}, known));
   for (const [name, value] of others) if (!usualWays.has(value)) yield `reasoning.${name}`;

@@ -6,17 +6,17 @@ interface AnyPart {
   readonly type?: string | null;
 }
 
-/** What only upstreams of the client's own dialect can do. */
+/** The names of wishes that only upstreams of the client's own dialect can grant. */
 export class ForeignNames {
   readonly #names = new Set<string>();
   unheard: UnheardPart | undefined;
 
-  /** Each is named once, and not without end. */
+  /** Keeps each name once, up to a limit. */
   add(name: string): void {
     if (this.#names.size < foreignNamesMax) this.#names.add(name);
   }
 
-  /** Notes the first part of which nothing can be said, unless it was merely empty. */
+  /** Notes the first part that cannot be put in our words; an empty text is none such. */
   lose<Part extends AnyPart>(
     parts: readonly Part[],
     isSayable: (part: Part) => boolean,
@@ -32,7 +32,7 @@ export class ForeignNames {
   }
 }
 
-/** The words of a part that is of no type we know. */
+/** The text of a part of an unknown type. */
 export function wordsIn(part: AnyPart): readonly TextPart[] {
   const { text } = fieldsOf(part);
   return isText(text) ? [{ kind: 'text', text }] : [];

@@ -1,4 +1,4 @@
-/** The wish for JSON: as OpenAI's clients say it, and as models are told of it. */
+/** The wish for JSON: how OpenAI's clients express it, and how models are instructed. */
 import type { JsonWish } from '../../core/dialogue.ts';
 
 interface Schemed {
@@ -8,7 +8,7 @@ interface Schemed {
   readonly strict?: boolean | null | undefined;
 }
 
-/** `schemed` is what is said beside a type of `json_schema`. */
+/** `schemed` holds the fields that come with the type `json_schema`. */
 export function readJsonWish(
   type: string | undefined,
   schemed: Schemed | undefined,
@@ -27,7 +27,7 @@ export function readJsonWish(
 /** How the instruction begins for a model that may call tools as well. */
 export const unlessCalling = 'When you answer without calling a tool, answer';
 
-/** What a model is told where nothing else holds it to JSON; a schema of null is any object's. */
+/** The instruction for a model that only words hold to JSON; a null schema means any object. */
 export function jsonInstruction(schema: object | null, start = 'Answer'): string {
   const only = `${start} only with a JSON object, without any other text.`;
   return schema === null

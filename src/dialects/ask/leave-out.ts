@@ -1,4 +1,4 @@
-/** What an upstream has no words for is left out of a dialogue, and told by the client's names. */
+/** Leaves out of a dialogue what an upstream has no words for, and names it as the client does. */
 import type { Dialogue, Sampling } from '../../core/dialogue.ts';
 import { isForced } from './tools/tool-choice.ts';
 
@@ -14,7 +14,7 @@ const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   logit_bias: 'logitBias',
 };
 
-/** How a dialogue is without each of the other wishes; undefined when it has none. */
+/** How to take each of the other wishes out of a dialogue; undefined if it has no such wish. */
 const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue> | undefined>> = {
   stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
   user: ({ user }) => (user === null ? undefined : { user: null }),
@@ -22,9 +22,9 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
   prompt_cache_key: ({ promptCacheKey }) =>
     promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
-  // A model that must not be forced may still call; that it must not is another wish.
+  // Only a forced call is left out: `none` forbids calls, which is another wish.
   tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
-  // Parallel calls are what every model does when nobody says otherwise.
+  // Parallel calls are every model's default, so only their refusal is a wish.
   parallel_tool_calls: ({ parallelTools }) =>
     parallelTools === false ? { parallelTools: null } : undefined,
   response_format: ({ json }) => (json === null ? undefined : { json: null }),
@@ -34,7 +34,7 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
 
 interface LeftOut {
   readonly dialogue: Dialogue;
-  /** Those of the names that the dialogue had a wish for. */
+  /** Those of the names for which the dialogue had a wish. */
   readonly dropped: readonly string[];
 }
 

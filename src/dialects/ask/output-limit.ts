@@ -5,8 +5,8 @@ import type { Target } from '../dialect.ts';
 export const outputLimitSchema = Type.Integer({ minimum: 1, maximum: 100_000_000 });
 
 /**
- * The output cap to send; null when nobody named one. Clients that do not know a model ask for more
- * than it has, and would be refused.
+ * The output cap to send; null if there is none. It is lowered to the model's own limit: clients
+ * that do not know a model ask for more, and would be refused.
  */
 export function outputLimit(asked: number | null, target: Target): number | null {
   const { outputTokensMax: affordable, modelOutputTokensMax: most } = target;

@@ -22,7 +22,7 @@ describe('preferences', () => {
       { maxPrice: { prompt: 1.5, completion: null } },
     ],
     [{ provider: { max_price: { completion: 0 } } }, { maxPrice: { prompt: null, completion: 0 } }],
-  ])('of %j leave the rest as it is unsaid', (asked, said) => {
+  ])('of %j leave all others at their defaults', (asked, said) => {
     expect(readPreferences(asked)).toEqual({ ...unsaid, ...said } as never);
   });
 });

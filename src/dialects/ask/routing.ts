@@ -1,4 +1,4 @@
-/** The way that a request chooses through models and providers; the same on every endpoint. */
+/** How a request chooses its models and providers; the same on every endpoint. */
 import { type Static, type TObject, Type } from 'typebox';
 import { type Ask, noPreferences, type RoutePreferences, sortKeys } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
@@ -27,12 +27,12 @@ const preferencesSchema = Type.Object({
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 
-/** What a client calls its end user, or its prompt. */
+/** A name that a client gives its end user, or its prompt. */
 export const label = optional(Type.String({ maxLength: 1000 }));
 
 export const routingFields = {
   model: optional(alias),
-  // Its length is that of the chain, where an alias named again does not count.
+  // The chain has a lower limit of its own, for which a repeated alias does not count.
   models: optional(Type.Array(alias, { maxItems: 100 })),
   provider: optional(preferencesSchema),
   route: optional(oneOf('fallback', 'sort')),
@@ -40,7 +40,7 @@ export const routingFields = {
 
 type Routing = Static<TObject<typeof routingFields>>;
 
-/** The aliases to be tried, in their order. */
+/** The aliases to try, in order. */
 export function readChain({ model, models }: Routing): readonly string[] {
   if (model && !models) return [withoutSuffix(model)];
   const named = [...(model ? [model] : []), ...(models ?? [])];
@@ -61,7 +61,7 @@ export function readPreferences(body: Routing): RoutePreferences {
   const wishes = body.provider ?? {};
   return {
     order: wishes.order ?? [],
-    // An empty list is one that was not filled in, and not the wish for no provider.
+    // An empty list was not filled in; it does not mean that no provider is wanted.
     only: wishes.only?.length ? wishes.only : null,
     ignore: wishes.ignore ?? [],
     allowFallbacks: wishes.allow_fallbacks ?? true,
@@ -79,7 +79,7 @@ function readPrice(price: number | string | null | undefined): number | null {
   return price === null || price === undefined ? null : Number(price);
 }
 
-/** What a request that is answered whole asks of the steps on its way. */
+/** The ask of a request that is never streamed. */
 export function wholeAsk(
   operation: Ask['operation'],
   body: Routing & { readonly user?: string | null },

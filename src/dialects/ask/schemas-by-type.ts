@@ -1,9 +1,9 @@
-/** Things that are known by their `type`, each checked by the schema of that type. */
+/** Checks values that have a `type`, each by the schema of that type. */
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { misfit } from '../../core/misfit.ts';
 
-/** What any of the schemas describes. */
+/** A value that fits one of the schemas. */
 export type OneOf<Schemas extends Readonly<Record<string, TSchema>>> = {
   [Type in keyof Schemas]: Static<Schemas[Type]>;
 }[keyof Schemas];
@@ -22,7 +22,7 @@ export class SchemasByType {
     return this.#kinds.has(type);
   }
 
-  /** Refuses what is not as its type says; of types that are not here only others can judge. */
+  /** Refuses a value that does not fit the schema of its type; unknown types are not checked. */
   check(type: string, value: unknown, place: string): void {
     const kind = this.#kinds.get(type);
     if (kind && !kind.fits(value)) throw misfit(kind.schema, value, place);

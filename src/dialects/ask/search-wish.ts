@@ -15,7 +15,7 @@ const wishFields = {
   blocked_domains: domains,
 };
 
-/** `web_search`, and the dated names that vendors give theirs. */
+/** `web_search`, and the dated names of vendors' own search tools. */
 export const searchToolSchema = Type.Object({
   type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
   ...wishFields,
@@ -24,7 +24,7 @@ export const searchToolSchema = Type.Object({
 const pluginSchema = Type.Object({ id: oneOf('web'), ...wishFields });
 type WishFields = Partial<Static<typeof pluginSchema>>;
 
-/** What the gateway itself adds to a chat, the same in every client's dialect. */
+/** Fields for what the gateway itself adds to a chat; the same in every client's dialect. */
 export const addedFields = {
   plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
   skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
@@ -51,7 +51,7 @@ interface Spellings {
   readonly plugins?: readonly WishFields[] | null;
 }
 
-/** The first spelling that is there; null when the client wants no search. */
+/** The wish in the first spelling that the request has; null if it wants no search. */
 export function readSearchWish({ model, models, tools, plugins }: Spellings): SearchWish | null {
   const tool = tools?.findIndex(isSearchTool) ?? -1;
   if (tool >= 0) {

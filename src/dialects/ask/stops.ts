@@ -1,4 +1,4 @@
-/** Forms send an empty text where nobody typed one. It stops nothing, and vendors refuse it. */
+/** Forms send an empty stop sequence if the user typed none. Vendors refuse it. */
 export function filledStops(
   given: string | readonly string[] | null | undefined,
 ): readonly string[] {

@@ -1,12 +1,11 @@
 /**
- * Bedrock's blocks in the words of Anthropic's, which they were made after: whoever tells those
- * tells these, too.
+ * Bedrock's blocks translated to Anthropic's, which they resemble, so that one class tells both.
  */
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../core/json.ts';
 
 /**
- * Bytes come as base64, and are kept as a text of one character each. Those of an encrypted thought
- * are what Anthropic itself sends as its data.
+ * Bytes come as base64, and are kept as a text with one character for each byte. For an encrypted
+ * thought, that text is what Anthropic itself sends as `data`.
  */
 export function fromBase64(base64: string): string {
   return Buffer.from(base64, 'base64').toString('latin1');
@@ -35,7 +34,7 @@ export function wholeBlock(content: Fields): Fields | undefined {
   };
 }
 
-/** An event about a block; undefined where it says nothing, or brings bytes. */
+/** An event about a block, as Anthropic's; undefined if it is empty or brings bytes. */
 export function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields | undefined {
   const { toolUse } = fieldsOf(start);
   const begun = isObject(toolUse) ? callBlock(toolUse) : thoughtBlock(fieldsOf(delta));
@@ -45,7 +44,7 @@ export function blockEvent({ contentBlockIndex: index, start, delta }: Fields): 
 }
 
 /**
- * Told as a beginning with each piece: Bedrock announces no thoughts, and one may have no words.
+ * Bedrock does not announce thoughts, so each piece is told as a beginning; it may have no words.
  */
 function thoughtBlock({ reasoningContent }: Fields): Fields | undefined {
   const { text, signature } = fieldsOf(reasoningContent);

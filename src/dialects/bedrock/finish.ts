@@ -4,26 +4,26 @@ import { finishReasonOf as anthropicReason, noStopReason } from '../anthropic/fi
 import type { UpstreamFailure } from '../dialect.ts';
 import { brokenFinish, malformed } from '../failure.ts';
 
-/** What Bedrock itself does to an answer; its other words are Anthropic's. */
+/** Reasons of Bedrock's own; its other reasons are Anthropic's. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['guardrail_intervened', 'content_filter'],
   ['content_filtered', 'content_filter'],
 ]);
 
-/** The model wrote what Bedrock cannot read: the next attempt may well succeed. */
+/** The model wrote something that Bedrock cannot read; another attempt may well succeed. */
 const mistakes: ReadonlySet<string> = new Set(['malformed_model_output', 'malformed_tool_use']);
 
 export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
   return reasons.get(word) ?? anthropicReason(word, hasCalls);
 }
 
-/** Why an answer that ends with this word, or without any, is none. */
+/** The failure that this stop reason, or a missing one, stands for; undefined for none. */
 export function endFailure(word: unknown): UpstreamFailure | undefined {
   if (!isText(word)) return malformed(noStopReason);
   return mistakes.has(word) ? brokenFinish('server', word) : undefined;
 }
 
-/** Where a model's own answer has the stop sequence that it met: whole, and in the last event. */
+/** Where the model's own fields name the stop sequence: in a whole answer, in the last event. */
 export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 
 export function stopSequenceIn(fields: unknown): string | null {

@@ -60,7 +60,7 @@ describe('frames', () => {
     expect(new FrameDecoder().decode(hello)).toBe(helloText);
   });
 
-  test('that are exceptions go by the name of theirs', () => {
+  test('that are exceptions become events with the name of the exception', () => {
     expect(decode(exceptionFrame('throttlingException', 'Slow down.'))).toBe(
       'event: throttlingException\ndata: {"message":"Slow down."}\n\n',
     );

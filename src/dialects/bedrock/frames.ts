@@ -1,6 +1,6 @@
 /**
- * Amazon's event stream, `application/vnd.amazon.eventstream`, as the text of server-sent events:
- * whoever reads, records or replays an answer has to know one kind of stream only.
+ * Turns Amazon's event stream, `application/vnd.amazon.eventstream`, into the text of server-sent
+ * events, so that code that reads, records or replays an answer has one kind of stream to know.
  *
  * A frame is a length, the length of its headers, a checksum of these two, the headers, the payload
  * and a checksum of everything before it; numbers have their highest byte first.
@@ -12,24 +12,24 @@ const preludeBytes = 12;
 const checksumBytes = 4;
 const frameBytesMin = preludeBytes + checksumBytes;
 
-/** What the keeper of a frame that is not whole yet begins with. */
+/** The first size of the buffer for a frame that is not complete yet. */
 const keptBytesMin = 4 * 1024;
 
-/** The event that stands for a frame which cannot be read. Nothing that follows it is. */
+/** The event that stands for an unreadable frame. Nothing after such a frame is read. */
 export const brokenFrame = 'brokenFrame';
 
 export function isFramed({ headers }: { readonly headers: Pick<Headers, 'get'> }): boolean {
   return /^application\/vnd\.amazon\.eventstream/i.test(headers.get('content-type') ?? '');
 }
 
-/** Stands where a `TextDecoder` would. It never throws: a broken frame becomes an event as well. */
+/** Used in place of a `TextDecoder`. It never throws: a broken frame becomes an event as well. */
 export class FrameDecoder {
   /** The beginning of a frame whose rest is to come. */
   #kept = Buffer.alloc(0);
   #keptLength = 0;
   #isBroken = false;
 
-  /** A frame that is not whole when the bytes are over was never said. */
+  /** A frame that is incomplete when the bytes end is dropped. */
   decode(bytes: Uint8Array = new Uint8Array()): string {
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let text = '';
@@ -50,7 +50,7 @@ export class FrameDecoder {
     return text;
   }
 
-  /** Adds to the frame that has begun, first up to its prelude and then up to its end. */
+  /** Adds bytes to the kept frame: first up to the end of its prelude, then to its own end. */
   #keep(bytes: Buffer): [said: string, taken: number] {
     const before = lengthOf(this.#kept.subarray(0, this.#keptLength));
     const wanted = typeof before === 'number' ? before : preludeBytes;
@@ -64,7 +64,7 @@ export class FrameDecoder {
     return [this.#read(frame), taken];
   }
 
-  /** Grows by doubling, so that a frame that comes byte by byte is copied twice at most. */
+  /** Grows by doubling, so that a frame in many small pieces is not copied again for each. */
   #append(bytes: Buffer): void {
     const length = this.#keptLength + bytes.length;
     if (length > this.#kept.length) {
@@ -95,7 +95,7 @@ export class FrameDecoder {
   }
 }
 
-/** The length of the frame that begins here; undefined while too little of it has come. */
+/** The length of the frame, or a text that says why it is broken; undefined without a prelude. */
 function lengthOf(bytes: Buffer): number | string | undefined {
   if (bytes.length < preludeBytes) return undefined;
   if (crc32(bytes.subarray(0, 8)) !== bytes.readUInt32BE(8)) {
@@ -107,12 +107,12 @@ function lengthOf(bytes: Buffer): number | string | undefined {
   return isPossible ? length : 'a frame of an impossible length';
 }
 
-/** How long values are, by the number of their type; texts and bytes say it themselves. */
+/** The length of a value by the number of its type; texts and bytes carry their own length. */
 const valueBytes = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
 const textType = 7;
 const bytesType = 6;
 
-/** The headers that are texts, which are all that matter; undefined when they cannot be read. */
+/** The headers whose values are texts: only those matter. Undefined if they cannot be read. */
 function readHeaders(bytes: Buffer): ReadonlyMap<string, string> | undefined {
   const headers = new Map<string, string>();
   let at = 0;
@@ -139,7 +139,7 @@ function writeEvent(headers: ReadonlyMap<string, string>, payload: string): stri
   if (kind === 'exception') {
     return eventText(headers.get(':exception-type') ?? 'exception', payload || '{}');
   }
-  // What no exception of the interface stands for has its words in the headers.
+  // An error that is no exception of the API has its code and message in the headers.
   if (kind === 'error') {
     const code = headers.get(':error-code');
     return eventText('error', JSON.stringify({ code, message: headers.get(':error-message') }));
@@ -147,7 +147,7 @@ function writeEvent(headers: ReadonlyMap<string, string>, payload: string): stri
   return eventText(headers.get(':event-type') ?? 'unnamed', payload);
 }
 
-/** Line breaks end what they stand in: JSON has them between its tokens only, a name nowhere. */
+/** A line break would end the event's field. In JSON it can only stand between two tokens. */
 function eventText(name: string, data: string): string {
   const lines = data.replaceAll(/\r\n|\r|\n/g, '\ndata: ');
   return `event: ${name.replaceAll(/\s+/g, ' ')}\ndata: ${lines}\n\n`;

@@ -77,7 +77,7 @@ describe('the end of an answer', () => {
     expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 1 });
   });
 
-  test('has a reason, or is none', () => {
+  test('needs a reason', () => {
     for (const fields of [{}, { stopReason: '' }, { stopReason: 4 }]) {
       expect(hear(text(0, 'a'), ['messageStop', fields]).failure?.kind).toBe('malformed');
     }

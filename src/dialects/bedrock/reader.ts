@@ -26,7 +26,7 @@ import { endFailure, finishReasonOf, stopSequenceIn } from './finish.ts';
 import { brokenFrame } from './frames.ts';
 import { readUsage } from './usage.ts';
 
-/** An encrypted thought or a picture: it comes in pieces and is told whole. */
+/** An encrypted thought or a picture, which comes in pieces and is told once it is whole. */
 interface OpaqueBlock {
   /** Null for a thought. */
   readonly mediaType: string | null;
@@ -34,7 +34,7 @@ interface OpaqueBlock {
 }
 
 export class BedrockStreamReader implements StreamReader {
-  /** The answer is over; what it used follows. */
+  /** The answer is over; its usage follows. */
   finished = false;
   ended = false;
   readonly #to: AnswerListener;
@@ -85,7 +85,7 @@ export class BedrockStreamReader implements StreamReader {
     if (event && this.#teller.take({ fields: event, data }) > 0) this.#hasWords = true;
   }
 
-  /** Bytes wait until they are whole. So does the proof of a thought, which is counted here. */
+  /** Keeps bytes until their block ends. The teller keeps signatures; their size counts here. */
   #keep({ contentBlockIndex: index, start, delta }: Fields): UpstreamFailure | undefined {
     this.#open.add(index);
     if (this.#open.size > openBlocksMax) {
@@ -129,7 +129,7 @@ export class BedrockStreamReader implements StreamReader {
   }
 }
 
-/** Tells a whole answer; the failure that it is instead, if it is one. */
+/** Tells a whole answer; returns the failure if the text is none. */
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const body = parseExact(text);
   if (!isObject(body)) return unreadableAnswer(text);
@@ -172,7 +172,7 @@ function bytesIn({ source }: Fields): string {
   return textOf(fieldsOf(source).bytes);
 }
 
-/** Exceptions go by the name of their event; what else is new is not for us. */
+/** The name of an event says whether it is an exception; other unknown events are ignored. */
 function failureNamed(event: string | null, fields: Fields): UpstreamFailure | undefined {
   if (event !== 'error' && !event?.endsWith('xception')) return undefined;
   return readErrorObject({ code: event, ...fields });

@@ -16,7 +16,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     output_tokens: raw.outputTokens,
   });
   if (usage !== undefined) return usage;
-  // It always counts: where a guardrail stopped the prompt, no model saw it.
+  // Bedrock always counts: all zeros mean that a guardrail stopped the prompt before any model.
   const counts = [raw.inputTokens, raw.outputTokens, raw.totalTokens];
   return counts.every((count) => count === 0) ? noUsage : undefined;
 }

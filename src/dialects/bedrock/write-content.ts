@@ -22,7 +22,7 @@ export type Block = Readonly<Record<string, unknown>>;
 
 const callIdLengthMax = 64;
 
-/** Nemotron and others refuse a result with nothing in it. */
+/** Some models, such as Nemotron, refuse an empty result. */
 const noOutput: Block = { text: '(no output)' };
 
 const documentNameLengthMax = 200;
@@ -104,7 +104,7 @@ export class ContentWriter {
     }
   }
 
-  /** Behind a document that is no PDF, Bedrock cannot tell Claude of a cache point. */
+  /** Bedrock cannot pass Claude a cache point that follows a document other than a PDF. */
   #shown(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
     const { format = 'pdf' } = fieldsOf(block.document);
     if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);
@@ -124,7 +124,7 @@ export class ContentWriter {
     return [{ reasoningContent: { reasoningText: { text, signature } } }];
   }
 
-  /** A point for the cache cannot stand inside of a result, and follows it. */
+  /** A cache point cannot stand inside a tool result, so it follows the result. */
   #result({ callId: id, parts, isError, cacheControl }: ToolResultPart): readonly Block[] {
     const shown = parts
       .filter((part) => !isBlank(part))

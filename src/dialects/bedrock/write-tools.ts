@@ -14,9 +14,9 @@ export function writeTools(
   const { toolChoice } = dialogue;
   const called = [...new Set(callsIn(dialogue.turns).map(({ name }) => name))];
   const isSilenced = toolChoice === 'none';
-  // There is no word for `none`, but without tools none is called.
+  // Bedrock has no word for `none`, but a model without tools calls none.
   if (isSilenced && called.length === 0) return undefined;
-  // A conversation that has calls in it is refused without tools, whoever left them out.
+  // Bedrock refuses a conversation with calls but without tools, even if the client sent no tools.
   const tools: readonly Tool[] =
     dialogue.tools.length > 0 ? dialogue.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
@@ -31,7 +31,7 @@ export function writeTools(
 
 function writeTool(tool: Tool, isHeld: boolean): object {
   const { name, description, strict } = tool;
-  // Nova refuses a schema that says where it is from.
+  // Nova refuses a schema with `$schema` or `$id`.
   const { $schema: _, $id: __, ...json } = toolSchema(tool, isHeld);
   return {
     name,
@@ -41,7 +41,7 @@ function writeTool(tool: Tool, isHeld: boolean): object {
   };
 }
 
-/** Not every model takes a choice, and `auto` is what it does without one. */
+/** Not every model takes a choice, so `auto`, which is the default, is not sent. */
 function writeChoice(choice: Dialogue['toolChoice']): object | undefined {
   if (choice === 'required') return { any: {} };
   return typeof choice === 'object' && choice ? { tool: { name: choice.name } } : undefined;

@@ -39,7 +39,7 @@ describe('turns', () => {
     ]);
   });
 
-  test('of nothing but space are none, and without any there is one all the same', () => {
+  test('of white space only are left out, but at least one turn is sent', () => {
     const { messages, system } = write([
       { role: 'system', parts: [text('Be brief.'), text('  ')] },
       user(text('\n')),
@@ -202,7 +202,7 @@ describe('thoughts', () => {
     ]);
   });
 
-  test.each([null, 'effort'] as const)('are not for models that sign none: %p', (thinking) => {
+  test.each([null, 'effort'] as const)('are not sent to models that sign none: %p', (thinking) => {
     expect(write(turns, { thinking }).messages[1]?.content).toEqual([{ text: 'Yes.' }]);
   });
 });

@@ -32,7 +32,7 @@ function writeTurn(turn: Turn, writer: ContentWriter): readonly Block[] {
   }
 }
 
-/** All results of one turn stand together, each with the point for the cache that follows it. */
+/** Puts all results of one turn first, each with the cache point that follows it. */
 function resultsFirst(content: readonly Block[]): readonly Block[] {
   const isOfResult = content.map(
     (block, at) =>
@@ -42,7 +42,7 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter((_, at) => !isOfResult[at])];
 }
 
-/** Bedrock refuses a document that comes without a word. */
+/** Bedrock refuses a document without any text beside it. */
 function introduceDocuments(content: readonly Block[]): readonly Block[] {
   if (!content.some((block) => 'document' in block)) return content;
   if (content.some((block) => 'text' in block)) return content;

@@ -9,11 +9,11 @@ import { ContentWriter } from './write-content.ts';
 import { writeTools } from './write-tools.ts';
 import { writeTurns } from './write-turns.ts';
 
-/** What Anthropic has words for and Bedrock has not: cache points stand between parts here. */
+/** Parameters that Anthropic has and Bedrock lacks: it marks caches by points between parts. */
 const alsoUnspoken = ['parallel_tool_calls', 'user', 'cache_control'];
 
 export function writeRequest(asked: Dialogue, target: Target): UpstreamRequest {
-  // Models that never think take both ways to sample.
+  // Models that never think take `temperature` and `top_p` together.
   const isPicky = target.thinking !== null;
   const said = sayable(asked, target, { alsoUnspoken, isPicky });
   const { dialogue, reasoning, limit, outputTokensMax, dropped } = said;
@@ -56,13 +56,13 @@ function writeConfig(
   });
 }
 
-/** Models that know efforts and nothing else of thinking take them by OpenAI's name. */
+/** Models whose thinking is set by efforts alone take them under OpenAI's name. */
 function effortField({ effort }: { effort?: string | undefined }, { thinking }: Target): object {
   if (effort === undefined) return {};
   return thinking === 'effort' ? { reasoning_effort: effort } : { output_config: { effort } };
 }
 
-/** Only newer models hold to a schema: where it is not said of one, it is told what to do. */
+/** Only newer models can be held to a schema; all others get an instruction instead. */
 function writeJson({ json }: Dialogue, { quirks }: Target) {
   if (json === null) return {};
   if (json.schema === null || quirks.json_schema !== 'native') {
@@ -74,7 +74,7 @@ function writeJson({ json }: Dialogue, { quirks }: Target) {
   return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } };
 }
 
-/** Undefined where there is nothing in it. */
+/** The fields, or undefined if none of them is set. */
 function filled(fields: Readonly<Record<string, unknown>>): object | undefined {
   return Object.values(fields).some((value) => value !== undefined) ? fields : undefined;
 }

@@ -28,7 +28,7 @@ describe('an answer', () => {
   });
 
   test.each([{}, { meta: null }, { meta: {} }, { meta: { billed_units: null } }])(
-    'is not counted by %j',
+    'has no token count where it has %j',
     (counted) => {
       expect(read({ embeddings, ...counted })).toEqual({
         vectors: [[0.25, -1]],
@@ -41,5 +41,5 @@ describe('an answer', () => {
     [{}, 'malformed'],
     [{ embeddings: { float: [[]] } }, 'malformed'],
     [{ error: { type: 'rate_limit_error', message: 'Slow down.' } }, 'rate_limited'],
-  ])('of %j is none', (answer, kind) => expect(read(answer)).toMatchObject({ kind }));
+  ])('of %j is a failure', (answer, kind) => expect(read(answer)).toMatchObject({ kind }));
 });

@@ -1,4 +1,4 @@
-/** Embeddings of Cohere's second interface. */
+/** Embeddings of Cohere's API, version 2. */
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import { readCount } from '../answer/counts.ts';
 import type { UpstreamFailure } from '../dialect.ts';
@@ -7,7 +7,7 @@ import { readVectors } from '../media/vectors.ts';
 import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 
-/** Texts of one call. */
+/** The most texts that Cohere takes in one call. */
 const textsMax = 96;
 
 export const cohereEmbeddings: EmbeddingsDialect = {
@@ -31,7 +31,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
 function read(body: Fields): Batch | UpstreamFailure {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
-  // Not every answer has them; the price list counts by them where it has.
+  // Not every answer has billed units; where they are given, Cohere's prices count by them.
   const units = fieldsOf(fieldsOf(meta).billed_units);
   return readVectors(body, found, readCount(units.input_tokens));
 }

@@ -8,12 +8,12 @@ import { markSignature } from '../signature.ts';
 import { finishReasonOf, mistakeIn } from './finish.ts';
 import { PartialArguments } from './partial-arguments.ts';
 
-/** Some parts are nothing but the signature of what came before, without even an empty text. */
+/** Whether a part is only the signature of what came before, without even an empty text. */
 function isBare(part: Fields): boolean {
   return Object.keys(part).every((name) => name === 'thoughtSignature' || name === 'thought');
 }
 
-/** An empty text may carry a signature, and says nothing else. */
+/** False for an empty text, which may carry a signature but no words. */
 function saysAnything(part: Fields): boolean {
   return part.text !== '' && !isBare(part);
 }
@@ -25,9 +25,9 @@ export class CandidateTeller {
   /** The last call, while pieces of its arguments may follow. */
   #openCall: PartialArguments | undefined;
   #isThinking = false;
-  /** Why it ended. */
+  /** Why the candidate ended. */
   #reason: string | undefined;
-  /** The signature of a text, told after it. */
+  /** The signature of the current text, which is told after that text. */
   #textSignature: string | undefined;
 
   constructor(to: AnswerListener) {
@@ -37,7 +37,7 @@ export class CandidateTeller {
   take(candidate: Fields): UpstreamFailure | undefined {
     const { content, finishReason, finishMessage, groundingMetadata } = candidate;
     const parts = objectsIn(fieldsOf(content).parts);
-    // Its older models end every chunk with STOP, which is the end only if nothing else follows.
+    // Gemini's older models say STOP in every chunk: it is the end only if nothing else follows.
     const isStop = finishReason === undefined || finishReason === 'STOP';
     const isOver = this.finished && isStop && !parts.some(saysAnything);
     const hasMore =
@@ -48,7 +48,7 @@ export class CandidateTeller {
       return malformed('The upstream sent arguments of a tool that are too large.');
     }
     if (groundingMetadata !== undefined) this.#cite(groundingMetadata);
-    // Sources and signatures may come behind the end; its reason stays the one told before.
+    // Sources and signatures may come after the end; the finish reason stays the earlier one.
     const reason = isOver ? this.#reason : finishReason;
     if (!isText(reason) || reason === 'FINISH_REASON_UNSPECIFIED') return undefined;
     const mistake = mistakeIn(reason, finishMessage);
@@ -66,7 +66,7 @@ export class CandidateTeller {
     if (isObject(functionCall)) this.#takeCall(functionCall, part.thoughtSignature);
     else if (typeof text === 'string') this.#takeText(text, part);
     else if (isBare(part)) this.#takeText('', part);
-    // What it drew while thinking is a draft.
+    // A picture that the model drew while thinking is a draft.
     else if (isObject(inlineData) && part.thought !== true) this.#takeMedia(inlineData);
   }
 
@@ -79,8 +79,8 @@ export class CandidateTeller {
       if (signature !== undefined) this.#sign(signature);
       return;
     }
-    // Right after a thought it is that thought's. Otherwise it waits: a client that never asked
-    // for thoughts must find the text first.
+    // A signature right after a thought belongs to that thought. Any other waits: a client that
+    // never asked for thoughts must find the text first.
     if (signature !== undefined && this.#isThinking) this.#sign(signature);
     else if (signature !== undefined) this.#textSignature = signature;
     if (text === '') return;
@@ -114,7 +114,7 @@ export class CandidateTeller {
     this.#openCall = undefined;
   }
 
-  /** Signatures of pictures are left out: they run to megabytes and nothing could replay them. */
+  /** Signatures of pictures are left out: they run to megabytes, and cannot be sent back. */
   #takeMedia({ mimeType, data }: Fields): void {
     if (!isText(data) || !isText(mimeType) || !mimeType.startsWith('image/')) return;
     this.#endText();
@@ -133,7 +133,7 @@ export class CandidateTeller {
     this.#to.reasoningSignature(markSignature('gemini', signature));
   }
 
-  /** Positions count the bytes of a text that was not kept, so only the sources are told. */
+  /** Tells sources without their positions: those count bytes of a text that is not kept. */
   #cite(grounding: unknown): void {
     for (const { web } of objectsIn(fieldsOf(grounding).groundingChunks)) {
       const { uri: url, title } = fieldsOf(web);

@@ -8,7 +8,7 @@ import { namesGiven } from '../parameters.ts';
 import { readAnswer } from '../read-answer.ts';
 import { modelName, modelPath } from './model.ts';
 
-/** Requests of one batch. */
+/** The most requests that Gemini takes in one batch. */
 const requestsMax = 100;
 
 export const geminiEmbeddings: EmbeddingsDialect = {
@@ -35,6 +35,6 @@ function read(body: Fields): Batch | UpstreamFailure {
   const found = Array.isArray(embeddings)
     ? embeddings.map((item) => fieldsOf(item).values)
     : undefined;
-  // Only its newer models count.
+  // Only Gemini's newer models count tokens.
   return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }

@@ -3,14 +3,14 @@ import { isText } from '../../core/json.ts';
 import type { UpstreamFailure } from '../dialect.ts';
 import { brokenFinish } from '../failure.ts';
 
-/** A reason that is not listed is new, and the answer is there: it counts as `stop`. */
+/** A reason that is not listed is new. Since there is an answer, it counts as `stop`. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['STOP', 'stop'],
   ['MAX_TOKENS', 'length'],
   ['SAFETY', 'content_filter'],
   ['RECITATION', 'content_filter'],
   ['LANGUAGE', 'content_filter'],
-  // Blocked for reasons Google does not name; an empty answer with it must not look like success.
+  // Blocked for a reason that Google does not name: an empty answer must not look like success.
   ['OTHER', 'content_filter'],
   ['BLOCKLIST', 'content_filter'],
   ['PROHIBITED_CONTENT', 'content_filter'],
@@ -22,17 +22,17 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['IMAGE_OTHER', 'content_filter'],
 ]);
 
-/** There is no answer, and another attempt may well succeed: mostly the model's own mistakes. */
+/** Reasons without an answer, mostly mistakes of the model; another attempt may well succeed. */
 const mistakes: ReadonlySet<string> = new Set([
   'MALFORMED_FUNCTION_CALL',
   'UNEXPECTED_TOOL_CALL',
   'TOO_MANY_TOOL_CALLS',
   'MALFORMED_RESPONSE',
-  // The conversation began elsewhere, and lacks the signatures that this model wants to see.
+  // The conversation began with another model and lacks the signatures that this one demands.
   'MISSING_THOUGHT_SIGNATURE',
 ]);
 
-/** Gemini says `STOP` although it called tools, and clients would never run them. */
+/** Gemini says `STOP` even after calls, but clients run tools only if the reason says so. */
 export function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
   const reason = reasons.get(word) ?? 'stop';
   return reason === 'stop' && hasCalls ? 'tool_calls' : reason;

@@ -40,7 +40,7 @@ function inlined({ mediaType, content }: ImageFile): readonly Piece[] {
 
 const ratios = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'];
 
-/** Gemini knows no pixels: the nearest shape, and a larger class where one was asked for. */
+/** Gemini takes no pixels, only a shape and a size class: the nearest ones to the wanted size. */
 function shapeOf(size: string | null): object | undefined {
   const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? [];
   if (width === undefined || height === undefined) return undefined;
@@ -51,7 +51,7 @@ function shapeOf(size: string | null): object | undefined {
   };
   const aspectRatio = ratios.reduce((a, b) => (distance(b) < distance(a) ? b : a));
   const longEdge = Math.max(Number(width), Number(height));
-  // Its older models refuse to be told about the size that they have anyway.
+  // Gemini's older models have one size and refuse to be given it.
   if (longEdge <= 1536) return { aspectRatio };
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
@@ -67,7 +67,7 @@ function read(body: Fields): Drawn | UpstreamFailure {
 
 function imagesIn(content: unknown): readonly DrawnImage[] {
   return objectsIn(fieldsOf(content).parts).flatMap((part) => {
-    // What it drew while thinking is a draft.
+    // A picture that the model drew while thinking is a draft.
     if (part.thought === true) return [];
     const data = fieldsOf(part.inlineData);
     if (!textOf(data.mimeType).startsWith('image/') || !isText(data.data)) return [];
@@ -75,7 +75,7 @@ function imagesIn(content: unknown): readonly DrawnImage[] {
   });
 }
 
-/** A filter will say the same again; a model that only talked may draw the next time. */
+/** A filter will refuse again; a model that only wrote text may draw at the next attempt. */
 function whyNone(candidate: unknown, feedback: unknown): UpstreamFailure {
   const finish = fieldsOf(candidate).finishReason;
   const block = fieldsOf(feedback).blockReason;

@@ -1,7 +1,7 @@
 /** How Gemini's models are addressed, and asked for pictures. */
 import type { Target } from '../dialect.ts';
 
-/** Google's own lists call its models `models/…`, and operators copy that. */
+/** Google's lists call its models `models/…`, and operators copy such names. */
 export function modelName(upstreamModel: string): string {
   return upstreamModel.replace(/^models\//, '').toWellFormed();
 }

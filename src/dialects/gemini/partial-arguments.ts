@@ -1,17 +1,17 @@
 /**
- * Arguments of a call that come in pieces, each with the path of its place: Vertex streams them so.
- * They are put together and told whole, because half an object is no JSON.
+ * Arguments of a call as Vertex streams them: in pieces, each with the path of its place. They are
+ * put together and told whole, because half an object is no JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../core/bounds.ts';
 import { type Fields, objectsIn } from '../../core/json.ts';
 
 type Step = string | number;
-/** Without a prototype, so that no name is special. */
+/** Objects have no prototype here, so that no name is special. */
 type Node = { [name: string]: unknown } | unknown[];
 
 const stepPattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** The steps of `$.places[0].name`; undefined when it is no such path. */
+/** The steps of a path such as `$.places[0].name`; undefined for anything else. */
 function readPath(path: unknown): readonly Step[] | undefined {
   if (typeof path !== 'string' || !path.startsWith('$')) return undefined;
   const steps: Step[] = [];
@@ -40,7 +40,7 @@ function childOf(node: Node, step: Step): unknown {
   return node[step];
 }
 
-/** False when there is no such place: lists grow by one, so that no index can make them huge. */
+/** False if the place cannot exist: a list grows only by one, so no index can make it huge. */
 function setChild(node: Node, step: Step, value: unknown): boolean {
   if (!Array.isArray(node)) {
     node[step] = value;
@@ -55,12 +55,12 @@ export class PartialArguments {
   readonly #root: Node = newObject();
   #size = 0;
 
-  /** In one piece they would have had to fit into one event. */
+  /** The limit of one event, into which whole arguments would have to fit. */
   get isTooLarge(): boolean {
     return this.#size > eventBytesMax;
   }
 
-  /** Takes in the `partialArgs` of one part; pieces that fit nowhere are passed over. */
+  /** Adds the `partialArgs` of one part; pieces without a valid place are ignored. */
   add(pieces: unknown): void {
     for (const piece of objectsIn(pieces)) {
       const path = readPath(piece.jsonPath);

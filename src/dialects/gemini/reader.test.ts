@@ -36,7 +36,7 @@ describe('the end of an answer', () => {
     expect(told.finishReason).toBe(reason);
   });
 
-  test('STOP after a call is for the call; a cap is a cap all the same', () => {
+  test('STOP after a call becomes tool_calls, but the output limit stays length', () => {
     const call = { functionCall: { name: 'now', args: {} } };
     expect(hear(says([call]), ends('STOP')).told.finishReason).toBe('tool_calls');
     expect(hear(says([call], 'STOP')).told.finishReason).toBe('tool_calls');
@@ -82,7 +82,7 @@ describe('the end of an answer', () => {
     });
   });
 
-  test('is not there before it is said', () => {
+  test('is not reached before a finish reason', () => {
     const unspecified = says([{ text: 'a' }], 'FINISH_REASON_UNSPECIFIED');
     expect(hear(says([{ text: 'a' }]), unspecified, {}).reader.finished).toBe(false);
   });
@@ -127,7 +127,7 @@ describe('failures', () => {
     ],
     [{ usageMetadata: 'none', promptFeedback: 'none' }],
     [{ candidates: [{ groundingMetadata: { groundingChunks: [null, { web: null }] } }] }],
-  ])('are not made of what nobody understands: %j', (chunk) => {
+  ])('do not come from values of unexpected types: %j', (chunk) => {
     const { told, failure } = hear(chunk);
     expect(failure).toBeUndefined();
     expect(told.order).toEqual([]);
@@ -217,7 +217,7 @@ describe('the words', () => {
     const told = new ToldAnswer();
     expect(tellReply(JSON.stringify(chunks), told)).toBeUndefined();
     expect([told.said, told.finishReason]).toEqual(['One two', 'stop']);
-    // The counts of a chunk are those of all before it, too.
+    // The counts of a chunk include all chunks before it.
     expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 3 });
     expect(hear(chunks).told.said).toBe('One two');
     const cut = [says([{ text: 'One' }]), says([{ text: ' two' }])];

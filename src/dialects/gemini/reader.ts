@@ -7,7 +7,7 @@ import { malformed, readErrorObject, unreadableAnswer, unreadableEvent } from '.
 import { CandidateTeller } from './candidate-teller.ts';
 import { readUsage } from './usage.ts';
 
-/** Errors come inside a list now and then, and all chunks do where no events are sent. */
+/** Errors may come inside a list, and all chunks do if Gemini sends no event stream. */
 function chunksIn(text: string): readonly unknown[] {
   const body = parseExact(text);
   return Array.isArray(body) && body.length > 0 ? body : [body];
@@ -17,7 +17,7 @@ function isWhole(value: unknown): value is number {
   return Number.isInteger(value);
 }
 
-/** The number 0 is often left out; where all are, the place says which it is. */
+/** The index 0 is often left out; if no candidate has an index, its place in the list counts. */
 function numberOf({ index }: Fields, at: number, list: readonly unknown[]): number {
   if (isWhole(index)) return index;
   return list.some((one) => isObject(one) && isWhole(one.index)) ? 0 : at;
@@ -25,7 +25,7 @@ function numberOf({ index }: Fields, at: number, list: readonly unknown[]): numb
 
 export class GeminiStreamReader implements StreamReader {
   readonly #to: AnswerListener;
-  /** By their numbers; only those that somebody hears. */
+  /** By their numbers; only candidates that have a listener. */
   readonly #candidates = new Map<number, CandidateTeller>();
   #isBlocked = false;
 
@@ -33,7 +33,7 @@ export class GeminiStreamReader implements StreamReader {
     this.#to = to;
   }
 
-  /** Every candidate that has begun has ended, too. */
+  /** Whether every candidate that began has ended. */
   get finished(): boolean {
     if (this.#isBlocked) return true;
     for (const { finished } of this.#candidates.values()) if (!finished) return false;
@@ -59,7 +59,7 @@ export class GeminiStreamReader implements StreamReader {
     if (error !== undefined && error !== null) return readErrorObject(chunk);
     const failure = this.#takeCandidates(chunk);
     const usage = usageMetadata === undefined ? undefined : readUsage(usageMetadata);
-    // Behind the words that it counts.
+    // Usage is told after the words that it counts.
     if (usage !== undefined) this.#to.usage?.(usage);
     return failure;
   }
@@ -90,7 +90,7 @@ export class GeminiStreamReader implements StreamReader {
   }
 }
 
-/** Tells a whole answer; the failure that it is instead, if it is one. */
+/** Tells a whole answer; returns the failure if the text is none. */
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const reader = new GeminiStreamReader(listener);
   for (const chunk of chunksIn(text)) {

@@ -1,6 +1,6 @@
 /**
- * Schemas without references. Gemini finds only what stands in `$defs`, and refuses most words
- * beside a reference; schemas that programs write for tools have both.
+ * Schemas without references. Gemini resolves only references into `$defs`, and refuses most keys
+ * beside a reference; generated schemas of tools often break both rules.
  */
 import { jsonDepthMax } from '../../core/bounds.ts';
 import { type Fields, isObject } from '../../core/json.ts';
@@ -14,18 +14,18 @@ const plain = new Set([
   ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
 ]);
 
-/** All that Gemini takes beside a reference, but for `$defs` and the like. */
+/** The keys that Gemini takes beside a reference, apart from those that begin with `$`. */
 const besideReference = new Set(['description', 'default']);
 
-/** Characters put in the place of references, for one request: a short name may stand for many. */
+/** Characters that may replace references in one request, as a short one may stand for many. */
 const copiedLengthMax = 300_000;
 
 export class References {
   #copiedLength = 0;
-  /** There was something that cannot be put in place. */
+  /** A reference was found that cannot be replaced. */
   #isStuck = false;
 
-  /** What refers to itself, to nothing, or to more than anybody needs keeps its references. */
+  /** A schema keeps its references if one leads to itself, to nothing, or to too long a schema. */
   resolveIn(root: Schema): Schema {
     this.#isStuck = false;
     const { $defs: _, definitions: __, ...rest } = root;
@@ -33,7 +33,7 @@ export class References {
     return this.#isStuck ? bare(root) : resolved;
   }
 
-  /** `open` are the references that led here. */
+  /** `open` lists the references that led to this schema. */
   #resolve(schema: Schema, root: Schema, open: readonly string[], depth: number): Schema {
     if (depth > jsonDepthMax) this.#isStuck = true;
     if (this.#isStuck) return schema;
@@ -47,12 +47,12 @@ export class References {
       return schema;
     }
     const found = this.#resolve(target, root, [...open, reference], depth + 1);
-    // The words beside a reference are about this use of it.
+    // Keys beside a reference are about this use of it, and so come last.
     return { ...found, ...own };
   }
 }
 
-/** With its references, and nothing beside them that Gemini refuses. */
+/** The schema with its references, but without the keys that Gemini refuses beside them. */
 function bare(schema: Schema): Schema {
   const isReference = typeof schema.$ref === 'string';
   const mayStay = (key: string) => key.startsWith('$') || besideReference.has(key);
@@ -60,7 +60,7 @@ function bare(schema: Schema): Schema {
   return changeInside(Object.fromEntries(kept), bare);
 }
 
-/** The same schema with those inside of it changed. Other values are data, whatever they hold. */
+/** The schema with all schemas inside it changed. Values of other keys are data, never schemas. */
 function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema {
   const changeOne = (value: unknown) => (isObject(value) ? change(value) : value);
   const fields = Object.entries(schema).map(([key, value]): [string, unknown] => {
@@ -74,7 +74,7 @@ function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema
   return Object.fromEntries(fields);
 }
 
-/** What `#/$defs/City` refers to; undefined when it is nothing, or somewhere else. */
+/** What a reference such as `#/$defs/City` leads to; undefined if that is not in this schema. */
 function find(root: Schema, reference: string): Schema | undefined {
   if (!reference.startsWith('#/')) return undefined;
   let at: unknown = root;

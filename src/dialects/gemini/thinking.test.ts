@@ -66,7 +66,7 @@ describe('how much Gemini shall think', () => {
     expect(said('none')).toEqual({ thinkingLevel: 'low' });
   });
 
-  test('nothing is said where nobody asked, or nobody thinks', () => {
+  test('nothing is sent if the client did not ask, or the model does not think', () => {
     expect(writeThinking(null, targetOf())).toBeUndefined();
     expect(writeThinking(asked('high'), targetOf({ thinking: null }))).toBeUndefined();
   });

@@ -2,7 +2,7 @@ import type { Effort, ReasoningWish } from '../../core/dialogue.ts';
 import { effortOf } from '../ask/effort.ts';
 import type { Target } from '../dialect.ts';
 
-/** From Gemini 3 on a level, which is never off. Pro knows no `minimal`, the Flash models may. */
+/** Gemini 3 and later take a level, and always think. Pro has no `minimal`; Flash models may. */
 const levels: Readonly<Record<Effort, string>> = {
   none: 'low',
   minimal: 'low',
@@ -13,7 +13,7 @@ const levels: Readonly<Record<Effort, string>> = {
   max: 'high',
 };
 
-/** Before that a number of tokens. Pro has other limits, which stand in its quirks. */
+/** Earlier models take a number of tokens. Pro has other limits, which are in its quirks. */
 const budgets: Readonly<Record<Effort, string>> = {
   none: '0',
   minimal: '512',
@@ -25,20 +25,20 @@ const budgets: Readonly<Record<Effort, string>> = {
 };
 
 /**
- * By its name alone: an unknown one of Google's is new. Pro of 2.5 has limits that only its quirks
- * can say, and what is older or called otherwise does not think.
+ * How a model thinks, by its name alone: an unknown Gemini is taken for a new one. 2.5 Pro has
+ * limits that only quirks can state; older models and those of other names do not think.
  */
 export function usualThinking(upstreamModel: string): 'effort' | 'budget' | null {
   if (/gemini-2\.5-flash/.test(upstreamModel)) return 'budget';
   return /gemini-(?![12]\b)/.test(upstreamModel) ? 'effort' : null;
 }
 
-/** The generation that thinks in levels: it checks signatures and takes pictures in results. */
+/** Models that think in levels also check signatures and take pictures inside results. */
 export function thinksInLevels({ thinking, upstreamModel }: Target): boolean {
   return (thinking ?? usualThinking(upstreamModel) ?? 'budget') !== 'budget';
 }
 
-/** `thinkingConfig`, with a level or a budget and never both. */
+/** Writes `thinkingConfig`, with a level or a budget but never both. */
 export function writeThinking(
   wish: ReasoningWish | null,
   target: Target,

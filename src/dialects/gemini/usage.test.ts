@@ -55,7 +55,7 @@ describe('sounds', () => {
     [[of('AUDIO', 40)], [of('AUDIO', 41)]],
     ['AUDIO', { modality: 'AUDIO' }],
     [[null, of('TEXT', 100)], [7]],
-  ])('that cannot be are words: %j, cached %j', (prompt, cached) => {
+  ])('with impossible counts count as words: %j, cached %j', (prompt, cached) => {
     expect(heard(prompt, cached)).toEqual(split(47));
   });
 });
@@ -66,7 +66,7 @@ test('output that only the total knows of is counted', () => {
   ).toMatchObject({ inputTokens: 10, outputTokens: 10, reasoningTokens: 0 });
 });
 
-test('more cached than there was cannot be', () => {
+test('no more tokens are cached than the prompt has', () => {
   expect(readUsage({ promptTokenCount: 10, cachedContentTokenCount: 99 })).toMatchObject({
     inputTokens: 0,
     cacheReadTokens: 10,

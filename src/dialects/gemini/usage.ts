@@ -9,14 +9,14 @@ import { readCount, uncachedAudio } from '../answer/counts.ts';
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const prompt = readCount(raw.promptTokenCount);
-  // What the provider's own tools found is input beside the prompt.
+  // Results of the provider's own tools are input that the prompt's count does not include.
   const toolUse = readCount(raw.toolUsePromptTokenCount);
   const candidates = readCount(raw.candidatesTokenCount);
   const thoughts = readCount(raw.thoughtsTokenCount);
   const cached = readCount(raw.cachedContentTokenCount);
   const total = readCount(raw.totalTokenCount);
   const counted = prompt + toolUse + candidates + thoughts;
-  // No request has an empty prompt: a report that says so has not counted yet.
+  // No request has an empty prompt: a report with 0 has not counted yet.
   if (Number.isNaN(counted + cached + total) || prompt === 0) return undefined;
   const cacheReadTokens = Math.min(cached, prompt);
   const audio = uncachedAudio(soundsIn(raw.promptTokensDetails), soundsIn(raw.cacheTokensDetails), {
@@ -29,13 +29,13 @@ export function readUsage(raw: unknown): Usage | undefined {
     inputAudioTokens: audio || undefined,
     cacheReadTokens,
     cacheWriteTokens: 0,
-    // What only the total knows of was made by the model.
+    // Tokens that only the total includes were made by the model.
     outputTokens: candidates + thoughts + Math.max(0, total - counted),
     reasoningTokens: thoughts,
   };
 }
 
-/** Of counts by modality, as Gemini lists them for the prompt and for what was cached of it. */
+/** The audio tokens in counts by modality, which Gemini lists for prompts and cached parts. */
 function soundsIn(counts: unknown): number {
   const sounds = objectsIn(counts).filter(({ modality }) => modality === 'AUDIO');
   return sounds.reduce((sum, { tokenCount }) => sum + readCount(tokenCount), 0);

@@ -70,7 +70,7 @@ describe('the two sides', () => {
     ]);
   });
 
-  test('a refusal of before is a text', () => {
+  test('an earlier refusal is sent as a text', () => {
     expect(partsOf(model({ kind: 'refusal', text: 'No.' }))).toEqual([{ text: 'No.' }]);
   });
 });
@@ -175,7 +175,7 @@ describe('calls', () => {
     ]);
   });
 
-  test('leave what is too much on an empty text', () => {
+  test('leave surplus signatures on an empty text', () => {
     const parts = [thought('', 'gemini:S1'), thought('', 'gemini:S2')];
     expect(partsOf(model(...parts, call('a')))).toEqual([
       { text: '', thoughtSignature: 'S1' },
@@ -197,7 +197,7 @@ describe('calls', () => {
 });
 
 describe('thoughts', () => {
-  test('of other makers, of nobody and encrypted ones stay here', () => {
+  test('without a signature of Gemini are not sent', () => {
     const parts = [
       thought('A', 'responses:rs_1:x'),
       thought('B', 'an Anthropic signature'),

@@ -20,10 +20,10 @@ export interface Content {
   readonly parts: object[];
 }
 
-/** Google's own word for a call whose signature is lost; without any the request is refused. */
+/** Google's placeholder for a lost signature; without any signature the request is refused. */
 const lostSignature = 'skip_thought_signature_validator';
 
-/** Gemini wants the two sides in turns, and the user's first. */
+/** Gemini wants user and model to alternate, beginning with the user. */
 export function writeContents(turns: readonly Turn[], target: Target): readonly Content[] {
   const contents: Content[] = [];
   const calls = new Map<string, KnownCall>();
@@ -46,7 +46,7 @@ type Side =
   | { readonly role: 'user'; readonly parts: UserPart[] }
   | { readonly role: 'model'; readonly parts: AssistantPart[] };
 
-/** Each part is moved once: ten thousand messages of one side would take a second otherwise. */
+/** Each part is copied only once: otherwise ten thousand messages in a row would take a second. */
 function mergeNeighbours(turns: readonly Turn[]): readonly Side[] {
   const sides: Side[] = [];
   for (const turn of turns) {
@@ -73,15 +73,15 @@ function noteCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCall
 }
 
 /**
- * The parts of the model's turn. A signature stands on the call that follows it; where a client
- * brought all of them back in front, they stand on the calls in their order. One that no call takes
- * goes on an empty text, which is how Gemini itself ends a signed answer.
+ * The parts of the model's turn. A signature is put on the call that follows it; if a client sent
+ * all signatures back in front, they go on the calls in order. A signature without a call goes on
+ * an empty text, which is how Gemini itself ends a signed answer.
  */
 class ModelParts {
   readonly written: object[] = [];
-  /** Signatures that nothing has followed yet. */
+  /** Signatures with nothing after them so far. */
   #near: string[] = [];
-  /** Signatures that a text has followed. */
+  /** Signatures that a text follows. */
   #far: string[] = [];
   #hasCalls = false;
   readonly #needsSignature: boolean;
@@ -104,7 +104,7 @@ class ModelParts {
     this.#near.push(signature);
   }
 
-  /** `group` is how many calls stand together from this one on. */
+  /** `group` is the number of calls in a row, from this one on. */
   call(call: ToolCallPart, group: number): void {
     const spare = Math.max(0, this.#near.length - group);
     for (const signature of this.#near.splice(0, spare)) this.#far.push(signature);
@@ -120,7 +120,7 @@ class ModelParts {
     return this.written;
   }
 
-  /** Of parallel calls only the first must have one. */
+  /** The signature for the first of parallel calls, which is the only one that must have one. */
   #firstSignature(): string | undefined {
     return this.#far.pop() ?? (this.#needsSignature ? lostSignature : undefined);
   }
@@ -138,7 +138,7 @@ class ModelParts {
 
 function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
   const model = new ModelParts(needsSignature);
-  /** Where the calls that stand together end: looked for once, not again for each of them. */
+  /** Where the current row of calls ends: found once for the row, not again for each call. */
   let end = 0;
   for (const [at, part] of parts.entries()) {
     end = Math.max(end, at);
@@ -150,12 +150,12 @@ function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolea
   return model.end();
 }
 
-/** Without ids: Vertex refuses them, and calls are matched by name and order. */
+/** Ids are left out: Vertex refuses them, and Gemini matches calls by name and order. */
 function writeCall({ name, arguments: json }: ToolCallPart): object {
   return { functionCall: { name, args: toolInput(json) } };
 }
 
-/** All results first, in the order of their calls. */
+/** Puts all results first, in the order of their calls. */
 function writeUserParts(
   parts: readonly UserPart[],
   calls: ReadonlyMap<string, KnownCall>,
@@ -174,7 +174,7 @@ function writeUserParts(
 
 interface WrittenResult {
   readonly response: object;
-  /** Pictures that cannot stand inside. */
+  /** Pictures that cannot stand inside the result. */
   readonly beside: readonly object[];
 }
 
@@ -192,7 +192,7 @@ function writeResult(
     return part.kind === 'image' ? [writeAddress(part.url)] : writeFile(part);
   });
   const text = texts.join('\n\n');
-  // The call was cut off the conversation: Gemini would refuse a result without one.
+  // The call is no longer in the conversation, and Gemini refuses a result without its call.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
   const isInside =
     thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
@@ -226,7 +226,7 @@ function writeFile({ source }: DocumentPart): object[] {
   return [writeAddress('url' in source ? source.url : source.fileId)];
 }
 
-/** What is not here as bytes is left to Gemini to fetch, or to refuse. */
+/** A file that is no `data:` URL is left to Gemini to fetch, or to refuse. */
 function writeAddress(url: string): object {
   const inline = readDataUrl(url);
   if (inline === undefined) return { fileData: { mimeType: typeByName(url), fileUri: url } };
@@ -242,7 +242,7 @@ const typesByEnding: ReadonlyMap<string, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
-/** Vertex AI has to be told what it will find at an address; the Gemini API sees for itself. */
+/** Vertex AI must be told the type of the file at an address; the Gemini API finds it out. */
 function typeByName(url: string): string | undefined {
   const [path = ''] = url.split(/[?#]/, 1);
   return typesByEnding.get(path.slice(path.lastIndexOf('.') + 1).toLowerCase());

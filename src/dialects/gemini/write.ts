@@ -13,7 +13,7 @@ import { References } from './references.ts';
 import { thinksInLevels, writeThinking } from './thinking.ts';
 import { type Content, writeContents } from './write-contents.ts';
 
-/** What Gemini has no words for, or answers in ways that our words cannot tell. */
+/** Parameters that Gemini lacks, or whose answers cannot be told in our words. */
 const unspoken = [
   'logprobs',
   'top_logprobs',
@@ -33,7 +33,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
   const instructions = told ? [jsonInstruction(told.schema, unlessCalling)] : [];
   const system = [...systemTexts(kept.turns), ...instructions];
   const contents = writeContents(kept.turns, target);
-  // Gemini refuses a request without contents; then the instructions are all there is to say.
+  // Gemini refuses a request without contents, so instructions alone are sent as the contents.
   const isOnlySystem = contents.length === 0;
   const parts = system.map((text) => ({ text }));
   const body = {
@@ -61,9 +61,9 @@ function* unspokenIn(
 ): Iterable<string> {
   yield* unspoken;
   yield* quirks.drop_params ?? [];
-  // A model that does not think grants the wish that it should not.
+  // To a model that does not think, the wish not to think is no loss.
   if (thinking === null && reasoning?.effort !== 'none') yield 'reasoning';
-  // A larger number is refused.
+  // Gemini refuses a larger seed.
   if (sampling.seed !== undefined && Math.abs(sampling.seed) > seedMax) yield 'seed';
 }
 
@@ -76,7 +76,7 @@ function onlySystem(parts: readonly { text: string }[]): Content {
   return { role: 'user', parts: parts.length > 0 ? [...parts] : [{ text: ' ' }] };
 }
 
-/** JSON output is refused beside tools before Gemini 3, and beside forced calls by all. */
+/** Models before Gemini 3 refuse JSON output beside tools; all refuse it beside forced calls. */
 function mustInstruct({ json, tools, toolChoice }: Dialogue, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
   return isForced(toolChoice) || !thinksInLevels(target);
@@ -92,7 +92,7 @@ function writeTools({ tools, toolChoice }: Dialogue) {
   };
 }
 
-/** `parameters` knows a part of OpenAPI only and refuses the rest; this field takes JSON Schema. */
+/** Gemini's `parameters` takes only a part of OpenAPI; `parametersJsonSchema`, JSON Schema. */
 function writeTool({ name, description, parameters }: Tool, references: References) {
   const schema = references.resolveIn(parameters ?? {});
   const parametersJsonSchema = takesNothing(schema) ? undefined : objectSchema(schema);
@@ -101,14 +101,14 @@ function writeTool({ name, description, parameters }: Tool, references: Referenc
 
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
 
-/** Gemini refuses an object without properties. */
+/** Whether the tool takes no arguments: Gemini refuses an object without properties. */
 function takesNothing(schema: Readonly<Fields>): boolean {
   const { properties, additionalProperties } = schema;
   if (Object.keys(fieldsOf(properties)).length > 0) return false;
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
 }
 
-/** Gemini refuses parameters that do not say what they are; beside a `$ref` it must not stand. */
+/** Gemini refuses parameters without a `type`, but also a `type` beside a `$ref`. */
 function objectSchema(schema: Readonly<Fields>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
@@ -128,7 +128,7 @@ function writeToolChoice(tools: readonly Tool[], choice: Dialogue['toolChoice'])
   if (choice !== null && choice !== 'auto') {
     return { mode: 'ANY', allowedFunctionNames: [choice.name] };
   }
-  // Free to call or not, with arguments held to their schemas.
+  // The model may call or not, but its arguments are held to their schemas.
   if (tools.some(({ strict }) => strict === true)) return { mode: 'VALIDATED' };
   return choice === 'auto' ? { mode: 'AUTO' } : undefined;
 }

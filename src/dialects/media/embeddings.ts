@@ -16,7 +16,7 @@ export interface EmbeddingsWish {
   readonly encoding: 'float' | 'base64';
   readonly dimensions: number | null;
   readonly user: string | null;
-  /** Fields that nobody here has heard of; upstreams of OpenAI's kind may. */
+  /** Fields that the gateway does not know; OpenAI-style upstreams may. */
   readonly more: Readonly<Record<string, unknown>>;
 }
 
@@ -29,9 +29,9 @@ export interface Batch {
 
 /** How a dialect embeds: our words into its requests, its answers into vectors. */
 export interface EmbeddingsDialect {
-  /** Whether it takes the numbers of tokens; elsewhere they are turned into text first. */
+  /** Whether it takes token numbers as inputs; for others they are turned into text first. */
   readonly takesTokens: boolean;
-  /** Inputs of one call; more are sent in several. */
+  /** The most inputs of one call; more are sent in several calls. */
   batchMax(wish: EmbeddingsWish): number;
   write(wish: EmbeddingsWish, target: MediaTarget): UpstreamRequest;
   read(text: string): Batch | UpstreamFailure;

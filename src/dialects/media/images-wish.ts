@@ -17,12 +17,12 @@ export interface ImageParameters {
 /** An image that a client wants made from words, or out of others. */
 export interface ImagesWish {
   readonly prompt: string;
-  /** To be edited, the first before all; none when there are only words. */
+  /** The images to edit, the main one first; none when the image is made from words alone. */
   readonly images: readonly ImageFile[];
-  /** In the form that the upstream understands; null when everything may change. */
+  /** Where to edit, in the form that the upstream understands; null when everything may change. */
   readonly mask: ImageFile | null;
   readonly parameters: ImageParameters;
-  /** Fields that nobody here has heard of; upstreams of OpenAI's kind may. */
+  /** Fields that the gateway does not know; OpenAI-style upstreams may. */
   readonly more: Readonly<Record<string, unknown>>;
 }
 
@@ -30,7 +30,10 @@ const maskInstruction =
   'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
   'everything that is black in it exactly as it is.';
 
-/** For upstreams that know no masks: it is the last of the images, and the words explain it. */
+/**
+ * For upstreams that know no masks: the mask goes along as the last image, and the prompt explains
+ * it.
+ */
 export function shownMask({ prompt, images, mask }: ImagesWish): {
   readonly prompt: string;
   readonly images: readonly ImageFile[];
@@ -50,7 +53,7 @@ export interface Drawn {
   readonly images: readonly DrawnImage[];
   /** Undefined when the upstream did not count. */
   readonly usage: Usage | undefined;
-  /** What it says about its images, and about its counts. */
+  /** What the upstream says about its images; `usageDetails`: about its token counts. */
   readonly about: Readonly<Record<string, unknown>>;
   readonly usageDetails: Readonly<Record<string, unknown>>;
 }

@@ -8,11 +8,11 @@ import type { Drawn, ImagesWish } from './images-wish.ts';
 /** How a dialect makes images: our words into its requests, its answers into images. */
 export interface ImagesDialect {
   /**
-   * How it is told where to edit. `alpha`: by a PNG that is transparent there. `image`: by one
-   * more image, white there and black elsewhere, and in words.
+   * How the upstream is told where to edit. `alpha`: by a PNG that is transparent there. `image`:
+   * by one more image, white there and black elsewhere, and in words.
    */
   readonly mask: 'alpha' | 'image';
-  /** Images that it edits at once. */
+  /** The most images that it edits in one request. */
   readonly imagesMax: number;
   write(wish: ImagesWish, target: MediaTarget): UpstreamRequest;
   read(text: string): Drawn | UpstreamFailure;

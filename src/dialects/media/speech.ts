@@ -11,30 +11,30 @@ export interface SpeechWish {
   readonly input: string;
   readonly voice: string;
   readonly format: SpeechFormat;
-  /** Null where the client said nothing, or where it is not followed. */
+  /** Null where the client gave none, or where the model does not follow it. */
   readonly speed: number | null;
   readonly instructions: string | null;
   /** The audio shall come in events, which tell the tokens used. */
   readonly asEvents: boolean;
-  /** Fields that nobody here has heard of; upstreams may. */
+  /** Fields that the gateway does not know; upstreams may. */
   readonly more: Readonly<Record<string, unknown>>;
 }
 
 /** How a dialect asks for speech; the answer is bytes, or events that carry them. */
 export interface SpeechDialect {
   readonly formats: readonly SpeechFormat[];
-  /** Those that every model has, unless the catalogue names others. */
+  /** The voices that every model has, unless the catalogue names others. */
   readonly voices?: Pick<SpeechTerms, 'voices' | 'default_voice'>;
   write(wish: SpeechWish, target: MediaTarget): UpstreamRequest;
   /** Undefined where answers never come as events. */
   readonly openEvents?: () => AudioEvents;
 }
 
-/** An answer of events on its way into bytes. */
+/** Turns the events of an answer into audio bytes. */
 export interface AudioEvents {
   /** The bytes of one message, undefined when it has none; or the failure that it carries. */
   push(message: SseMessage): Uint8Array | UpstreamFailure | undefined;
-  /** The upstream said that it is done. */
+  /** The upstream said that the answer is complete. */
   readonly finished: boolean;
   readonly usage: Usage | undefined;
 }
@@ -44,7 +44,7 @@ const dialects: Partial<Record<DialectName, SpeechDialect>> = {
   siliconflow: siliconFlowSpeech,
 };
 
-/** Undefined when that dialect does not speak. */
+/** Undefined when that dialect has no speech. */
 export function speechDialect(name: DialectName): SpeechDialect | undefined {
   return dialects[name];
 }

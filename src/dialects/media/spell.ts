@@ -1,7 +1,7 @@
 import { serverWords } from '../ask/account/server-words.ts';
 import type { MediaTarget } from '../dialect.ts';
 
-/** Parameters as a vendor spells them: without those not meant for it, and under its own names. */
+/** Parameters as a vendor spells them: under its own names, and without those not meant for it. */
 export function spell(
   parameters: Readonly<Record<string, unknown>>,
   { quirks, isOwnAccount = false }: MediaTarget,
@@ -13,7 +13,8 @@ export function spell(
     if (value === null) continue;
     const isForServers = !isOwnAccount && serverWords.has(name);
     if (isForServers || refused.includes(name)) dropped.push(name);
-    // A client may call its own field `constructor`, which every object has without our doing.
+    // Not `names[name]` alone: a client's own field may be called `constructor`, which every object
+    // has.
     else fields.push([Object.hasOwn(names, name) ? (names[name] ?? name) : name, value]);
   }
   return { fields: Object.fromEntries(fields), dropped };

@@ -2,20 +2,20 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { EmbeddingsWish } from './embeddings.ts';
 
-/** Tokens put together before others have their turn: about a millisecond. */
+/** Tokens decoded before other requests get their turn: about a millisecond of work. */
 const tokensAtOnce = 16_384;
 
-/** The bytes of each token of cl100k_base in base64; its place is its number. */
+/** The bytes of each token of cl100k_base in base64; a token's number is its place in the list. */
 let vocabulary: Promise<readonly string[]> | undefined;
 
-/** Read by the first request that needs it: most processes never do. */
+/** Loads the vocabulary with the first request that needs it: most processes never do. */
 function loadVocabulary(): Promise<readonly string[]> {
   vocabulary ??= import('gpt-tokenizer/data/cl100k_base.tiktoken', {
     with: { type: 'text' },
   }).then(
     ({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''),
     (thrown) => {
-      // No file could be opened at the time: the next request may find it otherwise.
+      // The file could not be opened this time: the next request may try again.
       vocabulary = undefined;
       throw thrown;
     },

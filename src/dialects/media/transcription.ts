@@ -5,7 +5,7 @@ import type { MediaTarget, UpstreamFailure, UpstreamRequest } from '../dialect.t
 import { openAiTranscription } from '../openai/media/transcription.ts';
 import { siliconFlowTranscription } from '../siliconflow/transcription.ts';
 
-/** A recording, named by what it really is. */
+/** A recording, under the name and type that its bytes really have. */
 export interface Recorded {
   /** `audio.<extension>` */
   readonly filename: string;
@@ -21,7 +21,7 @@ export interface TranscriptionWish {
   readonly temperature: number | null;
   /** Of `word` and `segment`: which times `verbose_json` carries. */
   readonly granularities: readonly string[];
-  /** Fields that nobody here has heard of; OpenAI-style upstreams may. */
+  /** Fields that the gateway does not know; OpenAI-style upstreams may. */
   readonly more: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -33,7 +33,7 @@ export type Transcript =
       readonly text: string;
       /** How long the recording is, as far as the upstream says. */
       readonly seconds: number | null;
-      /** Everything else that it says. */
+      /** Everything else that the upstream says. */
       readonly fields: Readonly<Record<string, unknown>>;
     };
 
@@ -49,7 +49,7 @@ const dialects: Partial<Record<DialectName, TranscriptionDialect>> = {
   siliconflow: siliconFlowTranscription,
 };
 
-/** Undefined when that dialect does not listen. */
+/** Undefined when that dialect has no transcription. */
 export function transcriptionDialect(name: DialectName): TranscriptionDialect | undefined {
   return dialects[name];
 }

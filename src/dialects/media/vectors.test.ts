@@ -15,10 +15,10 @@ describe('a vector', () => {
     expect(readVector(raw)).toEqual(raw);
   });
 
-  // The last: three bytes, five, a letter too few, and letters that are none.
+  // The last four: three bytes, five bytes, a letter too few, and letters outside of base64.
   const others = [null, {}, [], [1, '2'], [null], ''];
   const texts = ['AACA', 'AACAPgA=', 'AACAPgAAgL8', '!!CAPgAAgL8='];
-  test.each([...others, ...texts].map((raw) => [raw]))('is none in %j', (raw) => {
+  test.each([...others, ...texts].map((raw) => [raw]))('is not read from %j', (raw) => {
     expect(readVector(raw)).toBeUndefined();
   });
 });

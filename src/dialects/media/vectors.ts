@@ -2,7 +2,7 @@ import type { UpstreamFailure } from '../dialect.ts';
 import { failureInside, malformed } from '../failure.ts';
 import type { Batch } from './embeddings.ts';
 
-/** Numbers, or the same as base64 of little-endian 32-bit floats. */
+/** Numbers, or the same numbers as base64 of little-endian 32-bit floats. */
 export type Vector = string | readonly number[];
 
 /** Every machine that this runs on keeps its numbers in little-endian order. */
@@ -20,7 +20,7 @@ export function toNumbers(vector: Vector): readonly number[] {
 
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** Undefined when it is no vector of at least one number. */
+/** Undefined when `raw` is no vector of at least one number. */
 export function readVector(raw: unknown): Vector | undefined {
   if (typeof raw === 'string') {
     const isWhole = raw.length % 4 === 0 && Buffer.byteLength(raw, 'base64') % 4 === 0;

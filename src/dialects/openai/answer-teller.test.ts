@@ -30,20 +30,20 @@ describe('a picture that the model made', () => {
     at(''),
     at('file:///a.png'),
     at('data:image/png;base64,'),
-  ])('is none in %j', (image) => {
+  ])('is not found in %j', (image) => {
     const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
     expect([answer.said, answer.images]).toEqual(['Here.', []]);
   });
 });
 
-test('a picture by its address is told as a link to who hears of bytes only', () => {
+test('a picture by its address becomes a link for clients that take only bytes', () => {
   const images = [at('https://example.com/a (1).png')];
   const answer = told({ role: 'assistant', content: 'Here:', images });
   expect(answer.said).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
   expect(answer.images).toEqual([]);
 });
 
-test('a whole answer without a reason for its end is one if it says anything', () => {
+test('a whole answer without a finish reason is valid if it says anything', () => {
   const read = (message: object) => {
     const answer = new ToldAnswer();
     const choices = [{ index: 0, message, finish_reason: null }];
@@ -53,7 +53,7 @@ test('a whole answer without a reason for its end is one if it says anything', (
   expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
 });
 
-test('a call that is also told as servers of before did is one call', () => {
+test('a call that is sent as tool_calls and as function_call is one call', () => {
   const f = { name: 'look', arguments: '{"a":1}' };
   const call = { index: 0, id: 'call_a', type: 'function', function: f };
   const both = told({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
@@ -74,7 +74,7 @@ describe('thoughts that are told one by one', () => {
     expect([answer.thought, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
   });
 
-  test('are not told twice where they are written otherwise', () => {
+  test('are not told twice where details and reasoning differ', () => {
     const reasoning = 'One and two.';
     const answer = told({
       role: 'assistant',

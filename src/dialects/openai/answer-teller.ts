@@ -31,9 +31,9 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
 const onlyCall = 'function_call';
 
 interface OpenCall {
-  /** Told already. A call can be told only once its name is known, a free-form one at the end. */
+  /** The listener was told of the call: once its name is known; of a free-form call, at the end. */
   isTold: boolean;
-  /** Counted as they are told: clients keep calls in an array, without holes. */
+  /** Given in the order in which calls are told: clients keep calls in an array, without holes. */
   number: number;
   readonly isCustom: boolean;
   readonly end: JsonEnd;
@@ -42,7 +42,7 @@ interface OpenCall {
   waiting: string;
 }
 
-/** All that a message says beside its calls. */
+/** The fields with which a message says anything beside its calls. */
 const wordNames = [
   'reasoning',
   'reasoning_content',
@@ -53,15 +53,15 @@ const wordNames = [
   'images',
 ] as const;
 
-/** The same for a whole answer and for the pieces of one. */
+/** Tells whole messages and the deltas of a stream alike. */
 export class AnswerTeller {
   readonly #to: AnswerListener;
   readonly #calls = new Map<unknown, OpenCall>();
   #told = 0;
   #waitingLength = 0;
-  /** Calls that are told and whose arguments go on. */
+  /** Calls that were told and whose arguments are not complete yet. */
   readonly #unfinished = new Set<OpenCall>();
-  /** What was said meanwhile: in other dialects it would end them. */
+  /** Words that came meanwhile. They wait, because in other dialects words would end a call. */
   #held: Fields[] = [];
   #heldLength = 0;
 
@@ -76,7 +76,7 @@ export class AnswerTeller {
     const calls = itemsOf(words.tool_calls);
     for (const [at, call] of calls.entries()) if (isObject(call)) this.#tellCall(call, at);
     const { function_call: only } = words;
-    // Beside a list it repeats the first call of the list, for older clients.
+    // Beside `tool_calls`, it repeats the first of them for older clients.
     if (isObject(only) && calls.length === 0)
       this.#tellCall({ index: onlyCall, id: newCallId(), function: only }, 0);
     if (!mustWait) this.#tellImages(words);
@@ -88,7 +88,7 @@ export class AnswerTeller {
     const said = wordNames.map((name) => [name, words[name]]);
     this.#held.push(Object.fromEntries(said));
     this.#heldLength += JSON.stringify(said).length;
-    // By then those calls have ended, whatever their arguments look like.
+    // After so many words the calls must have ended, whatever their arguments look like.
     if (this.#heldLength > waitingArgumentsMax) this.#unfinished.clear();
   }
 
@@ -114,7 +114,7 @@ export class AnswerTeller {
     for (const image of itemsOf(images)) this.#tellImage(image);
   }
 
-  /** The end of the words, for whatever reason was told; without one it is null. */
+  /** Ends the answer; `word` is the upstream's finish reason, null where it gave none. */
   finish(word: string | null, stopSequence: string | null = null): void {
     this.#tellHeld();
     for (const call of this.#calls.values()) this.#open(call);
@@ -128,7 +128,8 @@ export class AnswerTeller {
   #tellReasoning({ reasoning, reasoning_content: same, reasoning_details: list }: Fields): void {
     const name = isText(same) ? 'reasoning_content' : undefined;
     const details = objectsIn(list);
-    // A proof is of the words that it came with, and no other's.
+    // A signature proves only the words that it came with: where the details hold all the words of
+    // `reasoning`, each thought is told with its own signature.
     const areApart = details.length > 0 && details.map(thoughtIn).join('') === reasoning;
     if (isText(reasoning) && !areApart) this.#to.reasoning(reasoning, name);
     for (const detail of details) {

@@ -25,13 +25,13 @@ const validator = Compile(chatSchema);
 export interface ChatRequest {
   readonly ask: ChatAsk;
   readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
-  /** What the client sent, as long as it says the same as `body`. */
+  /** The client's text, as long as it says the same as `body`. */
   readonly source: Source | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
-  /** Whose it is: keeps tenants' prompt caches apart. Null where there are no other tenants. */
+  /** The tenant that asks, to keep tenants' prompt caches apart; null where there are no others. */
   readonly tenantId: string | null;
-  /** What stood beside `input` and no chat has a word for. */
+  /** Names of the fields beside `input` that chat has no words for. */
   readonly unsaid: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export interface ChatRequest {
 export type Worded = Pick<ChatRequest, 'body' | 'source'> &
   Partial<Pick<ChatRequest, 'tenantId' | 'unsaid'>>;
 
-/** `expectsUsage`: the client wants to be told without saying so. */
+/** `expectsUsage`: the client wants the usage although its request does not ask for it. */
 export function readChatRequest(
   value: Record<string, unknown>,
   source: Source,
@@ -98,7 +98,7 @@ function asksForUsage({ stream_options: options, usage }: SentBody): boolean {
 
 const none: readonly never[] = [];
 
-/** The very same body when all that is said in it is in chat's own words. */
+/** The body in chat's own words; the very same object where it already is. */
 function inMessages(sent: SentBody): ChatRequest['body'] {
   const given = nestTools(sent);
   const body = given.max_output_tokens ? capped(given) : given;
@@ -132,7 +132,7 @@ interface Placed {
   readonly path: string;
 }
 
-/** Those that are more than words. */
+/** The parts of all messages that are more than plain text. */
 function placedIn(messages: readonly ChatMessage[]): readonly Placed[] {
   const found: Placed[] = [];
   for (let i = 0; i < messages.length; i += 1) {
@@ -147,7 +147,7 @@ function placedIn(messages: readonly ChatMessage[]): readonly Placed[] {
   return found;
 }
 
-/** Asked of each part of every conversation, and true of few. */
+/** Whether a part has other fields than its type and content. Asked of every part: must be fast. */
 function saysMore(part: Part): boolean {
   for (const name in part) if (name !== 'type' && name !== part.type) return true;
   return false;
@@ -158,10 +158,10 @@ function imageAt({ part, path }: Placed): readonly AddressInput[] {
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
 
-/** Two thousand tokens, as are held for any picture: some upstreams are sent these again, too. */
+/** Bytes that count as 2,000 tokens, as many as are reserved for any picture. */
 const bytesOfPicture = 6_000;
 
-/** The bytes beyond that of pictures that a model made: they say nothing about their tokens. */
+/** Bytes of model-made pictures above that size: a picture's tokens do not grow with its bytes. */
 function madeBytes(messages: readonly ChatMessage[]): number {
   let bytes = 0;
   for (const url of madePictures(messages)) bytes += Math.max(0, url.length - bytesOfPicture);
@@ -178,7 +178,7 @@ function attachmentAt({ part, path }: Placed): readonly Attachment[] {
   return [{ part, path: `${path}.${part.type}` }];
 }
 
-/** Refuses one with nothing in it that could be read. */
+/** Refuses an attachment that has nothing to be read. */
 function checkAttachment({ part, path }: Attachment): void {
   if (part.type === 'input_audio') checkBytes(part.input_audio.data, `${path}.data`);
   else if (part.file.file_data) checkBytes(part.file.file_data, `${path}.file_data`);
@@ -193,12 +193,12 @@ function addressesOf({ part, path }: Attachment): readonly AddressInput[] {
   return addressesIn(part.input_audio.data, `${path}.data`, true);
 }
 
-/** Servers may look beside the words of a part for something to fetch, as vLLM does. */
+/** Servers such as vLLM may look into unknown fields of a part for an address to fetch. */
 function addressesBeside({ part, path }: Placed): readonly AddressInput[] {
   return saysMore(part) ? addressesIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
-/** An answer that was spoken is sent back by its id, and OpenAI has the sounds of it. */
+/** Clients send a spoken answer back by its id alone; OpenAI keeps the audio. */
 function keptSound(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
   const at = messages.findIndex(
     (message) => 'audio' in message && isText(fieldsOf(message.audio).id),

@@ -82,7 +82,7 @@ const named = {
   name: Type.String({ pattern: toolNamePattern, expected: toolNameWords }),
   description: optional(Type.String()),
 };
-/** Of a schema, only what every provider reads the same way. */
+/** Checks only those parts of a JSON schema that every provider reads the same way. */
 const parameters = Type.Object({
   type: optional(Type.Union([Type.String(), Type.Array(Type.String())])),
   properties: optional(Type.Object({})),
@@ -99,10 +99,10 @@ const functionTool = Type.Object({
 
 export type FunctionTool = Static<typeof functionTool>;
 
-/** Beside a `function` the name stands in there, and that one is checked. */
+/** A flat tool has no `function`; a tool that has one is checked as nested. */
 const flat = { type: Type.Literal('function'), function: Type.Optional(Type.Never()) };
 
-/** As the Responses endpoint has it. Cursor sends such tools here. */
+/** A function tool as the Responses endpoint spells it; Cursor sends such tools to chat. */
 const flatTool = Type.Object({
   ...flat,
   ...named,
@@ -112,7 +112,7 @@ const flatTool = Type.Object({
 
 export type FlatTool = Static<typeof flatTool>;
 
-/** Takes a text that is no JSON. */
+/** A free-form tool, which takes a text that is no JSON. */
 const customTool = Type.Object({
   type: Type.Literal('custom'),
   custom: Type.Object({
@@ -174,7 +174,7 @@ export const chatSchema = Type.Object({
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   max_tokens: optional(outputLimitSchema),
   max_completion_tokens: optional(outputLimitSchema),
-  /** What Responses clients call it. */
+  /** The name of the output limit in Responses requests. */
   max_output_tokens: optional(outputLimitSchema),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
   tools: optional(
@@ -186,7 +186,7 @@ export const chatSchema = Type.Object({
     Type.Union([choiceWord, chosenTool, flatChoice, chosenCustom, allowedTools]),
   ),
   parallel_tool_calls: optional(Type.Boolean()),
-  /** What tools were called before. */
+  /** The older form of `tools`. */
   functions: optional(
     Type.Array(Type.Object({ ...named, parameters: optional(parameters) }), { maxItems: 1024 }),
   ),
@@ -210,7 +210,7 @@ export const chatSchema = Type.Object({
   presence_penalty: optional(Type.Number({ minimum: -2, maximum: 2 })),
   seed: optional(Type.Integer()),
   user: label,
-  /** What `user` is to be called. */
+  /** OpenAI's new name for `user`. */
   safety_identifier: label,
   prompt_cache_key: label,
   verbosity: optional(oneOf('low', 'medium', 'high')),
@@ -218,7 +218,7 @@ export const chatSchema = Type.Object({
 });
 export type SentBody = Static<typeof chatSchema>;
 
-/** The same with every tool in chat's own words. */
+/** The sent body with every tool in chat's own words. */
 export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
   tools?: (FunctionTool | CustomTool | Static<typeof searchToolSchema>)[] | null;
   tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;

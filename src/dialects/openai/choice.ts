@@ -1,9 +1,9 @@
-/** The choices of an answer, and how those of a whole one are mended. */
+/** The choices of an answer, and the mending of those in a whole reply. */
 import { type Fields, isObject } from '../../core/json.ts';
 import { callAsTool, charactersIn, mendText, readFinishReason } from './message.ts';
 import { completeToolCalls, mendToolCalls } from './tool-calls.ts';
 
-/** Why a whole answer that says nothing is none. */
+/** The failure of a whole answer that says nothing. */
 export const noOutput = 'The upstream answered without any output and without a finish reason.';
 
 /** Whether `value` can be a choice's number; absurd ones would make holes in clients' arrays. */
@@ -31,9 +31,9 @@ export interface MendedChoice {
   readonly finishReason: string | null;
 }
 
-/** Mends a choice in place; of one that `hearsTools`, a single function is the call of a tool. */
+/** Mends a choice in place. If the client `hearsTools`, a `function_call` becomes a tool call. */
 export function mendChoice(choice: Fields, position: number, hearsTools = false): MendedChoice {
-  // Some servers answer with the one chunk of a stream that was not asked for.
+  // Some servers answer with a single chunk of a stream, although no stream was asked for.
   const message = mendMessage(choice.message ?? choice.delta, hearsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;

@@ -14,7 +14,7 @@ function mendAll(...raw: readonly object[]): Mended[] {
   return mendFresh(structuredClone(opening), ...raw).slice(1);
 }
 
-/** The same of a stream that begins with them. */
+/** Like `mendAll`, for a stream that begins with these chunks. */
 function mendFresh(...raw: readonly object[]): Mended[] {
   const mender = new ChunkMender();
   return raw.map((given) => {
@@ -151,7 +151,7 @@ describe('tool calls:', () => {
     ]);
   });
 
-  test('what follows whole arguments goes, but for those behind an empty object', () => {
+  test('what follows complete arguments is dropped, unless they are an empty object', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
     expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
@@ -202,7 +202,7 @@ describe('tool calls:', () => {
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
-  test('those that come under one id get their own, and another name is another call', () => {
+  test('calls under one id get ids of their own, and another name is another call', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
@@ -220,7 +220,7 @@ describe('tool calls:', () => {
     expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
   });
 
-  test('and so they do where the index is a text', () => {
+  test('interleaved fragments stay with their call where the index is a text', () => {
     const [f, g] = ['0', '1'].map((index) => ({ ...opening, index, id: `call-${index}` }));
     const of = (index: string) => call({ ...later, index });
     const deltas = mendDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
@@ -311,7 +311,7 @@ describe('tool calls:', () => {
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
-  test('a call in no list is one', () => {
+  test('a call outside of a list is accepted', () => {
     const alone = { ...opening, id: '' };
     const fragment = { ...alone, function: { name: null, arguments: '{"x":1}' } };
     const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
@@ -325,7 +325,7 @@ describe('tool calls:', () => {
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
-  test('those that got no arguments are closed with none, unless they were cut', () => {
+  test('calls without arguments get an empty object at the end, unless they were cut', () => {
     const other = { ...opening, index: 1, id: 'b' };
     const custom = { index: 2, id: 'c', type: 'custom', custom: { name: 'h', input: '' } };
     const lastDelta = (finish_reason: string) => {

@@ -29,8 +29,8 @@ export function isTerminator(data: string): boolean {
 }
 
 /**
- * Beside words a finish reason may be no end: some servers write one into every chunk. A piece of a
- * call is more than nothing, too.
+ * Whether a delta has words or a piece of a call. A finish reason beside them may not be the end:
+ * some servers write one into every chunk.
  */
 function saysMore(delta: Fields): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
@@ -47,12 +47,15 @@ export class ChunkMender {
   readonly #begun = new Set<number>();
   readonly #ended = new Set<number>();
   #speaksInDeltas = false;
-  /** Words followed a finish reason: then only the terminator is an end, a broken line is none. */
+  /**
+   * Words followed a finish reason: from then on only the terminator is an end, not a lost
+   * connection.
+   */
   goesOn = false;
   readonly #toolNames: readonly string[] | undefined;
   readonly #hearsTools: boolean;
 
-  /** Where a client `hearsTools`, the single function of older servers is the call of one. */
+  /** Where the client `hearsTools`, the `function_call` of older servers becomes a tool call. */
   constructor(toolNames?: readonly string[], hearsTools = false) {
     this.#toolNames = toolNames;
     this.#hearsTools = hearsTools;
@@ -60,7 +63,7 @@ export class ChunkMender {
 
   mend(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
-    // No failure was found in it, so it is filler; but OpenAI's own clients fail at any.
+    // No failure was found in this `error`, so it is filler; but OpenAI's own clients fail at any.
     if (chunk.error) {
       chunk.error = undefined;
       changed = true;
@@ -89,7 +92,7 @@ export class ChunkMender {
     }
     const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#mendDelta(delta, index)) changed = true;
-    // A piece that waits for the next was taken out, and is more as well.
+    // A piece of a call that waits for more was taken out of the delta, but counts as said.
     const isMore = saysMore(delta) || (hadCalls && this.isWaiting(index));
     if (isOwn && !this.#speaksInDeltas) this.#speaksInDeltas = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
@@ -120,14 +123,14 @@ export class ChunkMender {
     return isChoiceIndex(index) && this.#tools.get(index)?.isWaiting === true;
   }
 
-  /** What the calls of a choice lack that ended for this reason. */
+  /** What the calls of a choice still lack when the choice ended for `reason`. */
   complete(index: number, reason: unknown): readonly Fields[] {
     return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];
   }
 
   /**
    * Some servers write `message` where a delta belongs, in pieces or with the whole answer at once.
-   * One that follows deltas repeats them.
+   * A message that follows deltas repeats them.
    */
   #deltaOf({ delta, message }: Fields): Fields {
     const words = fieldsOf(delta);
@@ -141,7 +144,7 @@ export class ChunkMender {
     if (this.#mendRole(delta, index)) changed = true;
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;
-    // Older servers of Hugging Face send a single call, in no list.
+    // Older servers of Hugging Face send a single call that is not in a list.
     const kept = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
     const mended = kept.length > 0 ? this.#assemblyOf(index).mend(kept) : [];
     if (mended === kept && Array.isArray(calls) && kept.length === calls.length) return changed;
@@ -150,8 +153,8 @@ export class ChunkMender {
   }
 
   /**
-   * OpenAI's own client refuses an answer that never says who speaks, and SGLang writes `null`
-   * wherever it does not.
+   * OpenAI's own client refuses an answer that never names its role, and SGLang writes `null`
+   * wherever it names none.
    */
   #mendRole(delta: Fields, index: number): boolean {
     const { role } = delta;

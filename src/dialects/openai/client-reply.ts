@@ -42,7 +42,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #signature = '';
   #finishReason: string | null = null;
 
-  /** `number`: of the choice that it writes. */
+  /** `number`: the number of the choice that this writer writes. */
   constructor(identity: ReplyIdentity, options: ReplyOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;
@@ -122,7 +122,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const choices = [this, ...others].map((choice) => choice.#write());
     const usage = writeUsage(closing.usage, closing.costCredits);
     const whole = { id, object: 'chat.completion', created, model, provider, choices };
-    // Nobody told it, but clients that check an answer's shape look for it.
+    // No upstream told a fingerprint, but clients that check an answer's shape look for the field.
     return JSON.stringify({ ...whole, system_fingerprint: null, usage });
   }
 
@@ -150,7 +150,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
   }
 }
 
-/** Lists with nothing in them are not told. */
+/** Lists with nothing in them are left out. */
 function filled(list: readonly object[]): readonly object[] | undefined {
   return list.length > 0 ? list : undefined;
 }
@@ -165,7 +165,7 @@ export function finishWord(reason: FinishReason, { knowsFunctions }: ReplyOption
 }
 
 export function annotationOf({ url, title, quote, range }: Citation): object {
-  // Clients that check an answer's shape want a place, also where nobody told one.
+  // Clients that check an answer's shape want a range, even where the upstream told none.
   const { start, end } = range ?? { start: 0, end: 0 };
   const content = quote === '' ? {} : { content: quote };
   const place = { start_index: start, end_index: end };

@@ -31,11 +31,11 @@ export class OpenAiStreamWriter implements StreamWriter {
   #signature = '';
   #images = 0;
   readonly #customCalls: CustomCalls | undefined;
-  /** Said last: some upstreams go on after a finish. */
+  /** The finish chunk, sent last because some upstreams go on after a finish. */
   #finish = '';
   readonly #others: OpenAiStreamWriter[] = [];
 
-  /** `number`: of the choice that it writes. */
+  /** `number`: the number of the choice that this writer writes. */
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;

@@ -5,19 +5,19 @@ import { OpenAiStreamWriter } from './client-stream.ts';
 /** What an OpenAI client wants to hear of an answer. */
 export interface OpenAiClientOptions {
   readonly includeUsage: boolean;
-  /** Thoughts are paid for and not shown. */
+  /** Reasoning is paid for but not shown. */
   readonly hidesReasoning?: boolean;
   /** How many answers it asked for at once. */
   readonly choices?: number;
   /** It asked with `functions`, as was done before there were tools, and waits for one call. */
   readonly knowsFunctions?: boolean;
-  /** Its free-form tools: a call of one is told with the text and not with JSON. */
+  /** Names of its free-form tools: their calls are told with a text instead of JSON. */
   readonly customTools?: ReadonlySet<string> | undefined;
   /** What all of its tools are called. */
   readonly toolNames?: readonly string[] | undefined;
 }
 
-/** The same of an answer that is told whole, which has its usage in any case. */
+/** The same for a whole reply, which has its usage in any case. */
 export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 /** What an OpenAI client hears of an answer that was told in our words. */

@@ -76,7 +76,7 @@ class OpenAiConversation extends ClientConversation<ChatRequest> implements Open
   }
 }
 
-/** After the instructions at the beginning, before what is said. */
+/** Inserts `text` after the instructions at the beginning, before all other messages. */
 function withInstructions(body: ChatRequest['body'], text: string): ChatRequest['body'] {
   const { messages } = body;
   const isInstruction = ({ role }: ChatMessage) => role === 'system' || role === 'developer';

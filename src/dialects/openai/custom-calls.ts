@@ -1,19 +1,19 @@
 /**
- * The calls of free-form tools that an upstream knows as functions, told as the calls that they are
- * to the client. The text comes wrapped in JSON, so a stream tells it when it is whole.
+ * Upstreams know free-form tools as functions; this turns their calls back into free-form calls for
+ * the client. The text comes wrapped in JSON, so a stream tells it only once it is whole.
  */
 import { waitingArgumentsMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../core/json.ts';
 import { freeFormInput } from '../ask/tools/free-form.ts';
 import { UnusableAnswer } from '../unusable-answer.ts';
 
-/** By their names. */
+/** The names of free-form tools. */
 type CustomTools = ReadonlySet<string>;
 
-/** Those of a stream. */
+/** Turns the calls of a stream back. */
 export class CustomCalls {
   readonly #names: CustomTools;
-  /** What waits, by choice and index of its call. */
+  /** The JSON that waits, by choice and by index of its call. */
   readonly #json = new Map<unknown, Map<unknown, string>>();
   #length = 0;
 
@@ -29,7 +29,7 @@ export class CustomCalls {
     const waiting = isEnd ? this.#json.get(choice) : undefined;
     for (const [index, json] of waiting ?? []) {
       if (json !== '') told.push({ index, custom: { input: freeFormInput(json) } });
-      // What some servers add after an end is of the same call.
+      // Some servers add more after the end; it belongs to the same call.
       waiting?.set(index, '');
     }
     return told;
@@ -50,7 +50,7 @@ export class CustomCalls {
   }
 }
 
-/** Those of a whole message, in place. */
+/** Turns the calls of a whole message back, in place. */
 export function tellCustomCalls(message: Fields, names: CustomTools | undefined): void {
   if (!names || !Array.isArray(message.tool_calls)) return;
   message.tool_calls = objectsIn(message.tool_calls).map((call) =>

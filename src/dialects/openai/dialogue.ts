@@ -55,7 +55,7 @@ export function readDialogue(request: Worded): Dialogue {
   });
 }
 
-/** What other dialects have no place for: who speaks, and pictures that a model made. */
+/** What other dialects have no place for: names of speakers, and pictures that a model made. */
 function unseenIn(messages: readonly ToolMessage[]): readonly string[] {
   const pictures = madePictures(messages).length > 0 ? ['messages.images'] : [];
   return [...pictures, ...speakerNames(messages)];
@@ -63,12 +63,12 @@ function unseenIn(messages: readonly ToolMessage[]): readonly string[] {
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
 
-/** What a chat says of reasoning in vain, wherever it goes. */
+/** The fields of `reasoning` that no upstream is told of. */
 export function unheardIn({ reasoning }: Pick<ChatBody, 'reasoning'>): readonly string[] {
   return reasoning ? [...otherWishes(reasoning, reasoningFields)] : [];
 }
 
-/** What the schema knows is said in our words or is ours; the others are words of other vendors. */
+/** Fields of the schema have words of ours or are the gateway's; all others are other vendors'. */
 const known = { ...chatSchema.properties, top_k: null, cache_control: null };
 
 function readTool(tool: FunctionTool): Tool {
@@ -87,7 +87,7 @@ export function readReasoningWish({
   reasoning,
   reasoning_effort: beside,
 }: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): ReasoningWish | null {
-  // In either of the places where clients say it.
+  // Clients name the effort in either of these places.
   const effort = beside ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
   if (effort === null && !reasoning) return null;
   return {
@@ -98,7 +98,7 @@ export function readReasoningWish({
   };
 }
 
-/** Anthropic's words for the same, which clients of LiteLLM put into a chat. */
+/** The same wish in Anthropic's `thinking`, which clients of LiteLLM put into a chat. */
 function readThinking(body: object): ReasoningWish | null {
   const { type, budget_tokens: budget } = fieldsOf(fieldsOf(body).thinking);
   if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };

@@ -1,30 +1,30 @@
 /**
  * The end of a streamed choice. Servers put the finish reason beside the last words, beside an
  * empty text, send it twice, or in every chunk; clients get the last words first, then one chunk
- * with nothing but the last reason. What says nothing after it is left out: Azure sends results of
- * its filters late.
+ * with nothing but the last reason. Later chunks that say nothing are left out: Azure sends results
+ * of its filters late.
  */
 import type { ChunkMender } from './chunk.ts';
 
 type Choice = Record<string, unknown>;
 
 export interface Apart {
-  /** What a chunk still says. */
+  /** What the chunk still says, without finish reasons. */
   readonly said: readonly Choice[];
-  /** Choices that end with it, and say nothing. */
+  /** Choices that end with this chunk and say nothing more: their ends are told at once. */
   readonly closed: readonly Choice[];
-  /** The same of those that said something beside their end: they may go on. */
+  /** Ends of choices that also said something in this chunk: held back, because more may follow. */
   readonly held: readonly Choice[];
 }
 
-/** The choices before a chunk: of those that finished, some ends are not told yet. */
+/** The choices before this chunk; `untold` has the ends that were held back. */
 interface Before {
   readonly open: ReadonlySet<unknown>;
   readonly finished: ReadonlySet<unknown>;
   readonly untold: ReadonlyMap<unknown, unknown>;
 }
 
-/** As many choices as a client may ask for: each keeps a chunk, which may be as long as any. */
+/** The most ends held back: as many choices as a client may ask for, since each keeps a chunk. */
 const untoldMax = 16;
 
 /** Undefined when a chunk can pass as it came. */
@@ -50,7 +50,7 @@ export function finishApart(
       continue;
     }
     if (isAfterEnd || Object.keys(words).length > 0) isClean = false;
-    // Who speaks is said at the beginning, also where nothing else is.
+    // The first chunk of a choice tells the role, even where it says nothing else.
     const saysMore = hasWords(words) || !(isAfterEnd || open.has(index));
     if (saysMore) said.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !untold.has(index)) continue;
@@ -61,12 +61,12 @@ export function finishApart(
   return isClean ? undefined : { said, closed, held };
 }
 
-/** What belongs to the words has gone out with them. */
+/** The end of a choice alone: the delta and its log probabilities have gone out before. */
 function bare(choice: Choice): Choice {
   return { ...choice, delta: {}, ...(choice.logprobs === undefined ? {} : { logprobs: null }) };
 }
 
-/** Whether a delta tells a client anything; every server repeats the role. */
+/** Whether a delta tells a client anything but the role, which servers may repeat. */
 function hasWords(delta: Choice): boolean {
   return Object.entries(delta).some(([name, value]) => {
     if (name === 'role' || value === undefined || value === null || value === '') return false;

@@ -1,4 +1,4 @@
-/** Tools and choices of them spelt as the Responses endpoint has them, in chat's words. */
+/** Tools and tool choices that are spelt as the Responses endpoint has them, in chat's words. */
 import type {
   ChatBody,
   CustomTool,
@@ -28,7 +28,7 @@ function isNested(sent: SentBody): sent is SentBody & ChatBody {
   return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
 }
 
-/** In chat's words a tool and a choice say all in a field that is named as their type. */
+/** In chat's words, all that a tool or a choice says stands in a field named after its type. */
 function isFlat(tool: SentTool): tool is FlatTool | FlatCustomTool {
   return (tool.type === type || tool.type === 'custom') && !(tool.type in tool);
 }

@@ -1,20 +1,20 @@
 /**
- * `functions`, `function_call` and messages of the role `function`: how tools were called before
- * there were any. Upstreams that speak as OpenAI does get them as they are; for all others they are
- * tools, and the answer's call is told the old way again.
+ * `functions`, `function_call` and messages of the role `function`: OpenAI's form of tool calling
+ * before there were tools. OpenAI-style upstreams get them as they are; for all others they become
+ * tools, and a call in the answer becomes a `function_call` again.
  */
 import type { ChatRequest } from './chat-request.ts';
 import type { ChatBody, ChatMessage } from './chat-schema.ts';
 import { nestFunction } from './flat-tools.ts';
 
-/** A message as it is since there are tools. */
+/** A message without the older role `function`. */
 export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
 
 type InTools = Omit<ChatBody, 'messages'> & { readonly messages: readonly ToolMessage[] };
 
 const type = 'function' as const;
 
-/** Whether the answer's call is to be told the old way. */
+/** Whether a call in the answer is to be told as a `function_call`. */
 export function knowsFunctions({ functions, tools }: Pick<ChatBody, 'functions' | 'tools'>) {
   return (functions?.length ?? 0) > 0 && (tools?.length ?? 0) === 0;
 }
@@ -29,12 +29,12 @@ export function inTools(body: ChatRequest['body']): InTools {
     messages,
     tools: [...(tools ?? []), ...functions.map(nestFunction)],
     tool_choice: newer ?? older ?? null,
-    // There is room for one call in such an answer.
+    // An answer with a `function_call` has room for one call.
     parallel_tool_calls: knowsFunctions(body) ? false : (body.parallel_tool_calls ?? null),
   };
 }
 
-/** Calls had no ids: a result belongs to the last call of its name. */
+/** Calls of functions have no ids: a result belongs to the last call of its name. */
 function messagesInTools(messages: readonly ChatMessage[]): readonly ToolMessage[] {
   const ids = new Map<string, string>();
   return messages.map((message, at): ToolMessage => {

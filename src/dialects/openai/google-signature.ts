@@ -5,7 +5,7 @@
 import { fieldsOf, isText } from '../../core/json.ts';
 import { markSignature, ownSignature } from '../signature.ts';
 
-/** The field that carries it on a call; none for a signature that is not Google's. */
+/** The field that carries the signature on a call; none for a signature that is not Google's. */
 export function signedCall(signature: string): object {
   const own = ownSignature('gemini', signature);
   return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };

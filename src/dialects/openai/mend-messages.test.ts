@@ -211,7 +211,7 @@ describe('messages as a vendor wants them', () => {
     ['reasoning', {}],
     ['drop', {}],
   ] as const)(
-    'without reasoning of their own have as %s what is not refused',
+    'without reasoning get in the field for %s what the vendor does not refuse',
     (field, expected) => {
       const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
       const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
@@ -223,7 +223,7 @@ describe('messages as a vendor wants them', () => {
     },
   );
 
-  test('carry to a vendor that reads them no proofs of which another is the maker', () => {
+  test('carry no signatures of another maker to a vendor that reads signatures', () => {
     const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
     const answer = (thoughts: object): ChatMessage[] => [
       { role: 'assistant', content: 'a', ...thoughts },

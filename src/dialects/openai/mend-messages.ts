@@ -48,7 +48,7 @@ function changed(messages: readonly ChatMessage[], change: Change): readonly Cha
   return messages;
 }
 
-/** Puts the pictures themselves where their addresses stood, said or shown by a tool. */
+/** Puts fetched pictures where their addresses stood, in user messages and in tool results. */
 function putImages(images: Images): Change {
   return (message) => {
     if (message.role !== 'user' && message.role !== 'tool') return message;
@@ -64,8 +64,9 @@ function putImages(images: Images): Change {
 }
 
 /**
- * vLLM keeps what is in a part under the `uuid` that its sender chose, for all who call it: what
- * one tenant sends under a name, another would be shown. Without one it is known by its content.
+ * vLLM caches a part under the `uuid` that its sender chose, and shares the cache among all
+ * callers: what one tenant sent under a `uuid`, another would be shown. Without it, a part is known
+ * by its content.
  */
 export function withoutNamedParts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   return changed(messages, dropUuids);
@@ -90,7 +91,7 @@ const dropUnmadeCalls: Change = (message) => {
   return kept;
 };
 
-/** An answer that was cut off before its first word may have null for words: OpenAI refuses it. */
+/** An answer that was cut off before its first word may have null content: OpenAI refuses it. */
 const sayNothing: Change = (message) => {
   if (message.role !== 'assistant' || (message.content ?? null) !== null) return message;
   const said: LooseMessage = message;
@@ -101,7 +102,7 @@ const sayNothing: Change = (message) => {
 const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
 
-/** Pictures need their list. */
+/** Joins texts into one; content with pictures stays a list. */
 const joinTexts: Change = (message) => {
   const { content } = message;
   if (!Array.isArray(content)) return message;
@@ -110,7 +111,7 @@ const joinTexts: Change = (message) => {
   return { ...message, content: oneText(texts) } as ChatMessage;
 };
 
-/** Names of speakers, to be told as left out. On the result of a tool the name is no speaker's. */
+/** Reports names of speakers as left out. The name on a tool's result is not that of a speaker. */
 export function speakerNames(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
     role !== 'tool' && role !== 'function' && isText(name);
@@ -133,13 +134,13 @@ const sayRefusal: Change = (message) => {
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
 
-/** What an answer needs when it comes back; `prefix` is Mistral's own. */
+/** Fields of an answer that are kept when it is sent back; `prefix` is Mistral's own. */
 const answerFields: ReadonlySet<string> = new Set([
   ...['role', 'content', 'name', 'tool_calls', 'function_call', 'prefix'],
   ...reasoningFields,
 ]);
 
-/** Clients hand answers back as their library gave them. */
+/** Clients send answers back with everything that their library put into them. */
 const dropLeftovers: Change = (message) => {
   if (message.role !== 'assistant') return message;
   const all = Object.entries(message);
@@ -169,7 +170,7 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
   };
 }
 
-/** Signatures with our mark are from another dialect: vendors of this one refuse them. */
+/** Signatures with our mark are from another dialect: OpenAI-style vendors refuse them. */
 function withoutForeignProofs(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const kept = details.filter((detail) => {
@@ -181,7 +182,8 @@ function withoutForeignProofs(details: unknown): unknown {
 }
 
 /**
- * On calls stand Gemini's signatures, for Google's OpenAI-style endpoint; some refuse the field.
+ * Takes Gemini's signatures off calls: they are for Google's OpenAI-style endpoint, and some
+ * vendors refuse the field.
  */
 const dropProofsOnCalls: Change = (message) => {
   if (message.role !== 'assistant' || !message.tool_calls) return message;
@@ -195,7 +197,8 @@ const dropProofsOnCalls: Change = (message) => {
 const replaying: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  // With tools, a turn without this field is refused. Many clients keep none: an empty one will do.
+  // With tools, a turn without this field is refused. Many clients do not keep it: an empty one
+  // will do.
   reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
@@ -213,7 +216,7 @@ function shortenCallIds(shorten: (id: string) => string): Change {
   };
 }
 
-/** OpenAI refuses longer ones; vLLM makes them. */
+/** OpenAI refuses longer call ids; vLLM makes them. */
 const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
@@ -241,7 +244,7 @@ function isEmptyAnswer(message: ChatMessage): boolean {
   return !content?.some((part) => part.type !== 'text' || part.text !== '');
 }
 
-/** Stands between results and the user's words. An answer must have words. */
+/** Put between tool results and the user's words; an answer must have words. */
 const resultsSeen: ChatMessage = { role: 'assistant', content: 'I have the results.' };
 
 function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
@@ -256,8 +259,8 @@ function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[]
 const pleaseContinue: ChatMessage = { role: 'user', content: 'Continue.' };
 
 /**
- * Asks the model to go on where the last message is its own. Not behind calls, which wait for
- * results, nor with `prefix`, with which Mistral goes on by itself.
+ * Asks the model to go on where the last message is its own or an instruction. Not after tool
+ * calls, which wait for results, nor with `prefix`, with which Mistral goes on by itself.
  */
 function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const last = messages.at(-1);

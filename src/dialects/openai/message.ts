@@ -1,4 +1,4 @@
-/** What a delta of a stream and the message of a whole reply have in common, and how to mend it. */
+/** What a delta of a stream and the message of a whole reply have in common, and its mending. */
 import {
   type Fields,
   fieldsOf,
@@ -11,9 +11,9 @@ import {
 } from '../../core/json.ts';
 import { pictureCharacters } from '../../core/usage.ts';
 
-/** The words other servers use, in OpenAI's. A word not listed stays as it is: never invent. */
+/** Other servers' finish reasons in OpenAI's words. A word not listed stays as it is. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
-  // Some servers write them in capitals.
+  // OpenAI's own words are listed because some servers write them in capitals.
   ['stop', 'stop'],
   ['length', 'length'],
   ['tool_calls', 'tool_calls'],
@@ -62,7 +62,7 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
   return reason === 'tool_calls' ? 'stop' : reason;
 }
 
-/** The stop sequence that was met, which vLLM tells; where a token was, its number stands there. */
+/** The stop sequence that ended the answer, as vLLM tells it; a number there is a stop token. */
 export function stopSequenceIn({ stop_reason: met }: Fields): string | null {
   return isText(met) && !finishReasons.has(met.toLowerCase()) ? met : null;
 }
@@ -74,12 +74,12 @@ function partText(part: unknown): string {
   return textOf(fieldsOf(part).text);
 }
 
-/** The words of one of the thoughts that an answer lists. */
+/** The words of one entry of `reasoning_details`. */
 export function thoughtIn({ text, summary }: Fields): string {
   return partText(text ?? summary);
 }
 
-/** Reasoning under the names that servers give it; the first that has text wins. */
+/** Reasoning under other names than `reasoning`; the first that has text wins. */
 function reasoningElsewhere(holder: Fields): string {
   const { reasoning_content: content, reasoning_details: details } = holder;
   if (isText(content)) return content;
@@ -87,8 +87,8 @@ function reasoningElsewhere(holder: Fields): string {
 }
 
 /**
- * Mistral and Databricks send content as a list of parts once a model thinks, others once it draws.
- * Clients look for pictures where OpenRouter puts them.
+ * Mistral and Databricks send content as a list of parts once a model thinks, others once it makes
+ * pictures. Clients look for pictures in `images`, where OpenRouter puts them.
  */
 function splitParts(holder: Fields): void {
   const parts = Array.isArray(holder.content) ? holder.content : [holder.content];
@@ -103,13 +103,13 @@ function splitParts(holder: Fields): void {
   if (pictures.length > 0) holder.images = [...itemsOf(holder.images), ...pictures.map(picture)];
 }
 
-/** Mistral may write the address where its object belongs. */
+/** Mistral may write the address itself where an object with the address belongs. */
 function picture(part: Fields): Fields {
   const { image_url: url } = part;
   return typeof url === 'string' ? { ...part, image_url: { url } } : part;
 }
 
-/** Some servers write a call of no function beside words or tool calls; true if there was one. */
+/** Some servers write an empty `function_call` beside words or calls; true if there was one. */
 function dropEmptyCall(holder: Fields): boolean {
   const { function_call: only } = holder;
   if (!isObject(only) || isText(only.name) || isText(only.arguments)) return false;
@@ -118,8 +118,8 @@ function dropEmptyCall(holder: Fields): boolean {
 }
 
 /**
- * The call of an older server as the tool call that it is; true if there was one. Beside a list it
- * is the list's first once more. `index` is for the pieces of a stream.
+ * Turns a `function_call` into a tool call; true if there was one. Beside `tool_calls` it only
+ * repeats their first. `index` is for the deltas of a stream.
  */
 export function callAsTool(holder: Fields, index?: number): boolean {
   const { function_call: only, tool_calls: calls } = holder;
@@ -130,8 +130,8 @@ export function callAsTool(holder: Fields, index?: number): boolean {
 }
 
 /**
- * Makes `content` a text, offers reasoning as `reasoning` and takes out what calls nothing; true if
- * anything had to change.
+ * Makes `content` a text, offers reasoning as `reasoning` and takes out an empty `function_call`;
+ * true if anything had to change.
  */
 export function mendText(holder: Fields): boolean {
   const { content } = holder;
@@ -145,7 +145,7 @@ export function mendText(holder: Fields): boolean {
   return true;
 }
 
-/** Takes out what a client does not want to see of thoughts; true if there was any. */
+/** Takes out the reasoning, for a client that does not want to see it; true if there was any. */
 export function hideReasoning(holder: Fields): boolean {
   const { reasoning, reasoning_content: content, reasoning_details: details } = holder;
   if (reasoning === undefined && content === undefined && details === undefined) return false;
@@ -155,10 +155,10 @@ export function hideReasoning(holder: Fields): boolean {
   return true;
 }
 
-/** A token of sound is a twentieth of a second, 3,200 letters of base64; one of text has four. */
+/** An audio token is 1/20 second: 3,200 letters of base64. A text token has four characters. */
 const soundLettersPerCharacter = 800;
 
-/** What comes with an answer beside its words and its calls. */
+/** The pictures and sounds of an answer, counted in characters. */
 function mediaIn({ audio, images }: Fields): number {
   const pictures = Array.isArray(images) ? images.length * pictureCharacters : 0;
   if (!isObject(audio)) return pictures;

@@ -1,7 +1,8 @@
 /**
- * What OpenAI's own chat has known since GPT-5, and few other servers do: tools that take a text
- * which is no JSON, and a choice of some of the tools. For the others a free-form tool is a
- * function with one text, as for Responses clients, and only tools that may be called are sent.
+ * What OpenAI's own chat has known since GPT-5, and few other servers do: free-form tools, which
+ * take a text that is no JSON, and a choice that allows only some tools. Other servers get a
+ * free-form tool as a function with one text, as for Responses clients, and only the tools that may
+ * be called.
  */
 import { invalidRequest } from '../../core/errors.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
@@ -12,7 +13,7 @@ import type { ChatBody, ChatMessage, CustomTool, FunctionTool, ToolCall } from '
 type AnyTool = NonNullable<ChatBody['tools']>[number];
 type Tools = Pick<ChatBody, 'tools' | 'tool_choice'>;
 
-/** Searches are the gateway's own business. */
+/** Searches, the third kind of tool, are run by the gateway itself. */
 export function isFunction(tool: AnyTool): tool is FunctionTool {
   return tool.type === 'function';
 }
@@ -36,7 +37,7 @@ export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | und
   return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
 }
 
-/** Refuses a choice of tools that are not there. */
+/** Refuses a choice that allows tools which are not in the list. */
 export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
   const names = new Set(tools?.map(nameOf));
@@ -48,7 +49,7 @@ export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
   }
 }
 
-/** The very same body where it says nothing of the kind. */
+/** The body with functions in place of what is newer; the very same object where nothing is. */
 export function inFunctions(request: Pick<ChatRequest, 'body' | 'source'>): ChatRequest['body'] {
   const { tools, tool_choice: choice, messages } = request.body;
   const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
@@ -73,7 +74,7 @@ export function toolsInFunctions({ tools, tool_choice: choice }: Tools) {
   return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
 }
 
-/** With whatever else is said of it, such as a mark for prompt caching. */
+/** Keeps all other fields of the tool, such as a mark for prompt caching. */
 function toFunction({ custom, ...beside }: CustomTool): FunctionTool {
   const { format, ...rest } = custom;
   const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;

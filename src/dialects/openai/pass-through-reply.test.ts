@@ -55,7 +55,7 @@ test('what else it counts in its output is told beside the settled usage', () =>
   };
   const name = 'completion_tokens_details';
   expect(toldOf(90)).toHaveProperty(name, { ...counts, reasoning_tokens: 0 });
-  // Of a report that is not believed, nothing is.
+  // Of a report that is not believed, no detail is passed on.
   expect(toldOf(-1)).toHaveProperty(name, { reasoning_tokens: 0 });
 });
 

@@ -10,7 +10,7 @@ import { tellCustomCalls } from './custom-calls.ts';
 import { hideReasoning } from './message.ts';
 import { isPromptAlone, outputDetailsIn, usageIn, writeUsage } from './usage.ts';
 
-/** The relay of a usable answer, or why it is none. */
+/** The relay of a usable answer, or why the answer is not usable. */
 export function readReply(
   text: string,
   identity: ReplyIdentity,

@@ -38,7 +38,7 @@ function isSpliced(text: string, quirks: Quirks = {}): boolean {
 }
 
 describe('the client’s own text', () => {
-  test('go on when the model stands first and nothing but fields is added', () => {
+  test('is sent on when the model stands first and fields are only added', () => {
     expect(isSpliced(JSON.stringify(chat))).toBe(true);
     expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
     expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
@@ -52,7 +52,7 @@ describe('the client’s own text', () => {
     ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
     ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
     ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
-  ])('do not when %s', (_, text) => {
+  ])('is not sent on when %s', (_, text) => {
     expect(isSpliced(text)).toBe(false);
     expect(sent(read(text)).model).toBe(target().upstreamModel);
   });

@@ -18,7 +18,7 @@ import { withoutMarks } from './without-marks.ts';
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 
-/** What is ours, and what each upstream wants in words of its own. */
+/** Fields that are the gateway's own, or that each upstream gets in words of its own. */
 const replaced: ReadonlySet<string> = new Set([
   ...ourWords,
   'input',
@@ -70,7 +70,7 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
   const refused = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
   leaveOut(refused, body, edits);
   rename(body, quirks, edits);
-  // In Anthropic's words it goes on as it is.
+  // A wish in Anthropic's `thinking` is passed on as it is, so it is not unheard.
   const isUnheard = edits.reasoning_effort === undefined && (isSilenced || !body.thinking);
   const dropped = [
     ...(request.unsaid ?? none),
@@ -104,13 +104,13 @@ function spellToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
   edits.tool_choice = must;
 }
 
-/** Lists, each with what a vendor takes beside a filled one only. */
+/** Lists, each with the fields that vendors take only beside a filled list. */
 const lists = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
   ['functions', 'function_call'],
 ] as const;
 
-/** An empty list is one that was not filled in; OpenAI and DeepSeek refuse it. */
+/** Clients send an empty list for one that was not filled in; OpenAI and DeepSeek refuse it. */
 function leaveOutEmptyLists(body: Body, edits: Edits): void {
   for (const names of lists) {
     const list = body[names[0]];
@@ -159,7 +159,10 @@ function askForUsage(body: Body, quirks: Quirks, edits: Edits): void {
   }
 }
 
-/** Whether a vendor with a switch for it is told not to reason: by the client, or to be obeyed. */
+/**
+ * Whether a vendor that has a switch for reasoning is told not to reason: because the client says
+ * so, or because the vendor can be forced to call a tool only then.
+ */
 function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
   if (switchedBy !== 'thinking') return false;
   const mustCall = isForced(body.tool_choice) && Boolean(body.tools?.length);
@@ -171,7 +174,7 @@ function wantsReasoning(body: Body): boolean {
   return effort !== null && effort !== 'none';
 }
 
-/** Puts the format in the vendor's words; answers what the model is told where it has none. */
+/** Puts the format into the vendor's words; where the vendor has none, answers an instruction. */
 function spellFormat(body: Body, quirks: Quirks, edits: Edits): string | undefined {
   const { response_format: format, tools } = body;
   if (!format || format.type === 'text') return undefined;
@@ -190,8 +193,9 @@ function spellFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
 }
 
 /**
- * Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. A
- * client that names none is not taken at its word where the model may not reason at all.
+ * Puts the effort into the vendor's words. True when the vendor refuses sampling parameters beside
+ * it. A wish to reason without a level becomes the middle level only where the catalogue says that
+ * the model reasons.
  */
 function setEffort(body: Body, { quirks, reasons = true }: Target, edits: Edits): boolean {
   const wish = readReasoningWish(body);

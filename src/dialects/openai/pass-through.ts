@@ -25,14 +25,14 @@ import { charactersIn, hideReasoning } from './message.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 import { isPromptAlone, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
 
-/** True if there was any. */
+/** True if there was any reasoning. */
 function hideReasoningIn(choices: readonly Fields[]): boolean {
   let isHidden = false;
   for (const { delta } of choices) if (isObject(delta) && hideReasoning(delta)) isHidden = true;
   return isHidden;
 }
 
-/** What a choice says, where that is plain words and nothing else happens in it. */
+/** The words of a choice that has plain words and nothing else; otherwise undefined. */
 function onlyWordsIn({ delta, finish_reason: reason }: Fields = {}) {
   if (typeof reason === 'string' || !isObject(delta)) return undefined;
   const { content, tool_calls: calls } = delta;
@@ -63,7 +63,7 @@ export class OpenAiPassThrough implements StreamRelay {
   /** The terminator came. */
   #isOver = false;
   #outputDetails: Fields | undefined;
-  /** The text before `"choices"` that this upstream repeats in every chunk, and ours for it. */
+  /** The text before `"choices"` that this upstream repeats in every chunk, and our text for it. */
   #upstreamHead = '';
   #ownHead = '';
 
@@ -185,7 +185,10 @@ export class OpenAiPassThrough implements StreamRelay {
     return usage !== undefined;
   }
 
-  /** Counts words as the upstream says them. True where its calls are told in another form. */
+  /**
+   * Counts words as the upstream sends them. True where calls are told in another form than it
+   * sent.
+   */
   #takeWords({ index, delta, finish_reason: reason }: Fields): boolean {
     const words = fieldsOf(delta);
     const characters = charactersIn(words);
@@ -198,15 +201,15 @@ export class OpenAiPassThrough implements StreamRelay {
     const [first] = calls;
     if (told.length > 0) words.tool_calls = told;
     else if (first !== undefined) {
-      // An empty piece keeps the end back until nothing follows.
+      // An empty piece, because an end beside words is held back until nothing follows.
       words.tool_calls = mayEnd ? [{ index: first.index, custom: { input: '' } }] : undefined;
     }
     return calls.length + told.length > 0;
   }
 
   /**
-   * Now nothing more can follow: tells what calls still lack, even where their end was told before,
-   * and the ends that were held back.
+   * Now nothing more can follow: tells what calls still lack, even where the end of their choice
+   * was told before, and then the ends that were held back.
    */
   #tellEnds(): string {
     let ends = '';
@@ -250,7 +253,7 @@ export class OpenAiPassThrough implements StreamRelay {
 
   #forward(data: string, chunk: Fields): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
-    // Data of several lines would need several `data:` lines; the reader has no other line ends.
+    // Data of several lines would need several `data:` lines; the event reader leaves only `\n`.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
       return this.#rewrite(chunk);
     }
@@ -264,9 +267,9 @@ export class OpenAiPassThrough implements StreamRelay {
   }
 
   /**
-   * The head is taken only if it reads as the beginning of an object that holds all that must be
-   * exchanged. Then nothing after `"choices"` can hold it too, and a look-alike inside a nested
-   * object or a text cannot be meant.
+   * Takes the text before `"choices"` as the head only if it parses as the beginning of the chunk,
+   * with the same value in every field to be exchanged. Then none of them is repeated after
+   * `"choices"`, and the key was not found inside a nested object or a string.
    */
   #learnHead(data: string, chunk: Fields): boolean {
     const key = '"choices"';

@@ -48,7 +48,7 @@ export class OpenAiStreamReader implements StreamReader {
     const usage = usageIn(chunk, this.#usage);
     const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
     if (failure === undefined) this.#takeChoices(chunk);
-    // Behind the words that it counts.
+    // Usage is told after the words that it counts.
     this.#tellUsage(chunk, usage);
     return failure;
   }
@@ -56,14 +56,15 @@ export class OpenAiStreamReader implements StreamReader {
   #takeChoices(chunk: Fields): void {
     const choices = objectsIn(chunk.choices);
     this.#mender.mend(chunk, choices);
-    // Only OpenAI's own clients can hear of several answers at once.
+    // Only clients of OpenAI's dialect can be told of several choices.
     for (const choice of choices) if (choice.index === 0) this.#takeChoice(choice);
   }
 
   #takeChoice(choice: Fields): void {
     const { delta, finish_reason: reason } = choice;
     const words = fieldsOf(delta);
-    // Some servers write a finish reason into every chunk: it is the end only if no words follow.
+    // Some servers write a finish reason into every chunk: a reason is the end only if no words
+    // follow.
     if (this.#end !== undefined && charactersIn(words) === 0) return;
     this.#teller.tell(words);
     if (typeof reason !== 'string') return;
@@ -71,7 +72,7 @@ export class OpenAiStreamReader implements StreamReader {
     this.#teller.finish(reason, stopSequenceIn(choice));
   }
 
-  /** Beside a call its end was not certain: now nothing follows. */
+  /** A finish reason beside a piece of a call may not be the end; after the terminator it is. */
   #tellLacking(): void {
     const lacking = this.#end ? this.#mender.complete(0, this.#end.finish_reason) : [];
     if (lacking.length > 0) this.#takeChoice({ ...this.#end, delta: { tool_calls: lacking } });

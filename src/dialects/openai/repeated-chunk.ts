@@ -1,19 +1,19 @@
 /**
- * Nearly every chunk of a stream differs from the one before in nothing but its words. Where all
- * text around them is the same to the letter, so is all that would be found by parsing it.
+ * Nearly every chunk of a stream differs from the one before only in its words. Where all text
+ * around the words is the same to the letter, parsing the chunk would find the same, too.
  */
 import { fieldsOf, itemsOf } from '../../core/json.ts';
 import { parseExact } from '../answer/exact-json.ts';
 
-/** Some upstreams write something new into every chunk; with them nothing is ever repeated. */
+/** How often a chunk is learned: some upstreams write something new into each, so none repeats. */
 const lessonsMax = 4;
 
 const wordsKey = '"content":"';
 
-/** Ends a JSON string, or is written in it as an escape. */
+/** What ends a JSON string, or must be escaped in one. */
 const special = /["\\\p{Cc}]/u;
 
-/** Empty words are not: what they mean depends on what was said before. */
+/** Empty words are not plain: what they mean depends on what was said before. */
 function arePlain(words: string): boolean {
   return words !== '' && !special.test(words);
 }
@@ -69,7 +69,7 @@ function cutOut(words: string, text: string): Around | undefined {
 
 const eventStart = 'data: ';
 
-/** A look-alike elsewhere in the chunk would be exchanged or counted instead of the words. */
+/** Whether the cut is at the delta's content: a look-alike would be exchanged or counted. */
 function standsForWords([before, after]: Around): boolean {
   const start = before.startsWith(eventStart) ? eventStart.length : 0;
   const chunk = parseExact(before.slice(start) + marker + after);

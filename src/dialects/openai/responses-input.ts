@@ -28,7 +28,7 @@ import type { ChatBody, ChatMessage, ToolCall } from './chat-schema.ts';
 
 type TextFormat = NonNullable<ResponsesBody['text']>['format'];
 
-/** Of all that a response may be asked with, what is a conversation in chat's words too. */
+/** The kinds of Responses items that chat has words for. */
 const itemSchema = Type.Object({
   type: optional(
     oneOf(
@@ -53,7 +53,7 @@ const isImage = Compile(imageSchema);
 const wishSchema = Type.Pick(responsesSchema, ['include', 'max_tool_calls', 'text', 'truncation']);
 const isWish = Compile(wishSchema);
 
-/** What chat has no word for, and OpenAI's own endpoint refuses to hear of. */
+/** Fields that chat has no words for, and that OpenAI's own chat endpoint refuses. */
 const unsaid: ReadonlySet<string> = new Set([
   'background',
   'client_metadata',
@@ -66,7 +66,7 @@ const unsaid: ReadonlySet<string> = new Set([
   'truncation',
 ]);
 
-/** A body that has `input`, with what stands beside it in chat's words. */
+/** A body that has `input`, with the fields beside it in chat's words. */
 export function inChat(body: ChatBody): ChatBody {
   refuseState(body);
   if (!isWish.Check(body)) throw misfit(wishSchema, body);
@@ -76,7 +76,7 @@ export function inChat(body: ChatBody): ChatBody {
   return { ...Object.fromEntries(said), ...asked } as ChatBody;
 }
 
-/** What such a body asks for in vain. */
+/** The names of what such a body asks for and does not get. */
 export function unsaidIn(body: object): readonly string[] {
   const names = isWish.Check(body) ? [...ownWishes(body)] : [];
   return fieldsOf(body).client_metadata ? [...names, 'client_metadata'] : names;
@@ -150,7 +150,7 @@ function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'
   else messages.push({ role: 'system', content: joinTexts(content, '\n\n') });
 }
 
-/** What is said after calls belongs to their message: nothing may stand between it and results. */
+/** Words after calls go into the calls' message: nothing may stand between calls and results. */
 function addAnswer(messages: ChatMessage[], content: Content): void {
   const text = joinTexts(content, '');
   const refusal = typeof content === 'string' ? '' : content.map(refusalIn).join('');
@@ -161,7 +161,7 @@ function addAnswer(messages: ChatMessage[], content: Content): void {
   } else messages.push({ role: 'assistant', content: text, ...refused });
 }
 
-/** Pictures stand in a list with the words around them; words alone are a text. */
+/** A result with pictures is a list of parts; one of words alone is a text. */
 function toResult(output: Content): string | ReturnType<typeof toPart>[] {
   const hasPictures = typeof output !== 'string' && output.some(isPicture);
   return hasPictures ? output.map(toPart) : joinTexts(output, '\n\n');
@@ -180,7 +180,7 @@ function toPart(part: AnyPart) {
   return { type: 'image_url' as const, image_url: detail ? { url, detail } : { url } };
 }
 
-/** The images among items that `inputToMessages` has found sound, where the client wrote them. */
+/** The images in items that `inputToMessages` has checked, with their places in the request. */
 export function imagesOfInput(input: string | readonly AnyItem[]): readonly AddressInput[] {
   if (typeof input === 'string') return [];
   return input.flatMap((item, at) =>

@@ -25,12 +25,12 @@ describe('a call that says nothing', () => {
     ['empty texts', { index: 0, id: '', type: 'function', function: { name: '', arguments: '' } }],
     ['nulls', { index: 0, id: null, type: null, function: { name: null, arguments: null } }],
     ['its id', { index: 0, id: 'a', type: 'function', function: { name: '', arguments: '' } }],
-  ])('begins none beside words: %s', (_, stub) => {
+  ])('opens no call: %s', (_, stub) => {
     const assembly = new ToolCallAssembly();
     const told = [stub, stub].map((one) => assembly.mend([{ ...structuredClone(one) }]));
     expect(told).toEqual([[], []]);
     expect([assembly.hasCalls, assembly.complete(false)]).toEqual([false, []]);
-    // What comes after it is whole.
+    // A call that comes later is told in full.
     expect(assembly.mend([structuredClone(opening)])).toEqual([opening]);
   });
 
@@ -47,7 +47,7 @@ describe('a call that says nothing', () => {
     expect(assembly.mend([{ index: 0 }, other])).toEqual([{ ...opening, index: 1, id: 'b' }]);
   });
 
-  test('is none of a whole message', () => {
+  test('is left out of a whole message', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     const custom = { id: 'c', type: 'custom', custom: { name: 'p', input: 'x' } };
     const stub = { id: '', type: 'function', function: { name: '', arguments: '' } };
@@ -99,7 +99,7 @@ describe('a name that is the beginning of a tool’s', () => {
     ]);
   });
 
-  test('is one as it is where a tool has it, or where it is said again', () => {
+  test('is told at once where a tool has that name, and once where it is repeated', () => {
     expect(told(piece('look'), piece('_up'))).toEqual([['look'], ['_up'], ['{}', '{}']]);
     expect(told(piece('find'), piece('find'))).toEqual([[], [], ['find']]);
   });

@@ -11,8 +11,8 @@ function ownId(id: unknown, isTaken: boolean): string {
 }
 
 /**
- * Arguments are text; some servers send the object itself, or null for none. GLM on vLLM writes the
- * word for it; behind the beginning of others it is a piece of them.
+ * Arguments are text; some servers send the object itself, or null for none. GLM on vLLM sends the
+ * text `null` for none; after the beginning of other arguments, that text is a piece of them.
  */
 function mendArguments(body: Fields, isBeginning: boolean): boolean {
   const { arguments: json } = body;
@@ -32,12 +32,12 @@ function mendOpening(call: Fields, id: string): boolean {
   return changed;
 }
 
-/** Clients read one of these in every call, and give the answer up where there is none. */
+/** Whether a call has a `function` or a `custom`: clients fail at a call that has neither. */
 function saysSomething({ function: body, custom }: Fields): boolean {
   return isObject(body) || isObject(custom);
 }
 
-/** Some servers write an empty call where there is none; in a stream, its name may yet follow. */
+/** Some servers write an empty call where there is none; in a stream, the name may yet follow. */
 function isEmpty({ custom }: Fields, { name, arguments: json }: Fields): boolean {
   return !isText(name) && !json && !custom;
 }
@@ -46,23 +46,23 @@ function isCall(call: unknown): call is Fields {
   return isObject(call) && saysSomething(call) && !isEmpty(call, fieldsOf(call.function));
 }
 
-/** The calls of a whole message, complete as they are. */
+/** Mends the calls of a whole message, to which no pieces follow. */
 export function mendToolCalls(calls: readonly unknown[]): Fields[] {
   const ids = new Set<unknown>();
   return calls.filter(isCall).map((call, place) => {
     mendOpening(call, ownId(call.id, ids.has(call.id)));
     ids.add(call.id);
     if (isObject(call.function)) mendArguments(call.function, true);
-    // Not OpenAI's here, and with some servers the same in every call.
+    // OpenAI writes no `index` here, and some servers write the same one into every call.
     if (call.index !== undefined) call.index = place;
     return call;
   });
 }
 
-/** What a tool without parameters is called with; no client can parse the empty text. */
+/** The arguments of a call without parameters; no client can parse the empty text. */
 const noArguments = '{}';
 
-/** For a message that ended with its calls: one that was cut may have lost the arguments. */
+/** Only for a message that ended with its calls: one that was cut may have lost the arguments. */
 export function completeToolCalls(calls: readonly Fields[]): void {
   for (const { function: body } of calls) {
     if (isObject(body) && !isText(body.arguments)) body.arguments = noArguments;
@@ -74,36 +74,37 @@ function hasIndex({ index }: Fields): boolean {
 }
 
 interface OpenCall {
-  /** As the upstream wrote it; '' when it gave none. */
+  /** The id as the upstream wrote it; '' when it gave none. */
   readonly upstreamId: string;
-  /** Where the client has it; undefined while it waits for its name. */
+  /** The index that the client knows the call by; undefined while the call waits for its name. */
   index: number | undefined;
   name: string;
   /** What came before the name. */
   waiting: Fields;
-  /** Arguments that may be all, or stand before the real ones; told at the end, or never. */
+  /** An empty object: perhaps all arguments, or one before the real ones. Told last, or never. */
   held: string;
-  /** Of those that were told: whether there are any, began as an object, and are whole. */
+  /** Of the arguments that were told: whether there are any, began as an object, and are whole. */
   hasArguments: boolean;
   isObject: boolean;
   readonly end: JsonEnd;
 }
 
-/** A server may announce a call as soon as it expects one, and then find none to tell. */
+/** Whether a call has any content: a server may announce a call and then send none. */
 function isBegun({ index, name, held, hasArguments }: OpenCall): boolean {
   return index !== undefined || name !== '' || held !== '' || hasArguments;
 }
 
 /** An empty object, or the beginning of one. */
 const emptyObject = /^\s*(\{\s*(\}\s*)?)?$/;
-/** Nobody writes an empty object at length; more would only be looked at again and again. */
+/** No server writes a longer empty object; a longer text would be searched with every piece. */
 const heldLengthMax = 64;
 const emptyBeforeReal = /^\s*\{\s*\}\s*(?=\{)/;
 
 /**
- * What a client is told of a piece of arguments, now. Proxies that translate from Anthropic may put
- * an empty object before the real ones, so one waits until it is certain that nothing follows. What
- * follows arguments that are whole is dropped: vLLM's parser for xLAM says all of them once more.
+ * What a client is told now of a piece of arguments. Proxies that translate from Anthropic may put
+ * an empty object before the real arguments, so an empty object waits until it is certain that
+ * nothing follows. Whatever follows complete arguments is dropped: vLLM's parser for xLAM repeats
+ * them.
  */
 function tellable(call: OpenCall, json: string): string {
   if (call.hasArguments) {
@@ -129,7 +130,7 @@ function withArguments(call: Fields, json: string): Fields {
 
 /** The tool calls of one choice, put together delta by delta. */
 export class ToolCallAssembly {
-  /** Some servers write the number as a text. */
+  /** Keyed by whatever the upstream wrote: some servers write the index as a text. */
   readonly #byUpstreamIndex = new Map<unknown, OpenCall>();
   readonly #byId = new Map<string, OpenCall>();
   readonly #calls: OpenCall[] = [];
@@ -139,7 +140,7 @@ export class ToolCallAssembly {
   #waitingLength = 0;
   readonly #offered: readonly string[];
 
-  /** `offered`: the names of all tools, by which one is known that comes in pieces. */
+  /** `offered`: the names of all tools, to recognise a name that comes in pieces. */
   constructor(offered: readonly string[] = []) {
     this.#offered = offered;
   }
@@ -148,13 +149,13 @@ export class ToolCallAssembly {
     return this.#calls.some(isBegun);
   }
 
-  /** Whether a call has begun that nobody was told of. */
+  /** Whether a call has begun that the client was not told of. */
   get isWaiting(): boolean {
     return this.#calls.some((call) => call.index === undefined && isBegun(call));
   }
 
   /**
-   * Mends the `tool_calls` of one delta, and leaves out those that have no name yet; answers the
+   * Mends the `tool_calls` of one delta, and leaves out calls that have no name yet; answers the
    * very same list if nothing had to change.
    */
   mend(calls: readonly Fields[]): readonly Fields[] {
@@ -193,7 +194,7 @@ export class ToolCallAssembly {
     return changed ? shown : calls;
   }
 
-  /** What the calls of a choice lack when it ends; of one that was cut, what was held back. */
+  /** What the calls of a choice lack when it ends; if it was cut, only what was held back. */
   complete(isCut: boolean): Fields[] {
     const calls: Fields[] = [];
     for (const call of this.#calls) {
@@ -208,7 +209,7 @@ export class ToolCallAssembly {
     return calls;
   }
 
-  /** `place` is the call's among several in one delta: all that is left where nothing names it. */
+  /** `place`: the call's position among several in a delta, for one without index, id and name. */
   #find(call: Fields, body: Fields, place: number | undefined): OpenCall | undefined {
     const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
@@ -218,9 +219,10 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Some servers send every parallel call with index 0, even under one id. Only a delta with a name
-   * can open a call: others change the id from delta to delta of one call. An id written as ''
-   * beside a name is how Gemini's compatible endpoint opens each of its calls.
+   * Whether a delta opens another call than the known one. Some servers send every parallel call
+   * with index 0, even under one id. Only a delta with a name can open a call: some servers change
+   * the id from delta to delta of one call. Gemini's compatible endpoint opens each of its calls
+   * with a name and the id ''.
    */
   #startsAnother(
     known: OpenCall,
@@ -242,7 +244,7 @@ export class ToolCallAssembly {
       name: textOf(body.name),
       waiting: {},
       held: '',
-      // It has a text instead.
+      // A free-form call has a text instead of arguments.
       hasArguments: isFreeForm,
       isObject: false,
       end: new JsonEnd(),
@@ -255,7 +257,7 @@ export class ToolCallAssembly {
     return open;
   }
 
-  /** Clients keep calls in an array: a number left out would be a hole in it. */
+  /** Gives the call the next index: clients keep calls in an array, which may have no hole. */
   #show(open: OpenCall): number {
     const index = this.#shown;
     this.#shown += 1;
@@ -284,13 +286,13 @@ export class ToolCallAssembly {
     return isNamed ? whole : undefined;
   }
 
-  /** Moonshot may tell a long name in pieces: until its arguments come, the rest may follow. */
+  /** Moonshot may send a long name in pieces: until arguments come, the rest of it may follow. */
   #isNamed({ name, held, hasArguments }: OpenCall): boolean {
     if (name === '' || held !== '' || hasArguments) return name !== '';
     return this.#offered.includes(name) || !this.#begins(name);
   }
 
-  /** Whether that is the next piece of a name which is no tool's yet. */
+  /** Whether `piece` continues a name that is not yet the name of a tool. */
   #isRest({ index, name }: OpenCall, piece: string): boolean {
     return index === undefined && name !== '' && this.#begins(name + piece);
   }

@@ -11,7 +11,7 @@ test('instructions in parts are as many texts', () => {
   ]);
 });
 
-test('an empty message of the user’s is a turn, unless it ends the one with results', () => {
+test('an empty user message is a turn, unless it follows tool results', () => {
   const nothing = { role: 'user' as const, content: '' };
   expect(readTurns([nothing])).toEqual([{ role: 'user', parts: [] }]);
   const result = { role: 'tool' as const, tool_call_id: 'a', content: 'x' };

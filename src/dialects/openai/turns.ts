@@ -44,7 +44,7 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
   return turns;
 }
 
-/** A mark on a message is that of its last part that can have one, unless that has its own. */
+/** A cache mark on a message goes to its last part that can have one, unless that has its own. */
 function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
   const mark = cacheMark(message);
   if (mark.cacheControl === undefined) return parts;
@@ -76,7 +76,7 @@ function readUserPart(part: UserContent): UserPart {
       return readText(part);
     case 'image_url': {
       const { url, detail } = part.image_url;
-      // Clients of LiteLLM show a PDF where pictures go.
+      // Clients of LiteLLM send a PDF where pictures go.
       const isPdf = readDataUrl(url)?.mediaType === 'application/pdf';
       if (isPdf) return { kind: 'document', source: { url }, ...cacheMark(part) };
       return { kind: 'image', url, detail: detail || undefined, ...cacheMark(part) };
@@ -91,7 +91,10 @@ function readUserPart(part: UserContent): UserPart {
   }
 }
 
-/** A mark on a part of it is one on the result: of more than four, each has to be counted. */
+/**
+ * A cache mark on a part of a result goes to the result itself, where marks are counted: requests
+ * may have four.
+ */
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content, tool_call_id: callId } = message;
   const isOne = typeof content === 'string';
@@ -115,10 +118,9 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const onCalls = new Set(
     calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
   );
-  // A signature that a call has too is the call's, and so is the thought it proves.
+  // A signature that also stands on a call belongs to the call, and so does the thought it proves.
   const thoughts = reasoning.filter(({ signature }) => !onCalls.has(signature));
-  // Calls that are signed take no other signature: in an answer of nothing else, one that is left
-  // came after them.
+  // In an answer of nothing but signed calls, a signature that none of them has came after them.
   const isLast = ({ text, signature }: ReasoningPart) =>
     onCalls.size > 0 && said.length === 0 && text === '' && signature !== undefined;
   return [
@@ -136,7 +138,7 @@ function readSaid(part: AssistantContent): AssistantPart {
   return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
 }
 
-/** A call, after the signature that stands on it and what that proves. */
+/** A call, after the thought that its signature proves, or after the bare signature. */
 function readCall(call: ToolCall, proofs: Map<string | undefined, ReasoningPart>): AssistantPart[] {
   const { name, arguments: json } = functionIn(call);
   const said = { id: call.id, name, arguments: json };

@@ -23,7 +23,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
-  // SGLang has reasoning beside the details; where it exceeds the output, it is no part of it.
+  // SGLang counts reasoning outside the details; a count above the output cannot be part of it.
   const beside = readCount(raw.reasoning_tokens);
   const reasoning = Math.max(
     readCount(outputDetails.reasoning_tokens),
@@ -42,7 +42,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(promptDetails.cache_write_tokens),
     readCount(promptDetails.cache_creation_tokens),
     readCount(raw.cache_creation_input_tokens),
-    // Alibaba, too.
+    // Alibaba has Anthropic's name in the details, too.
     readCount(promptDetails.cache_creation_input_tokens),
   );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
@@ -50,16 +50,16 @@ export function readUsage(raw: unknown): Usage | undefined {
   }
   if (prompt + completion + total === 0) return undefined;
 
-  // Cached tokens are inside the prompt's, except where they could not fit.
+  // The prompt's count includes cached tokens, except where they exceed it.
   const isBeside = cacheRead > prompt || cacheWrite > prompt;
-  // What the total has over the rest is output that `completion_tokens` hides (xAI, Gemini), or
+  // A total above prompt and completion has output that `completion_tokens` hides (xAI, Gemini), or
   // the cached tokens once more.
   const surplus = Math.max(0, total - prompt - completion);
   const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isBeside && surplus !== reasoning && surplus >= cached;
   const uncached = isBeside ? prompt : Math.max(0, prompt - cached);
   const { audio_tokens: sounds, cached_tokens_details: inCache } = promptDetails;
-  // Which of the sounds were cached is told by some only.
+  // Only some servers tell how many of the audio tokens were cached.
   const cachedSounds = readCount(fieldsOf(inCache).audio_tokens);
   const audio = uncachedAudio(readCount(sounds), cachedSounds, { prompt, cacheRead, uncached });
   const forHours = writtenForHours(raw, promptDetails, cacheWrite);
@@ -75,8 +75,8 @@ export function readUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * How much of the cache writes is kept for an hour, as LiteLLM tells of Anthropic, or Anthropic's
- * own names, or for OpenAI's twelve. More than all of it is not believed.
+ * How many of the cache writes are kept for hours: Anthropic's for one hour, under LiteLLM's name
+ * or its own, or OpenAI's for twelve. A count above all cache writes is not believed.
  */
 function writtenForHours(raw: Fields, details: Fields, written: number): number {
   const forHours = Math.max(
@@ -87,7 +87,7 @@ function writtenForHours(raw: Fields, details: Fields, written: number): number 
   return forHours <= written ? forHours : 0;
 }
 
-/** The same of pictures and of speech, which have other names for it. */
+/** The usage of pictures and speech, which has other names for the counts. */
 export function readMediaUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const details = fieldsOf(raw.input_tokens_details);
@@ -110,16 +110,16 @@ export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
 }
 
-/** Whether the output is still to be counted: none at all is a count, too. */
+/** Whether a report has no count of the output yet; a count of 0 is one. */
 export function isPromptAlone({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
   if (outputTokens > 0 || !isObject(raw)) return false;
   return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
 }
 
 /**
- * Counts under the names of newer endpoints, which mlx-vlm has in a chat. Proxies before Anthropic
- * leave its names as they are, and there the cached tokens stand beside the input, and the end of a
- * stream names the output alone.
+ * Counts under `input_tokens` and `output_tokens`, as mlx-vlm sends them in a chat, and proxies in
+ * front of Anthropic. The latter count cached tokens beside the input, not in it, and the last
+ * report of a stream has the output alone.
  */
 function inOwnWords(raw: Fields, earlier: Usage | undefined): Fields {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
@@ -136,8 +136,8 @@ function inOwnWords(raw: Fields, earlier: Usage | undefined): Fields {
 }
 
 /**
- * Of several reports in one stream the last counts. Some servers leave the details out of one of
- * them, or the prompt: what an earlier one said about it is kept.
+ * Of several reports in one stream, the last counts. Some servers leave the details or the prompt
+ * out of one report: then what an earlier one said is kept.
  */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
@@ -152,7 +152,8 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
 }
 
 /**
- * Cache writes, which OpenAI's clients do not know, and sounds are told only where there were some.
+ * The details of a prompt. Cache writes, which OpenAI's clients do not know, and audio are told
+ * only where there are any.
  */
 function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);

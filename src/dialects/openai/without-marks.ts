@@ -1,4 +1,4 @@
-/** Anthropic's marks for its cache, in a request to a vendor that refuses them. */
+/** Takes Anthropic's cache marks out of a request to a vendor that refuses them. */
 import { type Fields, isObject } from '../../core/json.ts';
 import { exactWords } from '../ask/body/exact-body.ts';
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
@@ -6,7 +6,9 @@ import type { Worded } from './chat-request.ts';
 
 type Unmark = (value: unknown) => unknown;
 
-/** Takes the mark off an object, or off each in a list, and off what it has under these names. */
+/**
+ * Takes the mark off an object, or off each in a list, and off what it has under names of `inside`.
+ */
 function unmarking(inside: Readonly<Record<string, Unmark>> = {}): Unmark {
   const unmark: Unmark = (value) => {
     if (Array.isArray(value)) return sameIfUnchanged(value, value.map(unmark));
@@ -30,7 +32,7 @@ const unmarkAll = unmarking({
   tools: unmarking({ function: unmarking(), custom: unmarking() }),
 });
 
-/** The very same request where neither the whole is marked nor anything in it. */
+/** The very same request where neither the body nor anything in it is marked. */
 export function withoutMarks(request: Worded): Worded {
   const { body, source } = request;
   if (unmarkAll(body) === body) return request;

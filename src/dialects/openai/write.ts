@@ -21,8 +21,8 @@ import type { ChatBody, ChatMessage } from './chat-schema.ts';
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
 /**
- * Coding agents ask every model to think; some servers refuse that where it does not reason. A
- * client of OpenAI's own words is passed as it speaks.
+ * Coding agents ask every model to think; some servers refuse that where the model does not reason,
+ * so it is left out there. Requests of OpenAI clients do not come this way: `passChat` takes them.
  */
 export function writeBody(
   dialogue: Dialogue,
@@ -34,7 +34,8 @@ export function writeBody(
   if (!reasons && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = dialogue.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
-    // Its newer name is unknown to many servers; who wants that one says so in a quirk.
+    // Many servers do not know the newer `max_completion_tokens`; a quirk says which vendors want
+    // it.
     max_tokens: dialogue.outputTokensMax,
     stop: dialogue.stop.length > 0 ? [...dialogue.stop] : null,
     tools: dialogue.tools.length > 0 ? dialogue.tools.map(writeTool) : null,
@@ -79,7 +80,7 @@ function joinTexts(parts: readonly TextPart[]): string {
   return parts.map(({ text }) => text).join('\n\n');
 }
 
-/** Results first, each a message of its own; pictures in them can only follow as the user's. */
+/** Tool results first, each a message of its own; their pictures can only follow as the user's. */
 function writeUser(parts: readonly UserPart[], dropped: Set<string>): ChatMessage[] {
   const results = parts.filter((part) => part.kind === 'tool_result');
   const shown = results.flatMap((result) => result.parts.filter((part) => part.kind !== 'text'));

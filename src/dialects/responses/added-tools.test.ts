@@ -53,7 +53,7 @@ describe('tools that the input adds', () => {
     expect(forms.formOf('functions__exec')).toEqual(exec);
   });
 
-  test('make an answer that only its own form can tell', () => {
+  test('bind the answer to the form of the Responses API', () => {
     const isFormBound = (given: object) => responsesConversation(read(given)).isFormBound;
     expect(isFormBound({})).toBe(true);
     const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];

@@ -12,6 +12,6 @@ export class ResponsesReplyWriter extends OutputWriter implements ReplyWriter {
 
   protected override say(): void {}
 
-  /** A whole answer is bounded where it is read. */
+  /** Counts nothing: the length of a whole answer is limited where it is read. */
   protected override grow(): void {}
 }

@@ -111,7 +111,7 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
-  /** A call of which this came before words ended it, in both forms. */
+  /** A call that got these arguments before a text ended it, streamed and whole. */
   const endedAfter = (json: string, name = 'look') => {
     const client = responsesClient(body, echoOf(body));
     const heard = [client.writeStream(identity), client.writeReply(identity)];
@@ -136,7 +136,7 @@ describe('an answer to a Responses client', () => {
     },
   );
 
-  test('may have what adds nothing behind a call that words have ended', () => {
+  test('may repeat complete arguments after a text has ended their call', () => {
     for (const goOn of endedAfter('{"path":"abc"}')) goOn('{"path":"abc"}');
     for (const nothing of ['', ' ', '{}', '{ }']) for (const goOn of endedAfter('')) goOn(nothing);
   });
@@ -357,7 +357,7 @@ describe('a stream that fails', () => {
     expect(checkResponsesStream(`: keep-alive\n\n${late}`).ended).toBe('error');
   });
 
-  test('tells an empty purse by the word that clients know', () => {
+  test('tells missing credits by the code that clients know', () => {
     const poor = new GatewayError('insufficient_credits', 'No credits.');
     expect(client.writeStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
   });
@@ -429,14 +429,14 @@ test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (jso
 
 test('so is one of endless parts', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
-  // A long answer first, because letters alone would take long to get there.
+  // A long answer first: single letters would take too long to reach the limit.
   const left = 2 * mebibyte.length;
   for (let told = left; told < streamedResponseLengthMax; told += mebibyte.length) {
     stream.text(mebibyte);
     stream.take();
   }
   const tell = () => {
-    // Each is a letter, and much more to remember.
+    // Each part is one letter, but takes much more memory.
     for (let part = 0; part < left / 20; part += 1) {
       if (part % 2 === 0) stream.refusal('x');
       else stream.text('x');

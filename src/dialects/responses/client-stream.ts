@@ -42,7 +42,7 @@ export class ResponsesStreamWriter extends OutputWriter implements StreamWriter 
     this.#number += 1;
   }
 
-  /** The last event repeats the whole answer, so all of it is kept until then. */
+  /** Limits what is kept: the last event repeats the whole answer. */
   protected override grow(characters: number): void {
     this.#keptLength += characters;
     const isLong = this.#keptLength > streamedResponseLengthMax;
@@ -68,8 +68,8 @@ function openingEvents(response: object): string {
 }
 
 /**
- * `error` and `response.failed`: some clients look for the one, some for the other. OpenAI
- * describes the first as flat and sends it nested: here it is both.
+ * The events `error` and `response.failed`, because some clients look for one and some for the
+ * other. OpenAI documents the fields of `error` as flat but sends them nested: here they are both.
  */
 export function failureEvents(error: GatewayError, response: object, number: number): string {
   const { message, param, symbol } = error;
@@ -78,7 +78,7 @@ export function failureEvents(error: GatewayError, response: object, number: num
   return event + eventText('response.failed', number + 1, { response });
 }
 
-/** What a Responses client hears from us outside of an upstream's answer. */
+/** What the gateway itself says to a Responses client, outside of an upstream's answer. */
 export function responsesWords(echo: Echo): ClientWords {
   return {
     fail(error, identity) {

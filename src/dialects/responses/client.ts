@@ -5,7 +5,7 @@ import type { Echo } from './response-object.ts';
 import { ToolForms } from './tool-forms.ts';
 import type { WithTools } from './tool-schema.ts';
 
-/** What a Responses client hears of an answer that was told in our words. */
+/** How an answer told in our words is written for a Responses client. */
 export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
   return {
     writeStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),

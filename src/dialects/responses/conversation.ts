@@ -41,7 +41,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
     return readDialogue(this.request);
   }
 
-  /** A response repeats what its client asked, which our own instructions are no part of. */
+  /** Keeps the old echo: a response repeats what its client asked, not our own instructions. */
   override instruct(text: string): Conversation {
     const request = this.instructed(text, withInstructions);
     return new ResponsesConversation(request, this.#echo);
@@ -65,7 +65,7 @@ class ResponsesConversation extends ClientConversation<ResponsesRequest> {
   }
 }
 
-/** After the instructions at the beginning, before what is said. */
+/** Puts our instructions after the client's: in `instructions`, or after those in the input. */
 function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
   const { input, instructions } = body;
   const isInstruction = (item: object) =>

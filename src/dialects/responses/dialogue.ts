@@ -38,10 +38,10 @@ export function readDialogue({ body: given, source }: Given): Dialogue {
   });
 }
 
-/** `cache_control` is Anthropic's. */
+/** `cache_control` is Anthropic's, but clients may send it here, too. */
 const known = { ...responsesSchema.properties, cache_control: null };
 
-/** What is asked for beyond our words. What only says the usual is no loss. */
+/** Names wishes that a dialogue cannot express, unless they only ask for the default. */
 function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
   for (const name in unknownFields(body, known)) foreign.add(name);
   for (const name of ownWishes(body)) foreign.add(name);
@@ -53,7 +53,7 @@ function nameForeign(body: ResponsesBody, foreign: ForeignNames): void {
 
 type OwnWishes = Pick<ResponsesBody, 'include' | 'max_tool_calls' | 'text' | 'truncation'>;
 
-/** Those that no other endpoint has these words for, not even a chat. */
+/** Wishes that only the Responses endpoint has fields for, and chats do not. */
 export function* ownWishes(body: OwnWishes): Iterable<string> {
   if (body.include?.some((name) => name !== encryptedThoughts)) yield 'include';
   if (body.max_tool_calls) yield 'max_tool_calls';
@@ -83,7 +83,7 @@ function readChoice(
   return { tools, toolChoice: null };
 }
 
-/** Thoughts are shown to those who ask for a summary of them. */
+/** Thoughts are shown to clients that ask for a summary of them. */
 function readReasoningWish({ reasoning }: ResponsesBody): ReasoningWish | null {
   if (!reasoning) return null;
   const { effort = null, summary = null } = reasoning;

@@ -14,7 +14,7 @@ const filled = Type.String({ minLength: 1 });
 const partSchemas = {
   input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
   output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
-  /** Some clients write chat's name for it. */
+  /** Some clients send a text under its type in chats. */
   text: Type.Object({ type: Type.Literal('text'), ...text }),
   refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   input_image: Type.Object({
@@ -83,12 +83,12 @@ export interface AnyItem {
 const itemKinds = new SchemasByType(itemSchemas);
 const partKinds = new SchemasByType(partSchemas);
 
-/** Without a type it is a message. */
+/** An item without a type is a message. */
 export function typeOf({ type }: AnyItem): string {
   return type ?? 'message';
 }
 
-/** An item of a type that we have words for; sound, once `checkItems` has looked at it. */
+/** Whether an item is of a known type; `checkItems` makes sure that it fits its schema. */
 export function isKnownItem(item: AnyItem): item is Item {
   return itemKinds.has(typeOf(item));
 }
@@ -99,15 +99,15 @@ export function isMessage(item: AnyItem): item is ItemOf<'message'> {
 
 export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
 
-/** By its type: an item may have fields that are no part of it. */
+/** Decided by the type, since an item may have fields that do not belong to it. */
 export function isResult(item: AnyItem): item is ResultItem {
   const type = typeOf(item);
   return type === 'function_call_output' || type === 'custom_tool_call_output';
 }
 
 /**
- * Codex's desktop begins a task that another one gave with a result that answers no call. The words
- * in it are for the model as a user's are, and upstreams other than OpenAI get them as such.
+ * When one task of Codex's desktop starts another, the input begins with a result that answers no
+ * call. Upstreams other than OpenAI get its words as a message of the user, as they are meant.
  */
 export function asSaid(item: AnyItem): AnyItem {
   const isAsked = 'call_id' in item || !('output' in item);
@@ -126,7 +126,7 @@ export function isKnownPart(part: AnyPart): part is Part {
   return partKinds.has(part.type);
 }
 
-/** Throws at the first item that is not what its type says. */
+/** Throws at the first item that does not fit the schema of its type. */
 export function checkItems(items: readonly AnyItem[]): void {
   for (const [at, given] of items.entries()) {
     const item = asSaid(given);
@@ -144,7 +144,7 @@ export function checkItems(items: readonly AnyItem[]): void {
   }
 }
 
-/** Refuses a picture, file or sound with nothing in it that could be read. */
+/** Refuses a picture, file or sound without readable content. */
 function checkContent(part: Part, path: string): void {
   switch (part.type) {
     case 'input_image':
@@ -170,7 +170,7 @@ export interface PlacedPart {
   readonly path: string;
 }
 
-/** The parts of an item with their paths, those of results included. */
+/** The parts of a message or a result, with their paths. */
 export function* partsOf(item: AnyItem, path: string): Generator<PlacedPart> {
   const field = isResult(item) ? 'output' : 'content';
   const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
@@ -178,7 +178,7 @@ export function* partsOf(item: AnyItem, path: string): Generator<PlacedPart> {
   for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
 }
 
-/** Its picture, or none. */
+/** The address of the part's picture, if it has one. */
 export function imageIn({ part, path }: PlacedPart): readonly AddressInput[] {
   if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
   return [{ param: `${path}.image_url`, url: part.image_url }];

@@ -2,20 +2,20 @@ import { outputItemsMax } from '../../core/bounds.ts';
 import { type Fields, isObject, isText } from '../../core/json.ts';
 
 /**
- * Which item of the output an event is about. Its place says so; its id only where the place is
- * left out, because some gateways change the ids from event to event.
+ * Finds the item of the output that an event is about: by its place, and by its id only if the
+ * place is left out, because some gateways change the ids from event to event.
  */
 export class ItemPlaces {
   readonly #byId = new Map<string, number>();
   #last = -1;
-  /** The last item has no name of any kind, and its end was not told yet. */
+  /** The last item has neither an id nor a call id, and its end has not come yet. */
   #isNameless = false;
 
   of({ type, output_index: place, item, item_id: of }: Fields): unknown {
     const isItem = isObject(item);
     const id = isItem ? nameOf(item) : of;
     if (typeof place === 'number') {
-      // Some servers tell words of items that they never announce.
+      // Some servers send deltas of items that they never announced.
       if (isItem || isText(of)) this.#remember(place, id);
       return place;
     }
@@ -25,20 +25,20 @@ export class ItemPlaces {
     return Math.max(this.#last, 0);
   }
 
-  /** The place of an item of the whole output, which has no gaps where events left places empty. */
+  /** The place of an item in the last event's output; unlike the events, that list has no gaps. */
   ofWhole(item: Fields, at: number): number {
     const id = nameOf(item);
     return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
-  /** A new item; unless this is the end of the one before, where neither has a name to tell by. */
+  /** Begins a new item, unless this is the end of the last one and neither has an id. */
   #begin(id: unknown, isEnd: boolean): void {
     const isAnother = isText(id) || !isEnd || !this.#isNameless;
     this.#isNameless = !isText(id) && !isEnd;
     if (isAnother) this.#remember(this.#last + 1, id);
   }
 
-  /** One id for each place is enough. */
+  /** Only the first id of each place is kept. */
   #remember(place: number, id: unknown): void {
     if (place <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = place;
@@ -46,7 +46,7 @@ export class ItemPlaces {
   }
 }
 
-/** Earlier versions of llama.cpp know a call only by what its result will name. */
+/** Earlier versions of llama.cpp give a call no id of its own, only a `call_id`. */
 function nameOf({ id, call_id: call }: Fields): unknown {
   return isText(id) ? id : call;
 }

@@ -18,19 +18,19 @@ import { UnusableAnswer } from '../unusable-answer.ts';
 import { ItemPlaces } from './item-places.ts';
 import { joinSignature } from './reasoning-signature.ts';
 
-/** What was told of one item of the output. */
+/** What was told so far of one item of the output. */
 interface Told {
-  /** As it was announced. A call is told with its arguments: words may come before them. */
+  /** A call as announced. It is told only with its arguments: other words may come before. */
   announced: Fields | undefined;
-  /** The number of its call; undefined until it is told as one. */
+  /** The number of the item's call; undefined until the call is told. */
   call: number | undefined;
-  /** Its text, thought, refusal or arguments came in pieces. */
+  /** The item's text, thought, refusal or arguments came in pieces. */
   hasPieces: boolean;
-  /** How much of its arguments was told, and whether that is all of them. */
+  /** How much of the arguments was told, and whether their JSON is complete. */
   argumentsLength: number;
   readonly argumentsEnd: JsonEnd;
   isDone: boolean;
-  /** Where its text, or the part being told, begins in the text of the answer. */
+  /** Where the item's text, or its current part, begins in the text of the whole answer. */
   start: number;
 }
 
@@ -39,18 +39,18 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
-/** Calls that are the client's to answer; all others the provider answers itself. */
+/** Calls that the client has to answer; the provider answers all others itself. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
 const betweenMessages = '\n\n';
 
-/** As JSON: of a call without any, some servers say nothing. */
+/** The arguments as JSON; `{}` for a call whose arguments the server left out. */
 export function argumentsOf({ type, arguments: json, input }: Fields): string {
   if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
   return isText(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
-/** Tells the items of an output, piece by piece or whole, each word once. */
+/** Tells the items of an output, whole or in pieces, and every word only once. */
 export class ItemTeller {
   readonly #to: AnswerListener;
   readonly #told = new Map<unknown, Told>();
@@ -59,7 +59,7 @@ export class ItemTeller {
   #announced = 0;
   #namesLength = 0;
   #textLength = 0;
-  /** The message whose text was told last, and whether more could follow right behind it. */
+  /** The message whose text was told last, and whether that text ended with white space. */
   #speaking: Told | undefined;
   #isApart = true;
 
@@ -71,7 +71,7 @@ export class ItemTeller {
     return this.#calls > 0;
   }
 
-  /** What comes from here on cannot be told. */
+  /** No further item can be told. */
   get isFull(): boolean {
     return this.#told.size === outputItemsMax;
   }
@@ -109,7 +109,7 @@ export class ItemTeller {
     }
   }
 
-  /** Some servers announce a call and say no more of it: then it has no arguments. */
+  /** Some servers announce a call and send nothing else of it: then it has no arguments. */
   end(): void {
     for (const told of this.#told.values()) {
       const call = told.hasPieces || told.isDone ? undefined : this.#callOf(told);
@@ -119,19 +119,19 @@ export class ItemTeller {
     }
   }
 
-  /** Some servers say them here only. */
+  /** Takes the whole arguments: some servers send no pieces before them. */
   #takeArguments(place: unknown, json: unknown): void {
     const told = this.#told.get(place);
     if (told !== undefined && !told.isDone && isText(json)) this.#tellRest(told, json);
   }
 
-  /** Some servers break off the pieces, and only what is whole has the rest. */
+  /** Some servers stop sending pieces early: the rest is taken from the whole arguments. */
   #tellRest(told: Told, json: string): void {
     const rest = told.argumentsEnd.isOver ? '' : json.slice(told.argumentsLength);
     if (rest !== '') this.#tellArguments(told, rest);
   }
 
-  /** A call that was never announced is told with its whole item. */
+  /** Does nothing for a call that was not announced: that is told with its whole item. */
   #tellArguments(told: Told, json: string): void {
     const call = this.#callOf(told);
     if (call === undefined) return;
@@ -141,14 +141,14 @@ export class ItemTeller {
     this.#to.toolArguments(call, json);
   }
 
-  /** The whole output, as far as it is not told yet. */
+  /** Tells what is new in the whole output. */
   tellOutput(output: unknown): void {
     for (const [at, item] of itemsOf(output).entries()) {
       if (isObject(item)) this.#tellItem(this.#places.ofWhole(item, at), item);
     }
   }
 
-  /** A whole item: what has been told of it already is passed over. */
+  /** Tells what is new in a whole item. */
   #tellItem(place: unknown, item: Fields): void {
     const told = this.#toldAt(place);
     if (told === undefined || told.isDone) return;
@@ -160,7 +160,7 @@ export class ItemTeller {
     this.#tellRest(told, argumentsOf(item));
   }
 
-  /** Kept is what a call is told by, and of no more calls than anybody could run. */
+  /** Keeps the fields that a call is told by, and refuses more calls than a client could run. */
   #announce(place: unknown, { type, name, call_id }: Fields): void {
     const told = this.#toldAt(place);
     if (told === undefined || !callTypes.has(type)) return;
@@ -171,11 +171,11 @@ export class ItemTeller {
     throw new UnusableAnswer('more tool calls than anybody could run');
   }
 
-  /** The number of the call that an item is, which is told here first; undefined if it is none. */
+  /** The number of the item's call, telling the call if it is new; undefined for other items. */
   #callOf(told: Told, item = told.announced): number | undefined {
     if (told.call !== undefined || item === undefined) return told.call;
     if (!callTypes.has(item.type)) return undefined;
-    // Until it is whole, its name may follow.
+    // A call without a name is not told yet: the name may come with the whole item.
     if (!isText(item.name) && !told.isDone) return undefined;
     told.call = this.#calls;
     this.#calls += 1;
@@ -219,7 +219,7 @@ export class ItemTeller {
         this.#tellArguments(told, delta);
         return;
       case 'response.custom_tool_call_input.delta':
-        // The text is told when it is whole; a client that waits for it hears that it has begun.
+        // The text is told when it is whole; until then the client at least hears of the call.
         this.#callOf(told);
         return;
       default:
@@ -239,7 +239,7 @@ export class ItemTeller {
     }
   }
 
-  /** Models say what they will do in a message of its own: the next does not run into it. */
+  /** Puts an empty line between two messages: models announce in one what they do next. */
   #beginText(told: Told): void {
     if (this.#speaking !== told && !this.#isApart) {
       told.start += betweenMessages.length;
@@ -254,7 +254,7 @@ export class ItemTeller {
     this.#to.text(text);
   }
 
-  /** A picture by the provider's own tool. Its drafts come in other events, and are ignored. */
+  /** Tells a picture of the provider's own tool. Drafts come in other events and are ignored. */
   #tellImage({ result, output_format: format }: Fields): void {
     if (isText(result)) this.#to.image(imageTypes.get(format) ?? 'image/png', result);
   }
@@ -270,7 +270,7 @@ export class ItemTeller {
     }
   }
 
-  /** `from` is where the text begins that the places of the source are counted in. */
+  /** `from` is where the text begins to which the indexes of the annotation refer. */
   #cite(annotation: unknown, from: number): void {
     if (!isObject(annotation) || !isText(annotation.url)) return;
     const { url, title, start_index: start, end_index: end } = annotation;

@@ -1,6 +1,6 @@
 /**
- * A conversation may have begun with another provider. What that one left in it and OpenAI would
- * refuse is taken out; a conversation without such things is answered as the very same list.
+ * A conversation may have begun with another provider. Whatever that provider left in it and
+ * OpenAI would refuse is taken out. If there is nothing to take out, the same list is returned.
  */
 import { sameIfUnchanged } from '../ask/body/same-list.ts';
 import type { Images } from '../dialect.ts';
@@ -21,7 +21,7 @@ export function mendInput(input: ResponsesBody['input'], images: Images): Respon
   const mended = input.map((item) => mendItem(item, images));
   const kept = mended.filter((item) => item !== undefined);
   if (kept.length === input.length) return sameIfUnchanged(input, kept);
-  // An item is refused without the thought that it once followed, which is known by its id.
+  // By an item's id OpenAI knows that a thought belongs before it, and refuses it without that.
   return kept.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 

@@ -1,27 +1,27 @@
 /**
- * What servers of one's own leave out of an output. Clients read it without asking whether it is
- * there, and strict ones drop what lacks it. Mended in place; each answers whether it had to.
+ * Adds what self-hosted servers leave out of an output: clients read such fields without checking,
+ * and strict clients drop items without them. Changes in place; a boolean says if any was needed.
  */
 import { type Fields, isObject, isText } from '../../core/json.ts';
 import { argumentsOf } from './item-teller.ts';
 
-/** An event, but for the name of its item; `place` is that item's. */
+/** Mends an event, but not the id of its item; `place` is the place of that item. */
 export function mendEvent(type: string, event: Fields, place: unknown): boolean {
   const isPlaced = placeEvent(type, event, place);
   return completeEvent(type, event) || isPlaced;
 }
 
-/** A whole item. */
+/** Mends a whole item. */
 export function mendItem(item: Fields): void {
   nameItem(item);
   completeItem(item);
 }
 
-/** llama.cpp knows a call by what its result will name; clients want an id of the item's own. */
+/** llama.cpp gives a call only a `call_id`; clients want the item to have an `id`, too. */
 export function nameItem(item: unknown): boolean {
   if (!isObject(item) || item.type !== 'function_call' || isText(item.id)) return false;
   if (!isText(item.call_id)) return false;
-  // Its earlier versions begin the events' names for it so, and those of the calls too.
+  // In earlier versions of llama.cpp the `item_id` of events and the `call_id` begin with `fc_`.
   item.id = item.call_id.startsWith('fc_') ? item.call_id : `fc_${item.call_id}`;
   return true;
 }
@@ -29,7 +29,7 @@ export function nameItem(item: unknown): boolean {
 const aboutParts = /^response\.(?:content_part|output_text|refusal|reasoning_text)\./;
 const aboutSummaries = /^response\.reasoning_summary_/;
 
-/** Which item and part it tells of. */
+/** Sets the indexes of the item and the part that an event is about. */
 function placeEvent(type: string, event: Fields, place: unknown): boolean {
   const { item, item_id: id, delta } = event;
   const isOfItem = isObject(item) || isText(id) || isText(delta);
@@ -52,7 +52,7 @@ function completeEvent(type: string, event: Fields): boolean {
   return type === 'response.output_item.done' && completeItem(event.item);
 }
 
-/** OpenAI's SDK adds parts to the content of a message that has begun; Codex wants both lists. */
+/** Lists to which OpenAI's SDK adds parts, so an item has to begin with them; Codex wants both. */
 const listsOfItems: ReadonlyMap<unknown, string> = new Map([
   ['message', 'content'],
   ['reasoning', 'summary'],

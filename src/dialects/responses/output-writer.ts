@@ -46,12 +46,12 @@ const idBeginnings: Readonly<Record<ToolForm['type'], string>> = {
   tool_search: 'tsc',
 };
 
-/** Of tool calls several may be open at a time; of everything else one. */
+/** Several tool calls may be open at a time, but only one message and one thought. */
 export abstract class OutputWriter implements AnswerListener {
-  /** By their places; one that is not done yet leaves a gap. */
+  /** The finished items at their places; an open item leaves a gap. */
   protected readonly output: object[] = [];
   protected reason: FinishReason = 'stop';
-  /** How many there are, done or not. */
+  /** How many items have begun, finished or not. */
   protected items = 0;
   protected readonly identity: ReplyIdentity;
   protected readonly echo: Echo;
@@ -59,7 +59,7 @@ export abstract class OutputWriter implements AnswerListener {
   readonly #calls = new Map<number, OpenCall>();
   readonly #ended = new EndedCalls();
   #message: OpenMessage | undefined;
-  /** How long the text of the answer is, and where the last part of it begins. */
+  /** The length of the answer's text so far, and where its last part begins. */
   #textLength = 0;
   #partStart = 0;
   #thought: OpenThought | undefined;
@@ -143,7 +143,7 @@ export abstract class OutputWriter implements AnswerListener {
     open.json += json;
     const wasOver = open.end.isOver;
     open.end.push(json);
-    // The text of a free-form tool is known once its wrapping is read; a search is told whole.
+    // A free-form text has to be taken out of its JSON first, and a search is told whole.
     if (open.form.type === 'function') {
       this.say('response.function_call_arguments.delta', { ...placeOf(open), delta: json });
     }
@@ -153,7 +153,7 @@ export abstract class OutputWriter implements AnswerListener {
   citation({ url, title, range }: Citation): void {
     const message = this.#message;
     const part = message?.content.at(-1);
-    // It belongs in the part of its text, which may be closed by now.
+    // A citation belongs in the part of its text, which may be closed by now.
     if (!message || part?.type !== 'output_text') return;
     const { start, end } = range ?? { start: this.#partStart, end: this.#textLength };
     const [start_index, end_index] = [start, end].map((at) => Math.max(0, at - this.#partStart));
@@ -180,7 +180,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.reason = reason;
   }
 
-  /** No more words follow the finish. */
+  /** Ends all open items: nothing follows the finish reason. */
   protected endItems(): void {
     this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
   }
@@ -202,7 +202,7 @@ export abstract class OutputWriter implements AnswerListener {
     this.say('response.output_item.done', { output_index: place, item });
   }
 
-  /** The part of the message that the next words belong to. */
+  /** The part of the message that the next words go into, begun here if necessary. */
   #enter(type: Content['type']): { at: object; part: Content } {
     const message = this.#message ?? this.#openMessage();
     let part = message.content.at(-1);
@@ -277,7 +277,7 @@ export abstract class OutputWriter implements AnswerListener {
       if (input !== '') this.say('response.custom_tool_call_input.delta', { ...at, delta: input });
       this.say('response.custom_tool_call_input.done', { ...at, input });
     } else if (open.form.type === 'function') {
-      // A call that got none has no arguments, which is an empty object: clients add up deltas.
+      // A call without arguments gets an empty object, as a delta too: clients add up deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';
         this.say('response.function_call_arguments.delta', { ...at, delta: '{}' });
@@ -302,7 +302,7 @@ export abstract class OutputWriter implements AnswerListener {
   }
 }
 
-/** Free text without its wrapping may close a bracket and go on. */
+/** Whether complete JSON is a complete call: free text without its wrapping may go on after it. */
 function isRead({ form, json }: OpenCall): boolean {
   return form.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
 }

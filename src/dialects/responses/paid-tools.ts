@@ -1,4 +1,4 @@
-/** Tools that cost more than the endpoint says are left out of a response, wherever they stand. */
+/** Leaves out tools that cost more than the endpoint's price, wherever a request has them. */
 import { objectsIn } from '../../core/json.ts';
 import { withoutPaidTools } from '../ask/account/priced-apart.ts';
 import type { Edits } from '../ask/body/edit-body.ts';
@@ -13,7 +13,7 @@ interface Left {
   readonly dropped: readonly string[];
 }
 
-/** The input without such tools; those beside it, and the choice of one, are edited. */
+/** Returns the input without such tools; changes of `tools` and `tool_choice` go into `edits`. */
 export function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Edits): Left {
   const { tools, lost, dropped } = withoutPaidTools(body.tools ?? [], target);
   const names = [...dropped];
@@ -26,7 +26,7 @@ export function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Ed
   return { input, dropped: names };
 }
 
-/** Items with tools in them: those that Codex adds, and those that its search for tools found. */
+/** Items with tools in them: those that Codex adds, and the results of its search for tools. */
 const bringTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
 
 function withoutAdded(
@@ -48,7 +48,7 @@ function withoutAdded(
   return left;
 }
 
-/** Undefined where what was to be chosen is not there any more. */
+/** The tool choice; undefined if the tool it names was left out. */
 function leftChoice(choice: Choice, target: Target): Choice {
   if (!choice || typeof choice === 'string') return choice;
   if (withoutPaidTools([choice], target).lost.length > 0) return undefined;

@@ -18,7 +18,7 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   leaveOutOf(body, ourWords, edits);
   leaveOutLookalikes(body, responsesSchema.properties, edits);
   limitOutput(body, target, edits);
-  // What nobody keeps here must not be kept there either.
+  // The gateway stores no responses, so the upstream must not store them either.
   if (body.store !== false) edits.store = false;
   const left = leaveOutPaidTools(body, target, edits);
   const input = mendInput(left.input, target.images);
@@ -47,7 +47,7 @@ function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
   if (limit !== body.max_output_tokens) edits.max_output_tokens = limit;
 }
 
-/** Thoughts that are kept nowhere must come along; models that do not think refuse the wish. */
+/** Asks for encrypted thoughts, since none are stored; models that do not think refuse that. */
 function askForThoughts(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
   const include = body.include ?? [];
   if (thinking === null) {
@@ -58,7 +58,7 @@ function askForThoughts(body: ResponsesBody, { thinking }: Target, edits: Edits)
   }
 }
 
-/** Puts the effort in the vendor's words. True when it refuses sampling parameters beside it. */
+/** Sets the effort in the vendor's words. True if that rules out sampling parameters. */
 function setEffort(
   body: ResponsesBody,
   { quirks, thinking }: Target,
@@ -67,7 +67,7 @@ function setEffort(
 ): boolean {
   const effort = body.reasoning?.effort ?? null;
   if (thinking === null) {
-    // A model that does not think grants the wish that it should not.
+    // To such a model, the wish not to think is no loss.
     if (effort === 'none') edits.reasoning = undefined;
     else drop('reasoning');
     return false;

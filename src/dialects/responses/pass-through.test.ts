@@ -61,7 +61,7 @@ function push(text: string, relay = newRelay()) {
 const stream = streamOf(whole as unknown as WholeResponse);
 const events = stream.split(/(?<=\n\n)/);
 
-/** The same under our names, with what it cost. */
+/** The same response with our id and model, and with its cost. */
 const ours = {
   ...whole,
   id: 'resp_0123456789abcdef',
@@ -100,7 +100,7 @@ describe('a streamed response that passes through', () => {
         .at(-1) ?? '';
     expect(last).toContain('"output":[]');
     const done = events.filter((event) => event.includes('response.output_item.done'));
-    // In whatever order they are done.
+    // The items may end in any order.
     const told = [...events.slice(0, 2), ...done.toReversed(), last].join('');
     const { relay } = push(told);
     const seen = JSON.parse(relay.close(closing).split('\ndata: ')[1] ?? '');

@@ -1,7 +1,6 @@
 /**
  * A streamed response on its way to a Responses client. Every event but those that hold the whole
- * response passes as the text it came in, so that items and fields nobody here has heard of
- * survive.
+ * response passes as the text it came in, so that items and fields unknown to us survive.
  */
 import type { GatewayError } from '../../core/errors.ts';
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
@@ -25,7 +24,7 @@ export class ResponsesPassThrough implements StreamRelay {
   readonly #output = new PassedOutput();
   readonly facts = this.#output.facts;
   started = false;
-  /** Nothing more is forwarded: the end, a failure or last words. */
+  /** Nothing more is forwarded after the end, a failure or the gateway's own last words. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
@@ -45,7 +44,7 @@ export class ResponsesPassThrough implements StreamRelay {
   }
 
   push({ event, data }: SseMessage): string {
-    // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
+    // OpenAI sends nothing after the last event; some servers add `[DONE]`, as chats have it.
     if (this.ended || data.startsWith('[DONE]')) return '';
     const fields = parseExact(data);
     if (!isObject(fields)) {
@@ -95,12 +94,12 @@ export class ResponsesPassThrough implements StreamRelay {
     }
   }
 
-  /** Who answers is told by us; whether an answer has begun, only its first item says. */
+  /** The opening names our model. The answer has not begun yet: that takes its first item. */
   #open(type: string, fields: Fields): string {
     const response = fieldsOf(fields.response);
     const failure = failureInside(response);
     if (failure) return this.#break(failure);
-    // A second beginning after words would be another answer.
+    // An opening that comes after the answer has begun is left out.
     if (this.started) return '';
     const own = signResponse(response, this.#identity, this.#echo, null);
     const text = eventText(type, this.#number, {});
@@ -124,7 +123,7 @@ export class ResponsesPassThrough implements StreamRelay {
   #forward(type: string, fields: Fields, data: string): string {
     if (type === '' && fields.error !== undefined) return this.#break(readErrorObject(fields));
     if (!isPlainType.test(type)) return '';
-    // Clients expect the announcement first: what keeps a connection alive before it is not passed.
+    // Clients expect `response.created` first: keep-alive events before it are left out.
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     const isNamed = nameItem(fields.item);
     const place = this.#output.take(type, fields);

@@ -1,4 +1,4 @@
-/** What is read on the side of a response that passes through, and what is exchanged in it. */
+/** What is noted of a response that passes through, and what is replaced in it. */
 import { eventBytesMax, outputItemsMax } from '../../core/bounds.ts';
 import {
   type Fields,
@@ -20,11 +20,11 @@ import { finishReasonOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
 import { readUsage, writeUsage } from './usage.ts';
 
-/** Counts each character that a client receives once: what a cut answer is billed by. */
+/** Counts each character that a client receives once: an answer cut off is billed by these. */
 export class PassedOutput {
   readonly facts = new NotedFacts();
   #hasCalls = false;
-  /** Places of items of which pieces came. */
+  /** The places of items whose content came in pieces. */
   readonly #inPieces = new Set<unknown>();
   readonly #done = new Set<unknown>();
   readonly #places = new ItemPlaces();
@@ -33,7 +33,7 @@ export class PassedOutput {
     return this.#done.size >= outputItemsMax || this.#inPieces.size >= outputItemsMax;
   }
 
-  /** Answers the place of the item that an event is about. */
+  /** Returns the place of the item that an event is about. */
   take(type: string, event: Fields): unknown {
     const { item, delta } = event;
     const place = this.#places.of(event);
@@ -46,7 +46,7 @@ export class PassedOutput {
     return place;
   }
 
-  /** A response that has ended. Its output is heard to the end, and mended. */
+  /** Takes a response that has ended: counts what is new in its output, and mends it. */
   end({ status, incomplete_details: details, output, usage }: Fields): void {
     for (const [at, item] of itemsOf(output).entries()) {
       if (!isObject(item)) continue;
@@ -66,7 +66,7 @@ export class PassedOutput {
   }
 }
 
-/** Of a whole item, but for its name. */
+/** The characters of a whole item, without its name. */
 function charactersIn({ type, arguments: json, input, result, content, summary }: Fields): number {
   const isPicture = type === 'image_generation_call' && isText(result);
   let characters = lengthOf(json) + lengthOf(input);
@@ -77,19 +77,19 @@ function charactersIn({ type, arguments: json, input, result, content, summary }
   return characters;
 }
 
-/** Items as they were told, for servers whose last event has an empty output: clients read it. */
+/** Items from earlier events, for servers whose last event has an empty output. */
 export class ToldItems {
   readonly #items = new Map<number, Fields>();
   #length = 0;
 
-  /** Kept are no more than one event could hold. */
+  /** Keeps no more than one event could hold; beyond that, nothing at all. */
   keep(place: unknown, item: Fields, length: number): void {
     this.#length += length;
     if (this.#length > eventBytesMax) this.#items.clear();
     else this.#items.set(typeof place === 'number' ? place : this.#items.size, item);
   }
 
-  /** The output of an ended response, its own or what was told of it. */
+  /** The output of an ended response: its own, or else the items from earlier events. */
   outputFor({ output }: Fields): unknown {
     if (Array.isArray(output) && output.length > 0) return output;
     const told = [...this.#items].sort(([one], [other]) => one - other);
@@ -97,7 +97,7 @@ export class ToldItems {
   }
 }
 
-/** The response as JSON under our names; `usage` is null before its end. */
+/** The response as JSON with our id and model; `usage` is null before its end. */
 export function signResponse(
   response: Fields,
   { id, model, created }: ReplyIdentity,
@@ -105,23 +105,23 @@ export function signResponse(
   usage: object | null,
 ): string {
   const { output, model: upstreamModel, usage: _, ...rest } = response;
-  // The upstream knows it by another name.
+  // The upstream was given another key in place of the client's.
   if ('prompt_cache_key' in rest) rest.prompt_cache_key = cacheKey;
   const known = { id: answerId('resp', id), object: 'response', model, created_at: created };
   const own = { ...rest, usage, ...known };
-  // Fields beside the output may name the model that answered.
+  // Fields beside the output may name the upstream's model.
   const named = renameModel(JSON.stringify(own), upstreamModel, model);
   return `${named.slice(0, -1)},"output":${JSON.stringify(objectsIn(output))}}`;
 }
 
-/** As the upstream counted, or as it was settled where it did not; with what it cost. */
+/** The upstream's counts, or the settled ones if it did not count; with the cost. */
 export function countedUsage(
   { usage }: Fields,
   reported: Usage | undefined,
   { usage: settled, costCredits }: ReplyClosing,
 ): object {
   if (reported === undefined || !isObject(usage)) return writeUsage(settled, costCredits);
-  // Codex takes an answer for a broken one whose details are there, but not with these counts.
+  // Codex takes an answer as broken if it has the details but not these counts in them.
   const { cacheReadTokens: cached_tokens, reasoningTokens: reasoning_tokens } = reported;
   return {
     ...usage,

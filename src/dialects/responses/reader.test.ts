@@ -223,7 +223,7 @@ describe('the items of a stream', () => {
         done(0, whole),
         completed([whole]),
       ],
-      // Written otherwise, but whole already.
+      // The whole arguments are spaced differently, but the pieces were complete already.
       [...begun, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
     ];
     for (const events of streams) {

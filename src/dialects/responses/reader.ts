@@ -28,7 +28,7 @@ export class ResponsesStreamReader implements StreamReader {
   }
 
   push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    // Nothing follows from OpenAI; some servers add OpenAI's older terminator.
+    // OpenAI sends nothing after the last event; some servers add `[DONE]`, as chats have it.
     if (this.finished || data.startsWith('[DONE]')) return undefined;
     const message = parseExact(data);
     if (!isObject(message)) {
@@ -58,7 +58,7 @@ export class ResponsesStreamReader implements StreamReader {
     }
   }
 
-  /** Tells the whole response, as far as it is not told yet. */
+  /** Tells what is new in the whole response. */
   takeResponse(response: Fields, claimed: string | undefined): UpstreamFailure | undefined {
     const { status = claimed, output, incomplete_details: details } = response;
     const failure = failureOf(response, status);
@@ -93,7 +93,7 @@ export function tooManyItems(): UpstreamFailure {
   return malformed('The upstream sent an answer of too many items.');
 }
 
-/** Tells a whole answer; the failure that it is instead, if it is one. */
+/** Tells a whole answer; returns the failure if the text is none. */
 export function tellReply(text: string, listener: AnswerListener): UpstreamFailure | undefined {
   const response = parseExact(text);
   if (!isObject(response)) return unreadableAnswer(text);

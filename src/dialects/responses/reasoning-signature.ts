@@ -1,7 +1,7 @@
 /**
- * The signature of a thought, as a Responses client keeps it: in `encrypted_content`, whoever
- * signed it. OpenAI's own go unmarked there, since OpenAI's clients send them unchanged; so all
- * others need a mark, Anthropic's too.
+ * The signature of a thought as a Responses client keeps it: in `encrypted_content`, whichever
+ * provider signed it. OpenAI's have no mark there, since clients that used OpenAI directly send
+ * them without; so all others need a mark, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/dialogue.ts';
 import { markSignature, ownSignature } from '../signature.ts';
@@ -29,12 +29,12 @@ export function readSignature({
   if (!content) return {};
   if (content.startsWith(anthropicMark)) return { signature: content.slice(anthropicMark.length) };
   if (content.startsWith(redactedMark)) return { redacted: content.slice(redactedMark.length) };
-  // One that has a mark keeps it.
+  // A signature with a provider's mark stays as it is.
   if (ownSignature('anthropic', content) === undefined) return { signature: content };
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** OpenAI recognises a thought of its own only by the id of its item, so that is kept with it. */
+/** OpenAI knows a thought of its own only together with the item's id, so both are joined. */
 export function joinSignature(id: string, encrypted: string): string {
   return markSignature('responses', `${id}:${encrypted}`);
 }
@@ -53,7 +53,7 @@ export function splitSignature(signature: string | undefined): SplitSignature | 
 
 const foreignMarks = [anthropicMark, redactedMark, geminiMark];
 
-/** The item as OpenAI made it; undefined when it is not OpenAI's, or was stored at OpenAI only. */
+/** The item as OpenAI made it; undefined if it is not OpenAI's, or only OpenAI has its content. */
 export function ownReasoning(item: ReasoningItem): ReasoningItem | undefined {
   const content = item.encrypted_content;
   if (!content || foreignMarks.some((mark) => content.startsWith(mark))) return undefined;

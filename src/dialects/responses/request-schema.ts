@@ -8,7 +8,7 @@ import { addedFields } from '../ask/search-wish.ts';
 /**
  * What a client may send to `/v1/responses`. Known fields are checked; unknown ones pass on to
  * upstreams of the same kind. Items and tools are checked one by one, each by the schema of its
- * type: of types that nobody here has heard of only the upstream can say what is right.
+ * type; those of unknown types are left to the upstream to check.
  */
 
 export const anyTyped = Type.Object({ type: optional(Type.String()) });
@@ -38,7 +38,7 @@ const toolChoiceSchema = Type.Union([
   }),
 ]);
 
-/** What to `include` so that a model's thoughts come back sealed, to be sent along next time. */
+/** The `include` value for encrypted thoughts, which the client sends back with the next turn. */
 export const encryptedThoughts = 'reasoning.encrypted_content';
 
 export const responsesSchema = Type.Object({

@@ -43,9 +43,9 @@ const validator = Compile(responsesSchema);
 export interface ResponsesRequest {
   readonly ask: ChatAsk;
   readonly body: ResponsesBody;
-  /** What the client sent, as long as it says the same as `body`. */
+  /** The bytes that the client sent; null once `body` no longer says the same. */
   readonly source: Source | null;
-  /** Whose it is: keeps tenants' prompt caches apart. Null where there are no other tenants. */
+  /** Keeps tenants' prompt caches apart; null where there are no other tenants. */
   readonly tenantId: string | null;
 }
 
@@ -84,7 +84,7 @@ export function readResponsesRequest(
   return { ask, body: value, source, tenantId };
 }
 
-/** What would need an earlier response, or something else that is kept elsewhere. */
+/** Fields that refer to an earlier response or other stored state, and why they are refused. */
 const stateful: Readonly<Record<string, string>> = {
   previous_response_id:
     'refers to a response of before, but nothing is kept here: ' +
@@ -103,8 +103,8 @@ export function refuseState(body: Readonly<Record<string, unknown>>): void {
 }
 
 /**
- * Of files and sounds, and of parts, items, tools and fields that only an upstream knows. What a
- * model did itself is over: the pages that it opened, the tools that it called.
+ * The addresses in files and sounds, and in parts, items, tools and fields that only an upstream
+ * knows. Past calls of a model do not count: pages that it opened are not fetched again.
  */
 function addressesOf(
   { tools }: ResponsesBody,
@@ -126,7 +126,7 @@ function addressesOf(
   ];
 }
 
-/** Of pictures, files and sounds, and where only an upstream knows what is meant. */
+/** Why the request needs the tenant's own account: it refers to what a provider keeps there. */
 function ownAccountFor(
   body: ResponsesBody,
   items: readonly AnyItem[],
@@ -184,14 +184,14 @@ function readNeeds(body: ResponsesBody, parts: readonly PlacedPart[]): ModelNeed
   };
 }
 
-/** By this client's custom the tool is OpenAI's own: without an engine here it stays theirs. */
+/** Clients here mean OpenAI's own search: OpenAI does it unless the gateway has an engine. */
 function readSearch(body: ResponsesBody): SearchWish | null {
   const { model = null, models = null, plugins = null } = body;
   const wish = readSearchWish({ model, models, plugins, tools: searchesIn(body) });
   return wish?.param.startsWith('tools') ? { ...wish, isVendors: true } : wish;
 }
 
-/** In the spelling of the model list, which is that of chats. */
+/** The parameters of the request by their names in chats, which the model list uses. */
 function parametersOf(body: ResponsesBody): readonly string[] {
   return namesGiven({
     max_tokens: body.max_output_tokens,

@@ -8,7 +8,7 @@ import { writeUsage } from './usage.ts';
 
 interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
-  /** In seconds; null unless it was completed. */
+  /** In seconds; null unless the response is completed. */
   readonly completed_at: number | null;
   readonly error: object | null;
   readonly incomplete_details: { readonly reason: string } | null;
@@ -51,7 +51,7 @@ export function ended(
   };
 }
 
-/** Words that OpenAI's clients act upon; the other refusals go by our own. */
+/** Codes that OpenAI's clients act upon; all other errors have our own code. */
 const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
   insufficient_credits: 'insufficient_quota',
   upstream_error: 'server_error',
@@ -70,7 +70,7 @@ export function failed(error: GatewayError, output: readonly unknown[]): Outcome
 
 /** The fields of a request that its response repeats. */
 export interface Echo {
-  /** By what the client names its prompt. */
+  /** The client's `prompt_cache_key`. */
   readonly cacheKey: string | null;
   write(identity: StreamIdentity, outcome: Outcome): object;
 }
@@ -93,7 +93,7 @@ export function echoOf(body: ResponsesBody): Echo {
     },
     safety_identifier: body.safety_identifier ?? null,
     service_tier: body.service_tier ?? null,
-    // Whatever was asked: nothing is kept.
+    // Nothing is stored, whatever the client asked for.
     store: false,
     temperature: body.temperature ?? null,
     text: { ...body.text, format: body.text?.format ?? { type: 'text' } },

@@ -1,6 +1,7 @@
 /**
- * The tools of a Responses client as functions, which every upstream knows, and the way back: a
- * free-form tool is a function with one text, a tool of a namespace one with a longer name.
+ * Turns the tools of a Responses client into functions, which every upstream knows, and calls back
+ * into the client's form. A free-form tool becomes a function of one text; a tool in a namespace
+ * gets a longer name.
  */
 import type { Tool } from '../../core/dialogue.ts';
 import { invalidRequest } from '../../core/errors.ts';
@@ -16,7 +17,7 @@ import {
 } from './tool-schema.ts';
 import { isToolSearch, toolSearchName } from './tool-search.ts';
 
-/** What a call of the model is to the client. */
+/** How the client knows the tool that the model calls. */
 export interface ToolForm {
   readonly type: 'function' | 'custom' | 'tool_search';
   readonly name: string;
@@ -40,7 +41,7 @@ export class ToolForms {
     }
   }
 
-  /** With those by which a namespace knows its own. */
+  /** The names of all functions, and of namespaced tools also the names inside their namespace. */
   get names(): ReadonlySet<string> {
     return new Set([...this.#forms].flatMap(([flat, form]) => [flat, form.name]));
   }
@@ -56,7 +57,7 @@ export class ToolForms {
       return;
     }
     if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
-      // The managed search finds the tool that it replaces by this name.
+      // The managed search replaces a tool of the client, which it finds by this path.
       this.#foreign?.add(path);
       return;
     }
@@ -71,7 +72,7 @@ export class ToolForms {
     this.#keep({ type, name: own, ...(namespace ? { namespace } : {}) }, read);
   }
 
-  /** Once: what a search finds may have been found before, and names are refused twice. */
+  /** Keeps a tool once: a search may find it again, and upstreams refuse a name that is doubled. */
   #keep(form: ToolForm, tool: Omit<Tool, 'name'>): void {
     const flat = flatName(form.name, form.namespace);
     if (this.#forms.has(flat)) return;
@@ -94,7 +95,7 @@ function readFunction(tool: Partial<FunctionTool>, foreign?: ForeignNames): Omit
   };
 }
 
-/** Refuses a choice of functions that are not there. What else may be chosen, upstreams know. */
+/** Refuses a choice of functions that do not exist; other choices are left to the upstream. */
 export function checkAllowed(body: ResponsesBody): void {
   const { tool_choice: choice } = body;
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;

@@ -41,7 +41,7 @@ const searchTool = Type.Object({
   filters: optional(Type.Object({ allowed_domains: domains })),
   external_web_access: optional(Type.Boolean()),
 });
-/** Where Codex puts the tools for OpenAI's newest models. */
+/** The item in which Codex sends its tools to OpenAI's newest models. */
 const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
@@ -53,7 +53,7 @@ const ownKinds = new SchemasByType(ownSchemas);
 const isSearch = Compile(searchTool);
 const isAdded = Compile(addedTools);
 
-/** Throws at the first tool that is not what its type says. */
+/** Throws at the first tool that does not fit the schema of its type. */
 export function checkTools(tools: readonly AnyTool[], path: string): void {
   for (const [at, tool] of tools.entries()) {
     const place = `${path}[${at}]`;
@@ -86,19 +86,19 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   return lists;
 }
 
-/** The tools that the client runs, as opposed to those that are the provider's own. */
+/** Whether there are tools that the client runs, not only tools of the provider. */
 export function hasOwnTools(body: ResponsesBody): boolean {
   return toolLists(body).some(({ tools }) =>
     tools.some((tool) => isOwnTool(tool) || isToolSearch.Check(tool)),
   );
 }
 
-/** By its type; sound, once `checkTools` has looked at it. */
+/** Decided by the type alone; `checkTools` makes sure that the tool fits its schema. */
 export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
   return ownKinds.has(tool.type ?? '');
 }
 
-/** In the words of the managed search. Who forbids the open web gets no search of ours. */
+/** The search tools for the managed search, which is not used if the open web is forbidden. */
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => {
     if (!isSearchTool(tool) || !isSearch.Check(tool)) return {};

@@ -1,6 +1,6 @@
 /**
- * A search for tools that the client does itself. Codex keeps those of its MCP servers back until
- * the model asks for them, and then sends along what it found.
+ * A search for tools that the client does itself. Codex does not send the tools of its MCP servers
+ * until the model searches for them, and then sends those that it found.
  */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
@@ -10,10 +10,10 @@ import { parseArguments } from '../answer/exact-json.ts';
 import { SchemasByType } from '../ask/schemas-by-type.ts';
 import { anyTyped } from './request-schema.ts';
 
-/** What the model knows it by. */
+/** The name of the search as a function of the model. */
 export const toolSearchName = 'tool_search';
 
-/** One that OpenAI does has another `execution`, and nobody else can do it. */
+/** Searches that OpenAI does have another `execution`; no other upstream can do those. */
 const byClient = { execution: Type.Literal('client') };
 const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
 
@@ -39,17 +39,17 @@ export const isSearchCall = Compile(searchCall);
 export const isSearchOutput = Compile(searchOutput);
 const items = new SchemasByType({ tool_search_call: searchCall, tool_search_output: searchOutput });
 
-/** Half a search left out of a conversation would leave the other half alone, which is refused. */
+/** Checks a search, since leaving out a bad call or result would leave the other one alone. */
 export function checkSearch(item: Static<typeof anyTyped>, place: string): void {
   if ('execution' in item && item.execution === 'client') items.check(item.type ?? '', item, place);
 }
 
-/** Of arguments that are no object there is nothing to search by. */
+/** Arguments that are not an object become an empty one. */
 export function searchArguments(json: string): object {
   return fieldsOf(parseArguments(json));
 }
 
-/** What the model is told was found; how each is called it reads among its tools. */
+/** The result for the model: only names, as it finds the tools themselves among its tools. */
 export function foundNames(tools: readonly object[]): string {
   const names = tools.map((tool) => fieldsOf(tool).name).filter(isText);
   return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';

@@ -11,7 +11,7 @@ const result = { type: 'function_call_output', call_id: 'a', output: 'x' };
 const proof = { id: 'rs_1', encrypted_content: 'c2ln' };
 const thought = { type: 'reasoning', ...proof, summary: [{ type: 'summary_text', text: 'Hm.' }] };
 
-/** How a chat hears it: its messages of the assistant are one text each. */
+/** The assistant's messages as a chat gets them, each as one text. */
 function heard(...input: object[]) {
   const { body } = writeBody(readDialogue({ body: { model: 'a/b', input }, source: null }));
   return body.messages.map(({ role, content }) => [role, content]);

@@ -50,9 +50,9 @@ export function readTurns(
 }
 
 /**
- * OpenAI's own summary of a long conversation, which nobody else can read, and the wish for one.
- * Left out, the first would lose all that was said, and the second would get an answer where a
- * summary was asked for: so other upstreams are not given such a request.
+ * OpenAI's own summary of a long conversation, which no other provider can read, and the wish for
+ * one. Without the summary all that was said would be lost, and without the wish the client would
+ * get an answer in its place; so other upstreams do not get such a request.
  */
 const compactions: ReadonlySet<unknown> = new Set([
   'compaction',
@@ -61,7 +61,7 @@ const compactions: ReadonlySet<unknown> = new Set([
   'compaction_trigger',
 ]);
 
-/** Items of one side in a row are one turn; results come before what the user says to them. */
+/** Items of one side in a row become one turn; results come before the user's words. */
 class TurnBuilder {
   readonly #turns: Turn[] = [];
   #answered: AssistantPart[] = [];
@@ -89,8 +89,8 @@ class TurnBuilder {
   }
 
   /**
-   * Another message of the assistant's: a turn of its own, or its words would run into the last
-   * one's. After calls it stays with them, as nothing may stand between those and their results.
+   * Another message of the assistant becomes a new turn, or its words would run into the last
+   * message. After calls it stays in their turn: nothing may stand between calls and results.
    */
   answerAgain(parts: readonly AssistantPart[]): void {
     const before = this.#answered;
@@ -128,7 +128,7 @@ class TurnBuilder {
 
 function readItem(given: AnyItem, at: number, turns: TurnBuilder, foreign: ForeignNames): void {
   const item = asSaid(given);
-  // Read with the other tools.
+  // These tools are read together with the request's other tools.
   if (item.type === 'additional_tools') return;
   if (isSearchCall.Check(item)) {
     const { call_id: id, arguments: given } = item;
@@ -160,7 +160,7 @@ function readMessage(
   else turns.instruct(parts.flatMap((part) => marked(readTextOnly(part, foreign), part)));
 }
 
-/** With the client's mark for a cache, if there is one. */
+/** The parts with the client's cache mark, if it set one. */
 function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
   return read.map((one) => ({ ...one, ...cacheMark(part) }));
 }
@@ -248,7 +248,7 @@ function readTextOnly(part: AnyPart, foreign: ForeignNames): readonly TextPart[]
   return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
 }
 
-/** It is named, and nothing of it goes on. */
+/** Leaves an item or part out, and notes its type to tell the client. */
 function leftOut(type: string, foreign: ForeignNames): readonly [] {
   foreign.add(`input.${type}`);
   return [];

@@ -3,9 +3,9 @@ import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readUsage as readChatUsage } from '../openai/usage.ts';
 
-/** It counts as chats do, under other names. */
+/** The endpoint counts as chats do, under other names. */
 export function readUsage(raw: unknown): Usage | undefined {
-  // No request has an empty prompt: a server that says so has not counted.
+  // No request has an empty prompt: a server that reports one has not counted.
   if (!isObject(raw) || raw.input_tokens === 0) return undefined;
   const usage = readChatUsage({
     prompt_tokens: raw.input_tokens,

@@ -31,7 +31,7 @@ describe('what the user says', () => {
     expect(items({ role: 'system', parts: [] })).toEqual([]);
   });
 
-  test('an empty message is one, and nothing is said beside results', () => {
+  test('an empty message stays one, but none is added beside results', () => {
     const result: UserPart = { kind: 'tool_result', callId: 'a', parts: [], isError: false };
     const output = { type: 'function_call_output', call_id: 'a', output: '' };
     for (const said of [[], [text('')]]) {

@@ -44,7 +44,7 @@ function writeUser(parts: readonly UserPart[]): object[] {
   const written = results.map(writeResult);
   const content = parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part)));
   if (content.length > 0) return [...written, { role: 'user', content }];
-  // A conversation may have nothing else in it, and one of no items is refused.
+  // A conversation may consist of this message alone, and OpenAI refuses one without items.
   return written.length > 0 ? written : [{ role: 'user', content: '' }];
 }
 
@@ -89,12 +89,12 @@ function writeFile(source: FileSource, name: string | undefined): object {
 
 const callIdLengthMax = 64;
 
-/** An id that OpenAI takes. */
+/** The id of a call, shortened if OpenAI would refuse it. */
 export function ownCallId(id: string): string {
   return shortCallId(id, callIdLengthMax);
 }
 
-/** There is no mark for a tool that failed: its words have to say so. */
+/** There is no field that says that a tool failed, so its text has to say so. */
 function writeResult(result: ToolResultPart): object {
   const { callId, parts, isError } = result;
   const mark = isError ? 'Error: ' : '';
@@ -118,7 +118,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   let thoughts: object[] = [];
   let content: object[] = [];
   const endThoughts = () => {
-    // One by one: a client may send more of them than a call takes arguments.
+    // One by one: there may be more thoughts than a call of `push` can take as arguments.
     for (const thought of thoughts) items.push(thought);
     thoughts = [];
   };
@@ -149,7 +149,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   return items;
 }
 
-/** Thoughts that are not OpenAI's own are left out: it would refuse them. */
+/** Thoughts of other providers are left out, as OpenAI would refuse them. */
 function writeReasoning({ text, signature }: ReasoningPart): object[] {
   const split = splitSignature(signature);
   if (!split) return [];

@@ -9,7 +9,7 @@ import type { Target, UpstreamRequest } from '../dialect.ts';
 import { encryptedThoughts } from './request-schema.ts';
 import { writeItems } from './write-items.ts';
 
-/** What this endpoint has no words for, or answers in ways that our words cannot tell. */
+/** Parameters that this endpoint lacks, or whose answers a dialogue cannot express. */
 const unspoken = [
   'stop',
   'n',
@@ -22,10 +22,10 @@ const unspoken = [
   'top_logprobs',
 ];
 
-/** A lower cap is refused; clients that only probe send 1. */
+/** OpenAI refuses a lower output cap; clients that only test the connection send 1. */
 export const outputTokensMin = 16;
 
-/** OpenAI takes no more; Claude Code sends a JSON text with ids in it. */
+/** OpenAI refuses a longer user name; Claude Code sends a long JSON text with ids. */
 const userLengthMax = 64;
 
 export function writeRequest(dialogue: Dialogue, target: Target): UpstreamRequest {
@@ -46,7 +46,7 @@ export function writeRequest(dialogue: Dialogue, target: Target): UpstreamReques
     prompt_cache_key: kept.promptCacheKey,
     stream: kept.stream ? true : undefined,
     store: false,
-    // Refused by models that do not think.
+    // Models that do not think refuse this.
     include: thinking === null ? undefined : [encryptedThoughts],
   };
   return {
@@ -66,7 +66,7 @@ function* unspokenIn(
   yield* unspoken;
   yield* quirks.drop_params ?? [];
   if (thinking === null) {
-    // A model that does not think grants the wish that it should not.
+    // To such a model, the wish not to think is no loss.
     if (reasoning?.effort !== 'none') yield 'reasoning';
     return;
   }
@@ -92,7 +92,7 @@ function writeTools({ tools, toolChoice, parallelTools }: Dialogue) {
   };
 }
 
-/** `strict` is always said: without it this endpoint holds every schema to the strict rules. */
+/** `strict` is always sent: if it is missing, this endpoint applies the strict rules. */
 function writeTool({ name, description, parameters, strict = false }: Tool) {
   return { type: 'function', name, description, parameters: functionSchema(parameters), strict };
 }

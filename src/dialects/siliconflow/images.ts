@@ -1,4 +1,4 @@
-/** Images of SiliconFlow: edits too go to the place where images are made from words. */
+/** Images of SiliconFlow: edits, too, go to the endpoint that makes images from words. */
 import { inBase64, joined, type Piece } from '../long-body.ts';
 import type { ImagesDialect } from '../media/images.ts';
 import { type ImageFile, shownMask } from '../media/images-wish.ts';
@@ -9,7 +9,7 @@ import { readAnswer } from '../read-answer.ts';
 
 const path = '/images/generations';
 
-/** Where the image goes, and where its mask; some of its models have other names for them. */
+/** The fields for the image and its mask; some of SiliconFlow's models name them differently. */
 const imageFields = ['image', 'image2'];
 
 export const siliconFlowImages: ImagesDialect = {

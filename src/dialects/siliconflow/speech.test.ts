@@ -19,7 +19,7 @@ test('a voice is named after its model, one of the client’s own by its whole n
   expect(write({ voice: 'speech:mine:x' }).body.voice).toBe('speech:mine:x');
 });
 
-test('raw samples come as often as OpenAI’s, and only of those that is said', () => {
+test('raw audio is asked for at OpenAI’s sample rate, other formats without a rate', () => {
   expect(write({ format: 'pcm' }).body.sample_rate).toBe(24_000);
   expect(write({ format: 'wav' }).body).not.toHaveProperty('sample_rate');
 });

@@ -2,7 +2,7 @@
 import type { SpeechDialect } from '../media/speech.ts';
 import { spell } from '../media/spell.ts';
 
-/** What OpenAI's raw samples have; here it would be 44,100 unless asked for. */
+/** The sample rate of OpenAI's raw audio; SiliconFlow's would be 44,100 unless asked for. */
 const pcmSampleRate = 24_000;
 
 export const siliconFlowSpeech: SpeechDialect = {
@@ -26,7 +26,7 @@ export const siliconFlowSpeech: SpeechDialect = {
     const body = JSON.stringify({
       model: upstreamModel,
       input,
-      // A voice of one's own carries its whole name.
+      // A voice that a customer made has a full name already, with colons in it.
       voice: voice.includes(':') ? voice : `${upstreamModel}:${voice}`,
       response_format: format,
       stream: true,

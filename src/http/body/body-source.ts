@@ -4,13 +4,17 @@ import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { dueMs } from './body.ts';
 import { discardRest } from './unread-body.ts';
 
-/** A body as a reader of delimiters needs it: with a little in hand, and never much more. */
+/**
+ * A body for a reader that looks for delimiters: it holds a little of the body, never much more.
+ */
 export class BodySource {
   readonly #request: Request;
   /** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #stallMs: number;
-  /** How long we have waited for all of it so far; what we do with it takes none of that. */
+  /**
+   * How long we have waited for the body so far; the time we spend on it ourselves does not count.
+   */
   #waitedMs = 0;
   #bytes = 0;
   #held: Buffer = Buffer.alloc(0);
@@ -23,13 +27,13 @@ export class BodySource {
     this.#stallMs = stallMs;
   }
 
-  /** Exactly so many bytes. */
+  /** Takes exactly this many bytes. */
   async take(bytes: number): Promise<Buffer> {
     while (this.#held.length < bytes) await this.#more();
     return this.#cut(bytes);
   }
 
-  /** What stands in front of the mark, which is taken too; undefined when it is not near. */
+  /** The bytes before the mark, which is taken, too; undefined if it is not within `bytesMax`. */
   async until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined> {
     for (;;) {
       const at = this.#held.indexOf(mark);
@@ -60,7 +64,7 @@ export class BodySource {
     }
   }
 
-  /** Reads to the end, or a little past the most; answers how much there was. */
+  /** Reads to the end, or a little past the maximum; returns how many bytes there were. */
   async drain(bytesMax: number): Promise<number> {
     let bytes = this.#held.length;
     this.#held = Buffer.alloc(0);
@@ -72,7 +76,7 @@ export class BodySource {
     return bytes;
   }
 
-  /** Stops reading; what is left is not wanted. */
+  /** Stops reading; the rest is not wanted. */
   async close(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -117,7 +121,7 @@ export class BodySource {
     }
   }
 
-  /** For the next bytes: never above the patience with silence, and less for one that drips. */
+  /** How long to wait for more: as long as silence is allowed, or less for a client that drips. */
   get #patienceMs(): number {
     const leftMs = dueMs(this.#bytes, this.#stallMs) - this.#waitedMs;
     return Math.min(this.#stallMs, Math.max(0, leftMs));

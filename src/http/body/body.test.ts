@@ -86,7 +86,7 @@ describe('a JSON object', () => {
     expect(await outcome(post(bytes))).toBe('400 The request body is not valid UTF-8.');
   });
 
-  test('a request without any body is as empty', async () => {
+  test('a request without any body is told so like an empty one', async () => {
     const request = new Request('http://gateway/', { method: 'POST' });
     expect(await outcome(request)).toBe('400 The request body is empty; send a JSON object.');
   });

@@ -14,16 +14,16 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 interface JsonBody {
   readonly value: Record<string, unknown>;
-  /** As it came, so that a pass-through need not write it again. */
+  /** The text as it came, so that a pass-through need not write it again. */
   readonly text: string;
   readonly bytes: Uint8Array;
 }
 
-/** What came, and what its body calls the model: that is logged even if the rest is refused. */
+/** A request, and the model that its body names, which is logged even if the rest is refused. */
 export interface Posted {
   readonly request: Request;
   modelNamed: string;
-  /** For so many bytes more of a long body, until its request has ended. 503 */
+  /** Claims room for this many more bytes of a long body, until the request has ended. 503 */
   claimRoom?(bytes: number): void;
 }
 
@@ -69,8 +69,8 @@ export async function readManagementBody({ request }: Pick<Posted, 'request'>): 
 }
 
 /**
- * Reads at most `bytesMax` bytes; an honest Content-Length is refused before anything is read.
- * `stallMs` is the patience with silence; what arrives must come at the slowest pace, too.
+ * Reads at most `bytesMax` bytes; a declared length above that is refused before anything is read.
+ * `stallMs` is how long the client may be silent; its bytes must keep up the slowest pace, too.
  */
 export async function readBytes(
   posted: Omit<Posted, 'modelNamed'>,
@@ -87,7 +87,7 @@ export async function readBytes(
   try {
     return await arrival.bytes;
   } catch (thrown) {
-    // All that can go wrong with reading is a client that is gone.
+    // Reading can only fail because the client is gone.
     if (thrown instanceof GatewayError) throw thrown;
     throw invalidRequest('The request body broke off before its end.');
   } finally {
@@ -95,10 +95,14 @@ export async function readBytes(
   }
 }
 
-/** The runtime reads these faster than we could; they are due as a whole, within 94 seconds. */
+/**
+ * Up to here the runtime reads a body, faster than we could; it is due as a whole, in 94 seconds.
+ */
 const shortBytesMax = 1024 * 1024;
 
-/** One that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted. */
+/**
+ * A length that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted.
+ */
 export function declaredLength(request: Request): number | null {
   const length = request.headers.get('content-length');
   return length !== null && wholeNumber.test(length) ? Number(length) : null;
@@ -117,7 +121,7 @@ class Arrival extends Waiting {
   readonly #stallMs: number;
   isGivenUp = false;
 
-  /** `bytes` are those that are waited for as a whole. */
+  /** `bytes` is the length of a body that is waited for as a whole. */
   constructor(stallMs: number, bytes: number) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -129,7 +133,7 @@ class Arrival extends Waiting {
     watch.add(this);
   }
 
-  /** So many bytes have come by now. */
+  /** Called with the number of bytes that have come so far. */
   heard(bytes: number): void {
     this.at = Math.min(performance.now() + this.#stallMs, this.#dueAt(bytes));
   }
@@ -145,7 +149,7 @@ class Arrival extends Waiting {
   }
 }
 
-/** How long so many bytes may take to come: at the slowest pace, with one long silence. */
+/** How long this many bytes may take to come: at the slowest pace, with one long silence. */
 export function dueMs(bytes: number, stallMs: number): number {
   return stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
 }
@@ -164,7 +168,7 @@ async function readChunks(
   for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
-    // Not for a body that nobody waits for any more: the room would never be given back.
+    // Not for a body that nobody waits for any more: its room would never be given back.
     if (size > Math.max(counted, shortBytesMax) && !arrival.isGivenUp) {
       posted.claimRoom?.(size - counted);
       counted = size;
@@ -203,7 +207,7 @@ function refuseOtherTypes(request: Request): void {
   throw invalidRequest(message, undefined, 415);
 }
 
-/** Unpacking what strangers packed is how memory fills; no client packs its requests. */
+/** Unpacking what strangers packed is how memory fills up; no client packs its requests. */
 export function refuseEncodings(request: Request): void {
   const encoding = request.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() === 'identity') return;

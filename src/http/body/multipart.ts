@@ -7,17 +7,19 @@ import { readPartHeaders } from './part-headers.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** What may stand before the first part and behind the last: a line break, or words for nobody. */
+/**
+ * Bytes allowed before the first part and after the last: a line break, or text that is ignored.
+ */
 const preambleBytesMax = 1024;
 const epilogueBytesMax = 1024;
 
-/** Blanks behind a boundary, which gateways of mail used to leave there. */
+/** Blanks after a boundary, as mail gateways used to leave there. */
 const paddingBytesMax = 64;
 
 /**
  * Reads a form (multipart/form-data) part by part as it arrives. Files are never held in memory:
- * whoever reads a file part takes its chunks before asking for the next part; what is left of it is
- * passed over.
+ * the chunks of a file part must be taken before the next part is asked for; what is left of them
+ * is skipped.
  */
 export async function* readForm(
   posted: Posted,
@@ -74,7 +76,7 @@ export async function* readForm(
 class FormBody {
   readonly #source: BodySource;
   readonly #delimiter: Buffer;
-  /** Whether the part at hand has been read to its delimiter. */
+  /** Whether the current part has been read to its delimiter. */
   #isPartDone = true;
 
   constructor(source: BodySource, delimiter: Buffer) {
@@ -91,7 +93,7 @@ class FormBody {
     }
   }
 
-  /** Behind a delimiter: a line break and another part, or two dashes and the end. */
+  /** After a delimiter there is a line break and another part, or two dashes and the end. */
   async hasPart(): Promise<boolean> {
     const next = await this.#behindPadding();
     if (next === '\r\n') {
@@ -126,7 +128,7 @@ class FormBody {
     return found.toString('utf8');
   }
 
-  /** What is left of the part at hand. */
+  /** What is left of the current part. */
   async *chunks(): AsyncGenerator<Uint8Array, void, void> {
     while (!this.#isPartDone) {
       const { bytes, isEnd } = await this.#source.before(this.#delimiter);
@@ -168,7 +170,7 @@ function readBoundary(request: Request): string {
 
 const bareLines = 'The form is malformed: its lines must end with CRLF, not with LF alone.';
 
-/** Whoever forgot it sees a file refused as if it were a text. */
+/** For a client that forgot the filename: its file is refused as if it were a text. */
 const noFile = '; a file needs a filename';
 
 export function partTooLarge(name: string, bytesMax: number, hint: string): GatewayError {

@@ -45,7 +45,7 @@ function readParameters(disposition: string): ReadonlyMap<string, string> {
   return found;
 }
 
-/** `UTF-8''a%20b` (RFC 5987); undefined in any other encoding than the two that it names. */
+/** `UTF-8''a%20b` (RFC 5987); undefined in encodings other than the two that the RFC names. */
 function extended(value = ''): string | undefined {
   const [, charset = '', encoded = ''] = /^([\w-]+)'[^']*'(.*)$/.exec(value) ?? [];
   if (/^ISO-8859-1$/i.test(charset)) {

@@ -30,7 +30,7 @@ export function audioRoutes(parts: UploadCallParts): Route[] {
         format = request.format;
         return new SpeechErrand(request);
       };
-      // Audio comes as bytes; as a text, only what was recorded.
+      // New audio comes as bytes; a text is a recording that is given again.
       const tell = (to: Exchange, answered: Answer) =>
         typeof answered === 'string' ? heardAgain(to, answered, format) : respond(to, answered);
       return callModel(exchange, caller, 'speech', read, parts, tell);

@@ -9,7 +9,7 @@ import { type Route, routesFor } from '../routes.ts';
 import { callModel, type ModelCallParts } from './model-call.ts';
 
 export interface ChatParts extends ModelCallParts {
-  /** What a conversation becomes with everything it asks for. 400 */
+  /** Makes the errand of a conversation, with everything it asks for. 400 */
   errandOf(conversation: Conversation, caller: Caller): Errand | Promise<Errand>;
 }
 

@@ -22,7 +22,7 @@ import type { SentImage, SentMask } from '../../operations/images.ts';
 import { declaredLength, type Posted, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 
-/** Reads the form of an image edit; its files lie in the tray, and were checked. */
+/** Reads the form of an image edit; its files lie in the tray and have been checked. */
 export async function readEdit(posted: Posted, tray: UploadTray) {
   const declared = declaredLength(posted.request) ?? 0;
   if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
@@ -47,7 +47,7 @@ export async function readEdit(posted: Posted, tray: UploadTray) {
   const request = readImagesRequest(valuesOf(fields));
   if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
   const looked: Awaited<ReturnType<typeof look>>[] = [];
-  // One after the other: the beginnings of all would take much memory.
+  // One after the other: the beginnings of all images at once would take much memory.
   for (const image of images) looked.push(await look(image, 'image'));
   const mask = masks[0] ? await readMask(masks[0], looked[0]?.size) : null;
   return { request, images: looked.map(({ image }) => image), mask };
@@ -74,7 +74,7 @@ async function* weighed(
   }
 }
 
-/** A form knows only texts. */
+/** The values that the texts of a form stand for. */
 function valuesOf(fields: FormFields): Record<string, unknown> {
   const field = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(listName(name)));
   if (field) throw wantsFile(field);
@@ -86,7 +86,7 @@ function valuesOf(fields: FormFields): Record<string, unknown> {
   return { ...routing, ...Object.fromEntries(values) };
 }
 
-/** Forms send fields that were left blank. */
+/** Forms also send fields that were left blank: those count as left out. */
 function readValue(name: string, text: string): unknown {
   if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);

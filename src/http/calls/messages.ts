@@ -20,10 +20,11 @@ import { estimateTokens } from './token-estimate.ts';
 
 export interface MessagesParts extends ChatParts {
   /**
-   * Counting tokens is no request of the key's quota, so that is only told; but it takes a place.
+   * Counting tokens takes nothing of the key's quota, so the rate is only told; but it takes a
+   * place among the running requests.
    */
   readonly admission: Pick<Admission, 'tellRate' | 'enter'>;
-  /** What the provider counts that would answer; undefined when none of them says. 400 403 */
+  /** The count of the provider that would answer; undefined when none tells one. 400 403 */
   countUpstream(count: Count, caller: Caller, client: AbortSignal): Promise<TokenCount | undefined>;
 }
 
@@ -70,7 +71,7 @@ async function countTokens(
   return counted ?? { input_tokens: await estimate(asked.body) };
 }
 
-/** Some five milliseconds of counting: then everybody else has their turn. */
+/** Takes some five milliseconds to count: then other requests have their turn. */
 const charactersAtOnce = 512 * 1024;
 
 async function estimate(body: CountBody): Promise<number> {

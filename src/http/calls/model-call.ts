@@ -14,16 +14,16 @@ import { cutWhenStalled } from '../stalled-client.ts';
 
 export interface ModelCallParts {
   readonly bodyBytesMax: number;
-  /** In which long bodies are counted while their requests run. */
+  /** Counts long bodies while their requests run. */
   readonly bodies: SharedRoom;
   /** The steps of the story. */
   readonly steps: Steps;
 }
 
 export interface RefusalParts extends Pick<ModelCallParts, 'bodies'> {
-  /** Writes down who was refused. */
+  /** Writes the refusal down. */
   readonly steps: Pick<Steps, 'settle'>;
-  /** A store that is away, as the client will hear of it: the log must not say otherwise. */
+  /** What the client will hear of a store that is away: the log must say the same. */
   explain(thrown: unknown): GatewayError | undefined;
 }
 
@@ -89,7 +89,7 @@ export async function callModel(
   tell = respond,
 ): Promise<Response> {
   const call = new WebCall(exchange, caller, operation, bodies);
-  // Refusals say it too; an answer that is found says HIT instead. Speech is kept for an
+  // Refusals carry this header, too; a recalled answer says HIT instead. Speech is kept for an
   // Idempotency-Key only: without one there is nothing to miss.
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
   if (isKept) exchange.headers['x-cache'] = 'MISS';
@@ -112,7 +112,7 @@ export async function callModelWithFiles(
   }
 }
 
-/** For what calls no model itself, such as making a job: a refusal is logged all the same. */
+/** For requests that call no model themselves, such as making a job: refusals are logged, too. */
 export async function loggingRefusal<Made>(
   exchange: Exchange,
   caller: Caller,
@@ -150,13 +150,13 @@ export function respond(exchange: Exchange, answered: Answer): Response {
   return new Response(cutWhenStalled(exchange, answered), { headers });
 }
 
-/** What was handed to the connection needs a moment to leave before it is cut. */
+/** Bytes handed to the connection need a moment to leave before it is cut. */
 const leaveMs = 20;
 
 /**
  * Bytes as a connection takes them. When they break off, the connection is cut behind the last of
- * them: a clean end would make a part look like the whole. The runtime prints whatever a body fails
- * with, and the log has said it already, so this one fails with nothing.
+ * them: a clean end would make a part look like the whole. The runtime prints the error that a body
+ * fails with, which the log has told already; so this body fails with null.
  */
 function cutOnFailure(answered: BytesAnswer): AsyncIterator<Uint8Array> {
   const cut = async () => {

@@ -10,7 +10,7 @@ import { modelDocs } from '../openapi/models.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
-/** Released before anybody wrote the date down; SDKs want a number. */
+/** For models without a known release date; SDKs want a number. */
 const unknownCreated = 0;
 
 interface ModelParts {
@@ -18,7 +18,7 @@ interface ModelParts {
   readonly health: Pick<Health, 'state' | 'observed'>;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
-  /** What a call of a model that nobody serves is told. */
+  /** The error that a call of a model gets which nobody serves. */
   unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError;
 }
 
@@ -63,12 +63,12 @@ async function showModel(exchange: Exchange, caller: Caller, parts: ModelParts):
   const catalogue = await parts.catalogueOf(caller.tenantId);
   const [model, offers] = [catalogue.model(id), catalogue.offers(id)];
   if (!model || offers.length === 0) throw parts.unknownModel(id, caller, catalogue);
-  // The list leaves it out, so this key does not hear here either that it exists.
+  // The list leaves this model out, so the key must not learn here that it exists.
   if (!mayUseModel(caller, id)) throw notFound(`There is no model "${id}".`, 'model');
   return json(exchange, modelRecord(model, offers, parts));
 }
 
-/** Each of those models, with every place that serves it. */
+/** Each model that this key can call, with every endpoint that serves it. */
 async function listEndpoints(exchange: Exchange, caller: Caller, parts: ModelParts) {
   const catalogue = await parts.catalogueOf(caller.tenantId);
   const data = callable(catalogue, caller).map(({ id }) => ({
@@ -78,7 +78,7 @@ async function listEndpoints(exchange: Exchange, caller: Caller, parts: ModelPar
   return json(exchange, { data });
 }
 
-/** Never what the provider calls the model. */
+/** Never shows what the provider calls the model. */
 function endpointObject(offer: Offer, { health }: ModelParts) {
   const { firstByteMs, tokensPerSecond } = health.observed(offer);
   const { long_prompts, ...pricing } = offer.pricing;

@@ -8,7 +8,7 @@ import { callModel } from './model-call.ts';
 
 const routing = routesFor({ access: 'routing', scope: 'chat' });
 
-/** OpenAI's newer endpoint, for every model. Nothing is kept, so there is nothing to fetch. */
+/** OpenAI's newer endpoint, for every model. No response is stored, so there is none to fetch. */
 export function responsesRoutes(parts: ChatParts): Route[] {
   return [
     routing.post('/v1/responses', responsesDocs.create, (exchange, caller) => {

@@ -1,6 +1,6 @@
 /**
  * About how many tokens a text has. Every model has a tokenizer of its own, and the tables of one
- * take half a second to load: this looks at each letter once and is near enough for a display.
+ * take half a second to load: this estimate looks at each letter once and is near enough to show.
  */
 
 type Kind = 'lower' | 'upper' | 'digit' | 'space' | 'mark' | 'ideograph' | 'letter';

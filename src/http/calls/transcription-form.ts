@@ -17,7 +17,7 @@ interface SentFile {
 
 const largerHint = '; POST /v1/jobs takes larger recordings';
 
-/** Reads the form of a transcription; its file lies in the tray, and was checked. */
+/** Reads the form of a transcription; its file lies in the tray and has been checked. */
 export async function readTranscription(posted: Posted, tray: UploadTray) {
   const declared = declaredLength(posted.request) ?? 0;
   if (declared > transcriptionBytesMax + formFieldsBytesMax) {

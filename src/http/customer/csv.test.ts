@@ -59,7 +59,7 @@ test('a reader who stops taking keeps nobody else waiting', async () => {
   const stalled = connect(server.port ?? 0, '127.0.0.1');
   stalled.pause();
   stalled.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
-  // It is as far as the buffers between the two reach.
+  // Until it has filled the buffers between the two and stalls.
   for (let before = 0; before !== made.stalled || before === 0; await Bun.sleep(100)) {
     before = made.stalled;
   }
@@ -116,7 +116,7 @@ test('a download that fails is told in the log, by its request id', async () => 
   await new Promise((resolve) => client.on('close', resolve));
   await server.drain(1);
   expect(heard).toStartWith('HTTP/1.1 200 ');
-  // Chunks end with an empty one.
+  // A whole body in chunks would end with an empty chunk.
   expect(heard).not.toEndWith('0\r\n\r\n');
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({

@@ -4,8 +4,8 @@ import { cutWhenStalled } from '../stalled-client.ts';
 /**
  * A table as a download. The first piece is read before the status goes out, so that a store that
  * is away is a 503 and not a torn file; a failure further down cuts the connection, so that half a
- * table never looks like a whole one. The runtime prints whatever a body fails with, so the log is
- * told and this one fails with nothing. Pieces are made only as fast as the client takes them.
+ * table never looks like a whole one. The runtime prints the error that a body fails with, so the
+ * log is told and this body fails with null. Pieces are made only as fast as the client takes them.
  */
 export async function csvReply(
   exchange: Exchange,
@@ -40,8 +40,8 @@ async function* resumed(
 let lastTurn: Promise<unknown> = Promise.resolve();
 
 /**
- * One piece of one download at a time, and everybody else's requests between two of them: several
- * downloads that are always ready to go on would leave the sockets no time.
+ * One piece of one download at a time, with other requests in between: several downloads that are
+ * always ready to go on would leave the sockets no time.
  */
 function inTurn<T>(make: () => Promise<T>): Promise<T> {
   const turn = lastTurn.then(() => Bun.sleep(0)).then(make);

@@ -7,7 +7,7 @@ import type { LogFilter, LogReads } from '../../record/log-reads.ts';
 import { type PeriodQuery, readPeriod } from '../../record/period.ts';
 import { cappedSchema, readCapped, readParameter } from '../query.ts';
 
-/** What customers write behind the question mark of their reads. */
+/** The query parameters of customers' reads. */
 
 /** Ten years: each month costs the store a few lookups. */
 const months = { usual: 12, most: 120 };
@@ -52,7 +52,7 @@ export function readMonths(query: URLSearchParams): number {
   return readCapped(query, 'months', monthsSchema, months);
 }
 
-/** Another tenant's key is as absent as one that never was. */
+/** A key of another tenant is treated like one that does not exist. */
 export async function readKeyId(
   query: URLSearchParams,
   tenantId: string,

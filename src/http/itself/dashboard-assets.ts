@@ -26,7 +26,7 @@ const packName = /-dashboard\b.*\.pack$/;
 
 let assets: Promise<Assets> | undefined;
 
-/** Made at the first request, which takes a moment, and kept. A failed attempt is made again. */
+/** Made at the first request, which takes a moment, and kept. After a failure it is tried again. */
 export function dashboardAssets(): Promise<Assets> {
   assets ??= (embedded() ?? built()).catch((thrown: unknown) => {
     assets = undefined;
@@ -82,7 +82,7 @@ async function built(): Promise<Assets> {
   for (const output of files) {
     const bytes = new Uint8Array(await output.arrayBuffer());
     const name = nameByContent(basename(output.path), bytes);
-    // The page alone names the others: everything else is in one script and one sheet.
+    // Only the page names other files: everything else is in one script and one sheet.
     html = html.replaceAll(basename(output.path), name);
     entries.push([name, assetOf(bytes, output.type)]);
   }

@@ -3,7 +3,7 @@ import { Exchange } from '../exchange.ts';
 import { Router } from '../router.ts';
 import { healthRoutes } from './health.ts';
 
-test('readiness is told to who asks, though the store says nothing', async () => {
+test('a readiness probe is answered though the store says nothing', async () => {
   const ping = () => new Promise<never>(() => {});
   const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
   const ready = routes.match('GET', '/readyz')?.route;

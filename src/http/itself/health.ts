@@ -12,7 +12,7 @@ interface HealthParts {
   isDraining(): boolean;
 }
 
-/** Whoever asks gives up soon after, and would take silence for a process that is gone. */
+/** Probes give up soon after this, and would take silence for a process that is gone. */
 const patienceMs = 4_000;
 
 const open = routesFor({ access: 'public' });

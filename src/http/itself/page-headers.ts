@@ -1,4 +1,4 @@
-/** What browsers are told of a page of ours: it may use the named sources and nothing else. */
+/** Tells browsers that a page of ours may use the named sources and nothing else. */
 export function pageHeaders(...sources: readonly string[]): Readonly<Record<string, string>> {
   const closed = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
   return {

@@ -8,13 +8,15 @@ import { pageHeaders } from './page-headers.ts';
 interface ReferenceParts extends DocumentFacts {
   /** For examples that can be pasted. */
   readonly exampleUrl: string;
-  /** Every route there is, these two among them. */
+  /** All routes, including the two of this file. */
   routes(): readonly Route[];
 }
 
 const open = routesFor({ access: 'public' });
 
-/** The interface for programs and for people, both made of the route table on the first look. */
+/**
+ * The interface for programs and for people, both made from the route table at the first request.
+ */
 export function referenceRoutes(parts: ReferenceParts): Route[] {
   let made: { readonly json: string; readonly html: string } | undefined;
   const reference = () => {

@@ -15,18 +15,18 @@ import { readJobPage } from './query.ts';
 interface JobParts extends RefusalParts {
   readonly desk: JobDesk;
   readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
-  /** Makes a job once for an `Idempotency-Key`; answers the id of one that was made before. 409 */
+  /** Makes a job once for an `Idempotency-Key`; returns the id of one that was made before. 409 */
   once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade | string>;
-  /** Where clients reach this gateway; null: where this one did. */
+  /** Where clients reach this gateway; null: at the address that this client used. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
 }
 
-/** One creation that names itself. */
+/** A request to make a job under an `Idempotency-Key`. */
 export interface OnceUse {
   readonly caller: Caller;
   readonly key: string;
-  /** What tells it from another request under the same name. */
+  /** What tells this request from another one under the same key. */
   readonly body: unknown;
   readonly requestId: string;
   readonly client: AbortSignal;
@@ -42,7 +42,7 @@ const jsonBytesMax = jobTextLengthMax * 12 + 64 * 1024;
 const routing = routesFor({ access: 'routing', scope: 'jobs' });
 const management = routesFor({ access: 'management' });
 
-/** Audio work that outlives its request. Another tenant's job is as absent as none at all. */
+/** Audio work that outlives its request. Another tenant's job is treated as if it did not exist. */
 export function jobRoutes(parts: JobParts): Route[] {
   return [
     routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, parts)),
@@ -97,7 +97,7 @@ async function transcription(exchange: Exchange, caller: Caller, parts: JobParts
     job = await once(exchange, caller, content, make, parts);
     return job;
   } finally {
-    // Refused, or the repetition of another.
+    // The request was refused, or repeats an earlier one.
     if (job?.id !== received.id) await desk.putAway(received);
   }
 }
@@ -109,10 +109,10 @@ async function speech(exchange: Exchange, caller: Caller, parts: JobParts, poste
   return once(exchange, caller, value, make, parts);
 }
 
-/** With the claim that the job answers, if its request has named itself. */
+/** Makes a job; `claim` belongs to the `Idempotency-Key` of its request, if it has one. */
 type MakeJob = (claim: JobClaim | null) => Promise<JobMade>;
 
-/** The job that `make` makes, or the one that an earlier request of the same name has made. */
+/** The job that `make` makes, or the one that an earlier request with the same key has made. */
 async function once(
   exchange: Exchange,
   caller: Caller,

@@ -7,7 +7,7 @@ import { type Route, routesFor } from '../routes.ts';
 
 interface ObjectParts {
   open(key: string): Promise<StoredObject | undefined>;
-  /** Whether the query is the one that a link to this object was made with, and still good. */
+  /** Whether the query belongs to a link that was made for this object and is still good. */
   isValidLink(key: string, query: string): boolean;
 }
 
@@ -41,7 +41,7 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
     'accept-ranges': 'bytes',
   };
   const asked = exchange.request.headers;
-  // «If it is still that version»: no version was ever named here, so it cannot be.
+  // `If-Range` asks for a range of one version, but we never named a version: it gets the whole.
   const range = asked.has('if-range') ? undefined : readRange(asked.get('range'), bytes);
   if (range === 'unsatisfiable') {
     headers['content-range'] = `bytes */${bytes}`;
@@ -56,7 +56,7 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
   return new Response(range ? body.slice(from, to) : body, { status, headers });
 }
 
-/** One range of bytes, as players ask for it; anything else gets the whole. */
+/** One range of bytes, as players ask for it; any other wish gets the whole. */
 function readRange(
   header: string | null,
   bytes: number,

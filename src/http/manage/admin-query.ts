@@ -4,7 +4,7 @@ import { line } from '../../auth/manage/schema-parts.ts';
 import { daysOf, monthAround } from '../../record/period.ts';
 import { offsetQuery, readOffset, readParameter } from '../query.ts';
 
-/** What operators write behind the question mark of their reads. */
+/** The query parameters of operators' reads. */
 
 const searchSchema = line(0, 200);
 const sortSchema = Type.Enum([...tenantSorts], {

@@ -9,7 +9,7 @@ import { type Route, routesFor } from '../routes.ts';
 interface StateParts {
   readonly catalogue: Catalogue;
   readonly health: Pick<Health, 'state' | 'observed'>;
-  /** What came of the calls to each provider lately. */
+  /** How the latest calls to each provider ended. */
   readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
   /** How far the books are behind the answers. */
   booksState(): BooksState;
@@ -17,7 +17,7 @@ interface StateParts {
 
 const admin = routesFor({ access: 'admin' });
 
-/** How the process that answers is doing; beside it others may be doing better or worse. */
+/** The state of the process that answers; other processes may be doing better or worse. */
 export function stateRoutes(parts: StateParts): Route[] {
   return [
     admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
@@ -46,7 +46,7 @@ function providerObjects({ catalogue, health, recent }: StateParts) {
   });
 }
 
-/** Null where nobody called it. */
+/** Null where nobody called the provider. */
 function recentObject(recent: RecentCalls | undefined) {
   if (!recent) return null;
   const { windowSeconds, calls, failedCalls, failures } = recent;

@@ -39,7 +39,9 @@ interface Overview {
 interface InstallationParts {
   readonly sums: TenantSumReads;
   overview(): Promise<Overview>;
-  /** What is read behind every request that has ended: whoever just spent most is first. */
+  /**
+   * Reads after all ended requests are booked, so that the tenant that just spent most is first.
+   */
   settled<T>(read: () => Promise<T>): Promise<T>;
 }
 

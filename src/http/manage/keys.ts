@@ -6,7 +6,7 @@ import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
 export type KeyParts = manage.KeyDesk & {
-  /** Whoever was told of a change may count on it with the next request to this process. */
+  /** Lets this process notice a change at once: whoever made it may count on it from then on. */
   noticeChange(): Promise<void>;
 };
 
@@ -51,7 +51,7 @@ export function keyRoutes(desk: KeyParts): Route[] {
       await desk.noticeChange();
       return json(exchange, { data: key, key: text });
     }),
-    // Any key may look at itself, whatever its scopes: clients ask it for what is left to spend.
+    // Any key may look at itself, whatever its scopes: clients ask here what is left to spend.
     either.get('/v1/key', keyDocs.itself, async (exchange, { tenantId, keyId }) =>
       json(exchange, { data: await manage.showKey(desk, tenantId, keyId) }),
     ),

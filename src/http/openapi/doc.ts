@@ -12,9 +12,9 @@ export interface RouteDoc {
   readonly details?: string;
   /** What the variable parts of the path stand for. */
   readonly path?: Readonly<Record<string, string>>;
-  /** What may stand behind the question mark. */
+  /** The query parameters. */
   readonly query?: TProperties;
-  /** Those of them that must be there. */
+  /** The query parameters that must be there. */
   readonly queryRequired?: readonly string[];
   readonly body?: ContentDoc;
   /** A body that works, for the example. */
@@ -26,7 +26,7 @@ export interface RouteDoc {
 /** By content type; a schema alone means JSON. */
 export type ContentDoc = TSchema | { readonly types: Readonly<Record<string, TSchema>> };
 
-/** One place for the words that many records share. */
+/** The words that many records share. */
 export const credits = (description = 'Whole credits.') => Type.Integer({ description });
 export const count = (description?: string) =>
   Type.Integer({ minimum: 0, ...given({ description }) });
@@ -36,17 +36,17 @@ export const file = (description?: string) =>
   Type.String({ format: 'binary', ...given({ description }) });
 export const trafficMode = oneOf('shared', 'byok');
 
-/** A record of ours: nothing is missing, and nothing is in it that is not written here. */
+/** A record of ours: all fields are always there, and no others. */
 export function record<P extends TProperties>(title: string, properties: P, description?: string) {
   return Type.Object(properties, { title, additionalProperties: false, ...given({ description }) });
 }
 
-/** The same without a name of its own: a part of a record, or what wraps one. */
+/** A record without a name of its own: a part of another, or a wrapper around one. */
 export function part<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false });
 }
 
-/** Bounds in sentences are those of the code. */
+/** Sentences take their bounds from the code. */
 export const megabytes = (bytes: number) => `${bytes / 2 ** 20} MB`;
 
 /** A body: the very schema that validates it, with a name. */
@@ -57,7 +57,7 @@ export const form = (title: string, fields: TProperties) => ({
   'multipart/form-data': Type.Object(fields, { title }),
 });
 
-/** Most answers wrap what was asked for. */
+/** Most answers wrap their content in `data`. */
 export const data = <S extends TSchema>(schema: S) => part({ data: schema });
 
 export const deleted = part({ deleted: Type.Literal(true) });

@@ -37,7 +37,7 @@ export function openApiDocument(routes: readonly Route[], { version, url }: Docu
   };
 }
 
-/** Under which heading a route stands. */
+/** The heading under which a route stands. */
 function groupOf({ path, access }: Pick<Route, 'path' | 'access'>): string {
   const [first = '', second = '', third = ''] = path.split('/').slice(1);
   if (access === 'admin') return 'admin';
@@ -95,7 +95,7 @@ function parameters({ path }: Route, doc: RouteDoc, components: Components): Fie
 
 function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Fields {
   const content = Object.entries(typesOf(body)).map(([type, schema], at) => {
-    // An example shows the first way; there is hardly ever another.
+    // The example is for the first content type; there is hardly ever another.
     const shown = example === undefined || at > 0 ? {} : { example };
     return [type, { schema: components.write(schema), ...shown }];
   });
@@ -146,7 +146,7 @@ class Components {
     const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
     return {
       ...Object.fromEntries(written),
-      // Our words for what a pattern means; a reader has no use for the pattern alone.
+      // Our own words for a pattern: readers have no use for the pattern alone.
       ...(typeof expected === 'string' && !rest.description ? { description: expected } : {}),
       ...(hidden === true ? { writeOnly: true } : {}),
     };

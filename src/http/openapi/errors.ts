@@ -9,7 +9,7 @@ import { count, part, record, text } from './doc.ts';
 const symbols = oneOf(...Object.keys(errorTable));
 const message = text('One plain sentence.');
 
-/** Inside a stream as well. */
+/** Also the shape of an error inside a stream. */
 export const plainError = part({
   message,
   type: symbols,

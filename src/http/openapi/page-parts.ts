@@ -76,7 +76,7 @@ function answerHtml([status, answer]: readonly [string, unknown]): string {
   return rows.join('');
 }
 
-/** A record with a name stands below, once; others are told on the spot. */
+/** Records with a name have a section of their own; others are described on the spot. */
 function inlineFields(schema: unknown): string {
   return isObject(schema) && isObject(schema.properties) ? fieldsHtml(schema) : '';
 }
@@ -101,7 +101,7 @@ function row(name: string, schema: unknown, description: unknown, more = ''): st
   return `<tr><th scope="row">${name}</th><td>${typeHtml(schema)}</td><td>${words}</td></tr>`;
 }
 
-/** What fits, in a few words. */
+/** The type of a value, in a few words. */
 function typeHtml(schema: unknown): string {
   if (!isObject(schema)) return '';
   const { $ref, anyOf, type, items } = schema;

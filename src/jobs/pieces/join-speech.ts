@@ -5,12 +5,12 @@ import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/media/wav
 import { type OggPage, writeOggPage } from './ogg-pages.ts';
 import { type OpusFile, readOpus } from './opus.ts';
 
-/** Reads the audio of piece 0, 1, … again; asked more than once, one at a time. */
+/** Reads the audio of piece 0, 1, …; called more than once for a piece, one call at a time. */
 type ReadPiece = (number: number) => Promise<Uint8Array>;
 
 /**
- * One valid file out of the pieces, as it is written, with one piece in memory at a time. A format
- * that cannot be joined without decoding is missing here, and refused when a job is created.
+ * Joins pieces into one valid file while it is written, with one piece in memory at a time. A
+ * format that cannot be joined without decoding is missing here, and refused when a job is created.
  */
 const joins: Partial<Record<SpeechFormat, Join>> = {
   mp3: joinMp3,
@@ -57,7 +57,7 @@ async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
   }
 }
 
-/** The header comes first and holds the sum, so the pieces are measured before they are read. */
+/** The header comes first and holds the total size, so every piece is read twice. */
 async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const same = sameKind('WAV');
   const samplesOf = async (number: number) => {

@@ -5,7 +5,7 @@ import { readCues, writeSubtitles } from '../../core/media/subtitles.ts';
 
 export interface TimedText {
   readonly body: string;
-  /** Added to every time in it. */
+  /** Added to every time in the body. */
   readonly startMs: number;
 }
 

@@ -11,7 +11,7 @@ export interface OggPage {
 
 const headBytes = 27;
 
-/** Of a packet each, these are half an hour of speech, and a piece is some minutes long. */
+/** With one packet on each page, this is half an hour of speech; a piece is some minutes long. */
 const pagesMax = 100_000;
 
 /** The pages of a file, or undefined when it is none or is broken. */

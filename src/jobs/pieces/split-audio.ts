@@ -24,7 +24,7 @@ const cutBytes = transcriptionBytesMax - 1024 * 1024;
 /** Some providers take at most an hour at once, whatever its size. */
 const cutSeconds = 50 * 60;
 
-/** No WAV file packs a second tighter. One that says so would be cut into a call for each blink. */
+/** No real WAV file has fewer. One that claims so would be cut into thousands of calls. */
 const bytesPerSecondLeast = 1_000;
 
 /** Read at once while looking for cuts. */
@@ -100,7 +100,7 @@ class Mp3Cutter {
       const step = frame?.bytes ?? toNextFrame(window, offset);
       const isFirst = this.soundBytes === 0;
       const isTable = frame && isFirst && isTableFrame(window.subarray(offset, offset + step));
-      // Of the first part it would tell the length of the whole, and providers charge by it.
+      // Left in the first part, it would claim the whole length, by which providers charge.
       if (isTable) this.#from = this.at + step;
       else if (frame) this.#pass(frame);
       else this.rubbishBytes += step;

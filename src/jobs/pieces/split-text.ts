@@ -3,7 +3,7 @@ import type { TextLimit } from '../../core/media/audio-formats.ts';
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
  * or sentence, else after a line or a clause, else between words, and only then inside one. Nothing
- * but the white space around the cuts is lost. The first pieces have so many characters as `spoken`
+ * but the white space around the cuts is lost. The first pieces have as many characters as `spoken`
  * says: they are done already, perhaps by a version that cut elsewhere.
  */
 export function splitText(
@@ -52,7 +52,7 @@ const cuts = [
   // A full stop inside «3.5» ends nothing; CJK marks need no space behind them. A run of marks is
   // tried from its first only: a text of nothing but full stops must not take quadratic time.
   new RegExp(`\\n\\s*\\n|(?<!${ender})${ender}+${closed}|[。！？｡]+${closers}`, 'gu'),
-  // Behind a heading or a verse; in e-mails and books lines end in the middle of sentences.
+  // After a heading or a verse. Not before sentences: e-mails and books break lines inside of them.
   /\n/gu,
   new RegExp(`[\\p{Terminal_Punctuation}—–]${closed}|[，、；：]${closers}`, 'gu'),
   /(?<=\S)(?=\s)/gu,
@@ -92,7 +92,7 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 /** A longer cluster than this is no character of any language. */
 const clusterLength = 64;
 
-/** Inside a word without end: at least letters stay with their accents, emoji with their parts. */
+/** Cuts inside a word without end, but not a letter from its accents or an emoji in two. */
 function lastWholeCharacter(window: string, room: number): number {
   const from = Math.max(0, room - clusterLength);
   let last = from;

@@ -23,7 +23,7 @@ describe('the length that a provider is believed to have heard', () => {
   });
 });
 
-/** For what is about the file and not about the time, which a busy machine may use up. */
+/** For tests of the file, not of the time limit, which a busy machine may use up. */
 const patientMs = 60_000;
 
 describe('what a file says of itself', () => {
@@ -64,7 +64,7 @@ describe('what a file says of itself', () => {
     expect(told.join('')).toMatch(/^a+b+c+$/);
   });
 
-  test('leaves others their turn, though it be nothing but false beginnings', async () => {
+  test('leaves others their turn, even if it is nothing but false frame starts', async () => {
     let turns = 0;
     let isReading = true;
     const count = () => {
@@ -138,7 +138,7 @@ describe('what a file says of itself', () => {
       },
     };
     expect(await readSeconds(content, type, patientMs)).toBeNull();
-    // What it does not hold, it cannot go through for seconds without a pause.
+    // It holds too little to go through it for seconds without a pause.
     expect(bytesRead).toBeLessThan(500_000);
   });
 

@@ -5,44 +5,49 @@ import type { LongBytes } from '../../core/upload.ts';
 import { within } from '../../core/within.ts';
 import { ByteReader } from '../byte-reader.ts';
 
-/** How long a recording may be, before anybody has listened to it. */
+/** How long a recording probably is, before a provider has listened to it. */
 
-/** Speech is seldom packed more tightly: four thousand bits a second. */
+/** Speech is seldom compressed to less: four thousand bits a second. */
 const bytesPerSecondLeast = 500;
-/** Silence can be; below this a file's own claim is absurd. */
+/** Silence can take less. A file that claims fewer bytes a second than this is not believed. */
 const bytesPerSecondAbsurd = 100;
-/** A codec that pauses with the speaker packs an hour of silence into next to nothing. */
+/**
+ * Believed of a file of any size: a codec that pauses with the speaker packs an hour of silence
+ * into next to nothing.
+ */
 const secondsAlwaysBelieved = 3600;
 
-/** A file of nothing but false beginnings takes long: others have their turn in between. */
+/** A file full of false frame starts takes long to read: others have their turn in between. */
 const turnMs = 10;
 
 /**
- * What the reader may want at once, because it goes through that without a pause: of millions of
- * comments it would for half a minute. It skips in steps of 256,000 bytes; of an MP4 file it wants
- * the sizes of all frames, and an hour has 620 kB of them.
+ * How much the reader may ask for at once, because it goes through that without a pause: millions
+ * of comments would take it half a minute. It skips in steps of 256,000 bytes; of an MP4 file it
+ * wants the sizes of all frames, and an hour has 620 kB of them.
  */
 const wantedBytesMax = 256_000;
 const wantedBytesMaxOfMp4 = 1_000_000;
 
-/** The longest that a provider is believed to have heard in so many bytes. */
+/** The most seconds of audio that a provider may report for a file of this size. */
 export function secondsMax(bytes: number): number {
   return Math.max(bytes / bytesPerSecondAbsurd, secondsAlwaysBelieved);
 }
 
-/** What credits are held for. A file's own claim is believed as long as it is possible. */
+/**
+ * The length that credits are held for. A file's own claim is believed as long as it is possible.
+ */
 export function likelySeconds(bytes: number, claimed: number | null): number {
   if (claimed === null) return bytes / bytesPerSecondLeast;
   return Math.min(claimed, bytes / bytesPerSecondAbsurd);
 }
 
-/** Files that take long hold nobody up for longer. */
+/** A file waits no longer than this for the one before it to be read. */
 const lookWaitMs = 5_000;
 let lastLook: Promise<unknown> = Promise.resolve();
 
 /**
- * What a file says of itself; null when it says nothing, or takes too long to be asked. One after
- * the other: at once, twenty honest files would all take too long.
+ * The length that a file states; null when it states none, or takes too long to read. Files are
+ * read one after the other: at once, twenty honest files would all take too long.
  */
 export function readSeconds(
   content: LongBytes,
@@ -80,7 +85,7 @@ async function lookInto(
 
 const tagHeadBytes = 10;
 
-/** Of the ID3 tag at the beginning: pictures and comments that say nothing of the length. */
+/** Bytes of the ID3 tag at the beginning: pictures and comments that say nothing of the length. */
 async function tagBytesOf(content: LongBytes): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);
@@ -88,7 +93,7 @@ async function tagBytesOf(content: LongBytes): Promise<number> {
   return head ? Math.min(content.bytes, id3Bytes(head)) : 0;
 }
 
-/** Fails when the time is up, as a part tells no length, and when too much is wanted at once. */
+/** Fails when the time is up, since a part tells no length, and when too much is wanted at once. */
 function streamOf(
   reader: ByteReader,
   skippedBytes: number,
@@ -106,7 +111,7 @@ function streamOf(
       if (performance.now() > until) throw new Error('The time for looking is up.');
       const wanted = controller.byobRequest?.view?.byteLength ?? wantedMax;
       if (wanted > wantedMax) throw new Error('A table of this file is too long.');
-      // A copy, because the stream takes the memory itself away.
+      // A copy, because the stream takes the memory away from its owner.
       for await (const piece of reader.some(wanted)) {
         return controller.enqueue(new Uint8Array(piece));
       }

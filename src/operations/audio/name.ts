@@ -1,9 +1,9 @@
 import { audioTypes } from '../../core/media/audio-formats.ts';
 
-/** What providers are told that a recording is. */
+/** The content types under which recordings are sent to providers. */
 const contentTypes: Readonly<Record<string, string>> = { ...audioTypes, mp4: audioTypes.m4a };
 
-/** A client's own name of the file stays here. */
+/** The file name that providers see; the client's own is not passed on. */
 export function nameAudio(extension: string): {
   readonly filename: string;
   readonly contentType: string;

@@ -1,8 +1,8 @@
-/** Speech for whoever repeats a request: its bytes, kept as text. */
+/** Speech that is given again when a request is repeated: its bytes, kept as text. */
 import type { OpenBytes } from '../../upstream/bytes-answer.ts';
 import type { Tape } from '../../upstream/tape.ts';
 
-/** The same audio, heard by the tape as it comes. */
+/** The same audio; the tape records it as it comes. */
 export function taped(audio: OpenBytes, tape: Tape): OpenBytes {
   const heard = (piece: Uint8Array) => tape.add(`${Buffer.from(piece).toString('base64')}\n`);
   heard(audio.first);

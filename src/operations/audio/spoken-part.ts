@@ -10,7 +10,7 @@ import type { StreamEnd } from '../../upstream/stream-answer.ts';
  */
 const textBytesPerSecond = 15;
 
-/** What vendors usually send; raw samples are 24,000 of two bytes. */
+/** What vendors usually send; raw audio has 24,000 samples of two bytes. */
 const audioBytesPerSecond: Readonly<Record<SpeechFormat, number>> = {
   mp3: 16_000,
   opus: 4_000,
@@ -20,7 +20,7 @@ const audioBytesPerSecond: Readonly<Record<SpeechFormat, number>> = {
   pcm: 48_000,
 };
 
-/** How long the whole audio of a text probably is. */
+/** How many bytes the whole audio of a text probably has. */
 export function typicalBytes(format: SpeechFormat, textBytes: number, speed: number): number {
   const seconds = textBytes / textBytesPerSecond / (speed > 0 ? speed : 1);
   return Math.ceil(seconds * audioBytesPerSecond[format]);
@@ -29,7 +29,7 @@ export function typicalBytes(format: SpeechFormat, textBytes: number, speed: num
 interface Delivery {
   readonly how: StreamEnd['how'];
   readonly deliveredBytes: number;
-  /** As the provider said beforehand; null when it did not. */
+  /** The length that the provider announced; null when it did not. */
   readonly wholeBytes: number | null;
   readonly typicalBytes: number;
 }

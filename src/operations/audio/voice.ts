@@ -6,9 +6,9 @@ import type { SpeechRequest } from '../../dialects/openai/media/speech-request.t
 import type { Offer } from '../../route/catalogue.ts';
 import { textLimitOf } from '../../route/speech-limit.ts';
 
-/** What a model's style of speech makes of a client's wishes. */
+/** How a model's style of speech changes what a client asked for. */
 
-/** Why an offer cannot speak this; null when it can. */
+/** Why an offer cannot speak this text in the wanted way; null when it can. */
 export function refusalOf(
   wish: SpeechRequest,
   size: { readonly characters: number; readonly bytes: number },
@@ -33,7 +33,7 @@ export function refusalOf(
   return null;
 }
 
-/** Only first-party-style models follow it; checked before. */
+/** The speed to ask for: only first-party-style models follow it, and theirs was checked before. */
 export function speedAt({ speed }: SpeechRequest, { model }: Offer): number | null {
   return model.speech?.style === 'first_party' ? speed : null;
 }
@@ -43,7 +43,7 @@ export function voiceAt(voice: string, terms: SpeechTerms, dialect: SpeechDialec
   const isTold = terms.voices !== undefined || terms.default_voice !== undefined;
   const { voices = {}, default_voice: usual } = isTold ? terms : (dialect.voices ?? {});
   if (Object.hasOwn(voices, voice)) return voices[voice] ?? voice;
-  // By the provider's own name, or one that was made there from a recording.
+  // The provider's own name for a voice, or a voice that was made there from a recording.
   const isTheirs = Object.values(voices).includes(voice) || voice.includes(':');
   return isTheirs ? voice : (usual ?? voice);
 }

@@ -25,8 +25,8 @@ interface ImageAnswer {
 }
 
 /**
- * The image that a client gets. Some providers answer with an address: what lies there is
- * fetched, so that every client finds bytes; where that fails, the address is better than nothing.
+ * The image that a client gets. Some providers answer with an address: the image is fetched from
+ * there, so that every client gets bytes; where that fails, the address is better than nothing.
  */
 export async function imageAnswerOf(drawn: Drawn, offer: Offer, link: Link): Promise<ImageAnswer> {
   const [first] = drawn.images;
@@ -50,7 +50,7 @@ async function fetchedImage(
   link: Link,
 ): Promise<string | null> {
   if (!image?.url) return null;
-  // A server of the operator's may be at a private address, and keeps its images there.
+  // The operator's own server may be at a private address, and keeps its images there.
   const home = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
   const result = await link.fetchGuarded(image.url, {
     bodyBytesMax: pictureBytesMax,
@@ -62,7 +62,7 @@ async function fetchedImage(
   return isImage ? Buffer.from(result.bytes).toString('base64') : null;
 }
 
-/** From the bytes: what a provider says of them is not always so. */
+/** Read from the bytes: what a provider says of them is not always true. */
 function formatOf(base64: string): string | undefined {
   const type = fileTypeOf(Buffer.from(base64.slice(0, startLength), 'base64')) ?? '';
   return /^image\/(png|jpeg|webp)$/.exec(type)?.[1];
@@ -85,7 +85,7 @@ export function relayOf(
   };
 }
 
-/** Chat's names, and those that OpenAI's libraries look for in the answer to an image. */
+/** Usage under chat's names, and under those that OpenAI's libraries look for in image answers. */
 function writeUsage(usage: Usage) {
   const [input, output] = [promptTokens(usage), usage.outputTokens];
   return {

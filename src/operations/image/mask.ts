@@ -6,7 +6,7 @@ import type { ImageFile } from '../../dialects/media/images-wish.ts';
 import { type Coverage, type NoAlpha, readCoverage } from './png-alpha.ts';
 import { type Picture, writePng } from './png-write.ts';
 
-/** Where to edit: our clients say it with opaque pixels, providers in ways of their own. */
+/** Where to edit: clients mark it with opaque pixels, providers want it in ways of their own. */
 export class Mask {
   readonly #coverage: Coverage;
 
@@ -36,7 +36,7 @@ export class Mask {
     });
   }
 
-  /** For models that are only shown it: white where to edit, black where to keep. */
+  /** For models that see the mask as a picture: white where to edit, black where to keep. */
   blackAndWhite(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
     return asPng({

@@ -23,8 +23,8 @@ const opaqueFrom = 128;
 const transparencyBytesMax = 256;
 
 /**
- * Reads the transparency of a PNG as the file comes, and nothing else of it. Unpacking happens on
- * another thread and stops at the picture's end: a file that unpacks to more is broken.
+ * Reads only the transparency of a PNG, while the file comes. Unpacking happens on another thread
+ * and stops at the picture's end: a file that unpacks to more is broken.
  */
 export async function readCoverage(
   file: LongBytes,
@@ -51,7 +51,7 @@ export async function readCoverage(
   }
 }
 
-/** Up to the first chunk of pixels, and how long that is. */
+/** What stands before the first chunk of pixels, and how long that chunk is. */
 async function readBeforePixels(reader: ByteReader) {
   const start = await reader.take(8 + 13 + 4);
   if (start?.readUInt32BE(0) !== 13 || start.toString('latin1', 4, 8) !== 'IHDR') return undefined;
@@ -94,7 +94,7 @@ async function unpack(packed: AsyncIterable<Uint8Array>, rows: PngRows): Promise
 /** The alpha of one pixel of a row, from 0 to 255. */
 type AlphaAt = (row: Uint8Array, x: number) => number;
 
-/** Undefined when the picture has no transparency at all. */
+/** Reads a pixel's alpha from a row; undefined when the picture has no transparency at all. */
 function alphaOf(header: PngHeader, transparency: Buffer | undefined): AlphaAt | undefined {
   const { colour, depth } = header;
   const bytes = depth / 8;
@@ -112,7 +112,7 @@ function alphaOf(header: PngHeader, transparency: Buffer | undefined): AlphaAt |
   }
 }
 
-/** One colour of the picture stands for transparent. */
+/** For pictures in which one colour stands for transparent. */
 function keyedAlpha(key: Buffer | undefined, samples: number, depth: number): AlphaAt | undefined {
   if (key?.length !== samples * 2) return undefined;
   const wanted = Array.from({ length: samples }, (_, at) => key.readUInt16BE(at * 2));

@@ -35,7 +35,7 @@ export function readHeader(ihdr: Buffer): PngHeader | undefined {
   return { width, height, depth, colour, bitsPerPixel: channels * depth, isInterlaced };
 }
 
-/** One run over the picture: every `dx`th pixel of every `dy`th row, from a corner on. */
+/** One pass over the picture: every `dx`th pixel of every `dy`th row, starting at a corner. */
 export interface PngPass {
   readonly x: number;
   readonly y: number;
@@ -57,7 +57,7 @@ const adam7 = [
   [0, 1, 1, 2],
 ] as const;
 
-/** An interlaced picture comes in seven passes, those without pixels left out. */
+/** An interlaced picture comes in seven passes; those without pixels are left out. */
 export function passesOf(header: PngHeader): readonly PngPass[] {
   const runs = header.isInterlaced ? adam7 : whole;
   return runs

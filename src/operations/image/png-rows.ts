@@ -9,7 +9,7 @@ export class PngRows {
   #row = 0;
   #above: Uint8Array;
   #current: Uint8Array;
-  /** Bytes of the current row that are there, its filter in front included. */
+  /** Bytes of the current row that have come, including the filter in front of it. */
   #filled = 0;
 
   constructor(header: PngHeader, take: (row: Uint8Array, y: number, pass: PngPass) => void) {
@@ -25,7 +25,9 @@ export class PngRows {
     return this.#pass >= this.#passes.length;
   }
 
-  /** False when these are more than the picture has room for, or no rows. */
+  /**
+   * False when there are more bytes than the picture has room for, or a row has no valid filter.
+   */
   push(bytes: Uint8Array): boolean {
     for (let at = 0; at < bytes.length; ) {
       if (this.isComplete) return false;
@@ -59,7 +61,7 @@ export class PngRows {
   }
 }
 
-/** Bytes are kept as differences to their neighbours; false for an unknown kind of those. */
+/** Undoes the filter of a row: bytes are differences to neighbours. False for an unknown filter. */
 function unfilter(kind: number, row: Uint8Array, above: Uint8Array, step: number): boolean {
   if (kind > 4) return false;
   if (kind === 0) return true;

@@ -10,11 +10,11 @@ export interface Picture {
   readonly width: number;
   readonly height: number;
   readonly colour: 'grey' | 'rgb+alpha';
-  /** Fills in the samples of one row, which come as zeros. */
+  /** Fills in the samples of one row, which are zeros at first. */
   fill(row: Uint8Array, y: number): void;
 }
 
-/** A PNG of 8 bits a sample, not interlaced: what every reader reads. */
+/** A PNG of 8 bits a sample, not interlaced, which every program can read. */
 export async function writePng(picture: Picture): Promise<Uint8Array> {
   const packed = Readable.from(blocksOf(picture)).pipe(createDeflate({ chunkSize: 64 * 1024 }));
   const pixels = Buffer.concat(await Array.fromAsync(packed as AsyncIterable<Uint8Array>));
@@ -22,7 +22,7 @@ export async function writePng(picture: Picture): Promise<Uint8Array> {
 }
 
 function* blocksOf({ width, height, colour, fill }: Picture): Generator<Uint8Array> {
-  // A filter in front of each row: none.
+  // Each row has a byte in front that names its filter: none.
   const rowBytes = 1 + width * (colour === 'grey' ? 1 : 4);
   const rowsAtOnce = Math.max(1, Math.floor(blockBytes / rowBytes));
   for (let y = 0; y < height; y += rowsAtOnce) {

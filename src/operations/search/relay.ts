@@ -12,7 +12,7 @@ import type { SearchRound } from './round.ts';
 import type { SearchSession } from './session.ts';
 import { passOn } from './told-answer.ts';
 
-/** A round listens, and the client's writer, which goes through all rounds, writes. */
+/** The round listens to the upstream; the client's writer, one for all rounds, does the writing. */
 export function roundWriter(round: SearchRound, writer: StreamWriter): StreamWriter {
   return {
     ...passOn(round),

@@ -11,7 +11,7 @@ export interface SearchCall {
 }
 
 interface ClientCall {
-  /** Its number as the client knows it. */
+  /** The number of the call as the client knows it. */
   readonly number: number;
   readonly id: string;
   readonly name: string;
@@ -20,11 +20,13 @@ interface ClientCall {
 
 /** How a round speaks to the client. */
 interface Manner {
-  /** Stands between what was said in the rounds before and what is said now. */
+  /** The text between what was said in earlier rounds and what is said now. */
   readonly gap: string;
   /** Whether the client wants an answer in JSON. */
   readonly isJson: boolean;
-  /** Behind the words that come before the client's own calls: some clients' texts end there. */
+  /**
+   * Called after the words that come before the client's own calls: some clients' texts end there.
+   */
   readonly endWords: () => void;
 }
 
@@ -36,7 +38,7 @@ export class SearchRound implements AnswerListener {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: ClientCall[] = [];
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
-  /** Text, thoughts and calls are what an estimate goes by. */
+  /** Text, thoughts and calls, by which usage is estimated. */
   readonly facts = new NotedFacts();
   readonly #toolName: string;
   readonly #to: AnswerListener;
@@ -46,9 +48,9 @@ export class SearchRound implements AnswerListener {
   readonly #thoughts: ReasoningPart[] = [];
   #thought = '';
   #text = '';
-  /** The end of it, which the client has not heard. */
+  /** The end of the text, which the client has not heard. */
   #untold = '';
-  /** Words before JSON are held back: “Let me look.” is no part of it if a search follows. */
+  /** Words before JSON are held back: “Let me look.” must not get into it if a search follows. */
   #holdsBack: boolean;
   #hasBegun = false;
   /**
@@ -64,13 +66,13 @@ export class SearchRound implements AnswerListener {
     this.#endWords = endWords;
   }
 
-  /** As the client sees it. */
+  /** The text of this round as the client sees it. */
   get said(): string {
     const length = this.#toldLength;
     return length === 0 ? '' : this.#gap + this.#text.slice(0, length);
   }
 
-  /** Whether the client was told something of it. */
+  /** Whether the client was told anything of this round. */
   get hasSpoken(): boolean {
     const hasThought = this.#thought !== '' || this.#thoughts.length > 0;
     return this.#toldLength > 0 || hasThought || this.clientCalls.length > 0 || this.#hasShown;
@@ -142,7 +144,7 @@ export class SearchRound implements AnswerListener {
       this.searches.push(search);
       return;
     }
-    // A round with one of these is the last.
+    // A round with a call for the client is the last one, so nothing is held back any longer.
     this.tell();
     const number = this.clientCalls.length;
     if (number === 0) this.#endWords();

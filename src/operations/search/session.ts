@@ -24,13 +24,13 @@ export interface SearchLimits {
 export interface SearchSurroundings {
   readonly engine: SearchEngine;
   readonly limits: SearchLimits;
-  /** Found for the turns before, by number: those of this request are numbered on from there. */
+  /** Pages found for earlier turns, by number: those of this request are numbered on from there. */
   readonly pages: readonly FoundPage[];
-  /** What the prompt of the first round has, in bytes. */
+  /** The bytes of the first round's prompt. */
   readonly promptBytes: number;
   /**
-   * Sets another round aside, whose prompt has so many bytes and gets the results of so many
-   * searches; false: there are no credits.
+   * Sets credits aside for another round, whose prompt has this many bytes and gets the results of
+   * this many searches; false when there are too few credits.
    */
   affordRound(promptBytes: number, searches: number): Promise<boolean>;
   /** The same for the fee of one search and what its results add to the prompt. */
@@ -46,7 +46,7 @@ export class SearchSession {
   searches = 0;
   /** Known once the whole answer has ended. */
   finishReason: string | undefined;
-  /** Told to whoever keeps it for the client's next request. */
+  /** What to keep for the client's next request. */
   note: { readonly clientCalls: SearchRound['clientCalls']; readonly note: SearchNote } | undefined;
   readonly #around: SearchSurroundings;
   readonly #to: AnswerListener;
@@ -55,14 +55,14 @@ export class SearchSession {
   #dialogue: Dialogue;
   #round: SearchRound;
   #promptBytes: number;
-  /** Of this round's prompt, once they were asked for. */
+  /** The bytes of words in this round's prompt, once they were asked for. */
   #wordBytes: number | undefined;
-  /** Of each round that is over. */
+  /** The usage of each round that is over. */
   readonly #used: Usage[] = [];
   #isEstimate = false;
   #calls = 0;
   #said = '';
-  /** How many characters of it have their citations told. */
+  /** How many characters of `#said` have had their citations told. */
   #cited = 0;
   #isBroke = false;
 
@@ -85,7 +85,9 @@ export class SearchSession {
     return this.#round;
   }
 
-  /** Of all rounds; those that nobody counted are estimated. Undefined before anything was said. */
+  /**
+   * The usage of all rounds; where nobody counted, estimated. Undefined before anything was said.
+   */
   get usage(): Usage | undefined {
     const [first, ...others] = this.usageOfRounds;
     return first && others.reduce(addUsage, first);
@@ -102,7 +104,7 @@ export class SearchSession {
     return this.#isEstimate || (usage ? isEstimate : outputCharacters > 0);
   }
 
-  /** The upstream has ended a round; true when there must be another one. */
+  /** Whether another round must follow the one that the upstream has ended. */
   get wantsMore(): boolean {
     const { searches, clientCalls } = this.#round;
     return searches.length > 0 && clientCalls.length === 0 && this.#calls <= this.#callsMax;
@@ -115,7 +117,7 @@ export class SearchSession {
   /** Ends the answer: citations, the reason, and all that was used. */
   async end(): Promise<void> {
     this.#round.tell();
-    // What is only found now has not been read yet, whatever number was said.
+    // Before the last searches: the model has not read what they find, whatever number it wrote.
     this.#cite();
     const { searches, clientCalls } = this.#round;
     if (clientCalls.length > 0) {
@@ -144,7 +146,7 @@ export class SearchSession {
     if (!(await this.#affords(promptBytes, searches.length))) return false;
     const results = await this.#answer(searches);
     this.#promptBytes = promptBytes + bytesOf(results);
-    // Only now its length is known, which may be more than was set aside for it.
+    // Only now the length of the prompt is known: it may be more than was set aside for it.
     if (!(await this.#affords(this.#promptBytes, 0))) return false;
     this.#closeRound();
     const turns: Turn[] = [
@@ -168,7 +170,7 @@ export class SearchSession {
     return new SearchRound(this.#toolName, this.#to, { gap, isJson, endWords });
   }
 
-  /** Tells what is cited until here, each once: some clients' texts end with the round. */
+  /** Tells the citations up to here, each once: some clients' texts end with the round. */
   #cite(): void {
     const text = this.#said + this.#round.said;
     for (const citation of citationsIn(text, this.#pages)) {
@@ -182,13 +184,13 @@ export class SearchSession {
     return !this.#isBroke;
   }
 
-  /** A call that the client never sees is no reason for it to wait for one. */
+  /** A client must not be made to wait for a call that it never sees. */
   #reasonOf(reason: FinishReason, hasClientCalls: boolean): FinishReason {
     if (this.#isBroke) return 'length';
     return reason === 'tool_calls' && !hasClientCalls ? 'stop' : reason;
   }
 
-  /** What counts of a round goes over into the sums, once. */
+  /** Adds a round that is over to the sums, once. */
   #closeRound(): SearchRound['finished'] {
     const { facts, said, finished } = this.#round;
     if (!facts.usage || facts.isEstimate) this.#isEstimate = true;
@@ -198,7 +200,7 @@ export class SearchSession {
     return finished;
   }
 
-  /** A round that has not said anything may never have been asked. */
+  /** Undefined for a round that has said nothing: it may never have been sent. */
   #roundUsage(): Usage | undefined {
     const { facts } = this.#round;
     return facts.usage || facts.outputCharacters > 0 ? this.#usedBy(facts) : undefined;
@@ -256,12 +258,12 @@ function queryOf(json: string): string | undefined {
   return typeof query === 'string' && query.trim() !== '' ? query : undefined;
 }
 
-/** What parts of a turn add to a prompt, or a little more. */
+/** The bytes that parts of a turn add to a prompt, or a little more. */
 function bytesOf(parts: readonly object[]): number {
   return Buffer.byteLength(JSON.stringify(parts));
 }
 
-/** A client may have a tool of the same name, which is its own to answer. */
+/** A name that no tool of the client has: a call of the client's tool is the client's to answer. */
 function freeNameIn({ tools }: Dialogue): string {
   const taken = new Set(tools.map((tool) => tool.name));
   let { name }: { name: string } = searchTool.function;

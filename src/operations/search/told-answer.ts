@@ -2,12 +2,12 @@ import type { AnswerListener, Citation } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { finishWords } from '../../dialects/answer/tally.ts';
 
-/** Of an answer with searches there is one choice only, and its pictures are bytes or links. */
+/** An answer with searches has one choice only, and its pictures are bytes or links. */
 type Word = Exclude<keyof AnswerListener, 'choice' | 'imageAt'>;
 type ToldLine = readonly [Word, ...unknown[]];
 type Say = (...words: unknown[]) => void;
 
-/** A listener that passes every word on to another; `note` hears it first. */
+/** A listener that passes everything on to another; `note` hears it first. */
 export function passOn(to: AnswerListener, note?: (line: ToldLine) => void): AnswerListener {
   const pass = (name: Word): readonly [Word, Say] => [
     name,
@@ -22,14 +22,14 @@ export function passOn(to: AnswerListener, note?: (line: ToldLine) => void): Ans
 }
 
 /**
- * An answer that no single upstream gave, written down in our own words: one line of JSON for each.
- * What is written passes on to the client at the same time.
+ * Writes down an answer that no single upstream gave, in our own words: one line of JSON for each
+ * call of the listener, which is passed on to the client at the same time.
  */
 export function writingDown(to: AnswerListener, write: (line: string) => void): AnswerListener {
   return passOn(to, (line) => write(`${JSON.stringify(line)}\n`));
 }
 
-/** Tells it again; false when this is no such answer. It may come from a Redis that others use. */
+/** Tells a written answer again; false if it is none: others may write to the same Redis. */
 export function tellAgain(text: string, to: AnswerListener): boolean {
   const lines = text.trimEnd().split('\n').map(parseJson);
   if (!lines.every(isLine)) return false;

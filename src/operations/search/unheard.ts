@@ -2,12 +2,13 @@ import { malformed } from '../../dialects/failure.ts';
 import { type AttemptResult, failed, failureOf, type OpenStream } from '../../upstream/attempt.ts';
 import { over, silence } from '../../upstream/source.ts';
 
-/** Queries are short. What is longer goes the way of every stream: it is paid for as it grows. */
+/** Queries are short. A longer answer is relayed like every stream: it is paid for as it grows. */
 const unheardCharactersMax = 16 * 1024;
 
 /**
- * Hears the rounds of which the client sees nothing, up to the first that tells it something. Until
- * then a failure is that of any attempt: it costs nothing, and another provider may take over.
+ * Reads the rounds of which the client sees nothing, up to the first that tells it something. A
+ * failure until then is like that of any attempt: it costs nothing, and another provider may take
+ * over.
  */
 export async function hearUnheard(
   first: OpenStream,
@@ -17,7 +18,7 @@ export async function hearUnheard(
   let stream = first;
   while (isUnheard() && stream.relay.facts.outputCharacters <= unheardCharactersMax) {
     const next = await oneFurther(stream);
-    // Whoever left pays for what was done, as behind the first words.
+    // A client that left pays for what was done, as it does after the first words.
     if (client.aborted) break;
     if (next.kind !== 'stream') return next;
     stream = next;
@@ -36,7 +37,7 @@ async function oneFurther(stream: OpenStream): Promise<AttemptResult> {
   return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
 }
 
-/** One piece further. */
+/** Reads one more piece of the stream. */
 async function heard(stream: OpenStream): Promise<AttemptResult> {
   const { relay, reader, source, line } = stream;
   try {
@@ -57,7 +58,7 @@ async function heard(stream: OpenStream): Promise<AttemptResult> {
   }
 }
 
-/** The round behind one that is over, or the last words. */
+/** Opens the round that follows one that is over, or adds the last words. */
 async function followed(stream: OpenStream): Promise<AttemptResult> {
   const { opening, source, line, openSequel } = stream;
   source.close();

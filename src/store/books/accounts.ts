@@ -43,8 +43,8 @@ export async function lockAccount(
 }
 
 /**
- * Brings a key's account to its limit: the first time grants it whole, later a changed limit books
- * the difference, downwards only as far as nothing is on lease. What the key spent in the period
+ * Brings a key's account to its limit: at first the whole limit is granted, later a changed limit
+ * books the difference, downwards only what is not on lease. What the key spent in the period
  * without this account, under no limit or another one, is not granted again.
  */
 export async function bookAllowance(
@@ -66,7 +66,7 @@ interface GrantedEntry extends Omit<CreditChange, 'tenantId'> {
   readonly kind: string;
 }
 
-/** Adds to what an account was granted, or takes of it; everything else that it loses is spent. */
+/** Raises or lowers what an account was granted; every other loss counts as spent. */
 export async function bookGranted(
   change: StoreTransaction,
   account: Account,
@@ -93,7 +93,7 @@ export async function bookGranted(
     .executeTakeFirstOrThrow();
 }
 
-/** By the daily sums, as the key object shows it. */
+/** What the key spent in the period, by the daily sums, which is what the key object shows. */
 async function spentBy(
   change: StoreTransaction,
   { keyId, firstDay, endDay }: Allowance,

@@ -20,7 +20,7 @@ export async function commitBatch(
   engine: Engine,
   batch: ReadBatch,
 ): Promise<readonly Booked[]> {
-  // Whoever locks both locks claims before accounts: nobody waits in a circle.
+  // Claims are locked before accounts everywhere: no two transactions can wait for each other.
   const free = await freeAnswers(change, batch);
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(change, 'owner', [...all.keys()]);
@@ -77,7 +77,7 @@ async function freeAnswers(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
   );
   if (answered.length === 0) return noAnswers;
-  // One in the books has used its key up before, and that may be in another use by now.
+  // A request that is booked has used its key already, which another may have claimed since.
   const { fresh } = await splitRepeats(change, answered);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
   return claims.length === 0 ? noAnswers : answeredBefore(change, claims, { now, mayPutOff });
@@ -101,7 +101,7 @@ type FromLease = NonNullable<Booked['fromLease']>;
 
 const nothing: FromLease = { lease: 0, credits: 0 };
 
-/** What the process may stop counting as owed. */
+/** The amounts that the process need not count as owed any more. */
 function booked(
   charges: ReadonlyMap<string, number>,
   fromLease: (owner: string) => FromLease | null,
@@ -182,7 +182,7 @@ function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string,
   return charges;
 }
 
-/** What a process may take of an account: what is free, and its own lease. */
+/** What a process may take from an account: its free credits, and those on the process's lease. */
 function withinReach({ id, balance, leased }: Account, leases: LeaseById): number {
   return balance - leased + (leases.get(id)?.credits ?? 0);
 }

@@ -8,7 +8,7 @@ import type { UsageDailyTable } from '../schema.ts';
 import { insertRows } from './many-rows.ts';
 
 const keys = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
-/** What is added up. */
+/** The columns that are added up. */
 export const dailySums = [
   'requests',
   'failed_requests',
@@ -63,7 +63,7 @@ function kindOf(record: RequestRecord): Kind {
   };
 }
 
-/** Written out because it runs for every request. */
+/** Spelled out instead of looped, because it runs for every request. */
 function nameOf(kind: Kind): string {
   const { tenant_id, day, key_id, model, provider, traffic_mode } = kind;
   return `${tenant_id}\n${day}\n${key_id}\n${model}\n${provider}\n${traffic_mode}`;

@@ -15,7 +15,7 @@ import { type Account, bookAllowance, lockAccount, lockAccounts } from './accoun
 import { commitBatch } from './commit.ts';
 import { type LeaseCondition, lockLeases } from './leases.ts';
 
-/** Beyond what was asked for, a process gets this part of the rest: the next trip is saved. */
+/** A process also gets an eighth of what is left, which saves the next trip. */
 const shareOfRest = 8;
 
 /** Accounts that one transaction of `expire` keeps locked. */
@@ -45,7 +45,7 @@ export class SqlLedger extends OnDatabase implements LedgerStore {
         )
         .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
-      // Who starves holds the lock no longer than it must: others wait to give back.
+      // Skipped where nothing changes: others wait for this lock to give credits back.
       if (granted !== returned) {
         await setLeased(change, account.id, account.leased - returned + granted);
       }
@@ -192,8 +192,8 @@ export class SqlLedger extends OnDatabase implements LedgerStore {
 }
 
 /**
- * What is asked for, plus a share of the rest, in whole holds: with a part of one in each of
- * several processes, none could serve the last request that the account can pay for.
+ * What is asked for, plus a share of the rest, in whole holds: if several processes each had a part
+ * of one hold, none could serve the last request that the account can pay for.
  */
 function shareOf(free: number, { credits, oneHold }: LeaseOrder): number {
   if (free <= credits) return Math.max(0, free);
@@ -222,7 +222,7 @@ async function leasedByOthers(
   };
 }
 
-/** Answers the credits that it had. */
+/** Answers the credits that the lease had. */
 async function dropLease(
   change: StoreTransaction,
   accountId: number,

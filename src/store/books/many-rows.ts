@@ -18,7 +18,7 @@ interface Inserts<T extends Table> {
   readonly rows: readonly Insertable<Schema[T]>[];
   /** What happens to a row that is there already: an `on conflict` clause. */
   readonly conflict?: string;
-  /** The rows bring the numbers that Postgres would give out itself, as SQLite always allows. */
+  /** The rows bring their own ids, which Postgres, unlike SQLite, takes only when told to. */
   readonly keepsIds?: true;
 }
 
@@ -41,9 +41,9 @@ export async function insertRows<T extends Table>(
 
 interface Updates<T extends Table> {
   readonly table: T;
-  /** By which a row is found. */
+  /** The columns by which a row is found. */
   readonly keys: readonly Column<T>[];
-  /** What is set in it; every row brings all of both. */
+  /** The columns that are set; every row brings its keys and all of these. */
   readonly columns: readonly Column<T>[];
   readonly rows: readonly Updateable<Schema[T]>[];
 }

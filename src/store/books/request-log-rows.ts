@@ -21,7 +21,7 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly job?: string;
   readonly skills?: readonly string[];
   readonly units?: Units;
-  /** The part of `input_tokens` that was sounds. */
+  /** The part of `input_tokens` that was audio. */
   readonly inputAudioTokens?: number;
   /** The part of `cache_write_tokens` that was to be kept for an hour. */
   readonly cacheWrite1hTokens?: number;
@@ -157,7 +157,7 @@ export function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
   };
 }
 
-/** The columns have words and sounds together, and all that was written, for however long. */
+/** The columns count text and audio tokens together, and cache writes of every lifetime. */
 function inParts(usage: Usage, { inputAudioTokens = 0, cacheWrite1hTokens = 0 }: Details): Usage {
   return {
     ...usage,

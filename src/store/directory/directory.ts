@@ -21,7 +21,7 @@ import { rankOf } from './tenant-order.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
-/** Two parameters each; SQLite takes 32,766 in one statement. */
+/** A mark takes two parameters; SQLite takes 32,766 in one statement. */
 const marksPerStatement = 1_000;
 
 export class SqlDirectory extends OnDatabase implements Directory {
@@ -158,7 +158,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
     secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
     now: number,
   ): Promise<ApiKey | undefined> {
-    // Nothing is kept of one that is over: where a clock is behind, it would go on working.
+    // An old secret that is over is not kept: a clock that is behind would let it work on.
     const isKept = secret.oldUntil > now;
     return this.#updateKey(tenantId, id, {
       previous_hash: isKept ? sql.ref('secret_hash') : null,
@@ -169,7 +169,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
     });
   }
 
-  /** Undefined where there is no such key, or no more. */
+  /** Undefined where there is no such key, or it was deleted. */
   #updateKey(
     tenantId: string,
     id: string,
@@ -245,7 +245,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 }
 
-/** A change that every process hears of, unless nothing came of it. */
+/** A change that every process hears of, unless it changed nothing. */
 export function tellingAll<T>(
   database: Database,
   work: (change: StoreTransaction) => Promise<T>,
@@ -253,7 +253,7 @@ export function tellingAll<T>(
   return inTransaction(database, async (change) => {
     const made = await work(change);
     if (!made) return made;
-    // Last in its transaction: all such changes meet at this one row.
+    // Last in its transaction: all such changes wait for each other at this one row.
     await change
       .updateTable('changes')
       .set((of) => ({ version: of('version', '+', 1) }))

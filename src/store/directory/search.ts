@@ -8,8 +8,8 @@ export function tenantHolds(text: string, engine: Engine): RawBuilder<SqlBool> {
 }
 
 /**
- * Keys with each of these words in their name or label. A part of an id is in many by chance, so
- * that only its beginning counts.
+ * Keys with each of these words in their name or label, or with an id that begins with the text:
+ * other parts of an id occur in many ids by chance.
  */
 export function keyHolds(text: string, engine: Engine): RawBuilder<SqlBool> {
   const hasWord = (word: string) => oneIsLike(['name', 'label'], `%${literal(word)}%`, engine);
@@ -22,13 +22,13 @@ function oneIsLike(columns: readonly string[], pattern: string, engine: Engine) 
   return sql<SqlBool>`(${sql.join(columns.map(isLike), sql` or `)})`;
 }
 
-/** Not with a backslash, which `standard_conforming_strings` may give a meaning of its own. */
+/** Escapes with `!`: `standard_conforming_strings` may give a backslash a meaning of its own. */
 function literal(text: string): string {
   const small = text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
   return small.replaceAll(/[!%_]/g, '!$&');
 }
 
-/** Without the case of A to Z, and of no other letters: SQLite knows no more than these. */
+/** Ignores the case of A to Z only: SQLite knows the case of no other letters. */
 export function plain(column: string, engine: Engine): RawBuilder<string> {
   return sql<string>`lower(${byBytes(column, engine)})`;
 }

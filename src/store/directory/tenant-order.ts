@@ -13,8 +13,8 @@ const sums = {
 } as const;
 
 /**
- * What tenants are sorted by. Each one's sums are a short walk over the front of the daily sums'
- * key, so that it costs the days of a month and nothing for the years before or the log.
+ * What tenants are sorted by. Each tenant's sums are a short range of the daily sums' key, so they
+ * cost the days of a month, and nothing for the years before or for the log.
  */
 export function rankOf({ by, days }: TenantOrder, engine: Engine): RawBuilder<unknown> {
   if (by === 'created_at') return sql.ref(by);

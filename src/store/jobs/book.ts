@@ -71,7 +71,7 @@ export class SqlJobBook extends OnDatabase implements JobBook {
   }
 }
 
-/** Also the lock that keeps the bounds exact: writers of one tenant follow each other. */
+/** Gives the tenant a turn, and locks it: the bounds are exact as writers follow each other. */
 async function takeTurn(change: StoreTransaction, { tenantId }: NewJob): Promise<void> {
   await change
     .insertInto('job_turns')
@@ -142,7 +142,7 @@ function rowOf(job: NewJob) {
     webhook_url: job.webhookUrl,
     status: 'queued' as const,
     attempts: 0,
-    // At once, even if the clock is set back meanwhile.
+    // Claimable at once, even if the clock is set back meanwhile.
     claimable_at: 0,
     pieces_done: 0,
     cost: 0,

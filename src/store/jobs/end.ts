@@ -9,14 +9,13 @@ interface EndColumns {
   readonly output_bytes?: number;
   readonly expires_at?: number;
   readonly failure?: string;
-  /** To be added to its cost. */
+  /** To be added to the job's cost. */
   readonly lostCredits?: number;
 }
 
 /**
  * The one change that ends a job, whoever comes first. In the same transaction its objects are
- * given to the sweep and its webhook is queued. Without a lease, any job that has not ended is
- * meant.
+ * given to the sweep and its webhook is queued. Without a lease, the job is ended whoever runs it.
  */
 export async function endJob(
   change: StoreTransaction,
@@ -39,7 +38,7 @@ export async function endJob(
     .set({ delete_at: end.completed_at })
     .where('job_id', '=', jobId)
     .execute();
-  // Its output stays longer.
+  // The output stays longer than the job's other objects.
   await change
     .updateTable('job_objects')
     .set({ delete_at: end.expires_at ?? end.completed_at })

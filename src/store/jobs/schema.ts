@@ -14,7 +14,7 @@ export interface JobsTable {
   webhook_url: string | null;
   status: JobStatus;
   attempts: number;
-  /** Which claim it belongs to while it runs. */
+  /** The claim that the job belongs to while it runs. */
   lease: string | null;
   /** When a worker may take it; null once it has ended. */
   claimable_at: number | null;
@@ -48,7 +48,7 @@ export interface JobPiecesTable {
 export interface JobObjectsTable {
   key: string;
   job_id: string;
-  /** Null while the job that it is the input of has not ended. */
+  /** Null while the object is the input of a job that has not ended. */
   delete_at: number | null;
 }
 

@@ -24,7 +24,7 @@ export class SqlWebhooks extends OnDatabase implements WebhookQueue {
             .orderBy('due_at')
             .orderBy('id')
             .limit(1)
-            // Another process takes another one.
+            // Processes that claim at the same time get different webhooks.
             .forUpdate()
             .skipLocked()
         );

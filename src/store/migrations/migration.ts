@@ -17,7 +17,7 @@ export interface SqlWords {
   readonly bytes: string;
   /** Text that is compared byte by byte, so that both engines list rows in the same order. */
   readonly id: string;
-  /** Ends a table: SQLite only checks the types of a table that asks for it. */
+  /** Ends a table's definition: SQLite checks types only in a table that asks for it. */
   readonly tableEnd: string;
 }
 

@@ -63,7 +63,7 @@ export class FileObjects implements ObjectStore {
   }
 
   #path(key: string): string {
-    // Keys are ours; this is the last fence before the file system.
+    // Keys are made by us; this check is the last fence before the file system.
     assert(/^[0-9a-z.]+$/.test(key) && !key.startsWith('.'), 'An object key is malformed.');
     return join(this.#folder, key);
   }

@@ -17,7 +17,7 @@ export function openObjects(
   throw unusable('The objects address must start with file: or s3://.');
 }
 
-/** `patienceMs`: how long it may be silent before it counts as away; usually a while. */
+/** `patienceMs`: how long the storage may be silent until it counts as away; usually 30 s. */
 export function openS3Objects(
   address: string,
   credentials: Identity,

@@ -7,8 +7,8 @@ import { readS3Place } from './s3.ts';
 
 /**
  * All processes on one store take jobs from one queue, so their objects must lie in one place. The
- * store keeps the name of the place that the last start had, and each start looks whether it is its
- * own: an address will not do, since every machine has its own folder ./data/objects.
+ * store keeps the name of the place that the last start used, and each start compares its own: an
+ * address will not do, since every machine has its own folder ./data/objects.
  */
 const setting = 'objects_place';
 
@@ -18,14 +18,14 @@ export function claimPlace(database: Database, address: string): Promise<boolean
     // Locked, so that of several processes that start at once only one names the folder.
     const before = await claimSetting(change, setting, '');
     const place = knownPlace(address) ?? nameFolder(address);
-    // A folder that cannot be written is told of by the jobs that need it.
+    // Not refused here: a folder that cannot be written shows in the jobs that need it.
     if (place === undefined) return true;
     if (before !== place) await replaceSetting(change, setting, place);
     return before === '' || before === place;
   });
 }
 
-/** The same without a trace, for those who only look. */
+/** Compares without noting anything, for commands that only look. */
 export async function isPlaceOf(database: Database, address: string): Promise<boolean> {
   const last = (await readSetting(database, setting)) ?? '';
   return last === '' || last === knownPlace(address);
@@ -54,7 +54,7 @@ function nameFolder(address: string): string | undefined {
   }
 }
 
-/** No object begins with a dot. */
+/** No object's key begins with a dot, so this file cannot be taken for one. */
 function nameFile(address: string): string {
   return join(address.slice('file:'.length), '.place');
 }

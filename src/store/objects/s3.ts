@@ -29,7 +29,7 @@ const partsAtOnce = 2;
 /** A storage that takes no part and gives no answer for so long is away. */
 const answerMs = 30_000;
 
-/** Browsers store what they are given instead of showing it. */
+/** Makes browsers save a file instead of showing it. */
 const contentDisposition = 'attachment';
 
 const parameters = ['endpoint', 'public_endpoint', 'region'];
@@ -62,7 +62,7 @@ function isEndpoint(text: string | null): boolean {
 
 export class S3Objects implements ObjectStore {
   readonly #client: S3Client;
-  /** Never asked: it only signs. */
+  /** Signs the links for clients; sends no request itself. */
   readonly #seenByClients: S3Client;
   readonly #prefix: string;
   readonly #answerMs: number;
@@ -140,7 +140,7 @@ export class S3Objects implements ObjectStore {
     await this.delete(key).catch(() => undefined);
   }
 
-  /** The client itself would wait for ever. */
+  /** Bounds the wait for an answer: the client itself would wait for ever. */
   async #answer<T>(asked: T | Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new Silence(this.#answerMs)), this.#answerMs);

@@ -31,8 +31,8 @@ function unreadable(thrown: unknown): string {
 }
 
 /**
- * To the driver these modes mean `verify-full`, and it prints a page about that at every start.
- * Who wants their weaker meaning says so with `uselibpqcompat=true`, or `no-verify`.
+ * To the driver these modes mean `verify-full`, and it prints a page about that at every start. An
+ * operator who wants their weaker meaning sets `uselibpqcompat=true`, or `no-verify`.
  */
 function spellSslMode(url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url;
@@ -66,7 +66,7 @@ const reasons: Record<string, string> = {
   '57P03': 'it is starting up or shutting down',
 };
 
-/** The driver has no code for it, and words that do not say what to do. */
+/** The driver has no code for a missing password, and its message does not say what to do. */
 const passwordless = 'it asks for a password, and neither the address nor PGPASSWORD has one';
 
 /** A failure as one sentence, such as "Postgres at … cannot be reached: connection refused." */

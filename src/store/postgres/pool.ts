@@ -5,7 +5,7 @@ import { failureCode } from '../../core/failure-code.ts';
 import { turnWaitMs, waitingCallsMax } from '../database.ts';
 import { tooBusy } from '../turns.ts';
 
-/** A server that had no connection left for us is asked for another one no sooner. */
+/** After a server had no connection left for us, we ask for another one only after this time. */
 const fullMs = 10_000;
 
 /**
@@ -22,13 +22,13 @@ export function watched(pool: pg.Pool, beginning: string): PostgresPool {
       try {
         return await pool.connect();
       } catch (thrown) {
-        // From the first refusal on: that one alone may have taken a busy server long.
+        // Counted from the first refusal, which alone may have taken a busy server long.
         until ??= performance.now() + turnWaitMs;
         const mayWait = isServerFull(thrown) && pool.totalCount > 0 && performance.now() < until;
         if (!mayWait) throw thrown;
         isFullUntil = performance.now() + fullMs;
-        // Those it has stay. Their count includes what is being refused right now, and the pool
-        // would ask again in the place of each, for as long as anybody waits.
+        // 1, not `totalCount`, which includes connections being refused right now: the pool would
+        // ask again in place of each, for as long as anybody waits. Those it has stay.
         pool.options.max = 1;
       }
     }
@@ -45,7 +45,7 @@ export function watched(pool: pg.Pool, beginning: string): PostgresPool {
   };
 }
 
-/** It, its database, our user or a pooler before it has as many connections as are allowed. */
+/** The server, its database, our user or a pooler in front has no connection left to give. */
 export function isServerFull(thrown: unknown): boolean {
   if (failureCode(thrown) === '53300') return true;
   // PgBouncer has no code of its own for it.
@@ -88,7 +88,7 @@ class WatchedClient implements PostgresPoolClient {
       // Kysely and `pg` describe the same object with different words.
       return result as PostgresQueryResult<Row>;
     } catch (thrown) {
-      // What only half began must not become somebody else's transaction either.
+      // A transaction that only half began must not become somebody else's either.
       if (
         thrown instanceof Error &&
         (thrown.message === 'Query read timeout' || sql === this.#beginning)

@@ -7,7 +7,7 @@ import { type Database, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { openPostgres } from './postgres.ts';
 
-/** As long as a slow machine takes for what must come; shorter only for what never does. */
+/** Long enough for slow machines where an answer comes; short only where none ever does. */
 const bounds = {
   connectionsMax: 2,
   statementTimeoutMs: 50_000,
@@ -109,7 +109,7 @@ describe('Postgres', () => {
       expect(await Promise.all(asked.slice(waitingCallsMax))).toEqual(Array(100).fill(busy));
       gate.resolve();
       await Promise.all(taken.map(({ ended }) => ended));
-      // A slow machine may not get to each of them in time; a place is what they all had.
+      // A slow machine may not serve all of these in time, but all had a place in the queue.
       expect(await Promise.all(asked.slice(0, waitingCallsMax))).not.toContain(busy);
     });
   });

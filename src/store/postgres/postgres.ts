@@ -20,7 +20,7 @@ interface PostgresBounds {
 
 /**
  * A frozen gateway must not keep the row locks of a wallet: others wait five seconds for credits.
- * Where a living one hesitates for so long, what it began is undone; bookings and jobs begin again.
+ * Where a living gateway pauses that long, its transaction is undone; bookings and jobs try again.
  */
 const idleTransactionMs = 3_000;
 
@@ -46,7 +46,7 @@ const migrationBounds: PostgresBounds = {
   idleTransactionMs: 15_000,
 };
 
-/** A server takes a moment to end a session that we have left, and ours may be the only one. */
+/** A server takes a moment to end a session that we have left, and it may allow us only one. */
 const leavingMs = 1_000;
 
 /**
@@ -129,9 +129,9 @@ export async function withMigrationConnection<T>(
 }
 
 /**
- * Whatever the server, the database or the role have set: how our transactions see each other, and
- * how long they may take. Said by each of them, which holds behind a pooler too. Servers before 17
- * have no limit for a whole transaction, and refuse its name.
+ * Sets how our transactions see each other and how long they may take, whatever the server, the
+ * database or the role have set. Each transaction says so, which works behind a pooler too. Servers
+ * before 17 have no limit for a whole transaction, and refuse its name.
  */
 function beginning({ statementTimeoutMs, idleTransactionMs }: PostgresBounds): string {
   return `begin isolation level read committed; set local lock_timeout = 0;

@@ -6,7 +6,7 @@ import { unusable } from '../unusable.ts';
 
 const oldestServer = 150_000;
 
-/** What no statement could show later than now: whether this server can keep books at all. */
+/** Refuses, at the start, a server that cannot keep books: later statements would not show it. */
 export async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
   const { version, commit, encoding, only_reads } = await settingsOf(db, target);
   const refuse = (why: string) => {
@@ -41,7 +41,7 @@ function onlyReads(target: string): GatewayError {
   return unusable(message, new ReadsOnly());
 }
 
-/** As the server itself would say it at the first change. */
+/** The error that the server itself would give at the first change. */
 class ReadsOnly extends Error {
   readonly code = '25006';
 
@@ -50,7 +50,7 @@ class ReadsOnly extends Error {
   }
 }
 
-/** Those that take every character: the second knows none and keeps bytes. */
+/** Encodings that take every character: SQL_ASCII knows no characters and keeps bytes. */
 const wholeEncodings: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
 
 interface ServerSettings {
@@ -60,7 +60,7 @@ interface ServerSettings {
   readonly only_reads: string;
 }
 
-/** Asked in a transaction: whoever does not have them cannot book anything. */
+/** Asked in a transaction: behind a pooler that has no transactions, nothing can be booked. */
 async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSettings> {
   const ask = sql<ServerSettings>`
     select current_setting('server_version_num') as version,

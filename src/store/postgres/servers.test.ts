@@ -321,7 +321,7 @@ describe('TLS to a server that signed its certificate itself', () => {
     },
   );
 
-  test('a certificate for another name is refused by that', async () => {
+  test('a certificate for another name is refused for its name', async () => {
     const wanted = `sslmode=verify-full&sslrootcert=${authority}`;
     const { message } = await failureOf(openPostgres(by('127.0.0.1', wanted)));
     expect(message).toMatch(/: its certificate is for another name\.$/);

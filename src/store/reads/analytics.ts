@@ -30,7 +30,7 @@ const sumColumns = {
 
 const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
 
-/** Each of them, over all rows of a group. */
+/** Each of the sums, over all rows of a group. */
 export const sumsOfGroup = sumNames.map((name) =>
   sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name),
 );
@@ -46,7 +46,7 @@ export class SqlAnalytics extends OnDatabase implements AnalyticsReads, WalletRe
       .execute();
   }
 
-  /** In an order of its own for each group, so that a page starts where the last one ended. */
+  /** No two groups share a place in the order, so that a page starts where the last one ended. */
   async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
     const places = placesOf(this.database.engine);
     let last: GroupSums | undefined;

@@ -146,7 +146,7 @@ export class SqlLogReads extends OnDatabase implements LogReads {
     );
   }
 
-  /** A tenant's rows are committed in the order of their numbers, so this fixes what there is. */
+  /** A tenant's rows are committed in the order of their ids, so this fixes what an export has. */
   async #newestId(): Promise<number> {
     const row = await this.database.read
       .selectFrom('request_log')

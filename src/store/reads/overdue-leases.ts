@@ -6,7 +6,7 @@ interface OverdueLeases {
   readonly credits: number;
 }
 
-/** What processes had on lease that should have given it back by then. */
+/** Leases that ended before this time, though their processes should have given them back. */
 export async function overdueLeases({ read }: Database, by: number): Promise<OverdueLeases> {
   const { leases, credits } = await read
     .selectFrom('leases')

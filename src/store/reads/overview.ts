@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from '../database.ts';
 
-/** As text: all wallets together may have more than is read as a number, which is exact. */
+/** As text: all wallets together may have more credits than a number holds exactly. */
 const sumOf = (column: 'balance' | 'leased') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
@@ -11,8 +11,8 @@ export async function readOverview({ report }: Database) {
     report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
-  // The limits of keys have an account for each of their periods. For `like` SQLite would read them
-  // all; by the order of their names, it reads wallets alone.
+  // The limits of keys have an account for each of their periods. For `like` SQLite would read
+  // these too; by the order of names, it reads wallets alone.
   const sums = await report
     .selectFrom('accounts')
     .where('owner', '>=', 'tenant:')

@@ -65,9 +65,9 @@ export class SqlStatement extends OnDatabase implements StatementReads {
   /**
    * The last entry booked before a time, found by halving. Clocks of several processes differ a
    * little, so times may step back between neighbours; halving at fixed numbers still always finds
-   * the same entry, and an earlier time never finds a later entry. Asked for the account alone,
-   * Postgres would walk past the entries of all others up to its next one; asked for the pair,
-   * SQLite past all earlier ones of the account.
+   * the same entry, and an earlier time never finds a later entry. The engines need different
+   * conditions: by the account alone, Postgres would walk past the entries of all other accounts;
+   * by the pair, SQLite would walk past all earlier entries of the account.
    */
   async #lastBefore(accountId: number, time: number) {
     const isBehind =
@@ -118,7 +118,7 @@ function pageBehind(
       join
         .onRef('log.entry_id', '=', 'entry.id')
         .on(charged, '>', sql.lit(0))
-        // Said twice, or Postgres reads the index of the log from its very beginning.
+        // Repeats the join: otherwise Postgres reads the log's index from its beginning.
         .on('log.entry_id', '>=', last.entry)
         .on('log.entry_id', '<=', frame.lastEntry),
     )

@@ -79,7 +79,7 @@ function placesName(tenantId: string): string {
   return `{${tenantId}}:running`;
 }
 
-/** Empty for an answer of any other shape, which then counts as none. */
+/** Empty for an answer of any other shape, which then counts as no answer. */
 function numbersOf(answer: unknown, length: number): readonly number[] {
   const isSound =
     Array.isArray(answer) &&
@@ -94,8 +94,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * A clock that steps back opens no new window. After one that was wrong before, what was counted is
- * of the minute it is: nobody waits until the clock catches up.
+ * A clock that steps back a little opens no new window. If it was far ahead before, its counts are
+ * taken over into the present minute, so that nobody waits until the clock catches up.
  */
 const readWindow = `${readTime}
 local window = math.floor(time[1] / 60)
@@ -134,8 +134,8 @@ return { window, requests, tokens }
 `);
 
 /**
- * Places that ended by themselves are looked for only when there seems to be none left, and those
- * that would end much later than any place can: a clock that was wrong before has left them.
+ * Only when no place seems to be left, two kinds are removed: places that have expired, and places
+ * that would end much later than any place can, which a wrong clock has left.
  */
 const enterScript = new Script(`${readTime}
 if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end

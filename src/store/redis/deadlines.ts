@@ -25,7 +25,7 @@ export class Deadlines {
   within<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const waiting: WaitingCommand = {
-        // The first may come at once, and what came with the last but one is read by then.
+        // +2: the first tick may come at once, and the last leaves time to read late answers.
         untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
         giveUp: () => reject(new Error(`No answer within ${this.ms} ms.`)),
       };

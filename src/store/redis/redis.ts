@@ -20,7 +20,7 @@ return redis.call('PEXPIRE', KEYS[1], 1000)
 const steadyMs = 5_000;
 
 interface RedisWatcher {
-  /** Once per outage, whatever the load: the requests go on without it. */
+  /** Once per outage, whatever the load: requests go on without Redis. */
   onAway(reason: string): void;
   onBack(): void;
 }
@@ -33,11 +33,11 @@ interface RedisWatcher {
 export class Redis {
   readonly #url: string;
   readonly #watcher: RedisWatcher;
-  /** Before every name: others may have theirs on the same server. */
+  /** Stands before every name: other deployments may use the same server. */
   readonly #prefix: string;
   readonly #scripts: readonly Script[];
   readonly #deadlines: Deadlines;
-  /** Set while it is up. */
+  /** Set while Redis is up. */
   #client: RedisClient | undefined;
   #failures = 0;
   #backAt = Number.NEGATIVE_INFINITY;
@@ -123,7 +123,7 @@ export class Redis {
     );
   }
 
-  /** A full server still reads: what succeeds in between must not hide what it refuses. */
+  /** A full server still reads, which resets the count: so a single refusal is enough. */
   #count(failure: string): void {
     this.#failures += 1;
     if (this.#failures >= failuresToLeave || refusesAll.test(failure)) this.#leave(failure);
@@ -154,14 +154,14 @@ export class Redis {
   async #connect(): Promise<string | undefined> {
     const client = new RedisClient(this.#url, {
       connectionTimeout: Math.max(redisRetryMs, this.#deadlines.ms),
-      // Waiting commands would hold their requests up; returning is decided here, not there.
+      // Queued commands would hold their requests up; and this class decides when to connect again.
       autoReconnect: false,
       enableOfflineQueue: false,
     });
     try {
       await client.connect();
       await this.#deadlines.within(client.send('PING', []));
-      // An unknown script takes two round trips, and what was sent after it would overtake it.
+      // Otherwise a script's first run takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
       await this.#deadlines.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));

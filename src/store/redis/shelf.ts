@@ -23,7 +23,7 @@ export class RedisShelf implements Shelf {
   }
 }
 
-/** Whoever can write to this Redis could have written anything. */
+/** Checks every field: anybody who can write to this Redis could have written anything. */
 function readRecording(bytes: Uint8Array): Kept | undefined {
   const value = parseJson(new TextDecoder().decode(bytes));
   if (!isObject(value)) return undefined;

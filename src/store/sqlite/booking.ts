@@ -12,7 +12,7 @@ import type { Outcome, Step } from './messages.ts';
 export function booksOn(
   ask: (question: Step) => Promise<Outcome>,
 ): (batch: ReadBatch) => Promise<readonly Booked[]> {
-  // Whoever sends batches has the turn already; nobody ever waits here.
+  // The sender of a batch has the writer's turn already, so nobody ever waits here.
   const turns = new Turns({ waitersMax: 0, waitMs: turnWaitMs });
   const database = new Kysely<Schema>({ dialect: sqliteDialect({ ask }, turns) });
   return (batch) =>

@@ -76,7 +76,7 @@ class ThreadDriver implements Driver {
     this.#turns?.give();
   }
 
-  /** The thread belongs to whoever opened it. */
+  /** Leaves the thread alone: whoever opened it closes it. */
   async destroy(): Promise<void> {}
 }
 

@@ -23,10 +23,10 @@ export function fileFailure(path: string, thrown: unknown): GatewayError {
   return unusable(fileSentence(path, failureCode(thrown) ?? '', failureMessage(thrown)), thrown);
 }
 
-/** What is wrong with the file itself; one that was moved away says so in words of its own. */
+/** Codes that mean the file itself; the error for a file that was moved has its own sentence. */
 const fileCodes = /^SQLITE_(?:CORRUPT|NOTADB|READONLY(?!_DBMOVED)|FULL|IOERR|CANTOPEN)/;
 
-/** A bad page or a full disk is met by whichever statement comes there, long after the start. */
+/** Any statement may meet a bad page or a full disk, long after the start. */
 export function statementMessage(path: string, code: string | null, message: string): string {
   return fileCodes.test(code ?? '') ? fileSentence(path, code ?? '', message) : message;
 }

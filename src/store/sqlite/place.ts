@@ -1,14 +1,14 @@
 import { statSync } from 'node:fs';
 
-/** Where on which disk the file of that name begins. */
+/** Device and inode of the file at a path; undefined where there is none. */
 export function placeOf(path: string): string | undefined {
   const file = statSync(path, { throwIfNoEntry: false });
   return file && `${file.dev}:${file.ino}`;
 }
 
 /**
- * SQLite goes on with a file that was deleted, or that a backup has taken the place of, and
- * whatever is booked there is lost.
+ * SQLite goes on writing to a file that was deleted, or replaced by a backup, and whatever is
+ * booked there is lost.
  */
 export function assertThere(path: string, place: string | undefined): void {
   if (placeOf(path) === place) return;

@@ -221,7 +221,7 @@ describe('a thread that ends by itself is begun again', () => {
     }
   }
 
-  /** Ends it at the next question. */
+  /** Ends the thread at its next question. */
   function fail(thread: Mortal | undefined): void {
     if (thread) thread.isFailing = true;
   }
@@ -266,7 +266,7 @@ describe('a thread that ends by itself is begun again', () => {
     expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
   });
 
-  test('nor does the rest run on the new one, when it ended while nobody asked', async () => {
+  test('and the rest of a transaction does not run on the new thread', async () => {
     const add = 'insert into notes default values';
     const half = database.write.transaction().execute(async (change) => {
       await sql.raw(add).execute(change);
@@ -318,7 +318,7 @@ test('a file that is deleted while it is open takes no more changes and is not r
   await database.close();
 });
 
-test('a file that another one takes the place of takes no more changes either', async () => {
+test('a file that is replaced by another one takes no more changes either', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
   const path = join(folder, 'test.db');
   const database = await openSqlite(path);

@@ -56,7 +56,7 @@ class LastingThread {
   readonly #path: string;
   readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
-  /** Which file of that name it is, once it was opened. */
+  /** Device and inode of the file, once it was opened. */
   #place: string | undefined;
   #isClosed = false;
 
@@ -71,7 +71,7 @@ class LastingThread {
       if (this.#thread === thread) this.#thread = undefined;
     };
     const thread = this.#begin(forget).catch((thrown: unknown) => {
-      // With too many open files, for example: the next question tries again.
+      // Opening can fail when too many files are open, for example: the next question tries again.
       forget();
       throw this.#place === undefined ? fileFailure(this.#path, thrown) : thrown;
     });
@@ -98,9 +98,7 @@ class LastingThread {
   }
 }
 
-/**
- * A file that is there, only to look into it beside whoever writes: SQLite refuses every change.
- */
+/** Opens an existing file to read beside the process that writes: SQLite refuses all changes. */
 export async function openSqliteToLook(path: string): Promise<Database> {
   const reader = new LastingThread(path, 'reader');
   await reader.open();

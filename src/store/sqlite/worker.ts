@@ -15,7 +15,7 @@ declare const self: Worker;
 /** Longer than any transaction of another process on the same file. */
 const busyTimeoutMs = 10_000;
 
-/** What a large change leaves of its log; the usual ones need far less. */
+/** SQLite's log is cut to this size after a large change; the usual ones need far less. */
 const logBytesMax = 32 * 1024 * 1024;
 
 /** Distinct SQL texts of the code are far fewer; only generated lists make more. */
@@ -23,7 +23,7 @@ const statementsMax = 256;
 
 const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
-/** The writer's file, and which one of that name it is. */
+/** The writer's file, with its device and inode. */
 let changed: { readonly path: string; readonly place: string | undefined } | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
@@ -93,7 +93,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
   if (role === 'writer') {
     enterWal(database);
-    // Else the log that a migration wrote would stay, often as long as the file, until the end.
+    // Otherwise a migration's log, often as long as the file, would stay until the process ends.
     database.run(`pragma journal_size_limit = ${logBytesMax}`);
   }
   database.run('pragma synchronous = full');

@@ -7,7 +7,7 @@ import { wholeSince } from '../retention.ts';
 import type { Passed, Report } from './verify.ts';
 
 const accountsPerPage = 500;
-/** Each may have a batch of requests under it, which one statement adds up. */
+/** Each entry may have a batch of requests under it, which one statement adds up. */
 const entriesPerPage = 500;
 
 /** An account with what else is known of it at the same moment. */
@@ -164,7 +164,7 @@ async function checkCharges(
     .leftJoin('request_log as log', (join) =>
       join
         .onRef('log.entry_id', '=', 'entry.id')
-        // Said twice, or Postgres reads the index of the log from its very beginning.
+        // Repeats the join: otherwise Postgres reads the log's index from its beginning.
         .on('log.entry_id', '>', after)
         .on('log.entry_id', '<=', last),
     )

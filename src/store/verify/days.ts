@@ -10,18 +10,18 @@ import type { Passed, Report } from './verify.ts';
 
 const tenantsPerPage = 500;
 
-/** Of so many requests, days are held against each other together: most have a few each. */
+/** Days are checked together up to this many requests: most days have only a few. */
 const requestsPerSpan = 10_000;
 
-/** Requests of one span without their entry that are named; the rest show in the balances. */
+/** So many requests without their entry are named for a span; the rest show in the balances. */
 const strayRequestsMax = 100;
 
-/** Where no more requests are left than a span takes; there may still be sums. */
+/** The end of the last span, which takes all requests that are left and any sums after them. */
 const endOfDays = dayOf(allTime.until);
 
 type Sum = (typeof dailySums)[number];
 
-/** Days of one tenant, both of them included. */
+/** Days of one tenant, the first and the last included. */
 interface Span {
   readonly tenantId: string;
   readonly first: number;
@@ -164,7 +164,7 @@ async function differences({ read }: Database, span: Span): Promise<readonly Gro
   return rows;
 }
 
-/** In the order of the index that finds them: for any other, Postgres would walk the whole log. */
+/** In the order of the index that finds them: in any other, Postgres would walk the whole log. */
 function strayRequests({ read }: Database, span: Span) {
   return read
     .selectFrom('request_log as log')

@@ -3,12 +3,12 @@ import { failureCode } from '../../core/failure-code.ts';
 import type { Database } from '../database.ts';
 import type { Report } from './verify.ts';
 
-/** Enough to see how bad it is. */
+/** Lines that are reported: enough to see how bad the damage is. */
 const linesMax = 20;
 
 /**
- * Answers whether the file can be read at all. A damaged page may hide behind an index, and books
- * that are right today are not those of the next booking. Postgres has `pg_amcheck` for this.
+ * Answers whether the file can be read at all. A damaged page may hide behind an index: the books
+ * look right today, and the next booking fails. Postgres has `pg_amcheck` for this.
  */
 export async function checkFile({ engine, read }: Database, report: Report): Promise<boolean> {
   if (engine === 'postgres') return true;

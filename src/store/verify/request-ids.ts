@@ -6,8 +6,8 @@ import type { Passed, Report } from './verify.ts';
 const idsPerPage = 20_000;
 
 /**
- * No request is in the log twice, so none is charged twice. The table says so itself, but the books
- * of a database that was edited, restored or damaged are what this is for.
+ * No request is in the log twice, so none is charged twice. The table itself forbids it; this check
+ * is for a database that was edited, restored or damaged.
  */
 export async function checkRequestIds(
   { read }: Database,

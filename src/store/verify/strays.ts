@@ -3,8 +3,8 @@ import type { Database } from '../database.ts';
 import type { Report } from './verify.ts';
 
 /**
- * What belongs to an account or a tenant that is not there: whoever follows the accounts one by one
- * never comes by it. The tables forbid it, but a client of SQLite has to ask for that rule itself.
+ * Rows whose account or tenant is missing: a check that goes from account to account never meets
+ * them. The tables forbid them, but each client of SQLite has to turn that rule on itself.
  */
 export async function checkStrays(database: Database, report: Report): Promise<void> {
   for (const { account_id, entries, credits } of await entriesWithoutAccount(database)) {

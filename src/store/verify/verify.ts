@@ -8,7 +8,7 @@ import { checkStrays } from './strays.ts';
 /** Says one discrepancy, in one line. */
 export type Report = (line: string) => void;
 
-/** Hears how far a long check is: of how many rows of which kind. */
+/** Called during a long check with the kind of rows and how many were checked. */
 export type Progress = (what: string, rows: number) => void;
 
 /** Rows after which a long check is told about again. */

@@ -22,7 +22,7 @@ interface SkillDeskParts {
   readonly book: SkillBook;
   readonly builtIn: ReadonlyMap<string, Skill>;
   now(): number;
-  /** This process need not wait for its next look at the store. */
+  /** Called after a change, so that this process need not wait for its next look at the store. */
   changed(): void;
 }
 
@@ -34,7 +34,7 @@ export class SkillDesk {
     this.#parts = parts;
   }
 
-  /** What a request of this tenant may name: its own, and the built-in ones it has not replaced. */
+  /** The skills a request of this tenant may name: its own, and built-in ones not replaced. */
   async list(tenantId: string): Promise<readonly SkillSummary[]> {
     const { book, builtIn } = this.#parts;
     const own = (await book.list(tenantId).catch(skillsAway)).map(summaryOfOwn);

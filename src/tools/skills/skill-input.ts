@@ -13,7 +13,7 @@ const schema = Type.Object(
 );
 const check = Compile(schema);
 
-/** Turn the reading direction or hide: whoever reviews a skill must see what the model sees. */
+/** These turn the reading direction or hide: a reviewer of a skill must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
 const breaks = /[\n\t\u2028\u2029]/;
@@ -33,7 +33,7 @@ export function readSkill(name: string, body: unknown): Skill {
   return { name, description, instructions: readText(input, 'instructions', skillInstructionsMax) };
 }
 
-/** Its length is that of what is kept, so no schema can count it. */
+/** Checks the length of the text as it will be kept, which no schema can count. */
 function readText(
   input: Static<typeof schema>,
   field: keyof typeof input,

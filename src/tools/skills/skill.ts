@@ -3,7 +3,7 @@ import { GatewayError, unavailable } from '../../core/errors.ts';
 /** A named instruction that the gateway adds to the system prompt of requests that ask for it. */
 export interface Skill {
   readonly name: string;
-  /** One line for whoever chooses among skills; models never see it. */
+  /** One line for people who choose among skills; models never see it. */
   readonly description: string;
   /** Markdown, as the model gets it. */
   readonly instructions: string;
@@ -18,12 +18,12 @@ export interface StoredSkill extends Skill {
 
 /** The store that skills need. Saving and removing move the directory's version. */
 export interface SkillBook {
-  /** All of one tenant, by name, without their texts: those may be megabytes together. */
+  /** All skills of one tenant, by name, without their texts, which may be megabytes together. */
   list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]>;
   get(tenantId: string, name: string): Promise<StoredSkill | undefined>;
   /**
-   * Replaces the one of that name and keeps its `createdAt`. Undefined, and nothing saved, when it
-   * would be one more than `countMax` for this tenant.
+   * Replaces the skill of that name and keeps its `createdAt`. Undefined, and nothing saved, when
+   * the tenant would have more than `countMax`.
    */
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined>;
   remove(tenantId: string, name: string): Promise<boolean>;

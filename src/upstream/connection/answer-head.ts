@@ -9,14 +9,16 @@ export interface AnswerHead {
   readonly headers: AnswerHeaders;
   /** Undefined where no body follows. */
   readonly framing: Framing | undefined;
-  /** How long the connection may be idle afterwards and still be used; 0 when it ends with this. */
+  /**
+   * How long the connection may be idle afterwards and still be used; 0: it ends with this answer.
+   */
   readonly keptMs: number;
-  /** With the empty line behind it. */
+  /** The length of the head, with the empty line behind it. */
   readonly bytes: number;
 }
 
 /**
- * The head that these bytes begin with; undefined while it is not whole. Throws when it is none.
+ * The head that these bytes begin with; undefined while it is not whole. Throws if there is none.
  */
 export function readHead(bytes: Buffer): AnswerHead | undefined {
   const isMore = bytes.length > answerHeadBytesMax;
@@ -42,8 +44,8 @@ export function readHead(bytes: Buffer): AnswerHead | undefined {
 
 const statusLine = /^HTTP\/1\.(\d) +([1-9]\d\d)(?: [^\r\n]*)?\r?(?:\n|$)/;
 /**
- * No control characters: a line that ends in its middle may be two. Held against all of them at
- * once: providers send twenty and more, of which few are ever read.
+ * No control characters: a line that ends in its middle may be two. All lines are checked at once:
+ * providers send twenty and more, of which few are ever read.
  */
 const headerLines = /^[^\n]*(?:\n[\w!#$%&'*+\-.^`|~]+:[\t\x20-\x7e\x80-\xff]*\r?)*$/;
 
@@ -61,10 +63,10 @@ interface HeadEnd {
   readonly bytes: number;
 }
 
-/** Some servers end their lines with a newline alone, or some of them. */
+/** Some servers end all or some of their lines with a newline alone. */
 function endOf(bytes: Buffer): HeadEnd | undefined {
   const usual = bytes.indexOf(emptyLine);
-  // Most of it may come a byte at a time: it becomes text once.
+  // The head may come a byte at a time: it is turned into text only once.
   if (usual < 0 && !bytes.includes(oddLine)) return undefined;
   const text = bytes.toString('latin1', 0, usual < 0 ? bytes.length : usual);
   const odd = text.indexOf('\n\n');
@@ -72,7 +74,7 @@ function endOf(bytes: Buffer): HeadEnd | undefined {
   return { text, bytes: usual + emptyLine.length };
 }
 
-/** What every answer is asked for: found in one go, where others are looked for one by one. */
+/** Headers that are read in every answer are found in one go; others are looked for one by one. */
 const often: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'content-length',
@@ -97,13 +99,13 @@ class HeaderFields implements AnswerHeaders {
   }
 }
 
-/** Names are our own words: none has a letter that means something else here. */
+/** The names are our own: none has a character with a meaning in a regular expression. */
 const linesOf = (...names: readonly string[]) =>
   new RegExp(`\\n(${names.join('|')}):([^\\r\\n]*)`, 'gi');
 
 const oftenLines = linesOf(...often);
 
-/** By their names in small letters. */
+/** Values by their header's name in lower case. */
 function valuesIn(text: string, lines: RegExp): Map<string, string> {
   const values = new Map<string, string>();
   for (let line = lines.exec(text); line; line = lines.exec(text)) {
@@ -128,19 +130,19 @@ function framingOf(status: number, headers: HeaderFields): Framing | undefined {
   return new Sized(Number(bytes));
 }
 
-/** Says that there is none. No longer a word of HTTP, and still sent. */
+/** `identity` says that there is no coding. HTTP dropped the word, but it is still sent. */
 const asItIs = /^identity(?:, |$)/;
 
-/** Whether the other side and we know the same place where the next answer begins. */
+/** Whether we and the server surely agree where the next answer begins. */
 function isClear(headers: HeaderFields, framing: Framing | undefined, isNew: boolean): boolean {
   if (framing instanceof Unsized) return false;
   const connection = headers.get('connection')?.toLowerCase() ?? '';
   const isKept = isNew ? !connection.includes('close') : connection.includes('keep-alive');
   const length = headers.get('content-length');
-  // Whoever sends a length with chunks, or chunks in the old HTTP, may be two who disagree.
+  // A length beside chunks, or chunks in HTTP/1.0, may come from two servers that disagree.
   const isCoded = headers.get('transfer-encoding') !== null;
   if (isCoded) return isKept && isNew && framing !== undefined && length === null;
-  // Some send a body where none can be.
+  // Some servers send a body with a status that cannot have one.
   return isKept && (framing !== undefined || length === null || Number(length) === 0);
 }
 

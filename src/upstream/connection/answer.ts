@@ -7,11 +7,11 @@ export interface HttpAnswer {
   readonly headers: AnswerHeaders;
   /** Null where there is none. */
   readonly body: AnswerBody | null;
-  /** The whole body: for those whose length is known and bounded. */
+  /** The whole body; only for bodies whose length is known and bounded. */
   text(): Promise<string>;
 }
 
-/** By their names in small letters. */
+/** Headers by their names in lower case. */
 export type AnswerHeaders = Pick<Headers, 'get'>;
 
 /**
@@ -20,11 +20,12 @@ export type AnswerHeaders = Pick<Headers, 'get'>;
  */
 export interface AnswerBody {
   /**
-   * Calls one of the two, once and perhaps at once: the next bytes, or undefined when that was
-   * all; or why no more will come. Only when the last call was answered may there be another.
+   * Calls one of the two callbacks, once and perhaps immediately: `taken` with the next bytes, or
+   * with undefined when that was all; `broken` with the reason why no more will come. May be called
+   * again only after that.
    */
   read(taken: (bytes: Uint8Array | undefined) => void, broken: (reason: unknown) => void): void;
-  /** Ends the connection with what was not read. */
+  /** Ends the connection together with what was not read. */
   cancel(): void;
 }
 
@@ -36,7 +37,7 @@ export function answerOf(response: Response): HttpAnswer {
 }
 
 export function bodyOf(stream: ReadableStream<Uint8Array>): AnswerBody {
-  // Taken by the first who reads: nobody else could read it whole then.
+  // Made by the first read: with a reader, `text` could not read the whole body any more.
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return {
     read(taken, broken) {

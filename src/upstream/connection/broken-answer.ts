@@ -1,4 +1,4 @@
-/** An answer that did not come, not to its end, or not as one. */
+/** An answer that did not come, broke off, or was no HTTP. */
 export class BrokenAnswer extends Error {
   override readonly name = 'BrokenAnswer';
   readonly code: string;
@@ -9,7 +9,7 @@ export class BrokenAnswer extends Error {
   }
 }
 
-/** The other side says something that is no HTTP. */
+/** The other side sent something that is no HTTP. */
 export function notHttp(what: string): BrokenAnswer {
   return new BrokenAnswer('EPROTO', `The server sent ${what}.`);
 }

@@ -78,7 +78,7 @@ const full = `
   process.exit();
 `;
 
-test('whoever hangs up before it is open leaves nothing behind', async () => {
+test('a caller that hangs up before the connection is open leaves nothing behind', async () => {
   const ended = Promise.withResolvers<number>();
   const connections = await serve((socket) => {
     let heard = 0;

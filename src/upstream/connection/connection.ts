@@ -6,7 +6,7 @@ import { BrokenAnswer } from './broken-answer.ts';
 import { behindBlank } from './framing.ts';
 import type { Carrier, RoundTrip } from './round-trip.ts';
 
-/** A closed connection says so within a round trip: if it breaks later, the request was read. */
+/** A closed connection shows it within a round trip: if it breaks later, the request was read. */
 const unreadMsMax = 1_000;
 
 /** Where a connection leads. */
@@ -18,21 +18,21 @@ export interface Destination {
   readonly trustedCertificates?: string | undefined;
 }
 
-/** Whoever keeps a connection between two trips. */
+/** The owner of connections, who keeps them between two trips. */
 export interface Keeper {
   readonly destination: Destination;
-  /** No server closes one that was used within this time: if it breaks, the request was read. */
+  /** No server closes a connection used within this time: if one breaks, the request was read. */
   readonly idleMsMin: number;
   takeBack(connection: Connection): void;
-  /** One was used for more than one trip. */
+  /** A connection was used for more than one trip. */
   keeps(): void;
-  /** The server closed one right after an answer, without having said that it would. */
+  /** The server closed a connection right after an answer, without having said that it would. */
   closedEarly(): void;
   /** The server said something that belongs to no answer. */
   overrun(): void;
-  /** Its connection died before it can have been read. */
+  /** The connection of this trip died before the server can have read the request. */
   sendAgain(trip: RoundTrip): void;
-  /** Nobody waits any more for one that is not open yet. */
+  /** Nobody waits any more for this connection, which is not open yet. */
   leaveBehind(opening: Promise<unknown>): void;
 }
 
@@ -46,13 +46,13 @@ export class Connection implements Carrier {
   #isSecured = false;
   #isClosed = false;
   #sentAt = 0;
-  /** It was dead when the request was to be written: nobody can have read that. */
+  /** The connection was dead before the request was written: nobody can have read that. */
   #wasDead = false;
-  /** Until when it may be used again, and since when it is idle. */
+  /** Until when the connection may be used again, and since when it is idle. */
   #usableUntil = 0;
   #idleSince = Number.POSITIVE_INFINITY;
 
-  /** Opens it, and sends this as soon as it is open. */
+  /** Opens a connection, and sends the request of this trip as soon as it is open. */
   constructor(keeper: Keeper, trip: RoundTrip) {
     this.#keeper = keeper;
     this.#trip = trip;
@@ -61,9 +61,9 @@ export class Connection implements Carrier {
     const tls = isSecure && {
       // An environment variable must not be able to switch these checks off.
       rejectUnauthorized: true,
-      // An address is no name to ask for; the certificate is held against it all the same.
+      // An IP address is not sent as a server name, but the certificate is checked against it.
       serverName: isIP(hostname) > 0 ? '' : hostname,
-      // Each name of a protocol stands behind its length.
+      // Each protocol name has its length in front.
       ALPNProtocols: '\x08http/1.1',
       ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
     };
@@ -85,7 +85,7 @@ export class Connection implements Carrier {
 
   opened(socket: Socket<Connection>): void {
     this.#socket = socket;
-    // Whoever wanted it has left meanwhile.
+    // The trip was given up meanwhile.
     if (this.#isClosed) socket.terminate();
     else if (!this.#keeper.destination.isSecure) this.send();
   }
@@ -105,7 +105,7 @@ export class Connection implements Carrier {
     const taken = this.#socket.write(start);
     this.#wasDead = taken < 0;
     const written = Math.max(0, taken);
-    // Bytes are made of it only where the connection does not take it all at once.
+    // Turned into bytes only where the connection does not take all of it at once.
     const isAll = written >= Buffer.byteLength(start);
     this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
     if (!rest) return;
@@ -129,7 +129,7 @@ export class Connection implements Carrier {
     const said = isBetween ? behindBlank(bytes) : bytes;
     if (said.length === 0) return;
     if (this.#trip) this.#trip.push(said);
-    // Some servers say so before they close a connection that was idle.
+    // Some servers answer 408 before they close a connection that was idle.
     else if (idleTooLong.test(said.toString('latin1', 0, 12))) this.close();
     else if (!this.#isClosed) this.overrun();
   }
@@ -166,7 +166,7 @@ export class Connection implements Carrier {
     this.#socket?.terminate();
   }
 
-  /** The other side has closed it, or it never opened. */
+  /** The other side has closed the connection, or it never opened. */
   closed(reason: unknown): void {
     if (this.#isClosed) return;
     const trip = this.#end();
@@ -184,7 +184,10 @@ export class Connection implements Carrier {
     return trip;
   }
 
-  /** Idle for a moment, or sent its next request within it, and closed before it answered that. */
+  /**
+   * Whether the server closed this connection after it was idle for only a moment, or right after
+   * it was sent its next request, without an answer.
+   */
   #isEarly(trip: RoundTrip | undefined): boolean {
     if (trip && (!trip.request || !this.#isJustSent)) return false;
     const idleMs = (trip ? this.#sentAt : performance.now()) - this.#idleSince;
@@ -198,7 +201,7 @@ export class Connection implements Carrier {
   /**
    * Servers close connections that were idle for some seconds, and may do so at the very moment
    * when the next request goes out. That request is lost. It may be sent again, but only where it
-   * can hardly have been read: it broke right after it was sent, on one that had been idle.
+   * can hardly have been read: its connection had been idle, and broke right after it was sent.
    */
   #mayBeUnread(reason: unknown): boolean {
     const idleMs = this.#sentAt - this.#idleSince;
@@ -214,8 +217,8 @@ const idleTooLong = /^HTTP\/1\.\d 408/;
 const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
 /**
- * Why nothing can be opened, not even a file. A connection that finds no place in this process is
- * said to be refused by the other side, who never heard of it.
+ * The reason why this process can open nothing, not even a file. The runtime reports a connection
+ * that finds no place as refused by the other side, which never heard of it.
  */
 function tooManyOpen(): unknown {
   try {

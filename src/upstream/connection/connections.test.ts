@@ -205,7 +205,7 @@ describe('an idle connection', () => {
     const stopped = spyOn(globalThis, 'clearInterval');
     const { ended } = await serverThat();
     await post();
-    // What ran before may still have timers of its own.
+    // Earlier tests may still have timers of their own.
     const at = timers.mock.calls.findIndex(([, everyMs]) => everyMs === 10_000);
     const sweep = timers.mock.calls[at]?.[0];
     const timer: unknown = timers.mock.results[at]?.value;
@@ -293,7 +293,7 @@ describe('a server that says more than its answer', () => {
     expect(connectionsIn(heard).slice(5)).toEqual([5, 5]);
   });
 
-  test('is told of once, until it has stopped for so long', async () => {
+  test('is reported once, until it has stopped for ten minutes', async () => {
     const told: string[] = [];
     tellOverruns((server) => told.push(server));
     const two = 'two answers';
@@ -309,7 +309,7 @@ describe('a server that says more than its answer', () => {
     expect(told).toHaveLength(2);
   });
 
-  test('is believed where that is an empty line, whenever it comes', async () => {
+  test('is trusted where the surplus is an empty line, whenever it comes', async () => {
     const { heard, sockets } = await serverThat('answer', 'answer behind an empty line');
     await post();
     sockets[0]?.write('\r\n');

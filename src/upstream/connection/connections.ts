@@ -4,25 +4,28 @@ import { BrokenAnswer } from './broken-answer.ts';
 import { Connection, type Destination, type Keeper } from './connection.ts';
 import type { RoundTrip } from './round-trip.ts';
 
-/** A connection that was used so recently is not closed for having been idle. */
+/** No server closes a connection for being idle that was used this recently. */
 const usedMs = 250;
 
 /**
  * Some servers close every connection after its answer and do not say so. A request that meets such
- * a close is lost: after two in a row, none is used again for a while.
+ * a close is lost: after two in a row, no connection is used again for a while.
  */
 const closedEarlyMax = 2;
 const keptNotMs = 30_000;
 
 /**
- * What a server says beyond its answer could be taken for the next one, which may be another
- * tenant's. Such a server and we do not agree where answers end: each gets its own connection.
+ * What a server sends beyond its answer could be taken for the next answer, which may be another
+ * tenant's. We and such a server do not agree where answers end: each request gets its own
+ * connection.
  */
 const overrunMs = 600_000;
 
 let onOverrun: (server: string) => void = () => undefined;
 
-/** Its calls become slower, and only the operator can find out why. */
+/**
+ * Overruns are reported: calls to the server become slower, and only the operator can find out why.
+ */
 export function tellOverruns(tell: (server: string) => void): void {
   onOverrun = tell;
 }
@@ -32,16 +35,16 @@ const sweepMs = 10_000;
 
 /**
  * The connections to one server. The one that became idle last is used first, so that those which
- * a busy minute needed beside it end when their time is over.
+ * only a busy minute needed expire.
  */
 export class Connections implements Keeper {
   readonly destination: Destination;
   readonly idleMsMin: number;
-  /** The most recent last; some may be closed meanwhile. */
+  /** The most recently used last; some may be closed meanwhile. */
   readonly #idle: Connection[] = [];
-  /** How many were given up before they were open, and are not yet. */
+  /** How many connections were given up while they were opening, and still are. */
   #left = 0;
-  /** How many were closed early since one was last used again. */
+  /** How many connections were closed early since one was last used again. */
   #closedEarly = 0;
   #keptFrom = 0;
   #overrunUntil = 0;
@@ -53,7 +56,7 @@ export class Connections implements Keeper {
   }
 
   start(trip: RoundTrip): void {
-    // Whoever wanted it has hung up.
+    // The caller has hung up.
     if (!trip.request) return;
     for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
       if (idle.isUsable) {
@@ -65,13 +68,15 @@ export class Connections implements Keeper {
     this.sendAgain(trip);
   }
 
-  /** On a new connection. */
+  /** Sends the request again, on a new connection. */
   sendAgain(trip: RoundTrip): void {
     if (this.#left < connectionsLeftMax) new Connection(this, trip);
     else trip.fail(new BrokenAnswer('ETIMEDOUT', 'The server takes no connections.'));
   }
 
-  /** The runtime cannot end it before it is open; the system does, in some two minutes. */
+  /**
+   * The runtime cannot end a connection before it is open; the system does, in some two minutes.
+   */
   leaveBehind(opening: Promise<unknown>): void {
     this.#left += 1;
     const isOver = () => {
@@ -86,14 +91,14 @@ export class Connections implements Keeper {
 
   closedEarly(): void {
     this.#closedEarly += 1;
-    // Those that wait are about to be closed, too.
+    // The idle ones are about to be closed, too.
     if (this.#closedEarly >= closedEarlyMax) this.#keepNone(keptNotMs);
   }
 
   overrun(): void {
     const now = performance.now();
     const { hostname, port } = this.destination;
-    // Each answer may do it: that is told once, until it has stopped.
+    // Each answer may overrun: it is reported once, until it has stopped.
     if (now >= this.#overrunUntil) onOverrun(`${hostname}:${port}`);
     this.#overrunUntil = now + overrunMs;
     this.#keepNone(overrunMs);
@@ -128,8 +133,8 @@ export class Connections implements Keeper {
 }
 
 /**
- * Shared by origin, whatever the key. Never more than the operator has configured addresses: those
- * of tenants do not come here.
+ * One for each origin, whatever the key. Never more than the operator has configured addresses:
+ * those of tenants do not come here.
  */
 const byOrigin = new Map<string, Connections>();
 

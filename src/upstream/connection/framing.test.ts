@@ -130,7 +130,7 @@ describe('a body in chunks', () => {
     expect(() => take(new Chunked(), [text])).toThrow(BrokenAnswer);
   });
 
-  test.each(['/', ':', '@', 'G', '`', 'g'])('has no digit that is none: %s', (digit) => {
+  test.each(['/', ':', '@', 'G', '`', 'g'])('does not take %s for a digit', (digit) => {
     expect(() => take(new Chunked(), [`1${digit}`])).toThrow('a chunk without its length');
   });
 

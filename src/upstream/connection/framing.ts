@@ -3,15 +3,15 @@ import { notHttp } from './broken-answer.ts';
 
 /** Finds an answer's body in the bytes behind its head, and where it ends. */
 export interface Framing {
-  /** The next bytes of the connection; what of the body is in them, if anything. */
+  /** Takes the next bytes of the connection; returns those of the body among them, if any. */
   push(bytes: Uint8Array): Uint8Array | undefined;
-  /** Why nothing behind what was pushed can be read. */
+  /** Why nothing that comes after what was pushed can be read. */
   readonly fault?: unknown;
-  /** The body is whole, and so is what belongs to it. */
+  /** Whether the body is whole, and so is all that belongs to it. */
   readonly isOver: boolean;
-  /** The body is whole if the connection is closed now. */
+  /** Whether the body is whole if the connection is closed now. */
   readonly mayClose: boolean;
-  /** Something came that belongs to no answer. */
+  /** Whether something came that belongs to no answer. */
   readonly isOverrun: boolean;
 }
 
@@ -63,7 +63,7 @@ export function behindBlank<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
   return bytes.subarray(start < 0 ? bytes.length : start) as Bytes;
 }
 
-/** As many digits as a number of JavaScript holds exactly, and a thousand times any answer. */
+/** A number that JavaScript holds exactly, and a thousand times the longest answer. */
 const sizeMax = 2 ** 44;
 
 /** A body in chunks, each behind a line that says how long it is; RFC 9112, section 7.1. */
@@ -71,11 +71,11 @@ export class Chunked implements Framing {
   #at: 'size' | 'note' | 'bytes' | 'end of bytes' | 'trailer' | 'over' = 'size';
   #size = 0;
   #digits = 0;
-  /** Of the line that is being read, or of all lines behind the last chunk. */
+  /** Bytes of the line that is being read, or of all lines behind the last chunk. */
   #lineBytes = 0;
-  /** Whether the line behind the last chunk has anything in it. */
+  /** Whether the current line behind the last chunk has nothing in it so far. */
   #isBlank = true;
-  /** The last byte between two chunks. */
+  /** The last byte that was read outside of chunks. */
   #last = newline;
   fault: unknown;
   isOverrun = false;
@@ -98,7 +98,7 @@ export class Chunked implements Framing {
         break;
       }
       if (this.#at !== 'bytes') {
-        // What was said before it is heard.
+        // Bytes before an invalid one are still delivered.
         if (!this.#steps(bytes[place++] ?? 0)) break;
         continue;
       }
@@ -114,7 +114,7 @@ export class Chunked implements Framing {
     return more ? Buffer.concat(more) : first;
   }
 
-  /** False where the byte cannot stand there. */
+  /** False where the byte is not allowed at this place. */
   #steps(byte: number): boolean {
     try {
       this.#step(byte);
@@ -124,7 +124,7 @@ export class Chunked implements Framing {
     return this.fault === undefined;
   }
 
-  /** One byte of what is between the chunks. */
+  /** Takes one byte of what stands between the chunks. */
   #step(byte: number): void {
     if (this.#last === carriageReturn && byte !== newline) throw notHttp('a line without its end');
     this.#last = byte;

@@ -5,7 +5,7 @@ export function linesOf(headers: Readonly<Record<string, string>>): string {
   let lines = '';
   for (const name of Object.keys(headers)) {
     const value = headers[name] ?? '';
-    // Checked where they came from: one with a line in it would be two headers, or two requests.
+    // Checked where headers come from: a line break in one would make two headers, or two requests.
     assert(!/[\0\r\n]/.test(name + value), 'A header has more than one line.');
     lines += `${name}: ${value}\r\n`;
   }
@@ -14,7 +14,8 @@ export function linesOf(headers: Readonly<Record<string, string>>): string {
 
 /** What stands before the body of a request. */
 export function headOf(path: string, lines: string, bodyBytes: number): string {
-  // Encoded where names become a part of it: a space or a line in it would be another request.
+  // Names are encoded before they become part of a path: a space or a line break in it would make
+  // another request.
   assert(!/[^!-~]/.test(path), 'A path has characters that no path has.');
   return `POST ${path} HTTP/1.1\r\n${lines}content-length: ${bodyBytes}\r\n\r\n`;
 }

@@ -26,7 +26,7 @@ const server = `
   listening.listen(0, '127.0.0.1', () => parentPort.postMessage(listening.address().port));
 `;
 
-test('a request that no connection took is sent again, however short that was idle', async () => {
+test('a request that a dead connection did not take is sent again', async () => {
   const isReset = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(server, { eval: true, workerData: isReset });
   const [port] = await once(worker, 'message');

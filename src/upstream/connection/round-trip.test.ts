@@ -136,7 +136,7 @@ describe('an answer', () => {
     expect(trip.request).toBeUndefined();
   });
 
-  test('that is none ends the connection', async () => {
+  test('that is no HTTP ends the connection', async () => {
     const { trip, told, push } = startTrip();
     push('SSH-2.0');
     expect(await failureOf(trip.answered)).toMatchObject({ code: 'EPROTO' });

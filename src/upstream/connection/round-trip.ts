@@ -6,44 +6,44 @@ import { behindBlank } from './framing.ts';
 
 /** A request as it goes over the connection. */
 interface WrittenRequest {
-  /** With the empty line behind it, and perhaps with the beginning of the body or all of it. */
+  /** The head with the empty line behind it, and perhaps the beginning of the body or all of it. */
   readonly start: string;
   readonly rest: Uint8Array | undefined;
 }
 
 /** What a round trip needs of the connection that carries it. */
 export interface Carrier {
-  /** Nobody takes what comes: no more of it, until `resume`. */
+  /** Brings no more until `resume`, because nobody takes it. */
   pause(): void;
   resume(): void;
   /** The answer is over; the connection may be used again within so many milliseconds. */
   done(keptMs: number): void;
-  /** More has come than the answer. */
+  /** More has come than belongs to the answer. */
   overrun(): void;
-  /** Closes it, whatever is under way. */
+  /** Closes the connection, whatever is under way. */
   close(): void;
 }
 
-/** What has come and was not asked for yet may be this much, before the other side has to wait. */
+/** How many bytes may have come unasked for, before the other side has to wait. */
 const waitingBytesMax = 64 * 1024;
 
 const nobody = () => undefined;
 
 /**
- * One request and its answer. Told by its connection what has come, asked by its reader for more;
- * the connection is free again as soon as the last byte is here, whoever has read how much.
+ * One request and its answer. The connection pushes what has come, the reader asks for more; the
+ * connection is free again as soon as the last byte is here, however much has been read.
  */
 export class RoundTrip implements HttpAnswer, AnswerBody {
   /** Rejects when there will be no answer. */
   readonly answered: Promise<HttpAnswer>;
-  /** Until an answer begins: it may have to be sent again. */
+  /** Kept until an answer begins: the request may have to be sent again. */
   #request: WrittenRequest | undefined;
   #carrier: Carrier | undefined;
   #answer: (answer: HttpAnswer) => void = nobody;
   #refuse: (reason: unknown) => void = nobody;
   /** Bytes of a head that is not whole. */
   #opening: Buffer | undefined;
-  /** Of the notes before the answer. */
+  /** Bytes of the notes (1xx) before the answer. */
   #noteBytes = 0;
   #head: AnswerHead | undefined;
   /** Bytes of the body that nobody has taken yet. */
@@ -54,7 +54,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
   #broken: unknown;
   #taken: ((bytes: Uint8Array | undefined) => void) | undefined;
   #breaks: ((reason: unknown) => void) | undefined;
-  /** Whoever wants all of it at once. */
+  /** Called at the end, for a reader that wants the whole body at once. */
   #onWhole: (() => void) | undefined;
 
   constructor(request: WrittenRequest) {
@@ -87,7 +87,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     throw new RangeError('Nothing was answered yet.');
   }
 
-  /** Undefined once an answer has begun, or will not be heard. */
+  /** Undefined once an answer has begun, or nobody will hear it. */
   get request(): WrittenRequest | undefined {
     return this.#request;
   }
@@ -108,7 +108,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     }
   }
 
-  /** What follows the head; undefined while it is not whole. */
+  /** What follows the head; undefined while the head is not whole. */
   #readHead(bytes: Buffer): Buffer | undefined {
     let unread = this.#opening ? Buffer.concat([this.#opening, bytes]) : bytes;
     for (;;) {
@@ -118,7 +118,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
         return undefined;
       }
       unread = unread.subarray(head.bytes);
-      // Before the answer there may be notes that it is coming.
+      // Before the answer there may be notes (1xx) that it is coming.
       if (head.status < 200) {
         this.#noteBytes += head.bytes;
         if (this.#noteBytes > answerHeadBytesMax) throw notHttp('notes without an answer');
@@ -140,7 +140,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
       return;
     }
     const isOverrun = framing ? framing.isOverrun : behindBlank(bytes).length > 0;
-    // It may have brought the end after it was told to wait; nobody else must find it so.
+    // The end may have come after the connection was paused; its next trip must not find it so.
     this.#resume();
     const carrier = this.#carrier;
     this.#carrier = undefined;
@@ -165,7 +165,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     this.#onWhole?.();
   }
 
-  /** False where nobody asked. */
+  /** False where no reader has asked. */
   #tell(bytes: Uint8Array | undefined): boolean {
     const taken = this.#taken;
     if (!taken) return false;
@@ -221,7 +221,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     else this.fail(reason ?? brokenOff());
   }
 
-  /** There is no more to come, and why. */
+  /** No more will come, for this reason. */
   fail(reason: unknown): void {
     if (this.#isWhole || this.#broken !== undefined) return;
     this.#carrier = undefined;
@@ -232,7 +232,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     this.#breaks?.(reason);
   }
 
-  /** Nobody wants the rest. */
+  /** The reader does not want the rest. */
   cancel(): void {
     const carrier = this.#carrier;
     this.fail(new BrokenAnswer('ECONNABORTED', 'The call was ended.'));

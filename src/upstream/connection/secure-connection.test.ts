@@ -132,13 +132,13 @@ async function post(connections: Connections, body = '{}'): Promise<string> {
   return (await trip.answered).text();
 }
 
-test('requests go over one connection to whom the certificate names', async () => {
+test('requests go over one connection to the host that the certificate names', async () => {
   const { connections, met } = await serve(nameLeaf, 'localhost', authority);
   expect([await post(connections), await post(connections)]).toEqual(['1', '2']);
   expect(met).toMatchObject([{ name: 'localhost', protocol: 'http/1.1' }]);
 });
 
-test('a certificate may be for an address, which is no name to ask for', async () => {
+test('a certificate may be for an address, which is not sent as a server name', async () => {
   const { connections, met } = await serve(addressLeaf, '127.0.0.1', authority);
   expect(await post(connections)).toBe('1');
   expect(met).toMatchObject([{ name: false, protocol: 'http/1.1' }]);
@@ -158,7 +158,7 @@ test.each(untrusted)('nothing is told to a certificate %s', async (_, cert, host
   expect(heard).toEqual([]);
 });
 
-test('the environment cannot switch that off', async () => {
+test('the environment cannot switch the check of certificates off', async () => {
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
   try {
@@ -224,7 +224,7 @@ test.each([
   });
 });
 
-test('whoever hangs up in the handshake leaves nothing behind', async () => {
+test('a caller that hangs up in the handshake leaves nothing behind', async () => {
   const greeted = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const server = createPlainServer((socket) => {

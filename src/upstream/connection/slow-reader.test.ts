@@ -55,7 +55,7 @@ test('a server waits for a reader who takes nothing, however much it has to say'
   const slow = start(connections);
   await slow.answered;
   const [unheard] = sockets;
-  // Others get as much meanwhile, and then once more.
+  // Other readers get as much meanwhile, and then once more.
   expect(await bytesOf(start(connections))).toBe(length);
   expect(await bytesOf(start(connections))).toBe(length);
   expect(unheard?.writableLength).toBeGreaterThan(0);

@@ -24,11 +24,11 @@ interface GuardedFetchOptions {
   readonly signal?: AbortSignal;
   /** With 0 the body is not read: the status is the whole answer. */
   readonly bodyBytesMax: number;
-  /** What the bodies of several calls may take together; each takes its part of it away. */
+  /** Bytes that the bodies of several calls may take together; each call subtracts its own. */
   readonly allowance?: { bytes: number };
   /** For everything together: resolving, every hop, the last byte of the body. */
   readonly timeoutMs: number;
-  /** One more `host:port` that may be anywhere, for this call. */
+  /** One more `host:port` that may be called wherever it leads, in this call. */
   readonly vouchedHost?: string;
 }
 
@@ -49,7 +49,7 @@ const redirectsMax = 3;
 
 const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Ours to set or to leave out: with them a caller could reframe the request or wake a proxy. */
+/** Only we set these headers: with them a caller could reframe the request or wake a proxy. */
 const connectionHeaders = [
   'connection',
   'content-length',
@@ -62,7 +62,7 @@ const connectionHeaders = [
   'upgrade',
 ];
 
-/** All that another origin gets after a redirect: signatures and keys belong to the first one. */
+/** All headers that another origin gets after a redirect: signatures and keys are for the first. */
 const harmlessHeaders: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent']);
 
 interface GuardedCall {
@@ -95,7 +95,7 @@ function vouching(policy: AddressPolicy, host: string | undefined): AddressPolic
 
 async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
   const { options } = call;
-  // A POST ends at its redirect.
+  // A POST does not follow redirects.
   const mayFollow = (options.method ?? 'GET') === 'GET';
   let headers = requestHeaders(options.headers ?? {});
   if (headers === null) return refused('The request has a malformed header.');
@@ -127,7 +127,7 @@ async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResul
   }
 }
 
-/** The answer's head, or one sentence. */
+/** The answer's head, or one sentence saying why there is none. */
 async function send(
   target: GuardedTarget,
   headers: Headers,

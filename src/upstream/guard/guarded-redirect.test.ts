@@ -108,7 +108,7 @@ test('a host that the operator vouches for may be inside, on that port only', as
   expect(other.requests).toEqual([]);
 });
 
-test('one that is vouched for with a call may be inside as well, for that call only', async () => {
+test('a host that a call vouches for may be inside as well, for that call only', async () => {
   const peer = await listen(inside, text('ok'));
   const other = await listen(inside, text('ok'));
   const guardedFetch = createGuardedFetch({

@@ -18,7 +18,7 @@ import {
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export interface GuardedTarget {
-  /** What the user meant: the Host header and the certificate are held against this. */
+  /** The URL that the user gave: for the Host header, and to check the certificate against. */
   readonly url: URL;
   /** The same URL with a checked address in place of the name, best first. */
   readonly pinnedUrls: readonly URL[];
@@ -64,7 +64,7 @@ export async function guardTarget(
 }
 
 /**
- * The fetch options that keep a call on its pinned address and hold the certificate against the
+ * The fetch options that keep a call on its pinned address and check the certificate against the
  * name (each measured on Bun 1.4.4; a bare fetch follows redirects, obeys proxy variables, inflates
  * bodies, pools connections, and skips certificates under NODE_TLS_REJECT_UNAUTHORIZED=0).
  */

@@ -18,7 +18,7 @@ export const resolveBySystem: ResolveHost = async (host) => {
   return answers.map((answer) => answer.address);
 };
 
-/** By what holds now; asked again at every use, since names may lead elsewhere by then. */
+/** Checks by this policy at every use, since a name may lead elsewhere by then. */
 export function checkBy(policy: AddressPolicy): CheckAddress {
   return (url) => guardTarget(url, policy, resolveBySystem);
 }

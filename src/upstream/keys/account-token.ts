@@ -5,15 +5,15 @@ import type { ServiceAccount } from '../../core/provider-key.ts';
 import { callOperatorServer } from '../operator-call.ts';
 import { UnusableKey } from './unusable-key.ts';
 
-/** Whoever waits for a token has a deadline of its own; this one is of the call they share. */
+/** The deadline of the call for a token, which requests share; each of them has its own, too. */
 const tokenMs = 10_000;
 /** Google's answers take about a kilobyte. */
 const answerBytesMax = 64 * 1024;
-/** A token must outlive the way to the provider and the clocks of both. */
+/** A token must last until it reaches the provider, even if the two clocks differ. */
 const earlyMs = 60_000;
 /** For how long a token is kept that was refused at its first use. */
 const refusedMs = 60_000;
-/** Longest life of what we ask with, by Google's rules. */
+/** The longest life of an assertion, by Google's rules. */
 const assertionSeconds = 3_600;
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
@@ -23,7 +23,7 @@ interface Token {
   readonly text: string;
   /** By the process's monotonic clock. */
   until: number;
-  /** A provider has taken it: if it is refused later, a new one may help. */
+  /** Whether a provider has accepted the token: if it is refused later, a new one may help. */
   isProven: boolean;
 }
 
@@ -39,7 +39,7 @@ export class AccountToken {
     this.#now = now;
   }
 
-  /** The latest, whether or not it still holds. */
+  /** The latest token, whether or not it is still valid. */
   get last(): string | undefined {
     return this.#token?.text;
   }
@@ -53,20 +53,21 @@ export class AccountToken {
     return this.#coming;
   }
 
-  /** The provider took it. */
+  /** The provider accepted this token. */
   accepted(text: string): void {
     if (this.#token?.text === text) this.#token.isProven = true;
   }
 
   /**
-   * The provider refused it: whether the next one could fare better. One that was refused from the
-   * beginning says that the account is, and must not become a new one with each request; but an
-   * account that is new, or was mended, must not have to wait until the token ends.
+   * The provider refused this token; returns whether a new one could fare better. A token that was
+   * refused at its first use shows that the account is refused, and must not be replaced with each
+   * request; but an account that is new, or was mended, must not have to wait until the token
+   * expires.
    */
   refused(text: string): boolean {
     const token = this.#token;
     if (token?.text !== text) return true;
-    // It is not forgotten: answers to others that showed it may still tell it.
+    // The token is not forgotten: answers to other requests that used it may still quote it.
     const keptMs = token.isProven ? 0 : refusedMs;
     token.until = Math.min(token.until, this.#now() + keptMs);
     return token.isProven;
@@ -109,7 +110,7 @@ export class AccountToken {
 
 const noToken = 'The access token of the service account could not be had';
 
-/** Of what the server says, only the code: the rest may repeat what it was sent. */
+/** Tells only the code of what the server says: the rest may repeat what it was sent. */
 function refusal(status: number, code: unknown): UnusableKey {
   const isCode = typeof code === 'string' && /^[a-z_]{1,40}$/.test(code);
   const isAccount = status >= 400 && status < 500 && status !== 408 && status !== 429;
@@ -117,7 +118,10 @@ function refusal(status: number, code: unknown): UnusableKey {
   return new UnusableKey(isAccount ? 'credential' : 'unreachable', `${noToken} (${why}).`);
 }
 
-/** What Google gives an access token for: a JSON Web Token, signed with the account's key. */
+/**
+ * The assertion that Google exchanges for an access token: a JSON Web Token, signed with the
+ * account's key.
+ */
 function assertion({ email, keyId, privateKey, tokenUrl }: ServiceAccount): string {
   const issuedAt = Math.floor(Date.now() / 1_000);
   const header = { alg: 'RS256', typ: 'JWT', ...(keyId === null ? {} : { kid: keyId }) };

@@ -22,15 +22,15 @@ interface Outgoing {
 
 type HeadersShown = Readonly<Record<string, string>>;
 
-/** A key that is more than a word: what a provider is shown is made for each request. */
+/** A key that is more than a word: the headers that show it are made for each request. */
 export interface Pass {
   headersFor(request: Outgoing, signal: AbortSignal): Promise<HeadersShown>;
   /**
-   * Told how the provider took it: true when the request should be sent again with a new one. Left
-   * out where none is better than another.
+   * Told how the provider took the headers; true when the request should be sent again with new
+   * ones. Absent where new ones would be no better.
    */
   isOutdated?(shown: HeadersShown, status: number): boolean;
-  /** What no message may tell. */
+  /** What no message may reveal. */
   readonly secrets: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export function useOfKey(provider: Provider): string | Pass | undefined {
 
 const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
 
-/** For a key that was good when it was checked, before its provider was configured otherwise. */
+/** For a key that was valid when it was checked, before its provider's settings were changed. */
 class NoPass implements Pass {
   readonly #message: string;
   readonly secrets: readonly string[];
@@ -118,12 +118,12 @@ class AccountPass implements Pass {
 
 const bearer = 'Bearer ';
 
-/** Some megabytes. Whoever is forgotten here gets a new token with its next request. */
+/** Some megabytes. An account that is forgotten here gets a new token with its next request. */
 const accountsMax = 1_000;
 
 /**
- * By the text of the key, the latest last: the same account keeps its token when the configuration
- * is read again, and when the credentials of tenants are.
+ * By the text of the key, the latest last: an account keeps its token when the configuration, or
+ * the credentials of tenants, are read again.
  */
 const accounts = new Map<string, AccountPass>();
 

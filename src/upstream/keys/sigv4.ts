@@ -1,16 +1,16 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { AwsKey } from '../../core/provider-key.ts';
 
-/** A request that shall be signed. Its address has no query: none of those we sign have one. */
+/** A request to be signed. Its address has no query: no request that we sign has one. */
 export interface Signable {
   readonly method: string;
   readonly url: URL;
-  /** Those that the signature covers beside the host, by names in small letters. */
+  /** The headers that the signature covers beside the host, by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }
 
-/** What a signature is good for. */
+/** What a signature is valid for. */
 interface SigningScope {
   readonly region: string;
   readonly service: string;
@@ -81,7 +81,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** On another thread: with pictures in it, a body takes longer than everybody else should wait. */
+/** On another thread: the digest of a body with pictures would keep other requests waiting. */
 async function digestOf(body: string | Uint8Array): Promise<string> {
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : new Uint8Array(body);
   return new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex();

@@ -12,7 +12,7 @@ import type {
   ToolCall,
 } from './behaviour.ts';
 
-/** "w1 w2 … wn": n words, so n completion tokens and, unless told otherwise, n text events. */
+/** "w1 w2 … wn": n words, which are n completion tokens and by default n text events. */
 export function words(count: number): string {
   return Array.from({ length: count }, (_, index) => `w${index + 1}`).join(' ');
 }
@@ -21,12 +21,12 @@ function chat(answer: Omit<ChatAnswer, 'kind'>): Behaviour {
   return { answer: { kind: 'chat', ...answer }, delivery: {} };
 }
 
-/** Text on chat endpoints; on the others, that endpoint's plainest good answer. */
+/** Says a text on chat endpoints; any other endpoint gives its plainest good answer. */
 export function say(text: string, options: ChatOptions = {}): Behaviour {
   return chat({ text, ...options });
 }
 
-/** Says back the text of the last message: shows whose words ended up in whose answer. */
+/** Repeats the text of the last message, which shows whose words ended up in whose answer. */
 export function echo(options: ChatOptions = {}): Behaviour {
   return chat({ text: '', echo: true, ...options });
 }
@@ -47,7 +47,7 @@ export function hugeEvent(bytes: number): Behaviour {
   return { answer: { kind: 'huge-line', bytes }, delivery: {} };
 }
 
-/** Changes how a chat answer is told; an assertion catches a test that misuses it. */
+/** Changes how a chat answer is sent; throws if a test uses it for another kind of answer. */
 function retold(of: Behaviour, change: Partial<ChatAnswer>): Behaviour {
   if (of.answer.kind !== 'chat') throw new TypeError(`${of.answer.kind} is not a chat answer`);
   return { answer: { ...of.answer, ...change }, delivery: of.delivery };
@@ -69,7 +69,7 @@ export function noUsage(of: Behaviour = say('nobody counted these')): Behaviour 
   return retold(of, { usageSent: 'none' });
 }
 
-/** The usage object goes out exactly as given, whatever sense it makes. */
+/** Sends the usage object exactly as given, even if it makes no sense. */
 export function weirdUsage(
   usage: Readonly<Record<string, unknown>>,
   of: Behaviour = say('odd numbers follow'),
@@ -93,7 +93,7 @@ function spoilt(afterEvents: number, spoil: Spoil, of: Behaviour | undefined): B
   return retold(of ?? say(words(afterEvents + 10)), { spoil: { afterEvents, with: spoil } });
 }
 
-/** One event is not JSON; the stream then goes on. A whole answer becomes malformed JSON. */
+/** One event is not valid JSON; the stream then goes on. A whole answer becomes malformed JSON. */
 export function malformedSse(afterEvents = 2, of?: Behaviour): Behaviour {
   return spoilt(afterEvents, 'malformed-json', of);
 }
@@ -104,8 +104,8 @@ export function unfinishedCharacter(afterEvents = 2, of?: Behaviour): Behaviour 
 }
 
 /**
- * Status 200, then an error where content should be, and the end of the answer. 'event' names it
- * `event: error` as Groq does; Anthropic's errors always carry the name.
+ * Status 200, then an error instead of content, and the end of the answer. 'event' sends it as
+ * `event: error`, as Groq does; Anthropic's errors always have that name.
  */
 export function errorInside200(
   afterEvents = 2,
@@ -119,7 +119,7 @@ interface RawOptions {
   readonly status?: number;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Without it, event streams and audio are sent chunked and anything else with its length. */
+  /** By default, event streams and audio are sent chunked and anything else with its length. */
   readonly streamed?: boolean;
 }
 
@@ -174,7 +174,7 @@ export function redirect(to: string, status = 302): Behaviour {
   return raw(new Uint8Array(), { status, headers: { location: to } }, 'whole');
 }
 
-/** A small compressed body that unpacks to `unpackedBytes` spaces, which is valid JSON space. */
+/** A small compressed body that unpacks to `unpackedBytes` spaces, which JSON allows. */
 export function compressionBomb(unpackedBytes: number): Behaviour {
   const params = { [constants.BROTLI_PARAM_QUALITY]: 4 };
   const packed = brotliCompressSync(Buffer.alloc(unpackedBytes, ' '), { params });

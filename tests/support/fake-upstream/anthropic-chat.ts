@@ -27,7 +27,7 @@ function stopReason(answer: ChatAnswer): string {
   return stopReasons[finish] ?? finish;
 }
 
-/** `input_tokens` counts what was not cached, unlike OpenAI's prompt tokens. */
+/** `input_tokens` counts only tokens that were not cached, unlike OpenAI's prompt tokens. */
 function usageOf(answer: ChatAnswer, counts: TokenCounts): unknown {
   if (answer.usageSent === 'none') return undefined;
   if (answer.usageSent !== undefined) return answer.usageSent;
@@ -103,7 +103,7 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
   }
   if (text !== '') yield { start: { type: 'text', text: '' }, deltas: textDeltas(answer, text) };
   for (const [index, tool] of (answer.tools ?? []).entries()) {
-    // A tool block opens with one empty fragment, also when there are no arguments.
+    // A tool block begins with an empty fragment, even if there are no arguments.
     const fragments = ['', ...argumentPieces(argumentsOf(tool))].map((partial_json) => ({
       delta: { type: 'input_json_delta', partial_json },
       said: { counted: partial_json },
@@ -113,9 +113,9 @@ function* blocks(answer: ChatAnswer, text: string): Generator<Block> {
   }
 }
 
-/** Lazy: a million tiny events must not stand in memory at once. */
+/** A generator: a million tiny events must not be in memory at once. */
 function* textDeltas(answer: ChatAnswer, text: string) {
-  // The last thought and the first word are two words in the count, though no space is sent.
+  // The count separates the last thought from the first word, though no space is sent between.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     const said = { text: piece, counted: gap + piece };

@@ -1,4 +1,4 @@
-/** What a request asked for, read from its bytes: the fake's own reading, not the gateway's. */
+/** What a request asks for, read from its bytes without the gateway's code. */
 
 import type { RequestHead } from './request-reader.ts';
 
@@ -27,7 +27,7 @@ export interface Form {
 
 export interface Asked {
   readonly endpoint: Endpoint;
-  /** Undefined where the body is not JSON, as is `form` where it is not multipart. */
+  /** Undefined if the body is not JSON; `form` is undefined if it is not multipart. */
   readonly json: unknown;
   readonly form: Form | undefined;
   readonly model: string | undefined;
@@ -61,7 +61,7 @@ export async function readAsked(head: RequestHead, raw: Uint8Array): Promise<Ask
   return asked(head.path, isForm ? undefined : readJson(raw), form);
 }
 
-/** For a reply that starts before the body: all that is known is the path. */
+/** For a reply that starts before the body arrived: only the path is known. */
 export function askedByPath(path: string): Asked {
   return asked(path, undefined, undefined);
 }
@@ -106,7 +106,7 @@ function promptTokens(endpoint: Endpoint, json: unknown, form: Form | undefined)
       return countWords(textOf(field(json, 'input')));
     case 'images':
       return countWords(textOf(field(json, 'prompt') ?? form?.fields.prompt?.[0]));
-    // Nothing is used by counting, so nothing of it may end up in the totals.
+    // Counting tokens uses none, so it must add nothing to the totals.
     case 'anthropic-count':
     case 'transcription':
     case 'other':

@@ -27,7 +27,7 @@ function stopReasonOf(answer: ChatAnswer): string {
   return stopReasons[finish] ?? finish;
 }
 
-/** `inputTokens` counts what was not cached, unlike OpenAI's prompt tokens. */
+/** `inputTokens` counts only tokens that were not cached, unlike OpenAI's prompt tokens. */
 function usageOf(answer: ChatAnswer, { prompt, cached, completion }: TokenCounts): unknown {
   if (answer.usageSent === 'none') return undefined;
   if (answer.usageSent !== undefined) return answer.usageSent;
@@ -86,7 +86,7 @@ function delta(contentBlockIndex: number, piece: object, said: Said = {}): SseEv
   return event('contentBlockDelta', { contentBlockIndex, delta: piece }, said);
 }
 
-/** Lazy: a million tiny events must not stand in memory at once. */
+/** A generator: a million tiny events must not be in memory at once. */
 export function* bedrockEvents(answer: ChatAnswer, asked: Asked): Generator<SseEvent> {
   const text = spokenText(answer, asked);
   const usage = usageOf(answer, tokenCounts(answer, asked, text));
@@ -100,7 +100,7 @@ export function* bedrockEvents(answer: ChatAnswer, asked: Asked): Generator<SseE
     yield event('contentBlockStop', { contentBlockIndex: index });
     index += 1;
   }
-  // The last thought and the first word are two words in the count, though no space is sent.
+  // The count separates the last thought from the first word, though no space is sent between.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     yield delta(index, { text: piece }, { text: piece, counted: gap + piece });

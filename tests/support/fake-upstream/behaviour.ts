@@ -37,7 +37,7 @@ export interface ChatOptions {
   readonly chunks?: number;
   /** Pause between two events of a stream. */
   readonly chunkDelayMs?: number;
-  /** In OpenAI's words; the Anthropic variant translates it. */
+  /** A finish reason in OpenAI's words; the other dialects translate it. */
   readonly finish?: string;
   readonly reasoning?: string;
   readonly cachedTokens?: number;
@@ -59,7 +59,7 @@ export interface ChatAnswer extends ChatOptions {
   readonly syntax?: SseSyntax;
 }
 
-/** The errors end the stream; the malformed ones are one bad event in a stream that goes on. */
+/** The two errors end the stream; the other two are one bad event in a stream that goes on. */
 export type Spoil = 'error-data' | 'error-event' | 'malformed-json' | 'unfinished-character';
 
 export interface SseSyntax {
@@ -67,9 +67,9 @@ export interface SseSyntax {
   readonly byteOrderMark?: boolean;
   readonly noSpace?: boolean;
   readonly comments?: boolean;
-  /** Each JSON over several data lines. */
+  /** Splits each JSON over several `data:` lines. */
   readonly manyDataLines?: boolean;
-  /** `id:` and `retry:` fields and an event of an unknown name. */
+  /** Adds `id:` and `retry:` fields and an event with an unknown name. */
   readonly oddFields?: boolean;
 }
 
@@ -111,7 +111,7 @@ export interface RawAnswer {
   readonly partDelayMs: number;
 }
 
-/** An error in the words of whichever endpoint was called. */
+/** An error in the format of the endpoint that was called. */
 interface ErrorAnswer {
   readonly kind: 'error';
   readonly status: number;
@@ -137,27 +137,27 @@ export interface Delivery {
   /** How many 103 replies come before the real one. */
   readonly interim?: number;
   readonly stop?: { readonly afterEvents: number | 'before-headers'; readonly how: Stop };
-  /** Waits, after so many events, until the test opens the gate of this name. */
+  /** Waits after this many events until the test opens the gate of this name. */
   readonly gate?: { readonly name: string; readonly afterEvents: number };
   readonly truncateAtByte?: number;
   readonly pieceBytes?: number;
   readonly pieceDelayMs?: number;
-  /** Every character of several bytes is split over two writes. */
+  /** Splits every multi-byte character over two writes. */
   readonly splitCharacters?: boolean;
   /** Innermost first, as the Content-Encoding header lists them. */
   readonly encodings?: readonly Encoding[];
   readonly contentLengthOff?: number;
   /** Neither Content-Length nor chunks: the body ends with the connection. */
   readonly untilClose?: boolean;
-  /** A list, because some of the oddest replies repeat a name. */
+  /** A list, because some odd replies repeat a header's name. */
   readonly extraHeaders?: readonly (readonly [string, string])[];
-  /** So many bytes of header lines before the headers end. */
+  /** This many bytes of additional header lines. */
   readonly headerFillBytes?: number;
 }
 
 export type Encoding = 'gzip' | 'br' | 'deflate';
 
-/** Checks the outline only: scripts come from our own tests. */
+/** Checks only roughly: scripts come from our own tests. */
 export function isBehaviour(value: unknown): value is Behaviour {
   if (typeof value !== 'object' || value === null) return false;
   if (!('answer' in value) || !('delivery' in value)) return false;

@@ -1,18 +1,20 @@
-/** One line of the book, and the totals over all of them. */
+/** One entry of the book, and the totals over all entries. */
 
 import { type Form, field } from './asked.ts';
 
 /**
- * 'hung' is still waiting in silence; once its client gives up it becomes 'client-left', as does
- * every answer whose client went before the end.
+ * 'hung': the answer stays silent; when its client gives up it becomes 'client-left', as every
+ * answer does whose client leaves before the end.
  */
 export type Outcome = 'open' | 'complete' | 'client-left' | 'reset' | 'cut' | 'hung';
 
 export interface BookEntry {
   readonly id: number;
-  /** Which connection carried it: equal numbers show a connection used again. */
+  /** The number of the connection; equal numbers mean that it was used again. */
   readonly connection: number;
-  /** Milliseconds since 1970 with fractions, comparable between processes, like all times here. */
+  /**
+   * Milliseconds since 1970 with fractions, like all times here, so that processes can be compared.
+   */
   readonly at: number;
   readonly method: string;
   readonly path: string;
@@ -26,7 +28,7 @@ export interface BookEntry {
   model: string | undefined;
   stream: boolean;
   status: number | null;
-  /** Bytes the kernel took, head included. */
+  /** Bytes handed to the kernel, including the head. */
   bytesSent: number;
   eventsSent: number;
   /** How often the reader was too slow and sending had to pause. */
@@ -35,7 +37,10 @@ export interface BookEntry {
   text: string;
   /** The last usage object that went out, as it was. */
   usageSent: unknown;
-  /** What was reported where a usage went out, else what was really sent. Final at the end. */
+  /**
+   * The reported usage if any was sent, otherwise what was really sent. Final once the answer
+   * ended.
+   */
   tokens: { prompt: number; completion: number };
   firstByteAt: number | null;
   /** When the outcome was known. */
@@ -77,7 +82,7 @@ export function lineOf(entry: BookEntry): string {
   return `#${id} ${path} ${model ?? '-'} ${status ?? '-'} ${eventsSent} events ${outcome}`;
 }
 
-/** Reads the usage of every dialect; what it does not say is filled from what was counted. */
+/** Reads the usage of any dialect; numbers that it lacks are filled from what was counted. */
 export function reportedTokens(usage: unknown, produced: { prompt: number; completion: number }) {
   const number = (name: string) => {
     const value = field(usage, name);

@@ -1,4 +1,6 @@
-/** The fake's own record of what it was asked and what it sent: the witness in money tests. */
+/**
+ * The fake's own record of what it was asked and what it sent, with which money tests compare ours.
+ */
 
 import { type Asked, countWords } from './asked.ts';
 import {
@@ -12,12 +14,12 @@ import {
 import type { RequestHead } from './request-reader.ts';
 import type { Part } from './sse.ts';
 
-/** Beyond this only the totals go on: a long load test must not fill the memory. */
+/** Beyond this only totals are kept: a long load test must not fill the memory. */
 const entriesMax = 500_000;
 const textLengthMax = 4 * 1024 * 1024;
 const malformedMax = 100;
 
-/** Far below the suite's own limit, so that the book's message is the one that shows. */
+/** Far below the time limit of tests, so that the book's error message is the one shown. */
 export const defaultWaitMs = 20_000;
 
 export function clock(): number {
@@ -117,7 +119,7 @@ export class Book {
 
   end(entry: BookEntry, outcome: Outcome): void {
     const counted = this.counted.get(entry);
-    // An entry from before a reset, or one that has ended already.
+    // The entry is from before a reset, or has ended already.
     if (counted === undefined) return;
     this.counted.delete(entry);
     entry.outcome = outcome;
@@ -169,7 +171,7 @@ export class Book {
     return structuredClone(this.totals);
   }
 
-  /** Forgets what was; connections stay as they are. */
+  /** Forgets all entries; connections stay open. */
   reset(): void {
     const { connections, connectionsOpen } = this.totals;
     this.totals = { ...newTotals(), connections, connectionsOpen };

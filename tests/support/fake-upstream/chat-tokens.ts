@@ -30,7 +30,7 @@ export function tokenCounts(answer: ChatAnswer, asked: Asked, text: string): Tok
   };
 }
 
-/** One piece per word, its leading space included, or so many pieces of even length. */
+/** One piece per word with its leading space, or `chunks` pieces of equal length. */
 export function* textPieces(text: string, chunks: number | undefined): Generator<string> {
   if (chunks === undefined) {
     for (const [word] of text.matchAll(/\s*\S+(?:\s+$)?/g)) yield word;

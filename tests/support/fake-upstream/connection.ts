@@ -11,7 +11,7 @@ import { replyTo } from './reply.ts';
 import { type RequestHead, RequestReader } from './request-reader.ts';
 
 export interface House extends Omit<Stage, 'done'> {
-  /** Where requests to the fake itself are noted, so that they do not show in the real book. */
+  /** The book for requests to the fake's own paths, so that they do not show in the real book. */
   readonly controlBook: Book;
   /** The script for a path whose body is not read yet, if that script wants to answer early. */
   earlyScript(path: string): Behaviour | undefined;
@@ -38,7 +38,7 @@ export class Connection {
   private readonly house: House;
   private readonly reader: RequestReader;
   private current: Exchange | undefined;
-  /** Given with the first request that is not a control one. */
+  /** Assigned at the first request that is not to the fake's own paths. */
   private number = 0;
   private closed = false;
 
@@ -71,7 +71,7 @@ export class Connection {
     if (this.current !== undefined) {
       const { book, entry, player } = this.current;
       player?.gone();
-      // Without a player, the client left before its request was read.
+      // If there is no player, the client left before its request was read.
       if (entry.outcome === 'open') book.end(entry, 'client-left');
       book.closed(entry);
     }

@@ -14,7 +14,7 @@ import type { FakeUpstream } from './server.ts';
 /** How long a reader in another process waits for a change before it has to ask again. */
 const longPollMs = 10_000;
 
-/** Changes come in bursts; one reply for a burst keeps a watched fake from drowning in replies. */
+/** Changes come in bursts: one reply for each burst keeps the number of replies small. */
 const gatherMs = 20;
 
 export interface WireBook {

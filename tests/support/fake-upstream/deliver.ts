@@ -7,7 +7,7 @@ import type { Part } from './sse.ts';
 
 export type Step =
   | { readonly do: 'write'; readonly bytes: Uint8Array; readonly part?: Part }
-  /** Zero is one turn of the event loop: enough for the reader to see two writes as two. */
+  /** Zero waits one turn of the event loop: enough for the reader to get two separate writes. */
   | { readonly do: 'wait'; readonly delayMs: number }
   | { readonly do: 'gate'; readonly name: string }
   | { readonly do: 'hang' }
@@ -19,8 +19,8 @@ type Framing = 'length' | 'chunked' | 'until-close';
 
 /**
  * A reset makes the peer's kernel report an error at once, and many clients then drop what they
- * have not read yet. These pauses let them read, so that "after n events" means what it says: a
- * machine that stops us all takes one of them, not all.
+ * have not read yet. These pauses let them read first, so that "after n events" holds. There are
+ * several, because a machine that stops all processes for a while uses up only one of them.
  */
 const settleBeforeReset = { pauses: 10, pauseMs: 2 };
 
@@ -42,7 +42,7 @@ export function* deliver(plain: Reply, delivery: Delivery, id: number): Generato
     yield* headerFill(unsent, delivery.headerFillBytes);
     unsent = nothing;
   }
-  // Without a reason to wait, the head leaves together with a whole body, as real servers do.
+  // As with real servers, the head leaves together with a whole body unless something must wait.
   if (reply.streamed || stop !== undefined || gate !== undefined) {
     yield { do: 'write', bytes: unsent };
     unsent = nothing;
@@ -108,7 +108,7 @@ function framed(bytes: Uint8Array, framing: Framing): Uint8Array {
   return whole;
 }
 
-/** The last piece carries what the book has to note: only then has the part been sent. */
+/** The last piece has what the book must note, since only then the whole part is sent. */
 function* pieces(
   part: Part,
   before: Uint8Array,
@@ -135,12 +135,12 @@ function* cutPoints(bytes: Uint8Array, delivery: Delivery): Generator<number> {
   if (delivery.pieceBytes !== undefined) {
     for (let at = delivery.pieceBytes; at < bytes.length; at += delivery.pieceBytes) yield at;
   } else if (delivery.splitCharacters === true) {
-    // After the first byte of every character of several bytes.
+    // Cuts after the first byte of every multi-byte character.
     for (let at = 1; at < bytes.length; at += 1) if ((bytes[at - 1] ?? 0) >= 0xc0) yield at;
   }
 }
 
-/** Changes to the body as a whole: encoded, cut at a byte, or halved where a stop needs it. */
+/** Changes the body as a whole: encodes it, cuts it at a byte, or halves it for a stop. */
 function reshaped(plain: Reply, delivery: Delivery): Reply {
   const { encodings = [], truncateAtByte, contentLengthOff, stop, gate } = delivery;
   let reply = plain;
@@ -153,7 +153,7 @@ function reshaped(plain: Reply, delivery: Delivery): Reply {
   if (truncateAtByte !== undefined) {
     reply = { ...reply, parts: [headOfBody([...reply.parts], truncateAtByte)] };
   }
-  // The length is needed before the first part leaves.
+  // The parts are collected first, because the length must be known before the first is sent.
   if (contentLengthOff !== undefined) reply = { ...reply, parts: [...reply.parts] };
   const halts = stop !== undefined || gate !== undefined;
   return halts && !reply.streamed ? { ...reply, parts: halves(reply, stop) } : reply;
@@ -168,7 +168,7 @@ function halves(reply: Reply, stop: Delivery['stop']): readonly Part[] {
   return half === 0 ? [second] : [first, second];
 }
 
-/** What was cut off was not said: only whole parts count. */
+/** Only whole parts count as said; what was cut off was not. */
 function headOfBody(parts: readonly Part[], atByte: number): Part {
   const whole: Part[] = [];
   let length = 0;
@@ -209,7 +209,7 @@ function headOf(reply: Reply, framing: Framing, delivery: Delivery, id: number):
 
 function* headerFill(head: Uint8Array, bytes: number): Generator<Step> {
   const line = Buffer.from(`x-fill: ${'f'.repeat(1014)}\r\n`);
-  // The head ends in an empty line, which has to come last.
+  // The head's empty last line must come after the additional header lines.
   yield { do: 'write', bytes: head.subarray(0, -2) };
   for (let sent = 0; sent < bytes; sent += line.length) yield { do: 'write', bytes: line };
   yield { do: 'write', bytes: Buffer.from('\r\n') };

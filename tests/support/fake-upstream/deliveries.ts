@@ -1,4 +1,6 @@
-/** Builders of how an answer travels. Each takes any behaviour and changes only its way. */
+/**
+ * Builders of how an answer is delivered. Each takes any behaviour and changes only its delivery.
+ */
 
 import { say, words } from './answers.ts';
 import type { Behaviour, Delivery, Encoding, Stop } from './behaviour.ts';
@@ -8,8 +10,8 @@ function carried(of: Behaviour, delivery: Delivery): Behaviour {
 }
 
 /**
- * Events count as they stand on the wire, the opening one included, so 1 is "opened, but not one
- * word said". Zero is "headers only". A whole (not streamed) answer stops at half of its body.
+ * Events are counted as sent, including the opening one: 1 means "opened, but no word said", 0
+ * "headers only". An answer that is not streamed stops at half of its body.
  */
 function stopped(how: Stop, afterEvents: number, of: Behaviour | undefined): Behaviour {
   return carried(of ?? say(words(afterEvents + 20)), { stop: { afterEvents, how } });
@@ -31,7 +33,9 @@ export function resetMidStream(afterEvents: number, of?: Behaviour): Behaviour {
   return stopped('reset', afterEvents, of);
 }
 
-/** Neither a finish nor [DONE]; at the level of HTTP all is well, unless `how` says otherwise. */
+/**
+ * Ends a stream without a finish reason or [DONE]; the HTTP is correct unless `how` says otherwise.
+ */
 export function cutMidStream(
   afterEvents: number,
   how: 'end-of-body' | 'connection' | 'mid-chunk' = 'end-of-body',
@@ -40,7 +44,7 @@ export function cutMidStream(
   return stopped(how, afterEvents, of);
 }
 
-/** Waits after so many events until the test calls `open(name)`. */
+/** Waits after this many events until the test calls `open(name)`. */
 export function gated(name: string, afterEvents: number, of?: Behaviour): Behaviour {
   return carried(of ?? say(words(afterEvents + 5)), { gate: { name, afterEvents } });
 }
@@ -62,12 +66,12 @@ export function slowDrip(bytes: number, everyMs: number, of: Behaviour = say('ok
   return carried(of, { pieceBytes: bytes, pieceDelayMs: everyMs });
 }
 
-/** Compressed although nobody asked; several layers are allowed. */
+/** Compressed although the client did not ask for it; several layers are allowed. */
 export function encoded(encodings: readonly Encoding[], of: Behaviour = say('ok')): Behaviour {
   return carried(of, { encodings });
 }
 
-/** Promises so many bytes more (positive: then closes) or fewer (negative) than it sends. */
+/** Announces this many bytes more (positive: then closes) or fewer (negative) than it sends. */
 export function wrongContentLength(off: number, of: Behaviour = say('ok')): Behaviour {
   return carried(of, { contentLengthOff: off });
 }
@@ -76,7 +80,7 @@ export function untilClose(of: Behaviour = say('ok')): Behaviour {
   return carried(of, { untilClose: true });
 }
 
-/** Needs a script by path or '*': the model's name is in the body that nobody has read yet. */
+/** Needs a script by path or '*': the model's name is in the body, which is not read yet. */
 export function answerEarly(of: Behaviour = say('ok')): Behaviour {
   return carried(of, { early: true });
 }
@@ -85,12 +89,15 @@ export function interimReplies(count: number, of: Behaviour = say('ok')): Behavi
   return carried(of, { interim: count });
 }
 
-/** Header lines up to so many bytes before the headers end. */
+/** Sends this many bytes of header lines before the headers end. */
 export function endlessHeaders(bytes: number, of: Behaviour = say('ok')): Behaviour {
   return carried(of, { headerFillBytes: bytes });
 }
 
-/** Headers that a gateway must not hand on. Latin-1 bytes end the last one, as real ones do. */
+/**
+ * Headers that a gateway must not pass on. The last one ends in Latin-1 bytes, as some real ones
+ * do.
+ */
 export function setCookieAndOddHeaders(of: Behaviour = say('ok')): Behaviour {
   return carried(of, {
     extraHeaders: [

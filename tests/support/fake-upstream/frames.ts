@@ -1,4 +1,4 @@
-/** Frames of Amazon's event stream, made here and not by the reader's code. */
+/** Makes frames of Amazon's event stream, without the gateway's code. */
 
 import { crc32 } from 'node:zlib';
 
@@ -15,7 +15,7 @@ function headerOf(name: string, value: string): Buffer {
   ]);
 }
 
-/** A whole frame with whatever headers it is given, in their order. */
+/** A whole frame with the given headers in their order. */
 export function frameOf(
   headers: Readonly<Record<string, string>>,
   payload: string | Uint8Array,

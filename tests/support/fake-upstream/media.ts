@@ -73,7 +73,7 @@ export function transcriptionBody(answer: TranscriptionAnswer, asked: Asked): Bo
   return whole('application/json', { text, usage }, JSON.stringify(body));
 }
 
-/** One image costs what OpenAI charges for a small one at low quality. */
+/** The tokens that OpenAI counts for a small image at low quality. */
 const tokensPerImage = 272;
 
 export function imagesBody(answer: ImagesAnswer, asked: Asked): Body {

@@ -82,7 +82,7 @@ export function* openAiEvents(answer: ChatAnswer, asked: Asked, id: number): Gen
   for (const piece of textPieces(answer.reasoning ?? '', undefined)) {
     yield { data: chunk({ reasoning_content: piece }), counted: piece };
   }
-  // The last thought and the first word are two words in the count, though no space is sent.
+  // The count separates the last thought from the first word, though no space is sent between.
   let gap = ' ';
   for (const piece of textPieces(text, answer.chunks)) {
     yield { data: chunk({ content: piece }), text: piece, counted: gap + piece };

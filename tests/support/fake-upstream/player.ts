@@ -10,9 +10,9 @@ import type { Ticker } from './ticker.ts';
 export interface Stage {
   readonly book: Book;
   readonly ticker: Ticker;
-  /** Calls back once the gate is open, at once if it is; returns a function that cancels. */
+  /** Calls `run` once the gate is open, at once if it is; returns a function that cancels. */
   onOpen(gate: string, run: () => void): () => void;
-  /** The answer is over and the connection still good. */
+  /** The answer has ended and the connection can be used again. */
   done(): void;
 }
 
@@ -45,7 +45,7 @@ export class Player {
     }
   }
 
-  /** The connection is gone: whatever was still to say stays unsaid. */
+  /** The connection is closed: the rest of the answer is not sent. */
   gone(): void {
     this.conclude('client-left');
   }
@@ -89,7 +89,7 @@ export class Player {
     });
   }
 
-  /** Whether everything handed over so far is in the kernel. */
+  /** Hands waiting bytes to the kernel; returns whether it has taken them all. */
   private flush(): boolean {
     if (this.unsent.length > 0) {
       const count = Math.max(0, this.socket.write(this.unsent));

@@ -28,7 +28,7 @@ export async function startFakeUpstreamProcess(
   const flags = ['--port', String(options.port ?? 0), '--with-parent'];
   if (options.lean === true) flags.push('--lean');
   const child = Bun.spawn([process.execPath, program, ...flags], {
-    // Closing this pipe, also by the death of this process, ends the child.
+    // The child ends when this pipe closes, also by the death of this process.
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
@@ -39,7 +39,7 @@ export async function startFakeUpstreamProcess(
     const reply = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify(body) });
     if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
   };
-  // What comes back was written by the same code in the child, so it is taken at its word.
+  // The child runs the same code, so its book is not checked.
   const readBook = async (query: string): Promise<WireBook> => {
     const reply = await fetch(`${url}/__book?full=1${query}`);
     return (await reply.json()) as WireBook;
@@ -64,7 +64,7 @@ export async function startFakeUpstreamProcess(
   };
 }
 
-/** Asks for the book, and then again each time it has changed. */
+/** Reads the book, and again each time it has changed. */
 async function untilFound<Found>(
   readBook: (query: string) => Promise<WireBook>,
   look: (entries: readonly BookEntry[]) => Found | undefined | null | false,

@@ -1,7 +1,7 @@
 /** A client that shows the bytes and the way a connection ended, which fetch hides. */
 
 interface RawReply {
-  /** As they arrived, one per read. */
+  /** The bytes of each read, as they arrived. */
   readonly reads: readonly Buffer[];
   readonly bytes: Buffer;
   readonly text: string;

@@ -1,4 +1,4 @@
-/** From a scripted answer and a request to the parts of a reply. Pure: no sockets, no clock. */
+/** Turns a scripted answer and a request into the parts of a reply. Pure: no sockets, no clock. */
 
 import { embeddings, images, speech, transcription } from './answers.ts';
 import { anthropicError, anthropicEvents, anthropicWhole } from './anthropic-chat.ts';
@@ -93,7 +93,7 @@ function errorJson(asked: Asked, status: number, message: string): string {
   return JSON.stringify(speechOf(asked).error(status, message));
 }
 
-/** How an endpoint that chats says things. */
+/** The functions that write a chat endpoint's answers. */
 interface Speech {
   readonly whole: typeof openAiWhole;
   readonly events: typeof openAiEvents;
@@ -113,7 +113,7 @@ function speechOf({ endpoint }: Asked): Speech {
   return endpoint.startsWith('anthropic-') ? anthropicSpeech : openAiSpeech;
 }
 
-/** The book keeps the number as the words that were said. */
+/** The book notes the counted number as the text that was said. */
 function count(answer: ChatAnswer, asked: Asked): Body {
   const tokens = answer.usage?.prompt ?? conversationTokens(asked.json);
   return jsonBody(JSON.stringify({ input_tokens: tokens }), { text: String(tokens) });
@@ -155,7 +155,7 @@ const nothing = Buffer.alloc(0);
 
 const errorMessage = 'The server is overloaded, the answer ends here';
 
-/** Half of an emoji, then the quote that closes the string. */
+/** The first half of an emoji, to be followed by the quote that closes the string. */
 const unfinished = Buffer.from([0xf0, 0x9f]);
 
 function* spoilt(
@@ -201,7 +201,7 @@ function badFrame(kind: Spoil): Uint8Array {
     case 'malformed-json':
       return eventFrame('contentBlockDelta', '{"contentBlockIndex":0,"delta":');
     case 'unfinished-character': {
-      // The last byte of the payload is changed on the way: the checksum knows.
+      // One byte of the payload is changed, so the checksum does not match.
       const frame = eventFrame('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'x' } });
       frame.writeUInt8(0xf0, frame.length - 5);
       return frame;
@@ -225,7 +225,7 @@ function spoiltJson(kind: Spoil, said: SseEvent, asked: Asked): string | Uint8Ar
   }
 }
 
-/** Many events to one write: a million writes would measure the kernel, not the reader. */
+/** Many events in one write: with a million writes, a test would measure the kernel. */
 const eventsPerWrite = 256;
 
 function* batched(parts: Iterable<Part>): Generator<Part> {

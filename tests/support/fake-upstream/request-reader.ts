@@ -1,6 +1,6 @@
 /**
  * Reads HTTP/1.1 requests from raw bytes. Written by hand so that the fake can answer before the
- * body is in, see a half-sent one, and owe nothing to the code under test.
+ * body has arrived, see a half-sent request, and share no code with the gateway.
  */
 
 export interface RequestHead {
@@ -16,7 +16,7 @@ interface RequestEvents {
   malformed(reason: string): void;
 }
 
-/** Far above what any provider takes; only a runaway client gets here. */
+/** Far above what any provider accepts; only a runaway client exceeds it. */
 const headBytesMax = 256 * 1024;
 const bodyBytesMax = 600 * 1024 * 1024;
 
@@ -39,7 +39,7 @@ export class RequestReader {
     this.run();
   }
 
-  /** The answer is out: a pipelined request may now be looked at. */
+  /** Called when the answer was sent: a pipelined request may now be read. */
   next(): void {
     if (this.state !== 'held') return;
     this.state = 'head';
@@ -50,7 +50,7 @@ export class RequestReader {
     while (this.step());
   }
 
-  /** Whether anything moved. */
+  /** Reads one part of the input; returns whether there was one. */
   private step(): boolean {
     switch (this.state) {
       case 'head':

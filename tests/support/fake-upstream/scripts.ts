@@ -12,7 +12,7 @@ export class Scripts {
     this.queues.set(key, [...behaviours]);
   }
 
-  /** Only scripts that do not need the body can be early. */
+  /** The script for a path, if it may answer before the body; scripts by model need the body. */
   early(path: string): Behaviour | undefined {
     const queue = this.queues.get(plain(path)) ?? this.queues.get('*');
     return queue?.[0]?.delivery.early === true ? taken(queue) : undefined;

@@ -12,10 +12,10 @@ import { Scripts } from './scripts.ts';
 import { Ticker } from './ticker.ts';
 
 interface FakeUpstreamOptions {
-  /** Zero or nothing: any free one. */
+  /** By default, or if zero, any free port. */
   readonly port?: number;
   readonly hostname?: string;
-  /** Keeps no headers, bodies and texts: for load tests. */
+  /** Keeps neither headers, bodies nor texts: for load tests. */
   readonly lean?: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface FakeUpstream {
   readonly port: number;
   /** Oldest first. */
   readonly book: readonly BookEntry[];
-  /** Totals, also of requests beyond what the book keeps. */
+  /** Totals over all requests, also those that the book no longer keeps. */
   summary(): BookSummary;
   /** `key` is an upstream model name, a path such as '/v1/models', or '*' for anything else. */
   script(key: string, behaviour: Behaviour | readonly Behaviour[]): void;
@@ -43,9 +43,9 @@ export interface FakeUpstream {
 }
 
 /**
- * Bun queues at most 512 connections per listener; the one after that waits a second for its next
- * try. Several listeners on one port take the rush of a load test. A port that was asked for by
- * number gets one listener, so that a second fake on it fails instead of sharing it.
+ * Bun queues at most 512 connections per listener; the next client retries after a second. Several
+ * listeners on one port take the rush of a load test. A port asked for by number gets one listener,
+ * so that a second fake on it fails instead of sharing it.
  */
 const listenersPerPort = 4;
 
@@ -83,7 +83,7 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
     },
   };
   const listen = (at: number) => {
-    // Bun.listen knows reusePort although its types do not name it.
+    // Bun.listen accepts `reusePort`, although its types lack it.
     const address = { hostname, port: at, reusePort: port === 0 };
     return Bun.listen<Connection>({ ...address, socket });
   };
@@ -116,7 +116,7 @@ export function startFakeUpstream(options: FakeUpstreamOptions = {}): FakeUpstre
   return upstream;
 }
 
-/** A base URL on which nothing listens, nor anything later by chance: connections are refused. */
+/** A base URL where connections are refused: nothing listens there, and nothing will by chance. */
 export function refusingUrl(): string {
   return `http://127.0.0.1:${freePort()}`;
 }

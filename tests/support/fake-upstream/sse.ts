@@ -3,12 +3,12 @@
 import type { SseSyntax } from './behaviour.ts';
 import { eventFrame } from './frames.ts';
 
-/** Bedrock's events travel in binary frames. */
+/** `framed`: Bedrock sends its events in binary frames. */
 interface Syntax extends SseSyntax {
   readonly framed?: boolean;
 }
 
-/** One piece of an answer on its way out, with what the book has to know about it. */
+/** One piece of an answer to send, with what the book must note about it. */
 export interface Part {
   readonly bytes: Uint8Array;
   /** How many server-sent events these bytes are. */
@@ -53,7 +53,7 @@ function written(event: SseEvent, syntax: SseSyntax): string {
   return `${lines.join(end)}${end}${end}`;
 }
 
-/** JSON may be broken between its tokens only: after the opening and before the closing brace. */
+/** Line breaks are put only between JSON tokens: after the opening and before the closing brace. */
 function dataLines(data: string, syntax: SseSyntax): readonly string[] {
   const splits = syntax.manyDataLines === true && data.startsWith('{') && data.endsWith('}');
   return splits ? ['{', data.slice(1, -1), '}'] : [data];

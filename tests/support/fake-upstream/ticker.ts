@@ -9,7 +9,8 @@ export class Ticker {
       const turn = setImmediate(run);
       return () => clearImmediate(turn);
     }
-    // Long waits may be a little longer; short ones are usually meant exactly.
+    // Long waits are rounded up to 5 ms, so that more of them share a timer; short ones are kept
+    // exact.
     const gridMs = delayMs >= 50 ? 5 : 1;
     const due = Math.ceil((performance.now() + delayMs) / gridMs) * gridMs;
     const bucket = this.buckets.get(due) ?? this.newBucket(due);
@@ -26,7 +27,7 @@ export class Ticker {
       this.buckets.delete(due);
       for (const run of bucket) run();
     };
-    // Whoever was stopped in between is too late for it, and says no time below zero.
+    // If the process was stopped meanwhile, the moment has passed: a timer takes no negative delay.
     setTimeout(turn, Math.max(0, due - performance.now()));
     return bucket;
   }

@@ -1,4 +1,4 @@
-/** The client's side of a test: requests, answers and streams as a person would look at them. */
+/** The client's side of a test: sends requests, and reads answers and streams. */
 import { isObject, parseJson } from '../../../src/core/json.ts';
 
 export interface Call {
@@ -15,7 +15,7 @@ export interface Answer {
   readonly text: string;
   /** The body as an object; empty when it is something else. */
   readonly body: Record<string, unknown>;
-  /** `error` of a refusal, else empty. */
+  /** `error` in the body of a refusal; empty for a good answer. */
   readonly error: Record<string, unknown>;
 }
 
@@ -61,20 +61,20 @@ export class ChatStream implements AsyncIterableIterator<string> {
     return this;
   }
 
-  /** The `data` of the next event; comments are passed over. */
+  /** The `data` of the next event; comments are skipped. */
   async next(): Promise<IteratorResult<string>> {
     const step = await this.#events.next();
     if (!step.done) this.text += wordsOf(step.value);
     return step;
   }
 
-  /** Reads until so many characters of text have come, or everything. */
+  /** Reads until the text has this many characters, or to the end. */
   async read(characters = Number.POSITIVE_INFINITY): Promise<string> {
     while (this.text.length < characters && !(await this.next()).done);
     return this.text;
   }
 
-  /** Hangs up. */
+  /** Closes the connection before the stream has ended. */
   async leave(): Promise<void> {
     await this.#events.return(undefined);
   }

@@ -1,4 +1,4 @@
-/** Settings that send models to fake upstreams. */
+/** A configuration whose models are served by fake upstreams. */
 
 export interface UpstreamConfig {
   /** A fake upstream's address, without `/v1`. */
@@ -10,8 +10,8 @@ export interface UpstreamConfig {
   readonly idle_timeout_ms?: number;
   readonly quirks?: object;
   /**
-   * By alias. Prices are dollars per million; what is left out costs "1". `name` is what the
-   * upstream calls the model: without it, the alias behind its slash.
+   * Models by alias. Prices are dollars per million; a price that is left out is "1". `name` is the
+   * upstream's name for the model; by default the part of the alias behind the slash.
    */
   readonly models: Readonly<Record<string, ModelConfig>>;
 }

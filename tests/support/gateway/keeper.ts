@@ -1,6 +1,6 @@
 /**
- * One small shell per test process that outlives it, however it goes (even by SIGKILL): then it
- * ends the gateways still running and removes their folders.
+ * One small shell per test process that outlives it, however the process ends (even by SIGKILL):
+ * then it kills the gateways still running and removes their folders.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync } from 'node:fs';
@@ -15,7 +15,7 @@ interface Keeper {
 let keeper: Keeper | undefined;
 let folders = 0;
 
-/** A folder of its own, kept until this process ends so that a later start can use it again. */
+/** A new folder, kept until this process ends so that a later start can use it again. */
 export function newFolder(): string {
   keeper ??= startKeeper();
   const folder = join(keeper.root, String(++folders));
@@ -24,8 +24,8 @@ export function newFolder(): string {
 }
 
 /**
- * The home of every gateway of this process: nobody's, but one, because the runtime keeps its
- * translated sources there and a home for each would make every start a cold one.
+ * The home directory of all gateways of this process. It is shared because the runtime caches
+ * translated sources there: with a new home for each gateway every start would be a cold one.
  */
 export function sharedHome(): string {
   keeper ??= startKeeper();
@@ -36,7 +36,7 @@ export function keepTrack(pid: number, exited: Promise<unknown>): void {
   keeper ??= startKeeper();
   const { tell } = keeper;
   tell(`started ${pid}`);
-  // A number that is free again may soon belong to somebody else.
+  // The id of an ended process may soon belong to another one, which must not be killed.
   void exited.then(() => tell(`ended ${pid}`));
 }
 
@@ -58,7 +58,7 @@ function startKeeper(): Keeper {
     detached: true,
   });
   child.unref();
-  // A pipe keeps the event loop busy, and a test process must be able to end.
+  // An open pipe would keep the event loop busy, and the test process could not end.
   if ('unref' in child.stdin && typeof child.stdin.unref === 'function') child.stdin.unref();
   return { root, tell: (line) => void child.stdin.write(`${line}\n`) };
 }

@@ -14,14 +14,14 @@ import {
 const stopDeadlineMs = 60_000;
 
 export interface GatewayOptions extends RunOptions {
-  /** The keys of an earlier start on the same data, which no later start prints. */
+  /** The keys from the first start on the same data; later starts do not print them. */
   readonly keys?: Keys;
 }
 
 /** Starts a gateway on a free port and waits until it says that it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const spawned = spawnTollgate(['serve', '--port', '0'], options);
-  // The greeting is one write, so a line break at its end means that it is all there.
+  // The greeting is one write, so if the text ends in a line break, all of it has arrived.
   const greeting = await spawned.until('stdout', (text) =>
     / is ready at \S+\n/.test(text) && text.endsWith('\n') ? text : undefined,
   );
@@ -35,12 +35,12 @@ export class Gateway implements AsyncDisposable {
   readonly folder: string;
   readonly dataDir: string;
   readonly process: Spawned['process'];
-  /** When it is over, however it ended. */
+  /** Resolves when the process has ended, in whatever way. */
   readonly finished: Promise<Finished>;
   readonly #spawned: Spawned;
   readonly #keys: Keys | undefined;
   readonly #options: GatewayOptions;
-  /** To end. */
+  /** Whether the gateway was asked to end. */
   #asked = false;
   #killed = false;
 
@@ -60,7 +60,7 @@ export class Gateway implements AsyncDisposable {
     throw new Error('This start printed no keys: hand on those of the first one.');
   }
 
-  /** What it printed for people. */
+  /** What the gateway printed on standard output. */
   output(): string {
     return this.#spawned.stdout.text;
   }
@@ -69,7 +69,7 @@ export class Gateway implements AsyncDisposable {
     return this.#spawned.stderr.text;
   }
 
-  /** Its log so far, one object per line. */
+  /** The gateway's log so far, one object per line. */
   log(): readonly Record<string, unknown>[] {
     return this.errors()
       .split('\n')
@@ -100,9 +100,9 @@ export class Gateway implements AsyncDisposable {
   }
 
   /**
-   * Asks it to end and answers the exit code, which is 0: a crash, before or now, another code, a
-   * stack trace or a refusal to go are thrown, with everything that it printed. Whoever was asked
-   * before is not asked again: that would cut short what it still has to say.
+   * Asks the gateway to end and returns the exit code, which is 0. Throws, with all output, if it
+   * crashed at any time, returned another code, printed a stack trace or did not end. A gateway
+   * that was asked before is not asked again: a second signal would cut its running answers short.
    */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number> {
     if (!this.#asked && this.#ended) {
@@ -112,19 +112,22 @@ export class Gateway implements AsyncDisposable {
     return this.#leftWell(await this.#gone());
   }
 
-  /** Ends it as a power cut would. */
+  /** Kills the gateway, as a power cut would. */
   async kill9(): Promise<void> {
     this.#killed = true;
     this.process.kill('SIGKILL');
     await this.finished;
   }
 
-  /** Stops it unless the test already did; either way it must have left well. */
+  /**
+   * Stops the gateway unless the test already did; in both cases it must have ended without an
+   * error.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#killed) await this.stop();
   }
 
-  /** One of the two is set, by how it ended. */
+  /** Exit code and signal are both null while the process runs; one is set when it has ended. */
   get #ended(): boolean {
     return this.process.exitCode !== null || this.process.signalCode !== null;
   }
@@ -147,7 +150,7 @@ export class Gateway implements AsyncDisposable {
 
   // Requests.
 
-  /** Sends and waits for the headers only. */
+  /** Sends a request and waits for the headers of the answer only. */
   request(method: string, path: string, call: Call = {}): Promise<Response> {
     return send(this.url + path, method, call);
   }
@@ -156,7 +159,7 @@ export class Gateway implements AsyncDisposable {
     return readAnswer(await this.request(method, path, call));
   }
 
-  /** With the routing key, unless another is given. */
+  /** Sends a chat request, with the routing key unless another is given. */
   chat(body: object, call: Call = {}): Promise<Answer> {
     return this.call('POST', '/v1/chat/completions', { key: this.keys.api, body, ...call });
   }
@@ -166,12 +169,12 @@ export class Gateway implements AsyncDisposable {
     return new ChatStream(await this.request('POST', '/v1/chat/completions', wanted));
   }
 
-  /** With the management key. */
+  /** Sends a request with the management key. */
   manage(method: string, path: string, body?: object): Promise<Answer> {
     return this.call(method, path, { key: this.keys.management, ...(body ? { body } : {}) });
   }
 
-  /** With the admin token. */
+  /** Sends a request with the admin token. */
   admin(method: string, path: string, body?: object): Promise<Answer> {
     return this.call(method, path, { key: this.keys.admin, ...(body ? { body } : {}) });
   }

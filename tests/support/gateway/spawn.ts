@@ -1,4 +1,4 @@
-/** The command as a process of its own, with nothing of this machine's environment. */
+/** Runs the command as a process of its own, without this machine's environment variables. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -16,27 +16,27 @@ export interface Keys {
 export interface RunOptions {
   /** Written as `tollgate.yaml` into the working folder; a text is written as it is. */
   readonly config?: object | string;
-  /** Providers and models at fake upstreams, laid under `config`. */
+  /** Providers and models at fake upstreams; `config` is laid over them. */
   readonly upstreams?: Readonly<Record<string, UpstreamConfig>>;
   readonly env?: Readonly<Record<string, string>>;
-  /** Another run's data; without it a fresh `./data`. */
+  /** The data folder of another run; by default a new `./data`. */
   readonly dataDir?: string;
   /** More words for the command line. */
   readonly args?: readonly string[];
-  /** How many files and connections it may have open at once; what this machine allows without. */
+  /** The most files and connections open at once; by default what this machine allows. */
   readonly openFilesMax?: number;
 }
 
-/** A started command; what it prints is collected from its first byte on. */
+/** A started command; all of its output is collected. */
 export interface Spawned {
   readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
   readonly folder: string;
   readonly dataDir: string;
   readonly stdout: Collected;
   readonly stderr: Collected;
-  /** Resolves when the pipes are read to their end, too. */
+  /** Resolves when the process has ended and its output is read completely. */
   readonly finished: Promise<Finished>;
-  /** Waits until `look` finds something in what was printed; rejects when it never can. */
+  /** Waits until `look` finds something in the output; rejects if the process ends before. */
   until<Found>(
     where: 'stdout' | 'stderr',
     look: (text: string) => Found | undefined,
@@ -44,7 +44,7 @@ export interface Spawned {
 }
 
 export interface Finished {
-  /** 128 + n when a signal ended it, as shells say it. */
+  /** 128 + n if signal n ended the process, as in shells. */
   readonly exitCode: number;
   readonly signal: NodeJS.Signals | number | null;
   readonly stdout: string;
@@ -90,7 +90,7 @@ export function spawnTollgate(words: readonly string[], options: RunOptions = {}
   };
 }
 
-/** What to put before a command that may have only so many files open. */
+/** The words before a command that limit its open files. */
 function limiting({ openFilesMax }: RunOptions): string[] {
   if (openFilesMax === undefined) return [];
   return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(openFilesMax)];
@@ -114,7 +114,7 @@ function writeConfig(folder: string, { config, upstreams }: RunOptions): void {
   writeFileSync(join(folder, 'tollgate.yaml'), text);
 }
 
-/** A pipe's text so far, for those who wait for a part of it. */
+/** The text that came through a pipe so far; callers can wait for a part of it. */
 class Collected {
   text = '';
   readonly ended: Promise<void>;

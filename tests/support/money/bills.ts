@@ -1,4 +1,4 @@
-/** What clients saw under load against the upstream's book and ours; all three must agree. */
+/** Compares what clients saw under load with the upstream's book and with our books. */
 import { expect } from 'bun:test';
 import { isObject } from '../../../src/core/json.ts';
 import { openStore } from '../../../src/store/open.ts';
@@ -6,13 +6,13 @@ import { balanceOf, chargesById, discrepancies } from '../book-check.ts';
 import type { BookEntry, FakeUpstreamProcess } from '../fake-upstream.ts';
 import type { Traffic } from './traffic.ts';
 
-/** Two credits a word in, three a word out. */
+/** Two credits per input word, three per output word. */
 export const price = { prompt: '2', completion: '3' };
 export const billOf = ({ tokens }: BookEntry) => 2 * tokens.prompt + 3 * tokens.completion;
 
 export const credits = 1_000_000_000;
 
-/** What reached the upstream, by the user that each request names. */
+/** The requests that reached the upstream, by the user that each names. */
 export async function sentTo(
   upstream: FakeUpstreamProcess,
 ): Promise<ReadonlyMap<string, BookEntry>> {
@@ -20,7 +20,7 @@ export async function sentTo(
   return new Map((await upstream.book()).map((entry) => [userOf(entry), entry]));
 }
 
-/** Answers how many requests were charged or refused for free, and how many were sent. */
+/** Returns how many requests were charged or refused for free, and how many were sent. */
 export async function expectBooks(
   url: string,
   upstream: FakeUpstreamProcess,

@@ -1,10 +1,10 @@
-/** What is asked of every class of tokens that has a price of its own. */
+/** Checks for every class of tokens that has its own price. */
 import { expect } from 'bun:test';
 import { isObject } from '../../../src/core/json.ts';
 import { dataOf, makeByokTenant } from '../byok.ts';
 import type { InProcessGateway, SendOptions } from '../in-process.ts';
 
-/** By what the provider counted, and not by a guess. */
+/** The charge for a request, which must be based on the provider's counts, not on an estimate. */
 export async function chargeFor(gateway: InProcessGateway, body: object, options?: SendOptions) {
   const { requestId } = await gateway.post(body, options);
   const { charges, usageEstimated } = await gateway.record(requestId);
@@ -20,7 +20,7 @@ export async function receiptOf(
   return dataOf(await gateway.get(`/v1/customer/logs/${requestId}`, options));
 }
 
-/** A key that may spend one credit less is refused. */
+/** Expects that the request holds this many credits: a key with one credit less is refused. */
 export async function expectHold(
   gateway: InProcessGateway,
   credits: number,
@@ -34,7 +34,7 @@ export async function expectHold(
   expect([await status(credits - 1), await status(credits)]).toEqual([402, 200]);
 }
 
-/** With the account of a tenant at `provider`. */
+/** Expects this fee when the tenant uses its own key at `provider`. */
 export async function expectOwnAccountFee(
   gateway: InProcessGateway,
   credits: number,
@@ -48,7 +48,10 @@ export async function expectOwnAccountFee(
   });
 }
 
-/** Told where a model can be had; the model list has the four prices that its readers know. */
+/**
+ * Expects the price in the endpoints of the customer's model list; `/v1/models` has only the four
+ * prices that its clients know.
+ */
 export async function expectPriceTold(
   gateway: InProcessGateway,
   model: string,

@@ -6,7 +6,7 @@ import { makeRecord } from '../record.ts';
 
 export { callerOf } from '../caller.ts';
 
-/** A request that ended well and cost so much, on its wallet alone. */
+/** The settlement of a successful request with this cost, charged to its tenant's account only. */
 export function settlementOf(
   requestId: string,
   { tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>,

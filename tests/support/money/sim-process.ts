@@ -1,6 +1,6 @@
 /**
- * A gateway's money without the gateway: wallets, journal and drain joined as `books.ts` joins
- * them, on a store that can be made to fail, with a clock that the test moves.
+ * The money part of a gateway alone: wallets, journal and drain connected as in `books.ts`, on a
+ * store that can be made to fail, with a clock that the test moves.
  */
 import { join } from 'node:path';
 import type { ClaimStore } from '../../../src/cache/claim.ts';
@@ -23,33 +23,36 @@ import { byStoreTime } from '../../../src/store/clock.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
- * `away`: nothing happens. `lost`: it happens, and the answer is lost on the way. `late`: the
- * answer comes behind others that were asked for later. `slow`: it happens behind them, too.
+ * `away`: the call does nothing and fails. `lost`: it succeeds, but its answer is lost. `late`: its
+ * answer comes after those of later calls. `slow`: it is also executed after later calls.
  */
 export type Fault = 'away' | 'lost' | 'late' | 'late and lost' | 'slow' | 'slow and lost';
 export type StoreCall = keyof LedgerStore | 'claim' | 'extend' | 'finish' | 'release';
 
 const lateMs = 12;
-/** Less than that, so that a store which is late has an answer written by itself. */
+/**
+ * How long a request waits for its answer to be written: less than `lateMs`, so that it does not
+ * wait for a late store.
+ */
 const writeMs = 8;
-/** Does not wait for an answer that another is making. */
+/** An aborted signal: the request does not wait for an answer that another request is making. */
 const hasLeft = AbortSignal.abort();
 
-/** What the test itself writes down about a request, to compare the books with. */
+/** The test's own record of a request, to compare the books with. */
 export interface SimRequest {
   readonly id: string;
   readonly tenantId: string;
   readonly createdAt: number;
-  /** What was asked to be charged in the end; null while it runs. */
+  /** The charge asked for at the end; null while the request runs. */
   asked: number | null;
-  /** The hold at its end. */
+  /** The credits held when the request ended. */
   held: number;
-  /** The account of its key's limit, and what was to be charged to it. */
+  /** The account of the key's limit, and the charge on it. */
   readonly keyAccount: string | null;
   keyCharge: number;
-  /** The client saw its end, which was not before it was in the journal. */
+  /** Whether the client saw the end, which it does not before the journal has it. */
   seen: boolean;
-  /** Its idempotency key; null once its client has left, too. */
+  /** The idempotency key; also null once the client has left. */
   name: string | null;
 }
 
@@ -60,7 +63,7 @@ interface OpenRequest {
   readonly duty: Duty | undefined;
 }
 
-/** An answer that a key gave again, and the request that it was made for. */
+/** An answer repeated for an idempotency key, and the request that made it. */
 export interface GivenAgain {
   readonly name: string;
   readonly maker: string;
@@ -104,20 +107,20 @@ export class SimProcess {
     this.#drain = new Drain({ store: faulty, processId, onCommit, onFailure });
   }
 
-  /** The next call of this kind goes wrong in this way. */
+  /** Makes the next call of this kind fail in this way. */
   fail(call: StoreCall, fault: Fault): void {
     this.#faults.set(call, fault);
   }
 
-  /** Nothing goes wrong any more, and everything is answered, also what nobody waits for. */
+  /** Stops all faults and waits until every call is answered, even those nobody waits for. */
   async rest(): Promise<void> {
     this.#faults.clear();
     while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
-    // A commit that was under way may still fail in the way that it was told to.
+    // A commit that was already running may still fail as it was told to.
     await this.flush().catch(() => this.flush());
   }
 
-  /** Under a key where there is a name: then it is made, given again, or refused. */
+  /** Begins a request. With an idempotency key it is begun, answered from the store, or refused. */
   async begin(caller: Caller, order: HoldOrder, name: string | null): Promise<void> {
     const id = crypto.randomUUID();
     const createdAt = this.#now();
@@ -142,7 +145,7 @@ export class SimProcess {
     this.open.push({ request, hold, caller, duty });
   }
 
-  /** The duty to answer; undefined where there is nothing more to do. */
+  /** The duty to make the answer; undefined if the request ends here. */
   async #recall({ tenantId }: Caller, name: string, requestId: string): Promise<Duty | undefined> {
     const claim = { tenantId, key: name, fingerprint: 'f', requestId };
     try {
@@ -150,7 +153,7 @@ export class SimProcess {
       if ('duty' in recalled) return recalled.duty;
       if (!this.dead) this.givenAgain.push({ name, maker: recalled.found });
     } catch {
-      // Somebody makes it, or the store is away.
+      // Another request is making the answer, or the store is away.
     }
     return undefined;
   }
@@ -215,7 +218,7 @@ export class SimProcess {
     this.#drain.add(slip);
   }
 
-  /** Its claims stay its own, and the store hears of what it did not take before. */
+  /** Renews this process's claims, and tells the store again what it did not take before. */
   async tendClaims(): Promise<void> {
     for (const { run } of this.#idempotency.chores()) await run();
   }
@@ -234,10 +237,10 @@ export class SimProcess {
     return this.#processId;
   }
 
-  /** Ends it as SIGKILL would: what is in memory is gone, the store and the journal stay. */
+  /** Ends the process as SIGKILL would: memory is lost, the store and the journal stay. */
   async crash(now: number): Promise<void> {
     this.dead = true;
-    // A line that was on its way to the disk is there, or its client never saw the end.
+    // A line being written is on disk afterwards; otherwise the client did not see the end.
     await new Promise((resolve) => setImmediate(resolve));
     await replayJournals(this.#root, this.#store, now);
   }
@@ -286,7 +289,7 @@ export class SimProcess {
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
       recalled: (id) => call('recalled', () => store.recalled(id)),
       commitWith: (...words) => call('commitWith', () => store.commitWith(...words)),
-      // A dead drain would try for ever.
+      // Without this, the drain of a dead process would retry for ever.
       commit: (batch) =>
         this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),
     };

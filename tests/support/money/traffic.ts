@@ -1,7 +1,7 @@
 import { isObject, parseJson } from '../../../src/core/json.ts';
 import type { Gateway } from '../gateway.ts';
 
-/** A request whose end its client saw: the whole reply, or the last word of its stream. */
+/** A request whose client saw the end: the whole reply, or the last event of its stream. */
 interface SeenEnd {
   readonly user: string;
   readonly requestId: string;
@@ -24,7 +24,10 @@ export class Traffic {
   #count = 0;
   #sending = 0;
 
-  /** Sends until it is stopped or the gateway is gone; `models` for streams and whole replies. */
+  /**
+   * Sends until stopped or until the gateway is gone: streams to one model, whole replies to the
+   * other.
+   */
   async send(gateway: Gateway, clients: number, streamed: string, whole: string): Promise<void> {
     this.#stopped = false;
     this.#sending += clients;
@@ -43,7 +46,7 @@ export class Traffic {
     await Promise.all(loops);
   }
 
-  /** Waits until so many more clients have seen the end of an answer. */
+  /** Waits until this many more answers have been received completely. */
   async untilMore(count: number): Promise<void> {
     const goal = this.ends.length + count;
     while (this.ends.length < goal) {
@@ -63,7 +66,7 @@ export class Traffic {
     if (answer.status !== 200) {
       const { status, error } = answer;
       this.refusals.push({ status, type: error.type, at: performance.now() });
-      // Nobody hammers a gateway that is busy refusing.
+      // A pause, as real clients make one after a refusal.
       await Bun.sleep(20);
     } else if (stream ? answer.text.endsWith('data: [DONE]\n\n') : isObject(answer.body.usage)) {
       this.ends.push({ user, requestId });

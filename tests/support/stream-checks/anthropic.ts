@@ -198,7 +198,7 @@ class Machine {
   }
 }
 
-/** Only an answer that ran out of tokens may leave the input of a tool unfinished. */
+/** Only an answer that ran out of tokens may end inside the input of a tool. */
 function tolerantParse(json: string): unknown {
   try {
     return JSON.parse(json);

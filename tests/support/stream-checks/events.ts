@@ -11,7 +11,7 @@ export function must(isTrue: boolean, complaint: string): asserts isTrue {
   if (!isTrue) throw new Error(`Not a good stream: ${complaint}`);
 }
 
-/** Comments are left out: they may stand between any two events. */
+/** Comments are skipped: they may stand between any two events. */
 export function framesOf(text: string): Frame[] {
   if (text === '') return [];
   must(text.endsWith('\n\n'), `it ends inside an event: ${text.slice(-80)}`);
@@ -41,7 +41,7 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Of a stream whose events are named as their data is. */
+/** Reads a stream in which each event's name equals the `type` of its data. */
 export function takeNamed(text: string, take: (fields: Fields) => void): void {
   for (const { event, data } of framesOf(text)) {
     const fields = parsed(data);

@@ -5,7 +5,7 @@ export interface OpenAiSeen {
   ended: 'whole' | 'error' | 'cut';
   id: string;
   model: string;
-  /** Of choice 0, as everything below. */
+  /** The text of choice 0; the fields below are of choice 0, too. */
   text: string;
   reasoning: string;
   refusal: string;
@@ -34,7 +34,7 @@ class Machine {
   };
   readonly #open = new Set<unknown>();
   readonly #finished = new Set<unknown>();
-  /** The calls whose words are a free text. */
+  /** Calls of custom tools, whose input is free text instead of JSON. */
   readonly #texts = new Set<unknown>();
 
   done(): void {

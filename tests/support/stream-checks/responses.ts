@@ -18,7 +18,7 @@ export interface ResponsesSeen {
     input: string;
   }[];
   readonly annotations: Fields[];
-  /** The items as they were when they were done, in the order of their places. */
+  /** The items in their final form, by output index. */
   readonly items: Fields[];
   response: Fields;
   usage: Fields | null;
@@ -35,7 +35,9 @@ interface OpenPart {
 interface OpenItem {
   readonly id: string;
   readonly type: string;
-  /** Content parts of a message, summaries of a thought: by their number, the last may be open. */
+  /**
+   * The content parts of a message or the summaries of a thought, by index; the last may be open.
+   */
   readonly parts: OpenPart[];
   isPartOpen: boolean;
   input: string;
@@ -131,7 +133,7 @@ class Machine {
     must(textOf(event.message) !== '', 'the error has no message');
     must(textOf(event.code) !== '', 'the error has no code');
     must('param' in event, 'the error has no param');
-    // Clients read either of the two spellings.
+    // The error is spelt in two ways, and clients read either of them.
     const { message, code } = fieldsOf(event.error, 'error');
     must(message === event.message && code === event.code, 'the error has two meanings');
     this.seen.error = event;
@@ -159,7 +161,7 @@ class Machine {
     if (type === 'reasoning') must(Array.isArray(item.summary), 'a thought has no summary');
     const isCall = type.endsWith('_call') && 'call_id' in item;
     if (isCall) must(textOf(item.call_id) !== '', 'a call without an id');
-    // A search for tools has no name, and its arguments are an object that is told at once.
+    // A tool search has no name, and its arguments are one object sent at once.
     const isSearch = type === 'tool_search_call';
     if (isCall && !isSearch) must(textOf(item.name) !== '', 'a nameless call');
     const input = isSearch ? item.arguments : (item.arguments ?? item.input ?? '');
@@ -266,7 +268,7 @@ class Machine {
       return;
     }
     const whole = textOf(event.arguments ?? event.input);
-    // A call without arguments gets its empty object at the end.
+    // A call without arguments gets `{}` at the end.
     must(whole === open.input || (open.input === '' && whole === '{}'), 'arguments change');
     open.input = whole;
     open.isInputTold = true;

@@ -18,7 +18,7 @@ describe('a prompt that is kept warm at the operator’s account', () => {
       expect(editsOf({ [name]: 'a' }, 'acme')).toEqual(ours);
       expect(editsOf({ [name]: 'b' }, 'acme')).not.toEqual(ours);
       expect(editsOf({ [name]: 'a' }, 'bolt')).not.toEqual(ours);
-      // What is no text is a name, too.
+      // A value that is not a text is replaced as well.
       expect(editsOf({ [name]: ['a'] }, 'acme')[name]).toMatch(/^[\w-]{43}$/);
     },
   );

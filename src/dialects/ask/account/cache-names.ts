@@ -1,6 +1,6 @@
 import type { Edits } from '../body/edit-body.ts';
 
-/** By what clients name a prompt to be kept warm: OpenAI's word, vLLM's, Fireworks', SGLang's. */
+/** Fields by which clients name a cached prompt at OpenAI, vLLM, Fireworks and SGLang. */
 export const cacheNames = [
   'prompt_cache_key',
   'cache_salt',
@@ -10,8 +10,8 @@ export const cacheNames = [
 
 /**
  * Tenants share the operator's accounts, and with them the caches there. A tenant that could use
- * another's name would learn from speed and price what was asked under it, so each name goes on as
- * one of the tenant's own: 43 characters where OpenAI takes 64.
+ * another's name would learn from speed and price what was asked under it. So each name is replaced
+ * by a hash of tenant and name: 43 characters, where OpenAI takes 64.
  */
 export function keepCachesApart(
   body: Readonly<Record<string, unknown>>,
@@ -25,7 +25,7 @@ export function keepCachesApart(
   }
 }
 
-/** The same of one name, for a request that is written anew. */
+/** Replaces one name in this way, for a request that is written anew. */
 export function cacheNameWithin(
   tenantId: string | null,
   chosen: string | null | undefined,
@@ -34,7 +34,7 @@ export function cacheNameWithin(
   return tenantId === null ? chosen : nameWithin(tenantId, chosen);
 }
 
-/** No tenant's id has a line break, so no two of them give the same text. */
+/** No tenant's id has a line break, so two tenants never give the same text. */
 function nameWithin(tenantId: string, chosen: unknown): string {
   const text = `${tenantId}\n${JSON.stringify(chosen)}`;
   return new Bun.CryptoHasher('sha256').update(text).digest('base64url');

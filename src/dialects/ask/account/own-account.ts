@@ -1,18 +1,18 @@
 /**
- * What reaches into the account that pays the vendor: files, stores and containers that lie there,
- * by their ids, and tunnels into the network of its owner. Tenants share the operator's accounts,
- * so an id may well be another tenant's.
+ * Finds what reaches into the account that pays the vendor: ids of files, stores and containers
+ * there, and tunnels into the network of its owner. Tenants share the operator's accounts, so an
+ * id may well be another tenant's.
  */
 import type { OwnAccountNeed } from '../../../core/ask.ts';
 import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
 import { labelsName } from '../content/addresses.ts';
 
 const keptName = /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
-/** What Azure searches with the rights of the account. */
+/** The field for sources that Azure searches with the rights of the account. */
 const sourcesName = /^data_?sources$/i;
 /**
- * What a model is told, and no vendor looks up: the samples in a JSON schema, the words for a
- * template, the texts to answer from.
+ * Fields that are only words for the model, in which no vendor looks up ids: samples in a JSON
+ * schema, words for a template, texts to answer from.
  */
 const toldName =
   /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
@@ -26,7 +26,7 @@ export function keptIn(value: object, path: string): OwnAccountNeed | undefined 
   return { param: paramAt(path, container), why: `${keptThere}: leave it out` };
 }
 
-/** The same without `container`, which outside of chats is the format of a file. */
+/** Like `keptIn`, but without `container`, which outside of chats is the format of a file. */
 export function keptBesideContainer(value: object, path: string): OwnAccountNeed | undefined {
   const place = placeIn(value);
   return place === undefined ? undefined : keptAt(paramAt(path, place));
@@ -37,15 +37,15 @@ function paramAt(path: string, place: string): string {
 }
 
 /**
- * A container in the account, by its id. Looked for in this field only: deeper inside a request the
- * word can mean anything, such as the format of a video.
+ * The path of a container's id. Only this field is searched: deeper inside a request the word
+ * can mean anything, such as the format of a video.
  */
 function containerAt(value: unknown): string | undefined {
   if (isText(value)) return '.container';
   return isObject(value) && isText(value.id) ? '.container.id' : undefined;
 }
 
-/** The way to the first id from here, as `.file_id` or `[2].source.file_id`. */
+/** The path to the first id inside `value`, such as `.file_id` or `[2].source.file_id`. */
 function placeIn(value: object): string | undefined {
   if (Array.isArray(value)) return placeInList(value);
   for (const [name, inner] of Object.entries(value)) {
@@ -73,7 +73,7 @@ function isIdAt(name: string, value: unknown): boolean {
   return keptName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
 }
 
-/** What is needed by the first of them that needs anything. */
+/** The need of the first one in the list that has any. */
 export function firstNeed<One>(
   list: readonly One[],
   needOf: (one: One, at: number) => OwnAccountNeed | undefined,
@@ -86,17 +86,17 @@ export function keptAt(param: string): OwnAccountNeed {
   return { param, why: `${keptThere}: send the content itself` };
 }
 
-/** Schemes by which vendors reach a storage of the account: `gs:`, `s3:`, `ms:`. */
+/** Addresses by which vendors reach a storage of the account: `gs:`, `s3:`, `ms:`. */
 const storage = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
-/** For a field with bytes or their address: one in a storage of the account needs that account. */
+/** For a field with bytes or their address: one in an account's storage needs that account. */
 export function keptBytes(text: string | null | undefined, param: string) {
   return text && storage.test(text) ? keptAt(param) : undefined;
 }
 
 /**
- * The region in which an answer is to be computed: any but `global` costs more. Refused and not
- * just left out, so that nobody believes it was followed.
+ * The region in which an answer is to be computed: any but `global` costs more. It is refused, not
+ * left out, so that no client believes that it was followed.
  */
 export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
@@ -105,8 +105,8 @@ export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
 }
 
 /**
- * What OpenAI allows to accounts that it has checked, such as research into attacks: an operator
- * cannot lend that to tenants.
+ * Programs that OpenAI opens only to accounts it has checked, such as research into attacks: an
+ * operator cannot lend that permission to tenants.
  */
 export function programNeed({ access_programs: programs }: Readonly<Fields>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];

@@ -1,6 +1,6 @@
 /**
- * What a vendor charges for beside its usual price of a token. An endpoint has one price, so nobody
- * asks for these with the operator's account; those who call with their own pay for them.
+ * Leaves out what a vendor charges for beside its usual price of a token. An endpoint has only that
+ * price, so this is not asked for with the operator's account, but tenants may with their own.
  */
 import { fieldsOf, isText, textOf } from '../../../core/json.ts';
 import type { Target } from '../../dialect.ts';
@@ -11,20 +11,20 @@ type Payer = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsDear = (value: unknown, payer: Payer) => boolean;
 
 const whenSet: IsDear = (value) => (value ?? false) !== false;
-/** Sounds cost many times what words do; of a model that is said to speak, the price is theirs. */
+/** Sounds cost many times what words do; only a model listed with audio is priced for them. */
 const unlessSold = (isDear: IsDear): IsDear => {
   return (value, payer) => isDear(value, payer) && !payer.outputModalities?.includes('audio');
 };
 
-/** What OpenAI, Anthropic, Groq and Amazon call the tiers that cost the usual, or less. */
+/** Tiers of OpenAI, Anthropic, Groq and Amazon that cost the usual price or less. */
 const usualTiers: ReadonlySet<unknown> = new Set([
   ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
   ...['on_demand', 'reserved'],
 ]);
 
-/** Fields, and which of their values cost more than the endpoint does. */
+/** Fields, and which of their values cost more than the endpoint's price. */
 export const dearer: ReadonlyMap<string, IsDear> = new Map<string, IsDear>([
-  // Their list grows: what is not known to cost the usual may cost anything.
+  // Vendors add tiers: an unknown one may cost anything.
   ['service_tier', (value) => isText(value) && !usualTiers.has(value)],
   ['speed', (value) => value === 'fast'],
   // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
@@ -32,12 +32,12 @@ export const dearer: ReadonlyMap<string, IsDear> = new Map<string, IsDear>([
   ['search_parameters', whenSet],
   ['enable_search', whenSet],
   ['web_search', whenSet],
-  // Another model may answer, at its own price: Anthropic and LiteLLM, OpenRouter.
+  // With these, another model may answer at its own price: Anthropic and LiteLLM; OpenRouter.
   ['fallbacks', whenSet],
   ['preset', whenSet],
-  // The answer would be fetched later, and nobody here would ever see what it used.
+  // The client would fetch the answer later, and the gateway would never see its usage.
   ['deferred', whenSet],
-  // A machine to run programs on, with the skills that are installed there.
+  // A rented machine that runs programs, with the skills installed on it.
   ['container', whenSet],
   ['modalities', unlessSold((value) => Array.isArray(value) && value.includes('audio'))],
   ['audio', unlessSold(whenSet)],
@@ -48,8 +48,8 @@ function getsAll({ isOwnAccount, quirks }: Payer): boolean {
 }
 
 /**
- * The names of what was left out, beside what is left out already. A server of the operator's own
- * may cost nothing, and still obeys no tenant.
+ * Returns the names of what it left out, except what was left out before. Server words go even
+ * where nothing costs extra: an operator's own server must not obey tenants.
  */
 export function leaveOutPricedApart(
   body: Readonly<Record<string, unknown>>,
@@ -66,7 +66,7 @@ export function leaveOutPricedApart(
   return dropped;
 }
 
-/** How the types begin of tools that vendors run, and charge for by the call, hour or picture. */
+/** Beginnings of the types of tools that vendors run and charge for by call, hour or picture. */
 const paidTools = [
   'advisor',
   'browser_search',
@@ -78,12 +78,12 @@ const paidTools = [
   'web_search',
   'x_search',
 ];
-/** Or they have the vendor's name before their own: `openrouter:web_search`. */
+/** A paid tool may also have the vendor's name in front: `openrouter:web_search`. */
 const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
   const { type, environment } = fieldsOf(tool);
-  // Where a client does not run its own shell, the vendor rents out a machine for it.
+  // If the client does not run the shell itself, the vendor rents out a machine for it.
   const isRented = textOf(fieldsOf(environment).type).startsWith('container');
   return typeof type === 'string' && (isRented || paidTool.test(type));
 }
@@ -91,11 +91,11 @@ function isPaid(tool: object): boolean {
 interface KeptTools<Tool> {
   readonly tools: readonly Tool[];
   readonly lost: readonly Tool[];
-  /** As `tools[2]`. */
+  /** The paths of the tools that were left out, such as `tools[2]`. */
   readonly dropped: readonly string[];
 }
 
-/** Without those that cost more than the endpoint says. */
+/** Takes out the tools that cost more than the endpoint's price. */
 export function withoutPaidTools<Tool extends object>(
   tools: readonly Tool[],
   payer: Payer,

@@ -14,7 +14,7 @@ test.each([
   expect(Object.entries(edits)).toEqual([[name, undefined]]);
 });
 
-test('what is said to be nothing goes too, and is not told', () => {
+test('a field that is null is left out, too, but not named', () => {
   const edits: Edits = {};
   expect(leaveOutServerWords({ rid: null }, edits)).toEqual([]);
   expect(Object.entries(edits)).toEqual([['rid', undefined]]);

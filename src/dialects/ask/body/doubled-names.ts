@@ -1,8 +1,8 @@
-/** Names that stand twice in a body: we read the last one, a server may read the first. */
+/** Finds fields that a body has twice: we read the last one, but a server may read the first. */
 import { cacheNames } from '../account/cache-names.ts';
 import { dearer } from '../account/priced-apart.ts';
 
-/** Names that decide what is called, what it may cost and whose it is; and what was checked. */
+/** Fields that decide which model is called, for how much and for whom, or that were checked. */
 const decisive = [
   'model',
   'messages',
@@ -27,13 +27,13 @@ const decisive = [
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');
-/** How a letter of such a name could be hidden; nobody escapes these in earnest. */
+/** Escapes of letters, which could hide such a name and serve no honest purpose. */
 const hiddenLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
 
 /**
- * Whether a decisive name may stand twice. A server that reads the first one, or finds a second
- * `model` after ours, would do what nobody checked or priced. A look-alike further inside counts
- * too: it only costs the time to write the body again.
+ * Whether a body may have a decisive field twice. A server that reads the first one, or a second
+ * `model` after ours, would do what was not checked or priced. The same name deeper inside counts,
+ * too, which only costs the time to write the body again.
  */
 export function hasDoubles(bytes: Uint8Array, body: object): boolean {
   const parts = aroundLargest(bytes, body);
@@ -45,9 +45,9 @@ export function hasDoubles(bytes: Uint8Array, body: object): boolean {
 }
 
 /**
- * Where names can stand: not inside the one text, a document or a picture, that most of a large
- * body may be. It takes at least a byte for each of its characters, so what stands before it is
- * within as many bytes of the start as are left without it, and what follows is as near the end.
+ * The bytes in which names can stand. Most of a large body may be one text, such as a document or a
+ * picture, with at least one byte for each character. Let `others` be the bytes that are left: all
+ * that precedes the text is within that many of the start, and all that follows it, of the end.
  */
 function aroundLargest(bytes: Uint8Array, body: object): readonly Uint8Array[] {
   if (bytes.length < largeBytesMin) return [bytes];
@@ -56,9 +56,9 @@ function aroundLargest(bytes: Uint8Array, body: object): readonly Uint8Array[] {
   return others < length ? [bytes.subarray(0, others), bytes.subarray(length)] : [bytes];
 }
 
-/** Smaller ones are searched faster than their texts are looked at. */
+/** Smaller bodies are searched faster than their longest text is found. */
 const largeBytesMin = 16 * 1024;
-/** One text among more values than this is hardly most of a body. */
+/** If a body has more values than this, hardly one of them is most of it. */
 const valuesMax = 200;
 
 /** The length of the longest text among the first values of a body. */
@@ -91,7 +91,7 @@ function isTwiceIn(parts: readonly Uint8Array[], wanted: Buffer): boolean {
   return false;
 }
 
-/** Bytes are searched many times faster than text, and a buffer's search takes them as they are. */
+/** Bytes are searched many times faster than text; this call takes them without a copy. */
 function find(bytes: Uint8Array, wanted: Buffer, from = 0): number {
   return Buffer.prototype.indexOf.call(bytes, wanted, from);
 }

@@ -1,4 +1,4 @@
-/** A client's body for an upstream that speaks the same dialect: the same words, but for a few. */
+/** A client's body for an upstream that speaks the same dialect: the same but for a few fields. */
 import type { Spliced } from '../../dialect.ts';
 import { hasDoubles } from './doubled-names.ts';
 import { exactIn } from './exact-body.ts';
@@ -14,7 +14,7 @@ export type Edits = Record<string, unknown>;
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** Words between the client and us; no upstream knows them. */
+/** Fields that are meant for the gateway; no upstream knows them. */
 export const ourWords: ReadonlySet<string> = new Set([
   'models',
   'provider',
@@ -24,8 +24,8 @@ export const ourWords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Leaves out the fields of these names. Clients write null for what they did not set; of what we
- * know that is left out too, because some servers refuse it.
+ * Leaves out the fields of these names. Clients write null for fields that they did not set: known
+ * fields that are null are left out, too, because some servers refuse them.
  */
 export function leaveOutOf(
   body: Body,
@@ -41,7 +41,7 @@ export function leaveOutOf(
 
 interface Edited {
   readonly body: Body;
-  /** What the client sent, as long as it says the same as `body`. */
+  /** The bytes that the client sent; null once `body` no longer says the same. */
   readonly source: Source | null;
 }
 
@@ -64,18 +64,18 @@ export function editBody({ body, source }: Edited, edits: Edits): string | Splic
   }
   const { text, bytes } = source;
   if (text.length < splicedLengthMin) return start + text.slice(head);
-  // Everything up to there is ASCII, but the text is without the mark that may stand before it.
+  // All before `head` is ASCII, but the bytes may begin with a byte order mark that `text` lacks.
   const rest = bytes.subarray(bytes[0] === byteOrderMark ? head + 3 : head);
   return { start, rest };
 }
 
-/** Shorter ones are sent faster in one piece. */
+/** Shorter bodies are sent faster in one piece. */
 const splicedLengthMin = 16 * 1024;
 
-/** The first byte of U+FEFF, with which no JSON begins. */
+/** The first byte of U+FEFF in UTF-8; no JSON begins with it. */
 const byteOrderMark = 0xef;
 
-/** Whether the edits change nothing that is there, but for the model's name. */
+/** Whether the edits only add fields or change the model's name. */
 function onlyAdds(edits: Edits, body: Body): boolean {
   for (const name in edits) {
     if (name !== 'model' && (edits[name] === undefined || name in body)) return false;
@@ -84,10 +84,10 @@ function onlyAdds(edits: Edits, body: Body): boolean {
 }
 
 const modelFirst = /^\s*\{\s*"model"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]*")/;
-/** A name that JSON writes as it is. */
+/** A name that JSON writes without escapes. */
 const plainName = /^[\w./:@+-]+$/;
 
-/** Where `{"model":"…"` ends, if the body starts with exactly that. */
+/** Where `{"model":"…"` ends, if the body starts with it. */
 function modelField(text: string, model: unknown): number | undefined {
   const usual = `{"model":"${model}"`;
   if (text.startsWith(usual) && typeof model === 'string' && plainName.test(model)) {

@@ -4,22 +4,22 @@ import { longNumber, parseExact } from '../../answer/exact-json.ts';
 import type { Source } from './edit-body.ts';
 
 /**
- * Requests with integers beyond 2^53: the largest of 64 bits in a tool's schema, an id among the
- * arguments of a call. What is checked and counted here is a float; what goes on is what was
- * written.
+ * Requests with integers beyond 2^53, such as the largest 64-bit integer in a tool's schema, or an
+ * id in the arguments of a call. The gateway checks and counts them as floats, but upstreams get
+ * the digits that the client wrote.
  */
 
-/** Exactness costs time for each value, so a body made of millions goes on as floats. */
+/** Exactness costs time for each value, so a body of millions of values is sent with floats. */
 const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
-/** All that the client wrote; undefined where no number of it is long. */
+/** The client's body with exact numbers; undefined if none of its numbers is long. */
 export function exactIn(source: Source | null): Readonly<Fields> | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, limits);
   return isObject(exact) ? exact : undefined;
 }
 
-/** Fields in which clients put JSON of their own, by their names in all dialects. */
+/** Fields in which clients put JSON of their own, in all dialects. */
 const freeFields = [
   'messages',
   'input',
@@ -31,7 +31,7 @@ const freeFields = [
   'text',
 ];
 
-/** The body to be put in other words: exact where its numbers are nobody's but the client's. */
+/** The body to translate, with exact numbers in the fields that hold JSON of the client's own. */
 export function exactWords<Given extends object>(body: Given, source: Source | null): Given {
   const exact = exactIn(source);
   if (exact === undefined) return body;

@@ -1,10 +1,10 @@
-/** Fields beyond those that we know: some servers take a few of them for ones that we do. */
+/** Fields that we do not know, a few of which some servers read as known ones. */
 import { dearer } from '../account/priced-apart.ts';
 import type { Edits } from './edit-body.ts';
 
 const none = {};
 
-/** What a client asks beyond the fields we know: its provider may know them. */
+/** The fields of a request that are unknown to us; its provider may know them. */
 export function unknownFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(body).filter(
     ([name, value]) => !Object.hasOwn(known, name) && value !== null,
@@ -12,18 +12,18 @@ export function unknownFields(body: object, known: object): Readonly<Record<stri
   return unknown.length === 0 ? none : Object.fromEntries(unknown);
 }
 
-/** Those that go on beside words of ours: none that a server could take for one of them. */
+/** The unknown fields to send beside known ones: none that a server could read as a known one. */
 export function otherFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(unknownFields(body, known));
   return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
 }
 
-/** As nearly every name is written. */
+/** Nearly every name is written so, and such a name cannot be a look-alike. */
 const smallName = /^[a-z0-9_]*$/;
 
 /**
- * Whether a name is one of ours but for capitals. Servers written in Go read `Model` as `model` and
- * take the last of the two, which nobody here has checked or priced.
+ * Whether a name differs from a known one only in capitals. Servers written in Go read `Model` as
+ * `model` and take the last of the two, which was neither checked nor priced.
  */
 function isLookalike(name: string, known: object): boolean {
   if (smallName.test(name) || Object.hasOwn(known, name)) return false;
@@ -32,7 +32,7 @@ function isLookalike(name: string, known: object): boolean {
 }
 
 /**
- * By way of capitals, as Go compares names: so the long s and the sign of Kelvin are an s and a k.
+ * Folds capitals as Go does when it compares names: the long s is an s, the Kelvin sign a k.
  */
 export function asGoReads(name: string): string {
   return name.toUpperCase().toLowerCase();

@@ -1,4 +1,4 @@
-/** Addresses in requests. Schemes may be written in capitals; a pattern has no flag for that. */
+/** Addresses in requests. Schemes may have capitals, and JSON Schema patterns have no such flag. */
 import { Type } from 'typebox';
 
 const web = '[Hh][Tt][Tt][Pp][Ss]?://';

@@ -1,25 +1,25 @@
-/** Addresses that upstreams fetch, in the parts of a request that only they know. */
+/** Finds addresses that upstreams fetch, in parts of a request that only upstreams know. */
 import type { AddressInput } from '../../../core/ask.ts';
 import { addressesMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 
 /**
- * Under such a name a text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`. Of
- * `documents` alone the words are meant, which a model is to answer from.
+ * Names of fields whose text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`.
+ * A field `documents` is none of them: it holds the words that a model is to answer from.
  */
 const fetched = 'image|audio|video|file|mask|media|server|document(?=s?_?ur)';
 const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?$`, 'i');
 
-/** What a source has its address in; some servers take one in place of a sound's bytes. */
+/** The field of a source that has its address; some servers also take one in `data` of a sound. */
 const sourceName = /^(?:ur[il]|data)$/i;
 
-/** Labels are kept, and nobody follows them: `metadata`, `client_metadata`. */
+/** Names of fields with labels, which are only stored: `metadata`, `client_metadata`. */
 export const labelsName = /(?:^|_)metadata$/;
 
 /**
- * What leads into a network or a machine; programs skip what cannot be seen before it. Words that
- * begin with "File: " lead nowhere.
+ * An address in a network or on a machine. Programs skip invisible characters before it, so the
+ * pattern does, too. A text that begins with "File: " is not an address.
  */
 const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
@@ -28,7 +28,7 @@ export function tooManyAddresses(param: string): GatewayError {
   return invalidRequest(message, param);
 }
 
-/** `value` stands at `path`; `isFetched` says whether a text under its name there is fetched. */
+/** `value` stands at `path`; `isFetched` says whether it would be fetched if it is a text. */
 export function addressesIn(
   value: unknown,
   path: string,
@@ -43,11 +43,11 @@ export function addressesIn(
       found.push({ param, url: inner });
     } else if (Array.isArray(inner)) {
       for (let at = 0; at < inner.length; at += 1) {
-        // Lists of a million numbers are common: token ids, vectors.
+        // Numbers are skipped at once: lists of a million token ids or vectors are common.
         if (typeof inner[at] !== 'number') walk(inner[at], { name: at, outer: step }, isMeant);
       }
     } else if (isObject(inner)) {
-      // Anthropic's way: `{"type": "url", "url": …}`.
+      // Anthropic writes a source as `{"type": "url", "url": …}`.
       const isSource = isMeant || inner.type === 'url';
       for (const name of Object.keys(inner)) {
         if (labelsName.test(name)) continue;
@@ -60,7 +60,7 @@ export function addressesIn(
   return found;
 }
 
-/** One step of the way to a value. Most lead to no address: only for those it is written. */
+/** One step of the path to a value. The path is written out only if it leads to an address. */
 interface Step {
   readonly name: string | number;
   readonly outer: Step | undefined;

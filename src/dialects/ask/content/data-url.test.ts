@@ -32,7 +32,7 @@ test.each([
   expect(readDataUrl(`data:text/plain;base64,${base64}`)?.mediaType).toBe('text/plain');
 });
 
-test('a file may have a long name, and that written as addresses are', () => {
+test('a file may have a long name that is percent-encoded', () => {
   const url = `data:application/pdf;name=${'%E6'.repeat(765)};base64,AAAA`;
   expect(readDataUrl(url)).toEqual({ mediaType: 'application/pdf', base64: 'AAAA' });
 });

@@ -8,7 +8,7 @@ interface InlineData {
 
 const head = /^data:([^;,]*)((?:;[^;,]*)*),/i;
 
-/** Undefined when it is no `data:` URL, or none that can be read. */
+/** Undefined for other addresses, and for a `data:` URL that cannot be read. */
 export function readDataUrl(url: string): InlineData | undefined {
   // Only the head is searched: what follows may be megabytes.
   const match = head.exec(url.slice(0, 4096));
@@ -22,8 +22,8 @@ export function readDataUrl(url: string): InlineData | undefined {
 }
 
 /**
- * Pictures often have a wrong name, which OpenAI overlooks: Anthropic refuses one that the bytes
- * contradict, and Gemini `image/jpg`. Browsers know some files by no name.
+ * Pictures often come with a wrong media type. OpenAI overlooks that, but Anthropic refuses a type
+ * that the bytes contradict, and Gemini refuses `image/jpg`. Browsers have no type for some files.
  */
 function typeOf(named: string, base64: string): string {
   if (!named.startsWith('image/') && named !== 'application/octet-stream') return named;

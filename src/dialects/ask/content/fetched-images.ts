@@ -1,7 +1,7 @@
 import type { Dialogue, Turn, UserPart } from '../../../core/dialogue.ts';
 import type { Images } from '../../dialect.ts';
 
-/** With the pictures themselves where their addresses stood, said or shown by a tool. */
+/** Replaces addresses by the fetched pictures, in the user's words and in results of tools. */
 export function withFetched(dialogue: Dialogue, images: Images): Dialogue {
   if (images.size === 0) return dialogue;
   const fetched = <Part extends UserPart>(part: Part): Part => {

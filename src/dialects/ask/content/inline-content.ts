@@ -1,6 +1,6 @@
 /**
- * Pictures, sounds and documents that stand in a request as base64. What is none is refused here:
- * an upstream would say so later, in other words, or hear nothing and answer all the same.
+ * Checks pictures, sounds and documents that a request has as base64. What is not base64 is refused
+ * here: an upstream would refuse it later in other words, or ignore it and answer all the same.
  */
 import { invalidRequest } from '../../../core/errors.ts';
 import { readDataUrl } from './data-url.ts';
@@ -12,19 +12,19 @@ export function checkBase64(text: string, param: string): void {
 }
 
 const pieceLength = 64 * 1024;
-/** What a piece says is not kept, only how much it is. */
+/** Every piece is decoded into this buffer only to learn its length; the bytes are not used. */
 const unread = Buffer.alloc((pieceLength / 4) * 3);
 
 /**
- * Of either alphabet, as most clients write it. Padding may be missing. The runtime passes over
- * what is no letter, so that a byte is missing; looking at the letters ourselves takes ten times
- * as long.
+ * Whether a text is base64 without line breaks, in either alphabet, with or without padding. The
+ * runtime skips characters that are not base64, so that bytes are missing from what it decodes;
+ * checking each character ourselves takes ten times as long.
  */
 function isOneLine(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
-  // One letter that is left over has six bits, and a byte needs eight.
+  // A single last letter has only six bits, and a byte needs eight.
   if (length % 4 === 1) return false;
-  // Of a character beyond Latin-1 the runtime reads the lower byte, which may be a letter's.
+  // The runtime reads only the lower byte of a character beyond Latin-1, which may be a letter.
   if (Buffer.byteLength(text) !== text.length) return false;
   for (let at = 0; at < length; at += pieceLength) {
     const letters = Math.min(pieceLength, length - at);
@@ -34,7 +34,7 @@ function isOneLine(text: string): boolean {
   return true;
 }
 
-/** With its lines broken, as mail programs do. Taking out the breaks ourselves takes far longer. */
+/** Whether a text is base64 in lines, as in mails. Removing the breaks ourselves is far slower. */
 function isInLines(text: string): boolean {
   try {
     return atob(text) !== '';
@@ -43,7 +43,7 @@ function isInLines(text: string): boolean {
   }
 }
 
-/** Other addresses are not looked at. */
+/** Refuses a `data:` URL that cannot be read; other addresses are not checked. */
 export function checkDataUrl(url: string, param: string): void {
   if (!/^data:/i.test(url)) return;
   const inline = readDataUrl(url);
@@ -51,16 +51,16 @@ export function checkDataUrl(url: string, param: string): void {
   else throw invalidRequest(`${param} is no data: URL that can be read.`, param);
 }
 
-/** Some servers take an address in place of the bytes. */
+/** An address, which some servers take in place of the bytes. */
 const address = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
 
-/** Bytes as base64 or as a `data:` URL, or where they are. */
+/** Checks bytes given as base64 or as a `data:` URL; another address passes. */
 export function checkBytes(text: string, param: string): void {
   if (address.test(text)) checkDataUrl(text, param);
   else checkBase64(text, param);
 }
 
-/** The same as an address. Bytes that nobody named a type of are a PDF's. */
+/** Bytes or their address as an address. Bytes without a type are taken for a PDF. */
 export function addressOfBytes(text: string): string {
   return address.test(text) ? text : `data:application/pdf;base64,${text}`;
 }

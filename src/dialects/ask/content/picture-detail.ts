@@ -1,11 +1,11 @@
 import type { Dialogue, Turn } from '../../../core/dialogue.ts';
 
-/** How closely pictures are to be looked at, which is OpenAI's alone: to be told as left out. */
+/** The name of the wish how closely to look at pictures, which only OpenAI can grant. */
 export function detailNames({ turns }: Dialogue): readonly string[] {
   return turns.some(asksForDetail) ? ['detail'] : [];
 }
 
-/** `auto` is what every model does without a word. */
+/** `auto` asks for nothing: it is the default of every model. */
 function asksForDetail(turn: Turn): boolean {
   if (turn.role !== 'user') return false;
   return turn.parts.some((part) => part.kind === 'image' && (part.detail ?? 'auto') !== 'auto');

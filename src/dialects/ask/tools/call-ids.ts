@@ -1,13 +1,13 @@
 /**
- * The ids of calls as providers take them, which may have come from another. The same id always
- * becomes the same one, so calls and results still match.
+ * Changes ids of calls that came from another provider into ones that a provider takes. The same
+ * id always gets the same replacement, so calls and results still match.
  */
 
 export function shortCallId(id: string, lengthMax: number): string {
   return id.length <= lengthMax ? id : `call_${digestOf(id).slice(0, 24)}`;
 }
 
-/** Without the dots and colons that some providers put into theirs. */
+/** Replaces the dots, colons and the like that some providers put into their ids. */
 export function plainCallId(id: string): string {
   if (/^[\w-]+$/.test(id)) return id;
   return `${id.replace(/[^\w-]/g, '_')}_${digestOf(id).slice(0, 8)}`;

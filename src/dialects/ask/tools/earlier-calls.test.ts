@@ -29,11 +29,11 @@ test('all calls together have as many names as a request may', () => {
   expect(refuse(...Array<string>(100).fill(hundredth), names(1))).toThrow(sentence);
 });
 
-test('a text that does not end hides nothing of the next', () => {
+test('an unterminated text in one call hides no names of the next call', () => {
   expect(refuse('{"', names(150_001))).toThrow(sentence);
 });
 
-test('colons in what is written to a file are no names', () => {
+test('colons inside texts do not count as names', () => {
   const file = 'a: b\n'.repeat(400_000);
   expect(refuse(JSON.stringify({ path: '/a', content: file }))).not.toThrow();
 });

@@ -8,12 +8,12 @@ export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
   return turns.flatMap(({ parts }) => parts.filter((part) => part.kind === 'tool_call'));
 }
 
-/** A name, its quotes, its colon, a value and a comma. */
+/** The least characters per name: its two quotes, its colon, a value and a comma. */
 const nameLengthMin = 5;
 
 /**
- * The arguments of calls are JSON inside of JSON: nobody looked into them when the request was
- * read, and some upstreams want them parsed. All together they have as many names as a request may.
+ * The arguments of calls are JSON inside JSON, so reading the request did not count their names,
+ * and some upstreams want them parsed. All together may have as many names as a whole request.
  */
 export function refuseManyArguments({ turns }: Dialogue): void {
   const texts = callsIn(turns).map((call) => call.arguments);

@@ -1,6 +1,6 @@
 /**
- * Tools that take any text, as functions with one text, which every upstream knows, and the way
- * back.
+ * Turns tools that take any text into functions with one text, which every upstream knows, and
+ * turns their calls back.
  */
 import { isObject } from '../../../core/json.ts';
 import { parseArguments } from '../../answer/exact-json.ts';
@@ -15,7 +15,7 @@ interface FreeForm {
     | undefined;
 }
 
-/** A grammar cannot be enforced then, but it can be told. */
+/** A grammar cannot be enforced on a function, but the description can state it. */
 export function freeFormFunction({ description: told, format }: FreeForm) {
   const { syntax, definition } = format ?? {};
   const grammar = definition
@@ -37,7 +37,7 @@ export function freeFormArguments(input: string): string {
   return JSON.stringify({ input });
 }
 
-/** The text in a call of such a function. A model may have written it without its wrapping. */
+/** The text in a call of such a function, which a model may write without the JSON around it. */
 export function freeFormInput(json: string): string {
   const value = parseArguments(json);
   if (!isObject(value)) return json;

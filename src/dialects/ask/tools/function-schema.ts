@@ -1,14 +1,14 @@
-/** The parameters of a function as OpenAI takes them, which is less than others do. */
+/** The parameters of a function as OpenAI takes them; other providers take more. */
 import type { Tool } from '../../../core/dialogue.ts';
 import { type Fields, isObject } from '../../../core/json.ts';
 
 /**
- * Parts of a regular expression that JavaScript knows and OpenAI, which reads it as Python would,
- * refuses. A tool of Claude Code has some.
+ * Parts of regular expressions that JavaScript knows but OpenAI refuses, since it reads them as
+ * Python does. A tool of Claude Code has some.
  */
 const foreignWords = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 
-/** MCP and Anthropic take a schema without properties, and Codex's desktop has one of no type. */
+/** Adds missing properties, which MCP and Anthropic do not demand, or a type (Codex's desktop). */
 export function functionSchema(parameters: Tool['parameters']): Fields {
   const given = parameters ?? {};
   const schema = { type: 'object', properties: {}, ...(isForeignIn(given) ? plain(given) : given) };

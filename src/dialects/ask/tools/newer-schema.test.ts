@@ -27,7 +27,7 @@ describe('a schema in older words', () => {
     expect(inNewerSchemas(question({ json })).json?.schema).toEqual(of(newer));
   });
 
-  test('is one by any name', () => {
+  test('is found under properties of any name', () => {
     const names = ['default', 'enum', 'examples', 'items', 'properties'];
     const given = (list: object) => ({
       ...of({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, list])) }),
@@ -37,7 +37,7 @@ describe('a schema in older words', () => {
     expect(told?.parameters).toEqual(given({ type: 'array', items: {} }));
   });
 
-  test('is none for what it only mentions', () => {
+  test('is not seen in mere examples', () => {
     const odd = { items: [number], exclusiveMinimum: true, type: 'array' };
     const names = { items: number, exclusiveMinimum: number, type: number };
     const given = question({

@@ -1,21 +1,21 @@
 /**
- * Schemas in the words of JSON Schema 2020-12. Servers of tools write older ones, and Anthropic,
- * OpenAI and others refuse a whole request for one of them.
+ * Turns schemas into JSON Schema 2020-12. Tool servers write older versions, and Anthropic, OpenAI
+ * and others refuse a whole request because of one such schema.
  */
 import type { Dialogue } from '../../../core/dialogue.ts';
 import { type Fields, isObject } from '../../../core/json.ts';
 
 type Schema = Readonly<Fields>;
 
-/** Keys whose values are no schemas, whatever they look like. */
+/** Keys whose values are never schemas, even if they look like one. */
 const examples: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples', 'example']);
 
-/** Keys whose values are schemas by names that people chose, which may be words of schemas, too. */
+/** Keys whose values map free names to schemas; such a name may equal a schema key. */
 export const schemasByName: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
 ]);
 
-/** The very same dialogue when no schema in it is of an older kind. */
+/** Returns the very same dialogue if it has no schema of an older version. */
 export function inNewerSchemas(dialogue: Dialogue): Dialogue {
   const { tools, json } = dialogue;
   if (!tools.some(({ parameters }) => isOld(parameters)) && !isOld(json?.schema)) return dialogue;
@@ -50,7 +50,7 @@ function isFlag(value: unknown): value is boolean {
   return typeof value === 'boolean';
 }
 
-/** OpenAI refuses a list of nobody knows what, unless that is said. */
+/** OpenAI refuses an array without `items`, even if anything may be in it. */
 function lacksItems({ type, items, prefixItems }: Schema): boolean {
   return type === 'array' && items === undefined && prefixItems === undefined;
 }
@@ -72,7 +72,7 @@ function newerValue(key: string, value: unknown): unknown {
     const schemas = Object.entries(value).map(([name, schema]) => [name, newerValue('', schema)]);
     return Object.fromEntries(schemas);
   }
-  // Places in a list of items have moved with it.
+  // The list `items` became `prefixItems`, so references into it change, too.
   if (key === '$ref' && typeof value === 'string') {
     return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
   }
@@ -80,7 +80,7 @@ function newerValue(key: string, value: unknown): unknown {
   return isObject(value) ? newer(value) : value;
 }
 
-/** Whether a bound is itself allowed was once said beside it. */
+/** In older schemas `exclusiveMinimum` was a flag beside `minimum`; now it is the bound. */
 function newerBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
   if (!isFlag(schema[`exclusive${name}`])) return schema;
   const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;

@@ -1,10 +1,10 @@
-/** Tools whose names an upstream does not take, under names that all of them do. */
+/** Gives tools whose names an upstream refuses other names, which all upstreams take. */
 import type { Dialogue, Tool, Turn } from '../../../core/dialogue.ts';
 import { callsIn } from './earlier-calls.ts';
 
-/** What clients may call a tool, in all of their dialects. */
+/** The names that clients may give a tool, in all dialects. */
 export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
-/** The same in words. */
+/** The pattern above in words. */
 export const toolNameWords = 'a name for a tool of 1 to 128 letters, digits or _.:-';
 
 const digestLength = 8;
@@ -28,7 +28,7 @@ export class ToolNames {
     }
   }
 
-  /** What the tools are called upstream. */
+  /** The names of the tools at the upstream. */
   get offered(): readonly string[] {
     return this.#named.map((name) => this.#short(name));
   }
@@ -66,12 +66,12 @@ export class ToolNames {
   }
 }
 
-/** OpenAI takes a tool that is there twice, Anthropic and Google refuse it. */
+/** OpenAI takes two tools of the same name; Anthropic and Google refuse them. */
 function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): boolean {
   return tools.findIndex((tool) => tool.name === name) === at;
 }
 
-/** Dots and colons are for some of them only; Google takes no name that begins with a digit. */
+/** Only some upstreams take dots and colons; Google takes no name that begins with a digit. */
 function isTaken(name: string, lengthMax: number): boolean {
   return name.length <= lengthMax && /^[A-Za-z_][\w-]*$/.test(name);
 }

@@ -5,12 +5,12 @@ import type { Input } from '../../media/embeddings.ts';
 /** Far above any vocabulary. */
 export const tokenMax = 10_000_000;
 
-/** Whether these are several inputs: a list of numbers is one. */
+/** Whether `input` is a list of several inputs; a list of numbers is one input. */
 export function isList(input: Input | readonly Input[]): input is readonly Input[] {
   return Array.isArray(input) && typeof input[0] !== 'number';
 }
 
-/** What is wrong with an input that is of none of the kinds, and where. */
+/** What is wrong with an input that the schema refused, and where. */
 export function misfitOf(input: unknown): Problem {
   const path = 'input';
   const kinds = 'a text, a list of texts, or lists of token numbers';

@@ -52,7 +52,7 @@ export function readEmbeddingsRequest(value: Record<string, unknown>): Embedding
   };
 }
 
-/** Four kinds of input at once are more than a schema can explain. */
+/** Four kinds of input are too many for the schema to explain: `misfitOf` explains `input`. */
 function complaint(value: Record<string, unknown>): GatewayError {
   const { input, ...rest } = value;
   const [problem] = explain(Type.Omit(embeddingsSchema, ['input']), rest);

@@ -9,9 +9,9 @@ import { readVector, type Vector } from '../../media/vectors.ts';
 import { readAnswer } from '../../read-answer.ts';
 import { readUsage } from '../usage.ts';
 
-/** What OpenAI takes. */
+/** The most inputs that OpenAI takes in one call. */
 const inputsMax = 2_048;
-/** As decimals, more vectors of 3,072 numbers would be an answer longer than any is read. */
+/** Written as decimals, more vectors of 3,072 numbers would exceed the longest answer read. */
 const decimalInputsMax = 512;
 
 export const openAiEmbeddings: EmbeddingsDialect = {
@@ -52,7 +52,7 @@ function read(body: Fields): Batch | UpstreamFailure {
   return { vectors, promptTokens: promptTokensIn(body.usage) };
 }
 
-/** All of it is prompt, so a vendor that tells the total alone (Voyage) has told everything. */
+/** Embeddings have no output tokens: the total, which is all that Voyage tells, is the prompt. */
 function promptTokensIn(raw: unknown): number | null {
   const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;
   const usage = readUsage(isTotal ? { prompt_tokens: raw.total_tokens } : raw);

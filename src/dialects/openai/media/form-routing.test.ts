@@ -54,7 +54,7 @@ describe('a form says', () => {
     expect([...rest.keys()]).toEqual(['prompt', ...names]);
   });
 
-  test('a name that objects have of themselves, and nothing comes of it', () => {
+  test('__proto__, which changes no other object', () => {
     const { routing } = sorted(['provider[__proto__][polluted]', 'yes']);
     expect(Object.hasOwn(routing.provider as object, '__proto__')).toBe(true);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();

@@ -1,4 +1,4 @@
-/** The fields by which a request chooses its way, as forms say them. */
+/** The routing fields of a request, as forms write them. */
 import { givenTwice } from '../../../core/form.ts';
 import { type Fields, fieldsOf, itemsOf, parseJson } from '../../../core/json.ts';
 
@@ -50,7 +50,7 @@ function providerPath(name: string): readonly string[] | undefined {
 }
 
 function preferenceIn(name: string, texts: readonly string[]): unknown {
-  // A number in the brackets is the place in a list, and places are kept by coming in order.
+  // A number in the brackets is a place in a list; it is not needed, since items come in order.
   if (/\[\d*\]$/.test(name)) return texts;
   const text = only(name, texts);
   return text === 'true' || (text === 'false' ? false : text);

@@ -9,7 +9,7 @@ import { asGoReads, otherFields } from '../../ask/body/unknown-fields.ts';
 import { label, routingFields, wholeAsk } from '../../ask/routing.ts';
 import type { ImageParameters } from '../../media/images-wish.ts';
 
-/** Models take some thirty thousand; this only bounds what is held. */
+/** Models take some 30,000 characters; this only bounds what is held in memory. */
 const promptLengthMax = 500_000;
 
 export const imagesSchema = Type.Object({
@@ -25,7 +25,7 @@ export const imagesSchema = Type.Object({
   n: optional(Type.Integer({ minimum: 1 })),
   background: optional(oneOf('transparent', 'opaque', 'auto')),
   output_format: optional(oneOf('png', 'jpeg', 'webp')),
-  /** What every answer has; some clients ask for it. */
+  /** Every image is answered as `b64_json`; some clients ask for that anyway. */
   response_format: optional(oneOf('b64_json')),
   stream: optional(Type.Boolean()),
   user: label,
@@ -39,12 +39,12 @@ export interface ImagesRequest {
   readonly more: Readonly<Record<string, unknown>>;
 }
 
-/** By what vendors are told how many to make; each is charged for. */
+/** The fields by which vendors are told how many images to make; each image is charged for. */
 const counts = ['n', 'batch_size', 'num_images', 'num_images_per_prompt', 'num_outputs', 'samples'];
 
 function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(body)) {
-    // Forms know only texts.
+    // `Number`, because forms send only texts.
     if (!counts.includes(asGoReads(name)) || !(Number(value ?? 1) > 1)) continue;
     const found = `${name} is ${JSON.stringify(value)}`;
     throw invalidRequest(`${found}, and only one image can be made per request.`, name);

@@ -35,7 +35,7 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
   return { name, filename, contentType: mediaType, content };
 }
 
-/** Also SiliconFlow's, which calls them `images`. */
+/** Also reads SiliconFlow's answers, which have the list under `images`. */
 export function readImages(body: Fields): Drawn | UpstreamFailure {
   const failure = failureInside(body);
   if (failure !== undefined) return failure;
@@ -47,7 +47,7 @@ export function readImages(body: Fields): Drawn | UpstreamFailure {
   const about = Object.entries({ size, quality, background, output_format });
   return {
     images,
-    // Some servers count images as they count chats.
+    // Some servers report the usage of images under the names of chats.
     usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
     about: Object.fromEntries(about.filter(([, value]) => isWord(value))),
     usageDetails: detailsIn(usage),
@@ -65,8 +65,8 @@ function readImage(raw: unknown): readonly DrawnImage[] {
 }
 
 /**
- * Some servers put the whole address of the data there, or write it in the alphabet of addresses,
- * which clients do not read. Null when no client could decode it.
+ * Some servers put a whole `data:` URL there, or write base64url, which clients do not read. Null
+ * when no client could decode the data.
  */
 function readBase64(raw: unknown): string | null {
   if (typeof raw !== 'string') return null;

@@ -47,8 +47,8 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
 }
 
 /**
- * By what vendors take a recording that they fetch, or that lies in the account: Groq, Mistral. The
- * file is what was measured, and an id may be another tenant's.
+ * Fields in which vendors (Groq, Mistral) take the address or the id of a recording. They are
+ * refused: only the uploaded file was measured, and an id may be another tenant's.
  */
 const otherRecording = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
 
@@ -69,7 +69,7 @@ function valuesOf(fields: FormFields) {
   return { value, more };
 }
 
-/** Forms send fields that were left blank. */
+/** Forms also send fields that were left blank; those count as not set. */
 function readValue(name: string, text: string): unknown {
   if (text === '') return undefined;
   if (name === 'temperature') return numberIn(text);

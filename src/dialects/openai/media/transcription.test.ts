@@ -9,7 +9,7 @@ test.each([
   [{ duration: null }, null],
   [{ duration: 'long' }, null],
   [{}, null],
-])('of %j the length is all that is told as such', (told, seconds) => {
+])('of %j, only a length that can be read is told, and no raw duration', (told, seconds) => {
   const read = readTranscript(JSON.stringify({ text: 'ok', language: 'de', ...told }), 'json');
   expect(read).toMatchObject({ kind: 'fields', text: 'ok', seconds });
   expect(read).toHaveProperty('fields.language', 'de');
@@ -24,7 +24,7 @@ test.each([
   expect(readTranscript(answer, format)).toMatchObject({ kind: 'malformed', message });
 });
 
-test('of JSON where text was asked for, the text is read', () => {
+test('the text is read from JSON where plain text was asked for', () => {
   expect(readTranscript('{"text":"ok"}', 'text')).toMatchObject({ kind: 'fields', text: 'ok' });
   expect(readTranscript('{braces}, said she', 'text')).toEqual({
     kind: 'text',

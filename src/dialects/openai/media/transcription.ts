@@ -1,4 +1,4 @@
-/** Transcription of an OpenAI-style upstream: it is asked for the very format that is wanted. */
+/** Transcription of an OpenAI-style upstream, asked for the format that the client wants. */
 
 import { type Fields, fieldsOf, isObject, parseJson } from '../../../core/json.ts';
 import { type TranscriptFormat, transcriptFormats } from '../../../core/media/audio-formats.ts';
@@ -45,7 +45,7 @@ export function readTranscript(
 function readFields(body: Fields): Transcript | UpstreamFailure {
   const failure = failureInside(body);
   if (failure) return failure;
-  // Clients get the `duration` that was read from it; one that is no number is left out.
+  // The raw `duration` is taken out: clients get the one that `readSeconds` could read, or none.
   const { text, duration: _, ...fields } = body;
   if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
   return { kind: 'fields', text, seconds: readSeconds(body), fields };
@@ -54,9 +54,9 @@ function readFields(body: Fields): Transcript | UpstreamFailure {
 /** `duration`, or what the usage says; null when neither is a length. */
 function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
   const used = fieldsOf(usage);
-  // Mistral has a name of its own for it.
+  // Mistral has a name of its own for the length.
   for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
-    // OpenAI wrote it in quotes for a while.
+    // OpenAI wrote the duration in quotes for a while.
     const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
     const seconds = isText ? Number(value) : value;
     if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return seconds;
