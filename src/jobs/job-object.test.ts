@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { speechJob } from '../../tests/support/speech-job.ts';
 import type { Job } from './job.ts';
 import { jobObject } from './job-object.ts';
 
@@ -6,36 +7,7 @@ const hourMs = 3_600_000;
 const finishedAt = Date.UTC(2026, 10, 15, 12);
 const expiresAt = finishedAt + 24 * hourMs;
 
-const done: Job = {
-  id: 'job_1',
-  tenantId: 'default',
-  keyId: 'key_1',
-  model: 'test/speech',
-  request: {
-    type: 'speech',
-    voice: 'alloy',
-    format: 'mp3',
-    speed: null,
-    instructions: null,
-    limit: { unit: 'characters', max: 4096 },
-  },
-  inputKey: 'jobs/job_1/input.txt',
-  inputBytes: 10,
-  metadata: {},
-  webhookUrl: null,
-  status: 'succeeded',
-  attempts: 1,
-  piecesDone: 3,
-  piecesTotal: 3,
-  costCredits: 30,
-  units: 10,
-  output: { key: 'jobs/job_1/output.mp3', bytes: 500 },
-  failure: null,
-  createdAt: finishedAt - hourMs,
-  startedAt: finishedAt - hourMs,
-  completedAt: finishedAt,
-  expiresAt,
-};
+const done = speechJob({ completedAt: finishedAt, expiresAt });
 
 /** As it is shown at this time, with the end of its link instead of the link. */
 function shown(job: Partial<Job>, now = finishedAt) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
+import { speechJob } from '../../tests/support/speech-job.ts';
 import { Secret } from '../core/secret.ts';
-import type { Job } from './job.ts';
 import type { Webhook } from './queue.ts';
 import { WebhookSigner } from './webhook-signature.ts';
 import { type PostToUser, WebhookSender } from './webhooks.ts';
@@ -15,36 +15,13 @@ const webhook: Webhook = {
   createdAt: 0,
 };
 
-const job: Job = {
-  id: 'job_1',
-  tenantId: 'ten_1',
-  keyId: 'key_1',
-  model: 'test/speech',
-  request: {
-    type: 'speech',
-    voice: 'alloy',
-    format: 'mp3',
-    speed: null,
-    instructions: null,
-    limit: { unit: 'characters', max: 4096 },
-  },
-  inputKey: 'input.txt',
-  inputBytes: 10,
-  metadata: {},
+const job = speechJob({
   webhookUrl: webhook.url,
   status: 'failed',
-  attempts: 1,
-  piecesDone: 0,
-  piecesTotal: 1,
-  costCredits: 0,
-  units: 0,
   output: null,
   failure: { message: 'No.', type: 'upstream_error', code: 502 },
-  createdAt: 0,
-  startedAt: 0,
-  completedAt: 0,
   expiresAt: null,
-};
+});
 
 /** What becomes of a message that is answered so. */
 async function outcomeOf(answer: Awaited<ReturnType<PostToUser>>): Promise<readonly string[]> {
