@@ -15,7 +15,7 @@ const looksMax = 100;
 interface DrainParts {
   readonly store: Pick<LedgerStore, 'commit'>;
   readonly processId: string;
-  /** Called with what each commit took from which account, and whose lines are not needed now. */
+  /** Called with what a commit took from each account, and with the requests that it booked. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
   onFailure(waiting: number, reason: unknown): void;
 }
@@ -23,7 +23,7 @@ interface DrainParts {
 /** Moves settled requests into the books, in batches, off the path of any request. */
 export class Drain {
   readonly #parts: DrainParts;
-  #waiting: Slip[] = [];
+  readonly #waiting: Slip[] = [];
   /** Requests that the last run put off, since their claims were in use; with their tenants. */
   readonly #putOff = new Map<string, string>();
   #running: Promise<void> | undefined;
@@ -105,13 +105,16 @@ export class Drain {
 
   async #commitNext(): Promise<number> {
     const { onCommit, onFailure } = this.#parts;
+    // The batch is among these, whichever were put off: the queue may be a hundred thousand long.
+    const reach = batchMax + this.#putOff.size;
     const slips = this.#waiting
+      .slice(0, reach)
       .filter(({ requestId }) => !this.#putOff.has(requestId))
       .slice(0, batchMax);
     try {
       const booked = await this.#commit(slips);
       const done = new Set(slips);
-      this.#waiting = this.#waiting.filter((slip) => !done.has(slip));
+      this.#waiting.unshift(...this.#waiting.splice(0, reach).filter((slip) => !done.has(slip)));
       this.#inDoubt = false;
       this.#retryMs = retryMsFirst;
       onCommit(

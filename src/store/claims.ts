@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely';
+import { type Insertable, type Kysely, type Selectable, sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
 import { idempotencyLeaseMs, idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
@@ -10,7 +10,7 @@ import type { Schema } from './schema.ts';
 /** Counted for each row besides its text, so that countless short answers reach the bound, too. */
 const bytesPerRow = 500;
 
-/** Rows that one statement removes: a whole day's answers would take longer than one may. */
+/** Rows that one statement removes: a whole day's answers would take longer than it may. */
 const batchRows = 500;
 
 /** Claims that one statement names. */
@@ -19,40 +19,44 @@ const namedAtOnce = 200;
 /** Claims on idempotency keys: running until the lease ends, or done until the answer expires. */
 export class SqlClaims extends OnDatabase implements ClaimStore {
   /**
-   * Looks without a lock first: an answer may take long to write, and repetitions that wait for its
-   * row would take all connections of their process.
+   * Waits for no lock: an answer may take long to write, and repetitions that wait for its row
+   * would take all connections of their process.
    */
   async claim(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
     const known = await rowOf(this.database.read, claim).executeTakeFirst();
     const told = known && stateOf(known, claim, now, leaseMs);
-    return told ?? this.#take(claim, now, leaseMs);
-  }
-
-  #take(claim: Claim, now: number, leaseMs: number): Promise<Claimed> {
+    if (told) return told;
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...nameOf(claim), ...running };
-    return inTransaction(this.database, async (change) => {
-      const added = await change
-        .insertInto('idempotency_claims')
-        .values(row)
-        .onConflict((conflict) => conflict.columns(['tenant_id', 'key']).doNothing())
-        .returning('key')
-        .executeTakeFirst();
-      if (added) return { state: 'ours' };
-      const { tenant_id, key, ...fields } = row;
-      const known = await rowOf(change, claim).forUpdate().executeTakeFirst();
-      // Released since we tried to insert it: the next try, ours or another's, can have it.
-      if (!known) return { state: 'running' };
-      const told = stateOf(known, claim, now, leaseMs);
-      if (told) return told;
-      await change
-        .updateTable('idempotency_claims')
-        .set(fields)
-        .where('tenant_id', '=', tenant_id)
-        .where('key', '=', key)
-        .execute();
-      return { state: 'ours' };
-    });
+    const taken = await (known ? this.#takeOver(row, now) : this.#add(row));
+    // Another was faster, or brings the answer after all: the next look tells.
+    return { state: taken ? 'ours' : 'running' };
+  }
+
+  #add(row: Insertable<Schema['idempotency_claims']>) {
+    return this.database.write
+      .insertInto('idempotency_claims')
+      .values(row)
+      .onConflict((conflict) => conflict.columns(['tenant_id', 'key']).doNothing())
+      .returning('key')
+      .executeTakeFirst();
+  }
+
+  #takeOver({ tenant_id, key, ...fields }: Insertable<Schema['idempotency_claims']>, now: number) {
+    return this.database.write
+      .updateTable('idempotency_claims')
+      .set(fields)
+      .where(({ eb, refTuple, selectFrom }) => {
+        const over = selectFrom('idempotency_claims')
+          .select(['tenant_id', 'key'])
+          .where((of) => of.and({ tenant_id, key }))
+          .where('expires_at', '<=', now)
+          .forUpdate()
+          .skipLocked();
+        return eb(refTuple('tenant_id', 'key'), 'in', over.$asTuple('tenant_id', 'key'));
+      })
+      .returning('key')
+      .executeTakeFirst();
   }
 
   async extend(claims: readonly Claim[], until: number): Promise<void> {
@@ -82,14 +86,17 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
       .execute();
   }
 
-  finish(answer: NamedAnswer): Promise<boolean> {
-    return inTransaction(this.database, async (change) => {
-      const known = await rowOf(change, answer.claim).forUpdate().executeTakeFirst();
-      // Written before, together with its job or its charge: we never heard that it succeeded.
-      const isOwn = known?.request_id === answer.claim.requestId;
-      if (isOwn && known.recording !== null) return true;
-      return (await finishClaims(change, [answer], 'unanswered')).size > 0;
-    });
+  async finish(answer: NamedAnswer): Promise<boolean> {
+    // Waits for a change under way, and lets the row go: a long answer may be long on its way, and
+    // a process that freezes meanwhile would keep it.
+    const known = await rowOf(this.database.write, answer.claim).forUpdate().executeTakeFirst();
+    // Written before, together with its job or its charge: we never heard that it succeeded.
+    const isOwn = known?.request_id === answer.claim.requestId;
+    if (isOwn && known.recording !== null) return true;
+    const finished = await inTransaction(this.database, (change) =>
+      finishClaims(change, [answer], 'unanswered'),
+    );
+    return finished.size > 0;
   }
 
   async release(claim: Claim): Promise<void> {
@@ -144,7 +151,7 @@ function rowOf(database: Kysely<Schema>, { tenantId, key }: Claim) {
 
 type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
 
-/** What a known row means for a request; undefined where that may take the claim over. */
+/** What a known row means for a request; undefined where the request may take the claim over. */
 function stateOf(
   { fingerprint, is_done, recording, expires_at }: KnownRow,
   claim: Claim,

@@ -8,6 +8,7 @@ import type { Recording } from '../../src/core/recording.ts';
 import { ClaimsInUse } from '../../src/ledger/claims-in-use.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
+import { startFreezingLine } from '../support/freezing-line.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { discrepancies, grant, makeRecord } from './bookings.ts';
 import { addTenant } from './engines.ts';
@@ -23,9 +24,10 @@ const recording = { ...made, text: 'long' } as Recording;
 let writer: pg.Client;
 let store: Store;
 let tenantId: string;
+let url: string;
 
 beforeAll(async () => {
-  const url = await (await startPostgres()).createDatabase();
+  url = await (await startPostgres()).createDatabase();
   store = await openStore(url);
   writer = new pg.Client({ connectionString: url });
   await writer.connect();
@@ -84,6 +86,30 @@ test('a repetition of its request does not wait for its row', async () => {
   expect([again, other]).toEqual([running, { state: 'other_request' }]);
   const done = { state: 'done', recording } as const;
   expect(await store.claims.claim(claimOf('k'), 1, leaseMs)).toEqual(done);
+});
+
+test('nor does it where the lease is over: the answer may still come', async () => {
+  const first = claimOf('k');
+  await store.claims.claim(first, 0, leaseMs);
+  const again = await whileWritten(first, () => store.claims.claim(claimOf('k'), leaseMs, leaseMs));
+  expect(again).toEqual(running);
+  const done = { state: 'done', recording } as const;
+  expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual(done);
+});
+
+test('one that freezes while its answer is on its way keeps nobody from the key', async () => {
+  const line = await startFreezingLine(url);
+  const frozen = await openStore(line.url);
+  const first = claimOf('k');
+  await frozen.claims.claim(first, 0, leaseMs);
+  const long = { ...recording, text: 'x'.repeat(4_000_000) };
+  const finished = frozen.claims.finish({ claim: first, recording: long, expiresAt: dayMs });
+  const failed = failureOf(finished);
+  await line.isFrozen;
+  expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual({ state: 'ours' });
+  line.stop();
+  await failed;
+  await frozen.database.close();
 });
 
 test('other claims of its process are extended meanwhile', async () => {
