@@ -167,6 +167,20 @@ const tampering: [string, string[], RegExp[]][] = [
     ],
   ],
   [
+    'many entries are of no account',
+    [
+      `insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
+        with recursive ghosts (id) as (
+          select 1000 union all select id + 2 from ghosts where id < 2200
+        )
+        select id, 'grant', 5, 5, '', 0 from ghosts`,
+    ],
+    Array.from(
+      { length: 601 },
+      (_, at) => new RegExp(`^Account number ${1000 + 2 * at}: .* has 1 entry that adds up to 5`),
+    ),
+  ],
+  [
     'a lease is of no account',
     ["insert into leases values (7, 'p', 1, 9, 1, 0)"],
     [/^Account number 7: it is missing, but 9 of it are on lease\.$/],
