@@ -210,8 +210,9 @@ describe('the model', () => {
     expect(both).toEqual({ model: 'chat-up', messages });
   });
 
-  test.each([{}, { model: null }, { models: [] }, { models: null }])(
-    'neither is 400 with the param model: %j',
+  const others = [{ messages: [] }, { messages: 'hi' }, { temperature: 'hot' }];
+  test.each([{}, { model: null }, { models: [] }, { models: null }, ...others])(
+    'neither is 400 with the param model, whatever else is wrong: %j',
     async (missing) => {
       const reply = await gateway.post({ messages, ...missing });
       expect(reply.status).toBe(400);

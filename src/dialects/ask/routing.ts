@@ -2,7 +2,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { type Ask, noPreferences, type RoutePreferences, sortKeys } from '../../core/ask.ts';
 import { chainModelsMax } from '../../core/bounds.ts';
-import { invalidRequest } from '../../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { keptBesideContainer } from './account/own-account.ts';
 import { addressesIn } from './content/addresses.ts';
@@ -45,15 +45,17 @@ export function readChain({ model, models }: Routing): readonly string[] {
   if (model && !models) return [withoutSuffix(model)];
   const named = [...(model ? [model] : []), ...(models ?? [])];
   const chain = [...new Set(named.map(withoutSuffix))];
-  if (chain.length === 0) {
-    throw invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
-  }
+  if (chain.length === 0) throw noModel();
   if (chain.length > chainModelsMax) {
     const found = `model and models name ${chain.length} models`;
     const message = `${found}; at most ${chainModelsMax} are allowed.`;
     throw invalidRequest(message, 'models');
   }
   return chain;
+}
+
+export function noModel(): GatewayError {
+  return invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
 }
 
 export function readPreferences(body: Routing): RoutePreferences {

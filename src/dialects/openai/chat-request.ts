@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/schema';
 import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
-import { invalidRequest } from '../../core/errors.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { fieldsOf, isText } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
 import { firstNeed, keptAt, keptBytes, keptIn } from '../ask/account/own-account.ts';
@@ -10,7 +10,7 @@ import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cachesForHour } from '../ask/cache-hour.ts';
 import { addressesIn } from '../ask/content/addresses.ts';
 import { checkBytes, checkDataUrl } from '../ask/content/inline-content.ts';
-import { readChain, readPreferences } from '../ask/routing.ts';
+import { noModel, readChain, readPreferences } from '../ask/routing.ts';
 import { readSearchWish } from '../ask/search-wish.ts';
 import { namesGiven } from '../parameters.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './chat-schema.ts';
@@ -46,7 +46,7 @@ export function readChatRequest(
   expectsUsage = false,
   tenantId: string | null = null,
 ): ChatRequest {
-  if (!validator.Check(value)) throw misfit(chatSchema, value);
+  if (!validator.Check(value)) throw refusalOf(value);
   const models = readChain(value);
   const sent = inMessages(value);
   checkAllowed(sent);
@@ -90,6 +90,12 @@ export function readChatRequest(
     tenantId,
     unsaid: value.input ? unsaidIn(value) : none,
   };
+}
+
+/** A request that names no model is refused for that, whatever else is wrong with it. */
+function refusalOf(value: Record<string, unknown>): GatewayError {
+  const isNamed = (value.model ?? value.models ?? null) !== null;
+  return isNamed ? misfit(chatSchema, value) : noModel();
 }
 
 function asksForUsage({ stream_options: options, usage }: SentBody): boolean {
