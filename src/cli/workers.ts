@@ -11,9 +11,9 @@ const restartMsMax = 30_000;
 const steadyMs = 60_000;
 
 /**
- * The configuration that workers are given. Workers do not read the file: it may have changed
- * without a reload, and a replacement with another database would keep other books than its
- * fellows.
+ * The configuration that workers start with. They read the file only when told to reload: it may
+ * have changed without that, and a replacement with another database would keep other books than
+ * its fellows.
  */
 export interface Briefing {
   readonly atStart: ConfigText;

@@ -33,7 +33,10 @@ export const quirksSchema = closed({
   rename_params: Type.Record(Type.String(), Type.String()),
   /** Vendors other than OpenAI know only the role `system`, not `developer`. */
   developer_role: oneOf('keep', 'system'),
-  /** vLLM chat templates accept exactly one leading system message. */
+  /**
+   * vLLM chat templates accept exactly one leading system message; Anthropic's older models take
+   * instructions in `system` only.
+   */
   system_messages: oneOf('keep', 'merge'),
   /** DeepSeek takes a single text where OpenAI also takes a list of text parts. */
   text_parts: oneOf('keep', 'join'),
@@ -44,7 +47,10 @@ export const quirksSchema = closed({
    * `refusal: null`.
    */
   answer_fields: oneOf('keep', 'known'),
-  /** Mistral wants tool call ids of nine letters and digits. */
+  /**
+   * Mistral wants tool call ids of nine letters and digits. Where nothing is set, ids longer than
+   * OpenAI takes are shortened.
+   */
   tool_call_ids: oneOf('keep', 'nine_characters'),
   /**
    * Mistral refuses a user message right after tool results: an assistant message is put between.
@@ -56,8 +62,8 @@ export const quirksSchema = closed({
    */
   empty_answers: oneOf('keep', 'drop'),
   /**
-   * Mistral refuses a conversation that ends with an assistant message: a user message asks to
-   * continue.
+   * Mistral refuses a conversation that ends with an assistant or a system message: a user message
+   * asks to continue. Tool calls wait for their results instead, and `prefix` is left to Mistral.
    */
   last_answer: oneOf('keep', 'continue'),
   /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
@@ -98,8 +104,8 @@ export const quirksSchema = closed({
    */
   embedding_batch: wholeNumber(1, 2048),
   /**
-   * Tools that vendors run and charge for separately are dropped; `keep` is for servers of one's
-   * own that have such tools: vLLM, SGLang.
+   * Tools and parameters that vendors charge for separately are dropped; `keep` is for servers of
+   * one's own that know them, such as vLLM and SGLang, and for prices that cover them.
    */
   priced_apart: oneOf('drop', 'keep'),
   /** Vertex AI takes Claude's Messages format at paths of its own, with the version in the body. */

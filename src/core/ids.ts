@@ -1,4 +1,4 @@
-/** Makers of every identifier that leaves the process. */
+/** Random texts for identifiers of every kind, and the ids of requests and tenants. */
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
 

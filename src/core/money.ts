@@ -69,7 +69,7 @@ export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
 
 let lastRate = { creditsPerUsd: 0, whole: 0n };
 
-/** A process has one rate, until a reload: it is converted once, not for every fee. */
+/** A process has one rate: it is converted once, not for every fee. */
 function wholeRate(creditsPerUsd: number): bigint {
   if (lastRate.creditsPerUsd !== creditsPerUsd) {
     lastRate = { creditsPerUsd, whole: BigInt(creditsPerUsd) };

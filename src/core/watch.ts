@@ -1,6 +1,6 @@
 /**
- * One ticker for every deadline of every running request. A timer per chunk would cost more than
- * relaying the chunk; a field that says when the patience ends costs an assignment.
+ * One ticker for the deadlines of many requests. A timer per chunk would cost more than relaying
+ * the chunk; a field that says when the patience ends costs an assignment.
  */
 
 const tickMs = 100;

@@ -85,7 +85,7 @@ export interface StreamRelay {
   readonly facts: ReplyFacts;
   /** One upstream message in, what the client shall see out; '' for nothing. */
   push(message: SseMessage): string;
-  /** True once anything but comments has been produced: from then on there is no second attempt. */
+  /** True once the answer has begun, if only with its opening; comments do not count. */
   readonly started: boolean;
   /** The upstream said how the answer ended: a finish reason was seen. */
   readonly finished: boolean;

@@ -21,7 +21,7 @@ test('the listener behind the tally hears which usage is an estimate', () => {
   expect([told.isEstimate, tally.facts.isEstimate]).toEqual([false, false]);
 });
 
-/** The basis of the bill for an answer that was cut; anything here rules out a second attempt. */
+/** The basis of the bill for an answer that was cut. Counted words rule out a second attempt. */
 test.each<[string, (to: Tally) => void, number]>([
   ['words', (to) => to.text('Hello'), 5],
   ['thoughts', (to) => to.reasoning('Hmm'), 3],

@@ -8,13 +8,16 @@ import type { Slip } from './slip.ts';
 const batchMax = 50;
 /** Characters of all answers in one change, unless the first alone has more. */
 const batchLengthMax = 1_000_000;
-/** Claims are extended three times in a lease: after two thirds without, others may take them. */
+/**
+ * Claims are extended three times in a lease, so a process that stands still for two thirds of one
+ * may lose them to others. Below that, they are still ours.
+ */
 const stillMsMax = idempotencyLeaseMs / 2;
 
 interface AnswerDrainParts {
   readonly store: Pick<LedgerStore, 'commitWith'>;
   readonly processId: string;
-  /** Called with what a commit took from each account, and whose lines are not needed now. */
+  /** Called with what a commit took from each account, and with the requests that it booked. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
 }
 

@@ -40,7 +40,7 @@ function ownerFile(root: string): string {
   return join(root, 'books');
 }
 
-/** A journal that the system keeps from us, as a sentence; any other failure stays as it is. */
+/** Says in a sentence why the operating system denies us a journal; other failures stay. */
 export function journalFailure(thrown: unknown): unknown {
   if (!(thrown instanceof Error && 'syscall' in thrown && 'path' in thrown)) return thrown;
   const code = failureCode(thrown);

@@ -260,7 +260,7 @@ export class Journal {
     return segment;
   }
 
-  /** A loop of its own pace: never more than one sync under way, never more than 50 ms behind. */
+  /** One sync at a time, each 50 ms after the last one ended, until all segments are synced. */
   #syncSoon(segment?: Segment): void {
     if (segment) this.#unsynced.add(segment);
     if (this.#syncing || this.#waitForDisk) return;

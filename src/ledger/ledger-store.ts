@@ -51,7 +51,7 @@ export interface Settlement {
   /** The account of the key's limit, if it has one, and what came out of it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
-  /** Where it was answered while the store was away, and only this process has the answer. */
+  /** Set where an answer under an `Idempotency-Key` could not be stored: it is only in memory. */
   readonly claim?: Claim;
 }
 

@@ -6,7 +6,7 @@ import type { StatementFrame, StatementReads } from './statement.ts';
 export type EntryRange = Omit<StatementFrame, 'opening'>;
 
 export interface MonthReads {
-  /** What people booked by hand, whole credits: grants, and corrections in either direction. */
+  /** What people booked by hand, whole credits: grants, and corrections, which are negative. */
   byHand(range: EntryRange): Promise<{ readonly granted: number; readonly corrected: number }>;
 }
 

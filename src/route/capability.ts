@@ -59,7 +59,7 @@ export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | n
   return null;
 }
 
-/** Anthropic's clients are exempt: they have no other field for how much to think. */
+/** Not for Anthropic's clients, whose needs never name a budget: see messages-request.ts. */
 function budgetMisfit({ id, thinking }: Model, { needs }: ChatAsk): GatewayError | null {
   if (!needs.thinkingBudget || thinking !== 'adaptive') return null;
   const instead = 'use reasoning.effort instead of reasoning.budget_tokens';

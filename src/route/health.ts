@@ -87,8 +87,8 @@ export class Health {
 
   /**
    * An answer that had begun has ended. A broken one counts as a failure. A whole one makes up for
-   * broken ones alone and closes a circuit that is on trial, unless it was already under way when
-   * that circuit opened.
+   * broken ones alone, and closes a circuit that is on trial. Before a circuit may be probed it
+   * does not count: it was under way when the circuit opened.
    */
   ended(offer: Offered, isWhole: boolean): void {
     const condition = this.#condition(offer);

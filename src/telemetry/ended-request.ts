@@ -1,6 +1,6 @@
 import type { RequestRecord } from '../record/request-record.ts';
 
-/** What telemetry needs of a request that has ended: nothing of its words, nothing of its keys. */
+/** What telemetry needs of a request that has ended: nothing of its words, and no secret. */
 export interface EndedRequest
   extends Pick<
     RequestRecord,

@@ -57,7 +57,10 @@ export interface Lasting {
   readonly demo: Demo;
   readonly jobs: Jobs;
   readonly door: Door;
-  /** Watches the deadlines of every call to a provider that is under way. */
+  /**
+   * Watches the deadlines of calls to providers, and breaks them off when a shutdown cannot wait.
+   * Counts of tokens have a watch of their own: they are short.
+   */
   readonly watch: Watch;
   /** The clock by which processes agree when something has expired. */
   now(): number;

@@ -108,13 +108,13 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
   return routes;
 }
 
-/** Rejects while nothing that costs could begin here. */
+/** Rejects while no request that costs credits could begin in this process. */
 async function ping({ books, store }: RouteParts): Promise<void> {
   books.requireRoom();
   await store.database.ping();
 }
 
-/** What operators see first; its balances are those of the pages behind it. */
+/** The numbers that operators see first. Settled first, so that they agree with the other pages. */
 function overviewOf({ books, store: { database } }: RouteParts) {
   return books.settled(async () => {
     const withoutSpares = books.withoutSpares();
@@ -129,7 +129,7 @@ function overviewOf({ books, store: { database } }: RouteParts) {
   });
 }
 
-/** What tenants may know of their own. */
+/** What tenants may read about their own requests and credits. */
 function customerReads({ config, store, books, now }: RouteParts): CustomerParts {
   return {
     logs: store.logs,
@@ -153,7 +153,10 @@ function customerReads({ config, store, books, now }: RouteParts): CustomerParts
   };
 }
 
-/** Programs take what they ask as it is; an example for people must name a whole address. */
+/**
+ * Without a public address, the API description names a path, which programs resolve against the
+ * address they have it from; an example that people copy needs a whole address.
+ */
 function addressOf({ server }: Config): { readonly url: string; readonly exampleUrl: string } {
   const { publicUrl, host, port } = server;
   const local = `http://${hostInUrl(host)}:${port}`;

@@ -109,9 +109,7 @@ export class Telemetry {
     }
   }
 
-  /**
-   * Logs the failure of an answer that had begun; earlier failures are logged with their status.
-   */
+  /** Logs a fault of our own in an answer that had begun; the server logs those before that. */
   failedLate(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;

@@ -1,6 +1,6 @@
 /**
- * Cohere's and Gemini's embeddings on loopback. A text that ends in 17 gets the vector [17, length
- * of the text], so that a test sees which vector belongs to which text.
+ * Cohere's and Gemini's embeddings on loopback. A text gets the vector [number at its end, or -1;
+ * its length], so that a test sees which vector belongs to which text.
  */
 
 interface EmbeddingCall {

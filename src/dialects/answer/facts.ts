@@ -52,8 +52,8 @@ export class NotedFacts implements ReplyFacts {
 }
 
 /**
- * Adds an estimate of the words that came after a count. No script takes more than one token per
- * character: a count above that for the words before it may include later words. Then only the
+ * Adds an estimate of the words that came after a count. Hardly any text takes more than one token
+ * per character: a count above that for the words before it may include later words. Then only the
  * excess of an estimate of all words over the count is added, so that nobody pays twice.
  */
 function withWords(usage: Usage, counted: number, uncounted: number): Usage {

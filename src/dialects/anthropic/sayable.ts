@@ -6,7 +6,7 @@ import { outputLimit } from '../ask/output-limit.ts';
 import type { Target } from '../dialect.ts';
 import { type ThinkingWords, thinkingFor } from './thinking.ts';
 
-/** For models whose limit is unknown: enough for an answer, and no model gives less. */
+/** For models whose limit is unknown: enough for an answer. One that gives less needs its limit. */
 const outputTokensDefault = 8_192;
 
 /** Parameters that neither API has, by the names that clients give them. */

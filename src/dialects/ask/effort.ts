@@ -16,18 +16,10 @@ export function levelOf(wish: ReasoningWish | null): Effort | null {
   return effortOf(wish) ?? (wish?.isAdaptive ? 'medium' : null);
 }
 
-/**
- * An effort in the vendor's words, or else in those usual in its dialect; undefined for the
- * model's default.
- */
-export function effortWord(
-  effort: Effort | null,
-  { efforts }: Quirks,
-  usual?: Readonly<Record<string, string>>,
-): string | undefined {
+/** An effort in the vendor's words, if it has its own; undefined for the model's default. */
+export function effortWord(effort: Effort | null, { efforts }: Quirks): string | undefined {
   if (effort === null) return undefined;
-  const words = efforts ?? usual;
-  return words ? words[effort] : effort;
+  return efforts ? efforts[effort] : effort;
 }
 
 /**

@@ -53,7 +53,7 @@ describe('tools that the input adds', () => {
     expect(forms.formOf('functions__exec')).toEqual(exec);
   });
 
-  test('bind the answer to the form of the Responses API', () => {
+  test('bind the answer to the form it was asked for in, streamed or whole', () => {
     const isFormBound = (given: object) => responsesConversation(read(given)).isFormBound;
     expect(isFormBound({})).toBe(true);
     const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];

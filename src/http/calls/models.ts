@@ -18,7 +18,7 @@ interface ModelParts {
   readonly health: Pick<Health, 'state' | 'observed'>;
   /** Parameters that an upstream of a model understands. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
-  /** The error that a call of a model gets which nobody serves. */
+  /** The error for calls of a model that nobody serves. */
   unknownModel(alias: string, caller: Caller, catalogue: CallableModels): GatewayError;
 }
 

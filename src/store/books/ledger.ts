@@ -45,7 +45,8 @@ export class SqlLedger extends OnDatabase implements LedgerStore {
         )
         .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
-      // Skipped where nothing changes: others wait for this lock to give credits back.
+      // Skipped where nothing changes: each statement prolongs the lock on the account, for which
+      // processes wait that give credits back.
       if (granted !== returned) {
         await setLeased(change, account.id, account.leased - returned + granted);
       }

@@ -26,7 +26,7 @@ const idleTransactionMs = 3_000;
 
 /**
  * Enough connections for the drain, the management API and look-ups, and few enough that ten
- * processes fit a server with its default of a hundred. No statement of ours takes a second.
+ * processes fit a server with its default of a hundred.
  */
 const usualBounds: PostgresBounds = {
   connectionsMax: 9,

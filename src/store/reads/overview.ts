@@ -5,7 +5,7 @@ import type { Database } from '../database.ts';
 const sumOf = (column: 'balance' | 'leased') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
-/** The whole installation in three numbers. */
+/** The whole installation in a few numbers. */
 export async function readOverview({ report }: Database) {
   const count = (from: 'tenants' | 'api_keys') =>
     report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));

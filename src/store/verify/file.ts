@@ -7,7 +7,7 @@ import type { Report } from './verify.ts';
 const linesMax = 20;
 
 /**
- * Answers whether the file can be read at all. A damaged page may hide behind an index: the books
+ * Answers whether the file is free of damage. A damaged page may hide behind an index: the books
  * look right today, and the next booking fails. Postgres has `pg_amcheck` for this.
  */
 export async function checkFile({ engine, read }: Database, report: Report): Promise<boolean> {

@@ -63,7 +63,7 @@ export function behindBlank<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
   return bytes.subarray(start < 0 ? bytes.length : start) as Bytes;
 }
 
-/** A number that JavaScript holds exactly, and a thousand times the longest answer. */
+/** A number that JavaScript holds exactly, and far above the length of any answer. */
 const sizeMax = 2 ** 44;
 
 /** A body in chunks, each behind a line that says how long it is; RFC 9112, section 7.1. */
