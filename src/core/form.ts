@@ -53,6 +53,12 @@ export function numberIn(text: string): number | string {
   return number.test(text) ? Number(text) : text;
 }
 
+/** A yes or no as forms write it; anything else stays text, for whoever checks it. */
+export function flagIn(text: string): boolean | string {
+  if (text === 'true') return true;
+  return text === 'false' ? false : text;
+}
+
 export function givenTwice(name: string): GatewayError {
   return invalidRequest(`${name} is given twice.`, name);
 }

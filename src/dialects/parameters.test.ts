@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test';
+import { question, targetOf } from '../../tests/support/question.ts';
+import type { Dialogue } from '../core/dialogue.ts';
 import { namesGiven, supportedParameters, supportsParameter } from './parameters.ts';
+import { upstreamDialect } from './upstreams.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
@@ -78,3 +81,43 @@ test.each([
   expect(refused.filter((name) => takes(name))).toEqual([]);
   expect(taken.filter((name) => takes(name, { drop_params: [name] }))).toEqual([]);
 });
+
+const tools = [{ name: 'look', parameters: null }];
+
+/** Each wish that a dialogue can express, by the name of its parameter. */
+const wishes: Readonly<Record<string, Partial<Dialogue>>> = {
+  temperature: { sampling: { temperature: 0.5 } },
+  top_p: { sampling: { topP: 0.5 } },
+  top_k: { sampling: { topK: 5 } },
+  seed: { sampling: { seed: 5 } },
+  presence_penalty: { sampling: { presencePenalty: 0.5 } },
+  frequency_penalty: { sampling: { frequencyPenalty: 0.5 } },
+  logprobs: { sampling: { logprobs: true } },
+  top_logprobs: { sampling: { topLogprobs: 5 } },
+  logit_bias: { sampling: { logitBias: { 5: 1 } } },
+  stop: { stop: ['END'] },
+  user: { user: 'somebody' },
+  verbosity: { verbosity: 'low' },
+  prompt_cache_key: { promptCacheKey: 'a key' },
+  n: { choices: 2 },
+  tools: { tools },
+  tool_choice: { tools, toolChoice: 'required' },
+  parallel_tool_calls: { tools, parallelTools: false },
+  response_format: { json: { schema: null, name: 'answer' } },
+  reasoning: { reasoning: { effort: 'high', budgetTokens: null, visible: true } },
+  cache_control: { cacheControl: { type: 'ephemeral' } },
+};
+
+test.each(['anthropic', 'gemini', 'bedrock', 'openai-responses'] as const)(
+  'a request to %s leaves out just what that dialect does not take',
+  (dialect) => {
+    const takes = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
+    const isSent = (name: string) => {
+      const asked = question(wishes[name]);
+      const { dropped = [] } = upstreamDialect(dialect)?.write(asked, targetOf()) ?? {};
+      return !dropped.includes(name);
+    };
+    const names = Object.keys(wishes);
+    expect(names.filter(isSent)).toEqual(names.filter(takes));
+  },
+);

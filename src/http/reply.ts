@@ -4,7 +4,7 @@ import {
   anthropicErrorType,
   anthropicMessage,
   anthropicStatus,
-} from '../dialects/anthropic/error-type.ts';
+} from '../dialects/anthropic/client-error.ts';
 import type { ErrorShape, Exchange } from './exchange.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {

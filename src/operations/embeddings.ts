@@ -19,7 +19,6 @@ import {
   type EmbeddingsWish,
   embeddingsDialect,
 } from '../dialects/media/embeddings.ts';
-import { toTexts } from '../dialects/media/token-text.ts';
 import type { EmbeddingsRequest } from '../dialects/openai/media/embeddings-request.ts';
 import { FixedBounds, tokensWithin } from '../meter/bound.ts';
 import { isCredible } from '../meter/credible.ts';
@@ -30,6 +29,7 @@ import type { Link } from '../upstream/link.ts';
 import { isFailure, tryWhole } from '../upstream/try-whole.ts';
 import { EmbeddingsReply, type InputCount } from './embeddings-reply.ts';
 import { targetAt } from './target.ts';
+import { toTexts } from './token-text.ts';
 
 /** How many tokens of another tokenizer one token of a client may become. */
 const tokensPerToken = 2;

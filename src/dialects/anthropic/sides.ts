@@ -1,5 +1,5 @@
 /** Turns as Anthropic and Bedrock want them: instructions apart, user and assistant alternating. */
-import type { Turn } from '../../core/dialogue.ts';
+import type { AssistantPart, TextPart, Turn, UserPart } from '../../core/dialogue.ts';
 
 interface Message<Block> {
   readonly role: Turn['role'];
@@ -13,11 +13,11 @@ interface Sides<Block> {
 
 /** How one of the two APIs writes turns. */
 interface Words<Block> {
-  write(turn: Turn): readonly Block[];
+  text(part: TextPart): readonly Block[];
+  assistantPart(part: AssistantPart): readonly Block[];
+  userPart(part: UserPart): readonly Block[];
   /** The blocks of one message of the user's, in the order that this upstream takes. */
   arrange(content: readonly Block[]): readonly Block[];
-  /** What the user says where the API insists on a user's message and there is none. */
-  readonly pleaseContinue: Block;
   /** Instructions may also stand in the middle of the conversation. */
   readonly instructsInside: boolean;
   /**
@@ -26,6 +26,9 @@ interface Words<Block> {
   readonly mustBeAsked: boolean;
 }
 
+/** What the user says where the API insists on a user's message and there is none. */
+const pleaseContinue: TextPart = { kind: 'text', text: 'Continue.' };
+
 export function inSides<Block extends Readonly<Record<string, unknown>>>(
   turns: readonly Turn[],
   words: Words<Block>,
@@ -33,7 +36,7 @@ export function inSides<Block extends Readonly<Record<string, unknown>>>(
   const system: Block[] = [];
   const sides: { readonly role: Turn['role']; readonly content: Block[] }[] = [];
   for (const turn of turns) {
-    const content = words.write(turn);
+    const content = writeTurn(turn, words);
     if (content.length === 0) continue;
     const last = sides.at(-1);
     const isInside = words.instructsInside && last !== undefined;
@@ -46,12 +49,23 @@ export function inSides<Block extends Readonly<Record<string, unknown>>>(
     role,
     content: role === 'user' ? words.arrange(content) : content,
   }));
-  const asked = { role: 'user' as const, content: [words.pleaseContinue] };
+  const asked = { role: 'user' as const, content: words.text(pleaseContinue) };
   if (messages[0]?.role !== 'user') messages.unshift(asked);
   const last = messages.at(-1);
   if (last?.role !== 'assistant') return { system, messages };
   if (words.mustBeAsked) return { system, messages: [...messages, asked] };
   return { system, messages: messages.with(-1, withoutLastSpace(last)) };
+}
+
+function writeTurn<Block>(turn: Turn, words: Words<Block>): readonly Block[] {
+  switch (turn.role) {
+    case 'system':
+      return turn.parts.flatMap((part) => words.text(part));
+    case 'assistant':
+      return turn.parts.flatMap((part) => words.assistantPart(part));
+    case 'user':
+      return turn.parts.flatMap((part) => words.userPart(part));
+  }
 }
 
 /** An upstream that continues the last answer refuses one that ends with a space. */

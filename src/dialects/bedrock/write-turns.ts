@@ -4,32 +4,20 @@ import { inSides } from '../anthropic/sides.ts';
 import type { Target } from '../dialect.ts';
 import type { Block, ContentWriter } from './write-content.ts';
 
-const pleaseContinue: Block = { text: 'Continue.' };
-
 export function writeTurns(
   turns: readonly Turn[],
   writer: ContentWriter,
   target: Target,
   isThinking: boolean,
 ) {
-  return inSides(turns, {
-    write: (turn) => writeTurn(turn, writer),
+  return inSides<Block>(turns, {
+    text: (part) => writer.text(part),
+    assistantPart: (part) => writer.assistantPart(part),
+    userPart: (part) => writer.userPart(part),
     arrange: (content) => introduceDocuments(resultsFirst(content)),
-    pleaseContinue,
     instructsInside: false,
     mustBeAsked: isThinking || target.thinking === 'adaptive',
   });
-}
-
-function writeTurn(turn: Turn, writer: ContentWriter): readonly Block[] {
-  switch (turn.role) {
-    case 'system':
-      return turn.parts.flatMap((part) => writer.text(part));
-    case 'assistant':
-      return turn.parts.flatMap((part) => writer.assistantPart(part));
-    case 'user':
-      return turn.parts.flatMap((part) => writer.userPart(part));
-  }
 }
 
 /** Puts all results of one turn first, each with the cache point that follows it. */

@@ -3,6 +3,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import {
   addField,
   type FormFile,
+  flagIn,
   givenTwice,
   listName,
   wantsFile,
@@ -90,7 +91,7 @@ function valuesOf(fields: FormFields): Record<string, unknown> {
 function readValue(name: string, text: string): unknown {
   if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
-  if (name === 'stream' && (text === 'true' || text === 'false')) return text === 'true';
+  if (name === 'stream') return flagIn(text);
   return text;
 }
 

@@ -1,5 +1,5 @@
 /** The routing fields of a request, as forms write them. */
-import { givenTwice } from '../../../core/form.ts';
+import { flagIn, givenTwice } from '../../../core/form.ts';
 import { type Fields, fieldsOf, itemsOf, parseJson } from '../../../core/json.ts';
 
 /** A form knows only texts, and a field may come several times. */
@@ -53,7 +53,7 @@ function preferenceIn(name: string, texts: readonly string[]): unknown {
   // A number in the brackets is a place in a list; it is not needed, since items come in order.
   if (/\[\d*\]$/.test(name)) return texts;
   const text = only(name, texts);
-  return text === 'true' || (text === 'false' ? false : text);
+  return text && flagIn(text);
 }
 
 function only(name: string, texts: readonly string[]): string | undefined {

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Ask } from '../../../core/ask.ts';
 import { invalidRequest } from '../../../core/errors.ts';
-import { givenTwice, listIn, listName, numberIn } from '../../../core/form.ts';
+import { flagIn, givenTwice, listIn, listName, numberIn } from '../../../core/form.ts';
 import { refuseUntold, transcriptFields } from '../../../core/media/audio-formats.ts';
 import { misfit } from '../../../core/misfit.ts';
 import { optional } from '../../../core/schema-builders.ts';
@@ -73,6 +73,6 @@ function valuesOf(fields: FormFields) {
 function readValue(name: string, text: string): unknown {
   if (text === '') return undefined;
   if (name === 'temperature') return numberIn(text);
-  if (name === 'stream') return text === 'true' || (text === 'false' ? false : text);
+  if (name === 'stream') return flagIn(text);
   return text;
 }

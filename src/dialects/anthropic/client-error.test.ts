@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { GatewayError } from '../../core/errors.ts';
-import { anthropicErrorType, anthropicMessage } from './error-type.ts';
+import { anthropicErrorType, anthropicMessage } from './client-error.ts';
 
 test.each([
   [404, 'not_found_error'],

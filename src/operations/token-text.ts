@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import type { EmbeddingsWish } from './embeddings.ts';
+import { type GatewayError, invalidRequest } from '../core/errors.ts';
+import type { EmbeddingsWish } from '../dialects/media/embeddings.ts';
 
 /** Tokens decoded before other requests get their turn: about a millisecond of work. */
 const tokensAtOnce = 16_384;

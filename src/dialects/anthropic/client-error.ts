@@ -1,3 +1,4 @@
+/** Our errors as Anthropic's clients know them: type, status, message and details. */
 import type { GatewayError } from '../../core/errors.ts';
 
 const types: Readonly<Record<number, string>> = {
