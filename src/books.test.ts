@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { afterAll, afterEach, beforeEach, describe, expect, mock, spyOn, test } from 'bun:test';
 import {
   existsSync,
   mkdirSync,
@@ -6,6 +6,8 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,8 +17,11 @@ import { Books } from './books.ts';
 import type { NamedAnswer } from './core/claim.ts';
 import { GatewayError } from './core/errors.ts';
 import type { Recording } from './core/recording.ts';
+import { ClaimsInUse } from './ledger/claims-in-use.ts';
+import { Journal } from './ledger/journal.ts';
 import { type JournalLine, readLines } from './ledger/journal-lines.ts';
-import type { Booked, LedgerStore } from './ledger/ledger-store.ts';
+import type { Batch, Booked, LedgerStore, Settlement } from './ledger/ledger-store.ts';
+import { readBatch } from './ledger/slip.ts';
 import { noCharges } from './record/request-record.ts';
 import type { EndedRequest } from './telemetry/ended-request.ts';
 import { createLog } from './telemetry/log.ts';
@@ -24,6 +29,8 @@ import { createLog } from './telemetry/log.ts';
 const root = mkdtempSync(join(tmpdir(), 'tollgate-books-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
+/** By the clock that processes share, it is a minute later than by ours. */
+const now = () => Date.now() + 60_000;
 const caller = callerOf('ten_1');
 const receivedAt = Date.now();
 const ended = (charge: number) => settlementOf(crypto.randomUUID(), caller, charge);
@@ -36,6 +43,9 @@ const refusal = async (act: () => unknown) => {
   throw new Error('It was not refused.');
 };
 
+/** Once the store is back. A try that began while it was away may still fail. */
+const flushed = () => books.flush().catch(() => books.flush());
+
 const idOf = (line: JournalLine) =>
   line.kind === 'settled' ? line.settlement.record.requestId : line.call.requestId;
 
@@ -44,7 +54,10 @@ let journal = '';
 let isAway = true;
 let isTakenOver = false;
 let booked: readonly Booked[] = [];
+let committing: (batch: Batch) => Promise<void>;
+let committed: Settlement[] = [];
 let recalled: string[] = [];
+let leasedAt = 0;
 let giveBack: () => Promise<void>;
 let taking: (answers: readonly NamedAnswer[]) => Promise<void>;
 let told: EndedRequest[] = [];
@@ -56,6 +69,8 @@ beforeEach(async () => {
   isAway = true;
   isTakenOver = false;
   booked = [];
+  committing = async () => undefined;
+  committed = [];
   recalled = [];
   giveBack = async () => undefined;
   taking = async () => undefined;
@@ -66,7 +81,8 @@ beforeEach(async () => {
     return answer;
   };
   const store: LedgerStore = {
-    lease: async ({ credits, number }) => {
+    lease: async ({ credits, number, now }) => {
+      leasedAt = now;
       return {
         granted: credits,
         lease: number,
@@ -80,7 +96,12 @@ beforeEach(async () => {
     expire: () => here(undefined),
     recall: () => here(undefined),
     recalled: () => here(recalled),
-    commit: () => here(booked),
+    commit: async (batch) => {
+      const answer = await here(booked);
+      await committing(batch);
+      committed.push(...readBatch(batch).settlements);
+      return answer;
+    },
     commitWith: async (_batch, answers) => {
       await taking(answers);
       const ids = answers.map(({ claim }) => claim.requestId);
@@ -88,7 +109,7 @@ beforeEach(async () => {
     },
   };
   const log = createLog((line) => void logged.push(line));
-  const parts = { store, dataDir, durability: 'journal', processId: 'p', log } as const;
+  const parts = { store, dataDir, durability: 'journal', processId: 'p', log, now } as const;
   books = await Books.open({ ...parts, ended: (request) => void told.push(request) });
   journal = join(dataDir, 'journal', readdirSync(join(dataDir, 'journal'))[0] ?? '');
 });
@@ -107,9 +128,11 @@ test('when 100,000 ends wait for the store, none begins and no refusal is added'
   expect(hold.credits).toBe(5);
   for (let i = 0; i < 2; i++) void books.keep(one, false);
   expect(books.state().drainWaiting).toBe(100_000);
-  expect(await refusal(() => books.hold({ caller, receivedAt }, { wanted: 5, least: 5 }))).toBe(
-    'Too many finished requests wait for the database; try again shortly.',
-  );
+  const full = 'Too many finished requests wait for the database; try again shortly.';
+  const begin = () => books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
+  expect(await refusal(begin)).toBe(full);
+  const refused = expect.objectContaining({ message: full, retryAfterSeconds: 5 });
+  expect(() => books.requireRoom()).toThrow(refused);
 }, 120_000);
 
 test('a store that is away is told at once, then once a minute, and when it is back', async () => {
@@ -129,14 +152,13 @@ test('a store that is away is told at once, then once a minute, and when it is b
   expect(await linesOf(look)).toEqual([]);
   expect(await linesOf(minute)).toEqual([failed]);
   isAway = false;
-  // A try that began while it was away may still fail.
-  const lookAgain = () => books.flush().catch(() => books.flush());
-  expect(await linesOf(lookAgain)).toEqual([{ level: 'info', event: 'booked_again' }]);
+  expect(await linesOf(flushed)).toEqual([{ level: 'info', event: 'booked_again' }]);
   expect(await linesOf(minute)).toEqual([]);
 });
 
 test('what an answer costs is owed until it is booked', async () => {
   const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
+  expect(leasedAt).toBeGreaterThan(receivedAt + 59_999);
   await hold.settle(5);
   await books.keep(ended(5), true);
   expect(books.state()).toMatchObject({ leasedCredits: 5, owedCredits: 5 });
@@ -154,6 +176,8 @@ test('an answer that is given again is in the journal, a refusal is not', async 
   const ids = lines.flatMap((text) => [...readLines(text)]).map(idOf);
   expect(ids).toEqual([again.record.requestId]);
   expect(books.state().drainWaiting).toBe(2);
+  // Neither was sent, and both are told of.
+  expect(told.map(({ status }) => status)).toEqual(['success', 'error']);
 });
 
 test('an answer that is given again leaves nothing behind once it is booked', async () => {
@@ -175,9 +199,64 @@ test('an end that the journal does not take costs nothing: its credits are free'
   writeFileSync(journal, '');
   expect(await refusal(() => books.keep(ended(70), true))).toContain('journal cannot be written');
   expect(books.state()).toMatchObject({ leasedCredits: 100, heldCredits: 0, owedCredits: 0 });
+  expect(() => books.requireRoom()).toThrow('journal cannot be written');
   // It is in the log all the same, once the store is back.
-  expect(books.state().drainWaiting).toBe(1);
+  isAway = false;
+  await flushed();
+  expect(committed.map(({ record }) => [record.status, record.charges])).toEqual([
+    ['error', noCharges],
+  ]);
 }, 120_000);
+
+test('an end waits a moment for a journal that can be written again', async () => {
+  const late = ended(70);
+  await books.dispatched(late.record);
+  const settled = spyOn(Journal.prototype, 'settled').mockRejectedValueOnce(new Error('full'));
+  await books.keep(late, true);
+  settled.mockRestore();
+  expect(told).toMatchObject([{ status: 'success' }]);
+  expect(books.state()).toMatchObject({ requestsUnderWay: 0, drainWaiting: 1 });
+});
+
+test('a round tells that this process lives, and books what a dead one left', async () => {
+  isAway = false;
+  const left = ended(70);
+  const dead = join(journal, '..', 'elsewhere~1~dead');
+  mkdirSync(dead);
+  const line = JSON.stringify({ kind: 'settled', settlement: left });
+  writeFileSync(join(dead, '00000000.jsonl'), `${line}\nnot a line\n`);
+  utimesSync(journal, 1, 1);
+  // A look a minute: five minutes of silence.
+  for (let minutes = 0; minutes <= 5; minutes += 1) {
+    for (const chore of books.chores()) await chore.run();
+  }
+  expect(statSync(journal).mtimeMs).toBeGreaterThan(1_000);
+  expect(committed).toEqual([left]);
+  expect(logged.map((text) => JSON.parse(text))).toMatchObject([
+    { event: 'journal_damaged', lines: 1 },
+    { event: 'journal_replayed', requests: 1 },
+  ]);
+});
+
+test('nothing is read before it is booked, nor waits for what another tenant put off', async () => {
+  const read = mock(async () => committed.length);
+  await books.keep(ended(0), false);
+  expect(await refusal(() => books.settled(read))).toBe('The store cannot be reached right now.');
+  expect(read).not.toHaveBeenCalled();
+  isAway = false;
+  await flushed();
+  const theirs = settlementOf(crypto.randomUUID(), callerOf('ten_2'), 0);
+  const { requestId, tenantId } = theirs.record;
+  committing = async ({ slips }) => {
+    if (slips.every((slip) => slip.requestId !== requestId)) return;
+    throw new ClaimsInUse(new Map([[requestId, tenantId]]));
+  };
+  await books.keep(theirs, false);
+  await books.keep(ended(0), false);
+  expect(await books.settled(read, 'ten_1')).toBe(2);
+  expect(books.state().drainWaiting).toBe(1);
+  committing = async () => undefined;
+});
 
 test('credits on their way back to the store are not shown as held', async () => {
   const [begun, back] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -186,11 +265,13 @@ test('credits on their way back to the store are not shown as held', async () =>
     return back.promise;
   };
   isAway = false;
+  const views = () => [books.withoutSpare('ten_1'), books.withoutSpares()];
+  const shown = (all = views(), leased = 5) => all.map((view) => view({ leased }).leased);
+  const early = views();
   const hold = await books.hold({ caller, receivedAt }, { wanted: 5, least: 5 });
   await hold.settle(0);
-  const stillLeased = { leased: 5 };
-  const views = () => [books.withoutSpare('ten_1'), books.withoutSpares()];
-  const shown = (all = views()) => all.map((view) => view(stillLeased).leased);
+  // Leased while the wallet was read, or given back by the time it was.
+  expect([...shown(early), ...shown(views(), 2)]).toEqual([0, 0, 0, 0]);
   const asked = views();
   recalled = ['tenant:ten_1'];
   const chores = Promise.all(books.chores().map((chore) => chore.run()));
@@ -301,6 +382,10 @@ describe('an answer under an idempotency key', () => {
     expect(books.state()).toMatchObject(state);
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
+    isAway = false;
+    await flushed();
+    // The charge comes with its claim: it is free if another answered in the meantime.
+    expect(committed).toMatchObject([{ claim: { key: 'k' } }]);
   });
 
   test('costs nothing when another process has answered, and its row says so', async () => {

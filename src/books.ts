@@ -26,7 +26,7 @@ export interface BooksParts {
   readonly durability: 'journal' | 'fsync';
   readonly processId: string;
   readonly log: Log;
-  /** By which leases end; this process's own clock without. */
+  /** The clock by which leases end; without it, this process's own. */
   readonly now?: () => number;
   /** Called with every request that has ended, as it will be in the books. Must not throw. */
   ended(request: EndedRequest): void;
@@ -35,7 +35,10 @@ export interface BooksParts {
 /** A journal that stays untouched for minutes is taken for a dead process's. */
 const beatMs = 30_000;
 
-/** How often the log says that nothing can be booked: every reader of a log has it tried again. */
+/**
+ * How often the log repeats that nothing can be booked. Not at each failed try: every read of the
+ * request log is one.
+ */
 const complaintMs = 60_000;
 
 /**
@@ -127,8 +130,8 @@ export class Books {
     // What was never sent costs nothing: it may not fill memory or disk while the database is away.
     if (this.#drain.isFull) return;
     const slip = slipOf(settlement);
-    // An answer was given, and its row is promised. A storm of refusals must not reach the disk:
-    // those that wait for the next commit, or for the one under way, go with a killed process.
+    // A cache hit gave an answer, and its row is promised. A storm of refusals must not reach the
+    // disk: the rows of refusals that are not committed yet are lost with a killed process.
     if (settlement.record.cacheHit) return this.#keepFree(slip);
     this.#drain.add(slip);
   }

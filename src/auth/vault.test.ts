@@ -99,6 +99,14 @@ describe('credentials', () => {
     const [after] = await vault.credentialsOf('acme');
     expect(after?.scope).not.toBe(before?.scope);
   });
+
+  test('of two tenants have circuit breakers of their own, also when saved at once', async () => {
+    const { vault } = await openVault();
+    for (const tenantId of ['acme', 'other']) await vault.save({ ...acme, tenantId }, 7);
+    const [mine] = await vault.credentialsOf('acme');
+    const [theirs] = await vault.credentialsOf('other');
+    expect(mine?.scope).not.toBe(theirs?.scope);
+  });
 });
 
 describe('the memory', () => {
@@ -192,6 +200,7 @@ describe('the secret key', () => {
     expect(refused).toMatchObject({ symbol: 'service_unavailable' });
     // What the operator has to do is for the operator's log.
     expect(String(refused)).not.toContain('SECRET');
+    expect(refused).toMatchObject({ cause: { message: expect.stringContaining('SECRET_KEY') } });
     expect(rows.size).toBe(0);
   });
 });

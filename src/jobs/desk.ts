@@ -29,10 +29,6 @@ interface DeskParts {
   transcriptionModel(caller: Caller, alias: string): Promise<void>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
-  /**
-   * What was paid for pieces whose results were never written down, and that the job's cost lacks.
-   */
-  lostCredits(job: Job): Promise<number>;
   /** Told when a job was cancelled. */
   cancelled(jobId: string): void;
   now(): number;
@@ -135,12 +131,8 @@ export class JobDesk {
   }
 
   async show(tenantId: string, id: string, baseUrl: string) {
-    const { book, lostCredits } = this.#parts;
-    const job = await existing(id, () => book.find(tenantId, id));
-    // The worker may have died: what it was charged for last is in the books only.
-    const mayHaveLost = job.status === 'cancelled' && job.startedAt !== null;
-    const lost = mayHaveLost ? await lostCredits(job) : 0;
-    return this.#view({ ...job, costCredits: job.costCredits + lost }, baseUrl);
+    const job = await existing(id, () => this.#parts.book.find(tenantId, id));
+    return this.#view(job, baseUrl);
   }
 
   /** One more is read than shown, to know whether there are more. */
@@ -155,11 +147,8 @@ export class JobDesk {
   }
 
   async cancel(tenantId: string, id: string, baseUrl: string) {
-    const { book, now, cancelled, lostCredits } = this.#parts;
-    const found = await existing(id, () => book.find(tenantId, id));
-    const waitsAgain = found.status === 'queued' && found.startedAt !== null;
-    const lost = waitsAgain ? await lostCredits(found) : 0;
-    const job = await existing(id, () => book.cancel(tenantId, id, now(), lost));
+    const { book, now, cancelled } = this.#parts;
+    const job = await existing(id, () => book.cancel(tenantId, id, now()));
     if (job.status === 'cancelled') {
       cancelled(id);
       return this.#view(job, baseUrl);

@@ -18,6 +18,7 @@ export interface Job {
   readonly piecesDone: number;
   /** Null until the input has been looked at. */
   readonly piecesTotal: number | null;
+  /** What the books took for its pieces: they add each charge in the change that books it. */
   readonly costCredits: number;
   /** Characters of speech, or milliseconds of audio. */
   readonly units: number;

@@ -16,32 +16,16 @@ export async function pieceRequestId(
   piece: number,
   runner: Pick<JobRunner, 'chargeOf'>,
 ): Promise<string> {
-  const call = await lastCall(job, piece, runner);
-  if (!call) throw new Error('A piece of a job failed more often than jobs try.');
-  return call.id;
-}
-
-/** What was paid for a piece under the id that it has now. */
-export async function chargeOfPiece(
-  job: JobNames,
-  piece: number,
-  runner: Pick<JobRunner, 'chargeOf'>,
-): Promise<number> {
-  return (await lastCall(job, piece, runner))?.charge ?? 0;
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const id = idOf(job.id, piece, tries);
+    if ((await runner.chargeOf(job.tenantId, id)) !== 0) return id;
+  }
+  throw new Error('A piece of a job failed more often than jobs try.');
 }
 
 interface JobNames {
   readonly id: string;
   readonly tenantId: string;
-}
-
-async function lastCall(job: JobNames, piece: number, runner: Pick<JobRunner, 'chargeOf'>) {
-  for (let tries = 0; tries < triesMax; tries += 1) {
-    const id = idOf(job.id, piece, tries);
-    const charge = await runner.chargeOf(job.tenantId, id);
-    if (charge !== 0) return { id, charge };
-  }
-  return undefined;
 }
 
 /** A UUID whose random bits are a hash. */

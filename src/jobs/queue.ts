@@ -12,12 +12,8 @@ export interface JobBook {
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
-  /**
-   * The job after that: cancelled, or as it had ended before. `lostCredits`, paid for pieces that
-   * were never written down, are added to the cost of a job that waits; a worker adds those of a
-   * running one.
-   */
-  cancel(tenantId: string, id: string, now: number, lostCredits?: number): Promise<Job | undefined>;
+  /** The job after that: cancelled, or as it had ended before. */
+  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
 }
 
 export type Enqueued = 'queued' | 'too_many' | 'too_large' | 'taken_over';
@@ -69,10 +65,10 @@ export interface JobQueue {
   /** Back into the queue. A worker that stops in good order does not count as an attempt. */
   release(lease: Lease, back: { notBefore: number; isAttempt: boolean }): Promise<boolean>;
   setPieces(lease: Lease, total: number): Promise<boolean>;
-  /** Writes a finished piece down, with its cost, and forgets earlier attempts. */
+  /** Writes a finished piece down, and forgets earlier attempts. */
   addPiece(lease: Lease, piece: Piece): Promise<boolean>;
-  /** What a cancelled job had under way is paid for, too, though nobody gets the result. */
-  addLateCost(jobId: string, late: Pick<Piece, 'costCredits' | 'units'>): Promise<void>;
+  /** What a cancelled job had under way was used, too, though nobody gets the result. */
+  addLateUnits(jobId: string, units: number): Promise<void>;
   pieces(jobId: string): Promise<readonly Piece[]>;
   /** Ends the job; a second end changes nothing. */
   finish(lease: Lease, end: JobEnd): Promise<boolean>;
@@ -103,8 +99,6 @@ export type JobEnd =
   | {
       readonly status: 'failed';
       readonly failure: JobFailure;
-      /** Paid for pieces that were never written down. */
-      readonly lostCredits: number;
       readonly now: number;
     };
 

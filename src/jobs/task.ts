@@ -11,7 +11,7 @@ import { splitText } from './pieces/split-text.ts';
 import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 
 /** Pieces of one job that run at once. */
-export const piecesAtOnceMax = 3;
+const piecesAtOnceMax = 3;
 
 /** A job as the pieces it falls into. The same job always falls into the same ones. */
 export interface Task {

@@ -4,10 +4,10 @@ import { missingObject } from '../core/missing-object.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { Job, Piece } from './job.ts';
 import { type ObjectStore, readObject } from './objects.ts';
-import { chargeOfPiece, pieceRequestId } from './piece-id.ts';
+import { pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
 import { IdUsedUp, type JobRunner } from './runner.ts';
-import { piecesAtOnceMax, type Task, taskOf } from './task.ts';
+import { type Task, taskOf } from './task.ts';
 
 export interface WorkParts {
   readonly queue: JobQueue;
@@ -95,15 +95,12 @@ async function runPiece(
   { job, lease, task, number, provider, signal }: PieceWork,
   { queue, objects, store, runner, now }: WorkParts,
 ): Promise<Piece> {
-  let requestId = '';
   const run = async () => {
-    requestId = await pieceRequestId(job, number, runner);
+    const requestId = await pieceRequestId(job, number, runner);
     return task.run(number, { requestId, provider, signal });
   };
-  const { bytes, costCredits, units, ...made } = await run().catch(async (thrown: unknown) => {
+  const { bytes, costCredits, units, ...made } = await run().catch((thrown: unknown) => {
     if (thrown instanceof IdUsedUp) return run();
-    const charge = signal.aborted ? await runner.chargeOf(job.tenantId, requestId) : null;
-    if (charge) await queue.addLateCost(job.id, { costCredits: charge, units: 0 });
     throw thrown;
   });
   const objectKey = newObjectKey(task.extension);
@@ -115,7 +112,7 @@ async function runPiece(
   // finds it.
   const isHeld = await queue.addPiece(lease, piece).catch(() => queue.addPiece(lease, piece));
   if (!isHeld) {
-    await queue.addLateCost(job.id, piece);
+    await queue.addLateUnits(job.id, units);
     await objects.letGo(objectKey);
   }
   held(isHeld);
@@ -140,29 +137,6 @@ async function runAll(
   };
   await Promise.all(Array.from({ length: atOnce }, lane));
   if (failures.length > 0) throw failures[0];
-}
-
-/**
- * What was paid for pieces whose results were never written down, whoever ran them, and that the
- * job's cost lacks. Pieces start in order, and none after a failure: so these are among the first
- * that are missing.
- */
-export async function lostCredits(
-  job: Job,
-  { queue, runner }: Pick<WorkParts, 'queue' | 'runner'>,
-): Promise<number> {
-  const pieces = await queue.pieces(job.id);
-  const done = new Set(pieces.map(({ number }) => number));
-  let credits = 0;
-  for (let number = 0, missing = 0; missing < piecesAtOnceMax; number += 1) {
-    if (done.has(number)) continue;
-    missing += 1;
-    credits += await chargeOfPiece(job, number, runner);
-  }
-  if (job.status !== 'cancelled') return credits;
-  // What a worker lived to report is in the job's cost already.
-  const told = pieces.reduce((rest, { costCredits }) => rest - costCredits, job.costCredits);
-  return Math.max(0, credits - told);
 }
 
 async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {

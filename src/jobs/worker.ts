@@ -6,7 +6,7 @@ import { crowded } from './crowded.ts';
 import type { Job } from './job.ts';
 import type { Lease } from './queue.ts';
 import type { StopReason } from './runner.ts';
-import { Hopeless, Interrupted, LeaseLost, lostCredits, type WorkParts, work } from './work.ts';
+import { Hopeless, Interrupted, LeaseLost, type WorkParts, work } from './work.ts';
 
 export interface WorkerParts extends WorkParts {
   /** What happened to a job that clients only see as a failure of ours. */
@@ -169,8 +169,7 @@ export class JobWorker {
       return;
     }
     const failure = { message: error.message, type: error.symbol, code: error.status };
-    const lost = await lostCredits(job, this.#parts);
-    await queue.finish(lease, { status: 'failed', failure, lostCredits: lost, now: now() });
+    await queue.finish(lease, { status: 'failed', failure, now: now() });
   }
 
   /** A piece that was finished in this run makes it the first attempt again. */

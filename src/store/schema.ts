@@ -108,7 +108,7 @@ export interface LedgerEntriesTable {
   created_at: number;
 }
 
-/** One finished request, in commit order. */
+/** One finished request. Ids grow in commit order within a tenant, whose wallet is locked first. */
 export interface RequestLogTable {
   id: Generated<number>;
   /** The UUID's 16 bytes. */

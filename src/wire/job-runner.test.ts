@@ -29,6 +29,7 @@ function listenersOf(signal: AbortSignal): ReadonlySet<unknown> {
 function piece(
   next: (stop: AbortController) => Promise<Uint8Array | undefined>,
   bookedCredits = 70,
+  whose: 'ours' | 'theirs' = 'theirs',
 ) {
   const stop = new AbortController();
   const listening = listenersOf(stop.signal);
@@ -43,7 +44,8 @@ function piece(
     recall: () => undefined,
     plan: () => [],
     reserve: async () => ({ hold: undefined }),
-    async openFirst({ client }: Call) {
+    async openFirst({ client, receivedAt }: Call) {
+      if (whose === 'ours') booked.createdAt = receivedAt;
       const line = new Line(new Watch(), client);
       const offer = { provider: { name: 'voice' } };
       return { offer, answer: { ...answer, line }, firstByteMs: 1 };
@@ -60,7 +62,7 @@ function piece(
   const runner = new StoryRunner({
     store: {
       directory: { getKey: async () => key, getTenant: async () => ({ id: 'acme' }) },
-      requestLog: { find: async () => booked },
+      requestLog: { find: async () => (endings.length > 0 ? booked : undefined) },
     },
     books: { settled: <T>(read: () => Promise<T>) => read() },
     steps: () => steps as unknown as Steps,
@@ -99,6 +101,11 @@ test('a piece that does not end is broken off before it fills the memory, at no 
 test('a piece that two workers made costs what the books took from the first of them', async () => {
   const { spoken } = piece(async () => undefined, 60);
   expect(await spoken).toMatchObject({ costCredits: 60, provider: 'voice' });
+});
+
+test.each([60, 0])('a piece that could not all be paid for costs %d credits', async (credits) => {
+  const { spoken } = piece(async () => undefined, credits, 'ours');
+  expect(await spoken).toMatchObject({ costCredits: credits, provider: 'voice' });
 });
 
 test('a piece whose id was used up for nothing has to be run again', async () => {

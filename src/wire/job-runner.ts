@@ -20,9 +20,9 @@ import { errandOf, paidBefore } from './job-errands.ts';
 export interface RunnerParts {
   readonly store: Pick<Store, 'directory' | 'requestLog'>;
   readonly books: Pick<Books, 'settled'>;
-  /** Those of the settings at hand. */
+  /** The steps under the settings that are in force now. */
   steps(): Steps;
-  /** By which processes agree when a key is over. */
+  /** The clock by which processes agree when a key has expired. */
   now(): number;
 }
 
@@ -41,7 +41,10 @@ export class StoryRunner implements JobRunner {
     this.#parts = parts;
   }
 
-  /** Under a signal of its own: lines stay on theirs for good, and a job's lasts for hours. */
+  /**
+   * Each piece has its own signal: lines never remove their listeners from a signal, and the
+   * signal of a job lasts for hours.
+   */
   async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
     const { signal } = piece;
     const own = new AbortController();
@@ -76,7 +79,7 @@ export class StoryRunner implements JobRunner {
       memory: undefined,
     };
     const bill: PieceBill = { costCredits: 0, provider: '', seconds: null };
-    // By a worker that died before it had written the result down.
+    // Charged by a worker that died before it had written the result down.
     const paid = (await this.chargeOf(tenantId, piece.requestId)) ?? 0;
     const read = async () => (paid > 0 ? paidBefore(await errandOf(piece)) : errandOf(piece));
     const body = await answer(call, read, billed(steps(), bill));
@@ -95,9 +98,9 @@ export class StoryRunner implements JobRunner {
   async #checkCharge({ caller, requestId, receivedAt }: Call, bill: PieceBill): Promise<void> {
     if (bill.costCredits === 0) return;
     const record = await this.#booked(caller.tenantId, requestId);
-    if (!record || record.createdAt === receivedAt) return;
+    if (!record) return;
     bill.costCredits = totalCharge(record.charges);
-    if (bill.costCredits > 0) return;
+    if (bill.costCredits > 0 || record.createdAt === receivedAt) return;
     throw new IdUsedUp('The books took this piece from a worker that died in it or lost it.');
   }
 

@@ -22,7 +22,6 @@ import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
 import { WebhookSender } from '../jobs/webhooks.ts';
-import { lostCredits } from '../jobs/work.ts';
 import { JobWorker } from '../jobs/worker.ts';
 import type { Admission } from '../limits/admit.ts';
 import { chargeAt, costOf } from '../meter/price.ts';
@@ -148,7 +147,6 @@ export class Jobs {
         await checkCredits(caller, offer, [], till);
       },
       refusalOfAddress: refusalBy(addressPolicy),
-      lostCredits: (job) => lostCredits(job, { queue: store.jobs.queue, runner: this.#runner }),
       cancelled: (id) => this.#worker.cancelled(id),
       now,
     });

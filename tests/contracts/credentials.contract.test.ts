@@ -5,6 +5,7 @@ import { failureOf } from './failure-of.ts';
 
 const first = 'first-fingerprint';
 const second = 'second-fingerprint';
+const third = 'third-fingerprint';
 
 describe.each([...engines])('the credentials on $name', ({ empty }) => {
   let stores: TwoStores;
@@ -127,6 +128,14 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     // The first process still runs, with a key that is not in use any more.
     expect(await save(credentials, credential(), first)).toBeUndefined();
     expect(await credentials.list(tenantId)).toEqual([]);
+  });
+
+  test('need no former key of a rotation that broke off, once the last one is gone', async () => {
+    const { credentials: store } = stores.one;
+    expect(await store.turnTo(second, [second, first])).toBe(true);
+    expect(await elsewhere.claimKeys([third], true)).toBe(true);
+    await save(elsewhere, credential(), third);
+    expect(await elsewhere.claimKeys([third], true)).toBe(true);
   });
 
   test('are kept as the key in use has encrypted them, whichever of two that is', async () => {

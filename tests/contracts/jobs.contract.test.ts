@@ -3,7 +3,10 @@ import { newRequestId, randomText } from '../../src/core/ids.ts';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
+import { slipOf } from '../../src/ledger/slip.ts';
+import { noCharges } from '../../src/record/request-record.ts';
 import type { JobStore } from '../../src/store/jobs/open.ts';
+import { book, grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 const start = 1_800_000_000_000;
@@ -204,38 +207,57 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     });
   });
 
-  test('are told what they cost although they were cancelled, and only then', async () => {
+  test('count what was used although they were cancelled, and only then', async () => {
     const { id } = await queued();
     const { lease } = await claimed();
-    const late = { costCredits: 30, units: 500 };
-    await jobs.queue.addLateCost(id, late);
-    expect(await jobs.book.find(tenantId, id)).toMatchObject({ costCredits: 0, units: 0 });
+    await jobs.queue.addLateUnits(id, 500);
+    expect(await jobs.book.find(tenantId, id)).toMatchObject({ units: 0 });
     expect(await jobs.queue.isCancelled(id)).toBe(false);
     await elsewhere.book.cancel(tenantId, id, start);
     expect(await jobs.queue.isCancelled(id)).toBe(true);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
-    await jobs.queue.addLateCost(id, late);
+    await jobs.queue.addLateUnits(id, 500);
     expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
       status: 'cancelled',
-      costCredits: 30,
+      costCredits: 0,
       units: 500,
     });
   });
 
-  test('are told what was lost when they are cancelled, unless their worker tells', async () => {
-    const waiting = await queued();
+  test('cost what the books took for their pieces, whoever lives to tell it', async () => {
+    const { id } = await queued();
     const { lease } = await claimed();
+    const other = await queued();
+    await grant(stores.one, tenantId, 75);
+    const paid = (modelCharge: number, jobId = id) =>
+      makeRecord({ tenantId, jobId, charges: { ...noCharges, modelCharge } });
+    const told = async (of = id) => {
+      const page = { limit: 9, offset: 0, status: null };
+      const listed = (await elsewhere.book.list(tenantId, page, start)).find(
+        (job) => job.id === of,
+      );
+      const found = await jobs.book.find(tenantId, of);
+      return [found?.costCredits, listed?.costCredits];
+    };
+    const done = paid(30);
+    const noPiece = makeRecord({ tenantId, charges: noCharges });
+    await book(stores.one, [done, paid(10), paid(5, other.id), noPiece]);
+    expect(await told()).toEqual([40, 40]);
+    await jobs.queue.addPiece((await claimed()).lease, piece(0, { costCredits: 5 }));
     await jobs.queue.addPiece(lease, piece(0));
-    await jobs.queue.release(lease, { notBefore: start + day, isAttempt: true });
-    const running = await queued();
-    await claimed();
-    const before = (await jobs.book.find(tenantId, waiting.id))?.costCredits ?? 0;
-    for (const store of [jobs, elsewhere]) {
-      const cancelled = await store.book.cancel(tenantId, waiting.id, start, 70);
-      expect(cancelled?.costCredits).toBe(before + 70);
-      const worked = await store.book.cancel(tenantId, running.id, start, 70);
-      expect(worked).toMatchObject({ status: 'cancelled', costCredits: 0 });
-    }
+    expect(await told()).toEqual([40, 40]);
+    // The worker dies: no piece is written down for this one.
+    await book(stores.other, [paid(20)]);
+    expect((await jobs.book.cancel(tenantId, id, start))?.costCredits).toBe(60);
+    // Its journal is found later, with a line that was booked before and more than is left to pay.
+    const slips = [done, paid(30)].map((record) =>
+      slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+    );
+    const late = { processId: 'dead', slips, mayRepeat: true, now: start };
+    for (let times = 0; times < 2; times += 1) await stores.other.ledger.commit(late);
+    await stores.one.database.write.deleteFrom('request_log').execute();
+    expect(await told()).toEqual([70, 70]);
+    expect(await told(other.id)).toEqual([5, 5]);
   });
 
   test('have no piece twice', async () => {
@@ -278,7 +300,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
       const { lease } = await claimed(start + round * day);
       const ends = await Promise.all([
         jobs.queue.finish(lease, success(start)),
-        elsewhere.queue.finish(lease, { status: 'failed', failure, lostCredits: 0, now: start }),
+        elsewhere.queue.finish(lease, { status: 'failed', failure, now: start }),
         ...Array.from({ length: 10 }, (_, at) =>
           (at % 2 === 0 ? jobs : elsewhere).book
             .cancel(tenantId, id, start)
@@ -313,14 +335,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { id: other } = await queued();
     const { lease } = await claimed();
     await jobs.queue.addPiece(lease, piece(0));
-    const failed = { status: 'failed', failure, lostCredits: 7, now: start + 8 } as const;
+    const failed = { status: 'failed', failure, now: start + 8 } as const;
     await jobs.queue.finish(lease, failed);
     expect(await elsewhere.book.find(tenantId, other)).toMatchObject({
       status: 'failed',
       failure,
       output: null,
-      // 40 of the piece that is written down.
-      costCredits: 47,
+      costCredits: 40,
       completedAt: start + 8,
     });
     expect(await claimAt(start + day)).toBeUndefined();

@@ -2,8 +2,10 @@ import { expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import { walletName, walletOwner } from '../../src/ledger/owner.ts';
 import { slipOf } from '../../src/ledger/slip.ts';
+import { noCharges } from '../../src/record/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { speechJob } from '../support/speech-job.ts';
 import { makeRecord } from './bookings.ts';
 import { makeKey, makeTenant, randomHash } from './engines.ts';
 
@@ -90,4 +92,23 @@ test('charges, and leases that end, of the same accounts both get through', asyn
   const accounts = await read.selectFrom('accounts').select(['balance', 'leased']).execute();
   expect(accounts).toEqual(tenantIds.map(() => ({ balance: 3, leased: 0 })));
   for (const store of [holder, one, other]) await store.database.close();
+}, 120_000);
+
+test('a piece of a job that costs nothing waits for nobody who changes the job', async () => {
+  const url = await (await startPostgres()).createDatabase();
+  const [holder, other] = [await openStore(url), await openStore(url)];
+  const tenant = makeTenant();
+  await holder.directory.addTenant(tenant);
+  const job = speechJob({ tenantId: tenant.id });
+  await holder.jobs.book.enqueue(job, { waitingMax: 1, inputBytesMax: job.inputBytes }, null);
+  const { id: jobId } = job;
+  const record = makeRecord({ tenantId: tenant.id, jobId, charges: noCharges });
+  const slip = slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 });
+
+  // Without a charge it holds no account either, by which others would know to wait for it.
+  await holder.database.write.transaction().execute(async (change) => {
+    await change.updateTable('jobs').set({ attempts: 1 }).where('id', '=', jobId).execute();
+    await other.ledger.commit({ processId: 'p', slips: [slip], mayRepeat: false, now: 2 });
+  });
+  for (const store of [holder, other]) await store.database.close();
 }, 120_000);

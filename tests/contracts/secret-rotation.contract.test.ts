@@ -89,6 +89,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       await fill(450);
       const killed = rotation(both, killedAtBatch(2));
       expect((await failureOf(killed.rotate())).message).toBe('killed');
+      expect((await failureOf(rotation(both, killedAtBatch(1)).rotate())).message).toBe('killed');
       expect(await rotation().count()).toEqual({ current: 200, former: 250, unreadable: 0 });
       for (const one of [before, after]) {
         expect((await failureOf(open(one))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
@@ -99,6 +100,25 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       expect(await readBy(...both)).toEqual(allOf(450));
       expect(await rotation().rotate()).toEqual({ current: 200, former: 250, unreadable: 0 });
       expect(await readBy(after)).toEqual(allOf(450));
+    },
+    testMs,
+  );
+
+  test(
+    'goes through the credentials of all tenants, and takes each once',
+    async () => {
+      for (let tenants = 0; tenants < 3; tenants++) {
+        tenantId = await addTenant(stores.one);
+        await fill(2);
+      }
+      const { credentials } = stores.one;
+      const oneByOne = rotation(both, {
+        page: (last) => credentials.page(last, 1),
+        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        reseal: (rows, inUse) => credentials.reseal(rows, inUse),
+        finish: (inUse) => credentials.finish(inUse),
+      });
+      expect(await oneByOne.rotate()).toEqual({ current: 0, former: 6, unreadable: 0 });
     },
     testMs,
   );
@@ -167,6 +187,44 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       const wrong: SecretKeys = [after, stranger];
       expect((await failureOf(rotation(wrong).rotate())).message).toContain('is not the one');
       expect(await readBy(before)).toEqual(allOf(1));
+    },
+    testMs,
+  );
+
+  test(
+    'that was killed goes on with both of its keys only: another former key changes nothing',
+    async () => {
+      await fill(250);
+      await failureOf(rotation(both, killedAtBatch(2)).rotate());
+      const wrong: SecretKeys = [after, stranger];
+      expect((await failureOf(rotation(wrong).rotate())).message).toContain('is not the one');
+      expect((await failureOf(open(after))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
+      expect(await readBy(...both)).toEqual(allOf(250));
+    },
+    testMs,
+  );
+
+  test.each(['reseal', 'finish'] as const)(
+    'that another one overtakes before its %s is not done',
+    async (step) => {
+      await fill(2);
+      const { credentials } = stores.one;
+      const overtaken = (at: string) =>
+        at === step ? rotation([before, after]).rotate() : undefined;
+      const store: RotationStore = {
+        page: (last, count) => credentials.page(last, count),
+        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        async reseal(rows, inUse) {
+          await overtaken('reseal');
+          return credentials.reseal(rows, inUse);
+        },
+        async finish(inUse) {
+          await overtaken('finish');
+          return credentials.finish(inUse);
+        },
+      };
+      expect((await failureOf(rotation(both, store).rotate())).message).toContain('is not the one');
+      expect(await readBy(before)).toEqual(allOf(2));
     },
     testMs,
   );

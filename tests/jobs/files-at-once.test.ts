@@ -21,7 +21,9 @@ test('one more than 32 is refused unread, other tenants are not; places come bac
   const arriving = Array.from({ length: 32 }, () => bench.desk.receive(one.tenantId, slow()));
   const unread = formOf(wavFile(1), { model: 'played/hear' });
   const refused = bench.desk.receive(one.tenantId, unread);
-  await expect(refused).rejects.toMatchObject({ status: 429, symbol: 'rate_limit_exceeded' });
+  await expect(refused).rejects.toMatchObject({
+    ...{ status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 5 },
+  });
   expect((await unread.next()).value).toMatchObject({ kind: 'file' });
   expect(await bench.transcription(other, wavFile(1))).toStartWith('job_');
   gate.resolve();

@@ -1,6 +1,7 @@
 /** A job that a version began whose rules cut texts elsewhere. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
+import { GatewayError } from '../../src/core/errors.ts';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { JobBench } from '../support/job-bench.ts';
@@ -49,6 +50,19 @@ test('goes on behind the words that were spoken, with none lost and none twice',
     piecesTotal: 4,
     units: 6 + 9 + 4 + 13,
   });
+});
+
+test('goes on behind one that counts characters as we do, emoji too', async () => {
+  const id = await bench.speech(caller, text);
+  bench.runner.onCall = async ({ provider }) => {
+    if (provider !== null) throw new GatewayError('upstream_error', 'Not now.');
+  };
+  await bench.workOff();
+  bench.runner.onCall = async () => {};
+  bench.now += 15_000;
+  await bench.workOff();
+  const job = await bench.job(caller, id);
+  expect(job).toMatchObject({ status: 'succeeded', piecesTotal: 3, units: 9 + 11 + 13 });
 });
 
 test('is only joined when all was spoken', async () => {

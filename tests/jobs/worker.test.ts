@@ -422,7 +422,7 @@ describe('a worker', () => {
     const { id, worker } = await underWay();
     bench.onCancelled = (jobId) => worker.cancelled(jobId);
     const [running] = bench.runner.spoken;
-    bench.runner.brokenOff(running?.requestId ?? '', 7);
+    await bench.runner.brokenOff(running?.requestId ?? '', 7);
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
     await worker.idle();
     expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 7 });
@@ -435,7 +435,8 @@ describe('a worker', () => {
     call.let();
     await worker.idle();
     // Two credits for each of the 13 characters of the first piece.
-    expect(await bench.job(caller, id)).toMatchObject({ status: 'cancelled', costCredits: 26 });
+    const told = { status: 'cancelled', costCredits: 26, units: 13 };
+    expect(await bench.job(caller, id)).toMatchObject(told);
     expect(bench.runner.charged).toBe(26);
     await bench.sweep();
     expect(bench.stored()).toEqual([]);
@@ -563,15 +564,23 @@ describe('a transcription job', () => {
   test('cuts a large file and moves the times of its parts', async () => {
     // Two hours of MP3 in 28.8 MB: three parts of fifty, fifty and twenty minutes.
     const id = await bench.transcription(caller, mp3File(30_000), { response_format: 'srt' });
-    bench.runner.hear = () => '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n';
+    const begun: number[] = [];
+    bench.runner.hear = () => {
+      begun.push(bench.runner.heard.length);
+      return '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n';
+    };
     await bench.workOff();
+    // One at a time: each is held in memory whole.
+    expect(begun).toEqual([1, 2, 3]);
     expect((await bench.output(caller, id)).toString()).toBe(
       '1\n00:00:01,000 --> 00:00:02,000\nHello\n\n' +
         '2\n00:50:01,000 --> 00:50:02,000\nHello\n\n' +
         '3\n01:40:01,000 --> 01:40:02,000\nHello\n\n',
     );
     expect(bench.runner.heard.map(({ extension }) => extension)).toEqual(Array(3).fill('mp3'));
-    expect(await bench.job(caller, id)).toMatchObject({ costCredits: 150, piecesTotal: 3 });
+    const job = await bench.job(caller, id);
+    expect(job).toMatchObject({ costCredits: 150, piecesTotal: 3, units: 4_500 });
+    expect(job.output?.key).toEndWith('.srt');
   }, 120_000);
 
   test('of a large file that cannot be cut fails, saying so', async () => {

@@ -17,16 +17,21 @@ import type {
   TranscriptionPiece,
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
-import { lostCredits } from '../../src/jobs/work.ts';
 import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
+import { noCharges } from '../../src/record/request-record.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
+import { book, grant, makeRecord } from '../contracts/bookings.ts';
 import { addTenant } from '../contracts/engines.ts';
 import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
-/** Charges two credits per character; like the real books, it takes each request id once. */
+/**
+ * Charges two credits per character, which the tenant always has. Like a real runner it takes each
+ * request id once, and its charges are in the books of the store.
+ */
 class PlayedRunner implements JobRunner {
+  readonly #store: Store;
   readonly spoken: SpeechPiece[] = [];
   readonly heard: TranscriptionPiece[] = [];
   readonly #rows = new Map<string, number>();
@@ -35,6 +40,10 @@ class PlayedRunner implements JobRunner {
   /** One note of sound for each character, unless a test wants another answer. */
   speak: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
   hear: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
 
   /** The sum of all charges, each request id once. */
   get charged(): number {
@@ -47,7 +56,7 @@ class PlayedRunner implements JobRunner {
 
   /** Books what the journal of a dead process leaves of a call that it had begun: no charge. */
   died(requestId: string): void {
-    this.#book(requestId, 0);
+    this.#rows.set(requestId, 0);
   }
 
   async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
@@ -55,10 +64,11 @@ class PlayedRunner implements JobRunner {
     else this.heard.push(piece);
     await this.onCall(piece);
     const costCredits = piece.type === 'speech' ? piece.input.length * 2 : 50;
-    this.#book(piece.requestId, costCredits);
+    await this.#book(piece, costCredits);
     const bill = { costCredits, provider: 'played' };
     if (piece.type === 'speech') return { bytes: this.speak(piece), seconds: null, ...bill };
-    return { bytes: Buffer.from(this.hear(piece)), seconds: 1.5, ...bill };
+    // No whole number of milliseconds, as providers measure.
+    return { bytes: Buffer.from(this.hear(piece)), seconds: 1.5004, ...bill };
   }
 
   async chargeOf(_tenantId: string, requestId: string): Promise<number | null> {
@@ -66,17 +76,26 @@ class PlayedRunner implements JobRunner {
   }
 
   /** Books a call that broke off after it had delivered this many credits' worth. */
-  brokenOff(requestId: string, credits: number): void {
-    this.#book(requestId, credits);
+  async brokenOff(requestId: string, credits: number): Promise<void> {
+    const piece = this.spoken.find((begun) => begun.requestId === requestId);
+    if (!piece) throw new Error(`The call ${requestId} was never begun.`);
+    await this.#book(piece, credits);
   }
 
-  #book(requestId: string, credits: number): void {
-    if (!this.#rows.has(requestId)) this.#rows.set(requestId, credits);
+  async #book(piece: SpeechPiece | TranscriptionPiece, credits: number): Promise<void> {
+    const { requestId, tenantId, keyId, jobId, type: operation } = piece;
+    if (this.#rows.has(requestId)) return;
+    this.#rows.set(requestId, credits);
+    await grant(this.#store, tenantId, credits);
+    const charges = { ...noCharges, modelCharge: credits };
+    await book(this.#store, [
+      makeRecord({ requestId, tenantId, keyId, jobId, operation, charges }),
+    ]);
   }
 }
 
 export class JobBench {
-  readonly runner = new PlayedRunner();
+  readonly runner: PlayedRunner;
   readonly desk: JobDesk;
   readonly failures: unknown[] = [];
   readonly store: Store;
@@ -98,6 +117,7 @@ export class JobBench {
   private constructor(folder: string, store: Store, charactersMax: number) {
     this.#folder = folder;
     this.store = store;
+    this.runner = new PlayedRunner(store);
     const limit = { unit: 'characters', max: charactersMax } as const;
     this.speechModel = { limit, isStrict: true, voices: null };
     this.objects = new FileObjects(join(folder, 'objects'), this.links);
@@ -111,7 +131,6 @@ export class JobBench {
         throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
       },
       refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
-      lostCredits: (job) => lostCredits(job, { queue: store.jobs.queue, runner: this.runner }),
       cancelled: (id) => this.onCancelled(id),
       now: () => this.now,
     });

@@ -98,7 +98,7 @@ export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () =
     pieces: (jobId) => queue.pieces(jobId),
     setPieces: (lease, total) => queue.setPieces(lease, total),
     addPiece: (lease, piece) => queue.addPiece(lease, piece),
-    addLateCost: (jobId, late) => queue.addLateCost(jobId, late),
+    addLateUnits: (jobId, units) => queue.addLateUnits(jobId, units),
     finish: (lease, end) => queue.finish(lease, end),
     [stallAt]: stalled,
   };

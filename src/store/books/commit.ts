@@ -5,6 +5,7 @@ import { type Failure, withoutCharge, writeOff } from '../../ledger/write-off.ts
 import { totalCharge } from '../../record/request-record.ts';
 import { answeredBefore } from '../claims.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
+import { addJobCosts } from '../jobs/costs.ts';
 import { type Account, lockAccounts } from './accounts.ts';
 import { sumDaily } from './daily-sums.ts';
 import { lockLeases } from './leases.ts';
@@ -13,7 +14,7 @@ import { idBytes, idText, logColumns, rowOf } from './request-log-rows.ts';
 
 /**
  * The books of one batch, inside one transaction: what each account pays, one ledger entry per
- * account, the log rows under their entry, the daily sums.
+ * account, the log rows under their entry, the daily sums, the costs of jobs.
  */
 export async function commitBatch(
   change: StoreTransaction,
@@ -62,6 +63,7 @@ export async function commitBatch(
   );
   await insertRows(change, engine, { table: 'request_log', columns: logColumns, rows });
   await sumDaily(change, engine, settlements);
+  await addJobCosts(change, settlements);
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
   return [...before, ...booked(owed, (owner) => paid.get(owner) ?? nothing)];
 }

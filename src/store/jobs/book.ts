@@ -53,19 +53,10 @@ export class SqlJobBook extends OnDatabase implements JobBook {
     return (await query.execute()).map(jobOf);
   }
 
-  cancel(tenantId: string, id: string, now: number, lost = 0): Promise<Job | undefined> {
+  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
     return inTransaction(this.database, async (change) => {
-      const open = await change
-        .selectFrom('jobs')
-        .select('status')
-        .where('tenant_id', '=', tenantId)
-        .where('id', '=', id)
-        .where('claimable_at', 'is not', null)
-        .forUpdate()
-        .executeTakeFirst();
-      const lostCredits = open?.status === 'queued' ? lost : 0;
-      const end = { status: 'cancelled', completed_at: now, lostCredits } as const;
-      if (open) await endJob(change, id, null, end);
+      const job = await jobIn(change, tenantId, id);
+      if (job) await endJob(change, id, null, { status: 'cancelled', completed_at: now });
       return jobIn(change, tenantId, id);
     });
   }

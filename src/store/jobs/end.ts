@@ -9,8 +9,6 @@ interface EndColumns {
   readonly output_bytes?: number;
   readonly expires_at?: number;
   readonly failure?: string;
-  /** To be added to the job's cost. */
-  readonly lostCredits?: number;
 }
 
 /**
@@ -23,11 +21,9 @@ export async function endJob(
   lease: Lease | null,
   end: EndColumns,
 ): Promise<boolean> {
-  const { lostCredits = 0, ...columns } = end;
   let query = change
     .updateTable('jobs')
-    .set({ ...columns, lease: null, claimable_at: null })
-    .set((of) => ({ cost: of('cost', '+', lostCredits) }))
+    .set({ ...end, lease: null, claimable_at: null })
     .where('id', '=', jobId)
     .where('claimable_at', 'is not', null);
   if (lease) query = query.where('lease', '=', lease.token);

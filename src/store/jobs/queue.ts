@@ -102,7 +102,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
         .updateTable('jobs')
         .set((of) => ({
           pieces_done: of('pieces_done', '+', 1),
-          cost: of('cost', '+', piece.costCredits),
+          cost: costWith(lease.jobId, piece),
           units: of('units', '+', piece.units),
           attempts: 1,
         }))
@@ -116,13 +116,10 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     });
   }
 
-  async addLateCost(
-    jobId: string,
-    { costCredits, units }: Pick<Piece, 'costCredits' | 'units'>,
-  ): Promise<void> {
+  async addLateUnits(jobId: string, units: number): Promise<void> {
     await this.database.write
       .updateTable('jobs')
-      .set((of) => ({ cost: of('cost', '+', costCredits), units: of('units', '+', units) }))
+      .set((of) => ({ units: of('units', '+', units) }))
       .where('id', '=', jobId)
       .where('status', '=', 'cancelled')
       .execute();
@@ -146,7 +143,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
             output_bytes: end.outputBytes,
             expires_at: end.expiresAt,
           }
-        : { failure: JSON.stringify(end.failure), lostCredits: end.lostCredits };
+        : { failure: JSON.stringify(end.failure) };
     const { status, now } = end;
     return inTransaction(this.database, (change) =>
       endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),
@@ -170,6 +167,17 @@ function hasClaimable(now: number) {
     select 1 from jobs
     where jobs.tenant_id = job_turns.tenant_id and jobs.claimable_at <= ${now}
   )`;
+}
+
+/**
+ * The booking of a piece has added its charge to the job's cost, unless a process of an older
+ * version booked it, which left that to the piece: the cost is at least that of all pieces.
+ */
+function costWith(jobId: string, { costCredits }: Piece) {
+  const pieces = sql<number>`${costCredits} + (
+    select coalesce(sum(job_pieces.cost), 0) from job_pieces where job_id = ${jobId}
+  )`;
+  return sql<number>`case when cost < ${pieces} then ${pieces} else cost end`;
 }
 
 function pieceRow(jobId: string, piece: Piece): JobPiecesTable {
