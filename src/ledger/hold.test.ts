@@ -12,19 +12,27 @@ const key: Owner = {
 
 const said = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
 
-/** A purse whose store gives whatever it is asked for. */
-function fullPurse(owner: Owner): Purse {
+/** A purse whose store gives whatever it is asked for, while it answers. */
+function fullPurse(owner: Owner, isAway = (_: Owner) => false): Purse {
   return new Purse(owner, async (asking, need) => {
+    if (isAway(owner)) throw new Error('away');
     const order = need.order();
     asking.granted({ ...said, granted: order }, order);
   });
 }
 
-/** A hold of 40 on both, and what each of the two could still give. */
-async function holdOf(ofWallet: number | Promise<number> = 0, ofKey: number | Promise<number> = 0) {
-  const purses = new Map([wallet, key].map((owner) => [owner, fullPurse(owner)]));
+/** A hold of 40 on both, and what each of the two could still give; the store of one is away. */
+async function holdOf(
+  ofWallet: number | Promise<number> = 0,
+  ofKey: number | Promise<number> = 0,
+  lost?: Owner,
+) {
+  let isHeld = false;
+  const isAway = (owner: Owner) => isHeld && owner === lost;
+  const purses = new Map([wallet, key].map((owner) => [owner, fullPurse(owner, isAway)]));
   const purse = (owner: Owner) => purses.get(owner) ?? fullPurse(owner);
   for (const owner of [wallet, key]) await purse(owner).take(40, 40);
+  isHeld = true;
   const available = (owner: Owner) => (owner === wallet ? ofWallet : ofKey);
   const hold = new OpenHold({ purse, mayExtend: () => true, available }, wallet, key, 40);
   return { hold, held: () => [purse(wallet).held, purse(key).held] };
@@ -50,5 +58,11 @@ describe('a hold on a wallet and a key', () => {
     await hold.settle(0);
     expect(await extending).toBeNull();
     expect(held()).toEqual([0, 0]);
+  });
+
+  test.each([wallet, key])('does not take $name for empty when its store is away', async (lost) => {
+    const { hold, held } = await holdOf(0, 0, lost);
+    await expect(hold.extend(50)).rejects.toMatchObject({ symbol: 'service_unavailable' });
+    expect([hold.credits, ...held()]).toEqual([40, 40, 40]);
   });
 });

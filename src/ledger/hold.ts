@@ -1,5 +1,6 @@
+import { type GatewayError, unavailable } from '../core/errors.ts';
 import type { Owner } from './owner.ts';
-import type { Purse } from './purse.ts';
+import type { Purse, Taken } from './purse.ts';
 
 /** Credits set aside for one running request, on its wallet and on its key's limit. */
 export interface Hold {
@@ -10,7 +11,7 @@ export interface Hold {
   readonly settled: boolean;
   /** What the hold could grow to. Asks the store unless at least `enough` is known to be there. */
   reach(enough: number): number | Promise<number>;
-  /** Sets `wanted` more aside, or less, but at least `least`. Null when there is no more. */
+  /** Sets `wanted` more aside, or less, but at least `least`. Null when there is no more. 503 */
   extend(wanted: number, least?: number): Promise<number | null>;
   /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
   settle(charge: number): Charged | Promise<Charged>;
@@ -70,10 +71,11 @@ export class OpenHold implements Hold {
   }
 
   async extend(wanted: number, least = wanted): Promise<number | null> {
-    if (this.settled || !(await this.#source.mayExtend())) return null;
+    if (this.settled) return null;
+    if (!(await this.#source.mayExtend())) throw creditsAway();
     // The key's account first, as when the hold was made: it bounds what is asked of the wallet.
     const ofKey = this.#key ? await this.#purse(this.#key).take(wanted, least) : undefined;
-    if (ofKey && ofKey.kind !== 'taken') return null;
+    if (ofKey && ofKey.kind !== 'taken') return noMore(ofKey);
     const most = ofKey?.credits ?? wanted;
     const ofWallet = await this.#purse(this.#wallet).take(most, least);
     const taken = ofWallet.kind === 'taken' ? ofWallet.credits : 0;
@@ -82,7 +84,7 @@ export class OpenHold implements Hold {
     if (!isKept) this.#purse(this.#wallet).release(taken);
     // Wallet and key hold the same amount: the smaller of what each could give.
     if (this.#key) this.#purse(this.#key).release(most - (isKept ? taken : 0));
-    if (!isKept) return null;
+    if (!isKept) return noMore(ofWallet);
     this.#credits += taken;
     return taken;
   }
@@ -120,4 +122,14 @@ export class OpenHold implements Hold {
   #purse(owner: Owner): Purse {
     return this.#source.purse(owner);
   }
+}
+
+/** An account is not empty because nobody can ask the store what it has. */
+function noMore({ kind }: Taken): null {
+  if (kind === 'unavailable') throw creditsAway();
+  return null;
+}
+
+export function creditsAway(): GatewayError {
+  return unavailable('The credit store cannot be reached and the credits at hand are used up.');
 }

@@ -1,9 +1,9 @@
 import type { Caller } from '../core/caller.ts';
 import type { Chore } from '../core/chore.ts';
 import { counted } from '../core/counted.ts';
-import { GatewayError, unavailable } from '../core/errors.ts';
+import { GatewayError } from '../core/errors.ts';
 import { within } from '../core/within.ts';
-import { type Hold, OpenHold } from './hold.ts';
+import { creditsAway, type Hold, OpenHold } from './hold.ts';
 import { LeaseTerm } from './lease-term.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
 import { keyOwner, type Owner, walletOf, walletOwner } from './owner.ts';
@@ -364,8 +364,4 @@ function refusal(
   const left = counted(taken.available, 'credit');
   const message = `${who} has ${left} left and this request needs at least ${order.least}.`;
   return new GatewayError('insufficient_credits', message);
-}
-
-function creditsAway(): GatewayError {
-  return unavailable('The credit store cannot be reached and the credits at hand are used up.');
 }

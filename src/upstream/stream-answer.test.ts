@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test';
 import { Awake } from '../../tests/support/awake.ts';
 import { offerCalled } from '../../tests/support/offers.ts';
+import { GatewayError } from '../core/errors.ts';
 import { noUsage } from '../core/usage.ts';
 import { Watch } from '../core/watch.ts';
 import type { ReplyFacts } from '../dialects/dialect.ts';
@@ -379,6 +380,16 @@ describe('credits on the way', () => {
     expect(extensions).toBe(2);
     expect(await rest(answer)).toContain('insufficient_credits');
     expect(settled).toMatchObject([{ how: 'cut', error: { status: 402 } }]);
+  });
+
+  test('whose store is away end it as unavailable, not for want of credits', async () => {
+    const away = new GatewayError('service_unavailable', 'The credit store is away.');
+    const extend = () => Promise.reject(away);
+    const { answer, send, settled } = begun({ ...boundless, charactersMax: 3, extend });
+    await answer.next();
+    send(chunk('many'));
+    expect(await rest(answer)).toContain('The credit store is away.');
+    expect(settled).toMatchObject([{ how: 'cut', error: away }]);
   });
 
   test('are not asked for again when an answer that outgrew them by far has failed', async () => {

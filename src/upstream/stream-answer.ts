@@ -32,7 +32,7 @@ export interface OutputBudget {
   charactersMax: number;
   /** More than the model can say: an upstream that goes on from here does so without end. */
   readonly charactersEnd: number;
-  /** Sets more credits aside; false when there are none left, and the answer ends here. */
+  /** Sets more credits aside; false when there are none left, and the answer ends here. 503 */
   extend(): Promise<boolean>;
 }
 
@@ -56,7 +56,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<ReplyClosing | GatewayError> | undefined;
-  #outOfCredits = false;
+  /** Why no more of the answer can be paid for. */
+  #unpaid: GatewayError | undefined;
   /** Whether the upstream went on after a finish reason: some send one with every piece. */
   #wentOn = false;
   /**
@@ -288,8 +289,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (this.#stream.relay.facts.outputCharacters > this.#budget.charactersEnd) {
       this.#torn ??= endless();
     } else {
-      if (await this.#budget.extend()) return;
-      this.#outOfCredits = true;
+      this.#unpaid = await this.#budget.extend().then(whyUnpaid, asGatewayError);
+      if (!this.#unpaid) return;
     }
     this.#finish();
   }
@@ -302,7 +303,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
       await this.#end({ how: 'left' });
       return '';
     }
-    const error = this.#outOfCredits ? outOfCredits() : this.#whyBroken();
+    const error = this.#unpaid ?? this.#whyBroken();
     if (error) {
       line.hangUp();
       await this.#end({ how: 'cut', error });
@@ -376,7 +377,8 @@ function endless(): GatewayError {
   return new GatewayError('upstream_error', 'The provider says more than its model can.');
 }
 
-function outOfCredits(): GatewayError {
+function whyUnpaid(isPaid: boolean): GatewayError | undefined {
+  if (isPaid) return undefined;
   const message = 'The credits ran out in the middle of this answer.';
   return new GatewayError('insufficient_credits', message);
 }

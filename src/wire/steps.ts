@@ -164,7 +164,8 @@ class CallLink implements Link {
   }
 
   async extendHold(credits: number): Promise<boolean> {
-    const more = await this.#call.hold?.extend(credits);
+    // Without the store a search is not made; the answer goes on without it.
+    const more = await this.#call.hold?.extend(credits).catch(() => null);
     return more !== undefined && more !== null;
   }
 
