@@ -3,10 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { isObject } from '../../src/core/json.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 const docs = join(import.meta.dir, '../../docs');
+const api = readFileSync(join(docs, 'api.md'), 'utf8');
 const credits = readFileSync(join(docs, 'credits.md'), 'utf8');
+const keys = readFileSync(join(docs, 'keys.md'), 'utf8');
 const migrating = readFileSync(join(docs, 'migrating.md'), 'utf8');
 /** For tests that start programs. */
 const timeoutMs = 120_000;
@@ -29,6 +32,48 @@ const ask = (fields: object) =>
   });
 
 const codeIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
+
+describe('api.md', () => {
+  test('says how many aliases a chain may have', async () => {
+    const told = /at most (\d+) different aliases together with `model`/.exec(api)?.[1];
+    const chain = (length: number) => Array.from({ length }, (_, at) => `no/model-${at}`);
+    const behind = Number(told) - 1;
+    expect((await ask({ models: chain(behind) })).status).toBe(200);
+    expect((await ask({ models: chain(behind + 1) })).status).toBe(400);
+  });
+
+  test('says beside what the words of the Responses API are left out', async () => {
+    const [, field = ''] = /beside `input`, what only[^.]*, such as `(\w+)`/.exec(api) ?? [];
+    const more = { messages: undefined, input: 'Hello!', [field]: 4 };
+    const named = async (fields: object) =>
+      (await ask(fields)).headers.get('x-tollgate-dropped-params');
+    expect([await named(more), await named({ [field]: 4 })]).toEqual([field, null]);
+  });
+
+  test('says when speech has x-cache', async () => {
+    expect(api).toContain('has `x-cache` only with an `Idempotency-Key`');
+    const speak = async (headers: Record<string, string>) => {
+      const body = { model: 'demo/speech', voice: 'alloy', input: 'Hello!' };
+      const call = { key: gateway.keys.api, headers, body };
+      return (await gateway.call('POST', '/v1/audio/speech', call)).headers.get('x-cache');
+    };
+    expect([await speak({}), await speak({ 'idempotency-key': 'said' })]).toEqual([null, 'MISS']);
+  });
+});
+
+describe('keys.md', () => {
+  test('says which tools chat completions refuse and the others leave out', async () => {
+    const taken = /Chat completions take only tools of the\s+types ([^,]+), (.+?) and/.exec(keys);
+    expect(taken?.slice(1)).toEqual(['`function`', '`custom`']);
+    expect(keys).toMatch(/^\| tools [^|]*`code_interpreter`/m);
+    const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];
+    expect((await ask({ tools })).status).toBe(400);
+    const { status, headers } = await gateway.call('POST', '/v1/responses', {
+      ...{ key: gateway.keys.api, body: { model: 'demo/chat', input: 'Hello!', tools } },
+    });
+    expect([status, headers.get('x-tollgate-dropped-params')]).toEqual([200, 'tools[0]']);
+  });
+});
 
 describe('audio.md', () => {
   test('has the prices of every model that speaks or listens', () => {
@@ -73,6 +118,16 @@ describe('credits.md', () => {
     },
     timeoutMs,
   );
+
+  test('says that a correction of more than there is is refused', async () => {
+    expect(credits).toMatch(/one of more than the wallet\s+has available is refused/);
+    const { body } = await gateway.admin('POST', '/admin/v1/tenants', { name: 'Corrected' });
+    const id = isObject(body.data) ? String(body.data.id) : '';
+    const book = (amount: number) =>
+      gateway.admin('POST', `/admin/v1/tenants/${id}/credits`, { amount });
+    expect([(await book(100)).status, (await book(-101)).status]).toEqual([201, 400]);
+    expect(await gateway.balance(id)).toBe(100);
+  });
 
   test('works a request out as its receipt does', async () => {
     const answer = await ask({});
