@@ -5,6 +5,7 @@ export type Claimed =
   /** The key is new, or the request that used it never finished: ours to answer. */
   | { readonly state: 'ours' }
   | { readonly state: 'other_request' }
+  /** The key is in use: where two came at once, maybe by another request. The next look tells. */
   | { readonly state: 'running' }
   /** Null when the answer was too long to be kept, or was lost with its process. */
   | { readonly state: 'done'; readonly recording: Recording | null };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
 import { GatewayError } from '../core/errors.ts';
@@ -20,6 +21,12 @@ function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
   return { tenantId, key, fingerprint, requestId: `r${requests}` };
 }
 
+/** Like the real store, tells after the faster request was told, and not whether it is the same. */
+async function tooLate(): Promise<Claimed> {
+  await nextTurn();
+  return { state: 'running' };
+}
+
 /** Claims in memory, of a store that can be taken away. The contract suite knows the real ones. */
 class Claims implements ClaimStore {
   isAway = false;
@@ -35,12 +42,14 @@ class Claims implements ClaimStore {
 
   async claim(one: Claim, now: number, leaseMs: number): Promise<Claimed> {
     this.asked += 1;
+    const isNew = !this.rows.has(one.key);
     await this.#reach();
     const row = this.rows.get(one.key);
     if (!row || row.until <= now) {
       this.rows.set(one.key, { claim: one, until: now + leaseMs });
       return { state: 'ours' };
     }
+    if (isNew) return tooLate();
     if (row.claim.fingerprint !== one.fingerprint) return { state: 'other_request' };
     return row.done === undefined ? { state: 'running' } : { state: 'done', recording: row.done };
   }
@@ -176,6 +185,18 @@ describe('a key', () => {
     expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
     expect(other.retryHelps).toBe(false);
     expect(other.message).toContain('different request');
+  });
+
+  test('that two different requests bring at once is answered for one of them', async () => {
+    const { ask } = make();
+    const [first, other] = [ask(claim('k')), ask(claim('k', 'another request'))];
+    const duty = dutyOf(await first);
+    const refused = refusalOf(other);
+    // Now the other one knows that it was too late.
+    await nextTurn();
+    await duty.finish(recording('of the first'));
+    const { status, message } = await refused;
+    expect([status, message]).toEqual([409, expect.stringContaining('different request')]);
   });
 
   test('whose answer was not kept, or is of no use, is a conflict', async () => {

@@ -115,7 +115,7 @@ export class Idempotency {
   async #wait(claim: Claim, client: AbortSignal): Promise<Recording | null | undefined> {
     if (client.aborted) throw refusal('is still being answered');
     const here = this.#running.get(nameOf(claim));
-    if (here) return unlessAborted(here.ended, client);
+    if (here?.claim.fingerprint === claim.fingerprint) return unlessAborted(here.ended, client);
     await Bun.sleep(idempotencyPollMs);
     return undefined;
   }

@@ -32,7 +32,7 @@ interface ServerParts {
   readonly log: Log;
   readonly answers?: Answers;
   readonly idleSeconds?: number;
-  /** Writes the rate headers for a request that is refused before it is counted. */
+  /** Writes the rate headers for a request that is not counted. */
   tellRate?(caller: Caller, headers: Record<string, string>): void;
   /** What a failure means that no step has explained; undefined when it is a fault of ours. */
   explain?(thrown: unknown): GatewayError | undefined;
@@ -154,10 +154,10 @@ export class HttpServer {
 
   #enter(route: KeyedRoute, exchange: Exchange, caller: Caller): Response | Promise<Response> {
     const refusal = refusalOfScope(route, caller);
-    if (refusal) {
-      if (route.access === 'routing') this.#parts.tellRate?.(caller, exchange.headers);
-      throw refusal;
-    }
+    // The handlers of POST routes tell the rate themselves, most of them after counting.
+    const tellsLater = route.method === 'POST' && !refusal;
+    if (route.access === 'routing' && !tellsLater) this.#parts.tellRate?.(caller, exchange.headers);
+    if (refusal) throw refusal;
     // Models think for minutes before they say a word; our own deadlines cut them.
     exchange.bearSilence(0);
     return route.handle(exchange, caller);

@@ -107,6 +107,21 @@ describe('requests per minute', () => {
     expect(new Set(stand.map(({ resetAt }) => resetAt)).size).toBe(1);
   });
 
+  test('so do looks at jobs, which take nothing either', async () => {
+    const key = await gateway.makeKey({ requests_per_minute: 100 });
+    await gateway.post(chat, { key });
+    const headers = { authorization: `Bearer ${key}` };
+    const replies = [
+      await gateway.get('/v1/jobs', { key }),
+      await gateway.get('/v1/jobs?limit=0', { key }),
+      await gateway.get('/v1/jobs/job_none', { key }),
+      await fetch(`${gateway.url}/v1/jobs/job_none`, { method: 'DELETE', headers }),
+    ];
+    expect(replies.map((reply) => reply.status)).toEqual([200, 400, 404, 404]);
+    const stand = { limit: 100, remaining: 99 };
+    for (const reply of replies) expect(rateHeaders(reply)).toMatchObject(stand);
+  });
+
   test('exactly the allowed number passes, also when all come at once', async () => {
     // No more than may run at once: the other limit would refuse some of them.
     const key = await gateway.makeKey({ requests_per_minute: concurrentMax });
