@@ -70,6 +70,12 @@ test.each(['required', 'any'])('a provider may spell a required tool choice as %
   expect(config.providers.get('mine')?.quirks).toMatchObject(quirks);
 });
 
+test('the key in the environment stays at home if the file says that there is none', () => {
+  const openai = { base_url: provider.base_url, api_key: null };
+  const config = load({ providers: { openai } }, { OPENAI_API_KEY: 'sk-live-0123456789' });
+  expect(config.providers.get('openai')).toMatchObject({ shared: true, apiKey: null });
+});
+
 const speaker = {
   id: 'acme/voice',
   name: 'A',

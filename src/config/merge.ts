@@ -48,8 +48,10 @@ function merge(
     problems.push({ path: `${path}.${field}`, message });
   const dialect = own.dialect ?? shipped?.dialect;
   const baseUrl = own.base_url ?? shipped?.base_url ?? '';
+  // Null is an answer, too: the key in the environment must not go to a server that gets none.
+  const written = own.api_key === undefined ? environment[shipped?.api_key_env ?? ''] : own.api_key;
   // A key read from a file often ends in a line break.
-  const apiKey = (own.api_key ?? environment[shipped?.api_key_env ?? ''])?.trim();
+  const apiKey = written?.trim();
   if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
   if (baseUrl === '') {
     refuse('base_url', 'is required: where it is, such as "https://api.example.com/v1"');
