@@ -86,13 +86,11 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
       .execute();
   }
 
+  /**
+   * Locks the row only once the store has all of the answer: that may be long on its way, and a
+   * process that freezes meanwhile would keep the row.
+   */
   async finish(answer: NamedAnswer): Promise<boolean> {
-    // Waits for a change under way, and lets the row go: a long answer may be long on its way, and
-    // a process that freezes meanwhile would keep it.
-    const known = await rowOf(this.database.write, answer.claim).forUpdate().executeTakeFirst();
-    // Written before, together with its job or its charge: we never heard that it succeeded.
-    const isOwn = known?.request_id === answer.claim.requestId;
-    if (isOwn && known.recording !== null) return true;
     const finished = await inTransaction(this.database, (change) =>
       finishClaims(change, [answer], 'unanswered'),
     );
@@ -255,19 +253,42 @@ export async function finishClaims(
         }))
         .where((of) => {
           const isOwn = of('idempotency_claims.request_id', '=', of.ref('excluded.request_id'));
-          if (which === 'own') return isOwn;
-          return of.or([isOwn, of('idempotency_claims.is_done', '=', 0)]);
+          const isNews = of.or([
+            of('idempotency_claims.recording', 'is', null),
+            of('excluded.recording', 'is', null),
+          ]);
+          const isOurs = of.and([isOwn, isNews]);
+          if (which === 'own') return isOurs;
+          return of.or([isOurs, of('idempotency_claims.is_done', '=', 0)]);
         }),
     )
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
   // A row without its answer is counted when that comes: bookings need not lock the counts.
-  await addBytes(
+  const answered = rows.filter(({ recording }) => recording !== null);
+  const isWritten = ({ request_id }: DoneRow) => requestIds.has(request_id);
+  await addBytes(change, answered.filter(isWritten));
+  const before = await keptBefore(
     change,
-    rows.filter((row) => row.recording !== null && requestIds.has(row.request_id)),
+    answered.filter((row) => !isWritten(row)),
   );
-  return requestIds;
+  return before.length === 0 ? requestIds : new Set([...requestIds, ...before]);
+}
+
+/** Requests whose answers were written, and counted, by a try that was not heard of. */
+async function keptBefore(
+  change: StoreTransaction,
+  rows: readonly DoneRow[],
+): Promise<readonly string[]> {
+  if (rows.length === 0) return [];
+  const names = rows.map(({ tenant_id, key, request_id }) => ({ tenant_id, key, request_id }));
+  const kept = await change
+    .selectFrom('idempotency_claims')
+    .select('request_id')
+    .where((of) => of.or(names.map((name) => of.and(name))))
+    .execute();
+  return kept.map(({ request_id }) => request_id);
 }
 
 /** Without a recording where the answer is still with its process, or lost. */

@@ -260,6 +260,16 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await told(other.id)).toEqual([5, 5]);
   });
 
+  test('cost at least what their pieces do, also of pieces that end at once', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { id } = await queued({ createdAt: start - round });
+      const { lease } = await claimed();
+      // Booked by a process of an older version, which left the cost to the pieces.
+      await Promise.all([0, 1, 2].map((number) => jobs.queue.addPiece(lease, piece(number))));
+      expect((await jobs.book.find(tenantId, id))?.costCredits).toBe(120);
+    }
+  });
+
   test('have no piece twice', async () => {
     await queued();
     const { job, lease } = await claimed();

@@ -102,7 +102,6 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
         .updateTable('jobs')
         .set((of) => ({
           pieces_done: of('pieces_done', '+', 1),
-          cost: costWith(lease.jobId, piece),
           units: of('units', '+', piece.units),
           attempts: 1,
         }))
@@ -112,6 +111,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
         .executeTakeFirst();
       if (!counted) return false;
       await change.insertInto('job_pieces').values(pieceRow(lease.jobId, piece)).execute();
+      await raiseCost(change, lease.jobId);
       return true;
     });
   }
@@ -171,13 +171,17 @@ function hasClaimable(now: number) {
 
 /**
  * The booking of a piece has added its charge to the job's cost, unless a process of an older
- * version booked it, which left that to the piece: the cost is at least that of all pieces.
+ * version booked it, which left that to the piece: the cost is at least that of all pieces. To be
+ * called when the job is locked: a statement that waits for the lock misses what came meanwhile.
  */
-function costWith(jobId: string, { costCredits }: Piece) {
-  const pieces = sql<number>`${costCredits} + (
-    select coalesce(sum(job_pieces.cost), 0) from job_pieces where job_id = ${jobId}
-  )`;
-  return sql<number>`case when cost < ${pieces} then ${pieces} else cost end`;
+async function raiseCost(change: StoreTransaction, jobId: string): Promise<void> {
+  const pieces = sql<number>`(select sum(job_pieces.cost) from job_pieces where job_id = ${jobId})`;
+  await change
+    .updateTable('jobs')
+    .set({ cost: pieces })
+    .where('id', '=', jobId)
+    .where('cost', '<', pieces)
+    .execute();
 }
 
 function pieceRow(jobId: string, piece: Piece): JobPiecesTable {

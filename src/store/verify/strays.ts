@@ -20,7 +20,7 @@ export async function checkStrays(database: Database, report: Report): Promise<v
 }
 
 async function checkEntries(database: Database, report: Report): Promise<void> {
-  for (let lastId: number | undefined = 0; lastId !== undefined; ) {
+  for (let lastId: number | undefined = Number.MIN_SAFE_INTEGER; lastId !== undefined; ) {
     const page = await accountsNamedAfter(database, lastId);
     const missing = page.filter(({ known }) => known === null).map(({ id }) => id);
     for (const { account_id, entries, credits } of await sumsOf(database, missing)) {
