@@ -217,7 +217,7 @@ class World {
         return this.#at(one.at).begin(this.#caller(one.key), order, one.name);
       }
       case 'extend':
-        return this.#at(one.at).open[one.which]?.hold.extend(one.credits, one.credits >> 1);
+        return this.#at(one.at).extend(one.which, one.credits, one.credits >> 1);
       case 'reach':
         return this.#at(one.at).open[one.which]?.hold.reach(one.enough);
       case 'extend and finish':
@@ -273,7 +273,7 @@ class World {
     credits,
   }: Extract<Step, { which: number; credits: number }>) {
     const process = this.#at(at);
-    const extending = process.open[which]?.hold.extend(credits);
+    const extending = process.extend(which, credits);
     await process.finish(which, (held) => held);
     await extending;
   }

@@ -8,6 +8,7 @@ import type { Duty } from '../../../src/cache/duty.ts';
 import { Idempotency } from '../../../src/cache/idempotency.ts';
 import type { Caller } from '../../../src/core/caller.ts';
 import type { NamedAnswer, Remembered } from '../../../src/core/claim.ts';
+import { GatewayError } from '../../../src/core/errors.ts';
 import { randomText } from '../../../src/core/ids.ts';
 import { AnswerDrain } from '../../../src/ledger/answer-drain.ts';
 import { chargesOf } from '../../../src/ledger/charges.ts';
@@ -143,6 +144,14 @@ export class SimProcess {
     const call = { requestId: id, tenantId, keyId, operation, requestedModel, streamed, createdAt };
     await this.#journal.dispatched(call);
     this.open.push({ request, hold, caller, duty });
+  }
+
+  /** Sets more credits aside for a running request, unless there are none or the store is away. */
+  async extend(which: number, wanted: number, least = wanted): Promise<void> {
+    await this.open[which]?.hold.extend(wanted, least).catch((thrown: unknown) => {
+      const isAway = thrown instanceof GatewayError && thrown.symbol === 'service_unavailable';
+      if (!isAway) throw thrown;
+    });
   }
 
   /** The duty to make the answer; undefined if the request ends here. */
