@@ -3,9 +3,9 @@
  * key, but the gateway has not heard of it. Whatever it would do next never happens.
  */
 import { writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
+import { startBetween } from './between.ts';
 import { newFolder } from './gateway/keeper.ts';
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts';
 
@@ -69,19 +69,9 @@ export async function startDyingOnPostgres(options: GatewayOptions, url: string)
  * A proxy that passes everything on, but asks before each message of the server whether to stop.
  */
 async function startWire(url: string, isOver: () => Promise<boolean>) {
-  const { hostname, port } = new URL(url);
   const cut = Promise.withResolvers<void>();
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const behind = connect(Number(port), hostname);
-    for (const [one, other] of [
-      [client, behind],
-      [behind, client],
-    ] as const) {
-      sockets.add(one);
-      one.on('error', () => {});
-      one.on('close', () => other.destroy());
-    }
+  const wire = await startBetween(url, (client, reach) => {
+    const behind = reach();
     client.pipe(behind);
     let told = Promise.resolve();
     behind.on('data', (words: Buffer) => {
@@ -91,16 +81,5 @@ async function startWire(url: string, isOver: () => Promise<boolean>) {
       });
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  const wired = new URL(url);
-  wired.port = typeof address === 'object' && address ? String(address.port) : '';
-  return {
-    url: wired.href,
-    cut: cut.promise,
-    stop: () => {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
+  return { ...wire, cut: cut.promise };
 }

@@ -2,28 +2,18 @@
  * Plays a connection pooler in front of Postgres: it refuses what PgBouncer refuses, with the same
  * messages, and passes everything else on unchanged.
  */
-import { connect, createServer, type Socket } from 'node:net';
-
-interface Pooler {
-  /** The address of the same database through the pooler. */
-  readonly url: string;
-  stop(): void;
-}
+import { type Between, startBetween } from './between.ts';
 
 /** The startup parameters that PgBouncer accepts; it hangs up on clients that send others. */
 const taken = new Set(['user', 'database', 'client_encoding', 'application_name']);
 
-export async function startPooler(
+export function startPooler(
   url: string,
   mode: 'transaction' | 'statement',
   clientsMax = Number.POSITIVE_INFINITY,
-): Promise<Pooler> {
-  const { hostname, port } = new URL(url);
-  const sockets = new Set<Socket>();
+): Promise<Between> {
   let clients = 0;
-  const server = createServer((client) => {
-    sockets.add(client);
-    client.on('error', () => {});
+  return startBetween(url, (client, reach) => {
     client.once('data', (startup: Buffer) => {
       const refused = settingsIn(startup).find((name) => !taken.has(name));
       if (refused !== undefined) {
@@ -38,11 +28,7 @@ export async function startPooler(
       client.on('close', () => {
         clients -= 1;
       });
-      const behind = connect(Number(port), hostname);
-      sockets.add(behind);
-      behind.on('error', () => client.destroy());
-      behind.on('close', () => client.destroy());
-      client.on('close', () => behind.destroy());
+      const behind = reach();
       behind.write(startup);
       behind.pipe(client);
       client.on('data', (bytes: Buffer) => {
@@ -54,17 +40,6 @@ export async function startPooler(
       });
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  const pooled = new URL(url);
-  pooled.port = typeof address === 'object' && address ? String(address.port) : '';
-  return {
-    url: pooled.href,
-    stop: () => {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
 }
 
 /** The names in `name\0value\0…`, which follows the length and the version. */
