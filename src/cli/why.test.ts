@@ -100,20 +100,25 @@ test('prices of long prompts are told as such', async () => {
   expect(text).toContain('\n\nThe prices are those of prompts above 12 tokens.');
 });
 
-test('an answer that was given before says so, and one that broke off why', async () => {
+test('an answer that was given before says so', async () => {
   expect(await told({ cacheHit: true, finishReason: 'stop' })).toMatch(
     /^ended +well, with an answer given before, finish reason "stop"$/m,
   );
+});
+
+test.each([
+  ['its provider', 'upstream_error'],
+  ['the credit store, or a stop', 'service_unavailable'],
+])('an answer that %s broke off says so, and that it is charged', async (_by, error) => {
   const attempt = { provider: 'a', model: 'b/c', outcome: 'answered', status: 200, ms: 5 };
   const broken = await told({
     status: 'error',
-    error: 'upstream_error',
+    error,
     attempts: [{ ...attempt, message: null }],
     charges: { ...noCharges, modelCharge: 7 },
   });
-  expect(broken).toMatch(
-    /^ended +upstream_error\. The answer broke off\. What had come by then is charged\.$/m,
-  );
+  const why = 'The answer broke off\\. What had come by then is charged\\.';
+  expect(broken).toMatch(new RegExp(`^ended +${error}\\. ${why}$`, 'm'));
 });
 
 test('a key that was deleted is told by its id', async () => {

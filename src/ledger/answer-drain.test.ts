@@ -72,15 +72,29 @@ test('a change has no more than fifty answers, and long ones go by themselves', 
   expect(sizes()).toEqual([1, 50, 2, 1, 1]);
 });
 
-test('a change that fails leaves its answers unwritten, and the next is tried', async () => {
+test('a change that fails twice leaves its answers unwritten, and the next is tried', async () => {
   const { book, end, changes } = drainWith();
   const all = [book(), book()];
   changes[0]?.end.reject(new Error('away'));
+  while (changes.length < 2) await settled();
+  changes[1]?.end.reject(new Error('still away'));
   expect(await Promise.all(all)).toEqual(['unwritten', 'unwritten']);
   await settled();
   const next = book();
-  await end(1);
+  await end(2);
   expect(await next).toBe('written');
+});
+
+test('a process whose connections were cut asks again and hears who has the claim', async () => {
+  const { book, end, committed, changes } = drainWith();
+  const how = book();
+  changes[0]?.end.reject(new Error('Connection terminated unexpectedly'));
+  while (changes.length < 2) await settled();
+  // The store may have made the first change without our hearing of it.
+  expect(changes.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
+  await end(1, 1);
+  expect(await how).toBe('taken_over');
+  expect(committed).toEqual([]);
 });
 
 test('nobody waits for a store behind a change that takes too long', async () => {

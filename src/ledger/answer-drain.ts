@@ -13,6 +13,8 @@ const batchLengthMax = 1_000_000;
  * may lose them to others. Below that, they are still ours.
  */
 const stillMsMax = idempotencyLeaseMs / 2;
+/** Until the store has noticed which of its connections were cut, and uses new ones. */
+const noticeMs = 50;
 
 interface AnswerDrainParts {
   readonly store: Pick<LedgerStore, 'commitWith'>;
@@ -79,12 +81,15 @@ export class AnswerDrain {
     const startedAt = performance.now();
     let change = this.#change(batch, false);
     let done = await within(change, this.#writeMs);
-    // A process that stood still for so long has not waited for the store: it asks again.
-    if (!done && performance.now() - startedAt > this.#stillMs) {
+    const stoodStill = performance.now() - startedAt > this.#stillMs;
+    // A process that stood still for so long has not waited for the store: it asks again. It also
+    // does so if the store failed, because all connections may have been cut while it stood still.
+    if (done === 'failed' || (!done && stoodStill)) {
+      if (done) await Bun.sleep(noticeMs);
       change = this.#change(batch, true);
       done = await within(change, this.#writeMs);
     }
-    if (done) {
+    if (done && done !== 'failed') {
       this.#parts.onCommit(done.booked, [...done.requestIds]);
       for (const { slip, tell } of batch) {
         tell(done.requestIds.has(slip.requestId) ? 'written' : 'taken_over');
@@ -97,12 +102,12 @@ export class AnswerDrain {
     this.#isLate = false;
   }
 
-  /** Undefined where the store failed. `mayRepeat`: the change may have been made before. */
-  #change(batch: readonly WaitingAnswer[], mayRepeat: boolean): Promise<BookedAnswers | undefined> {
+  /** `mayRepeat`: the change may have been made before. */
+  #change(batch: readonly WaitingAnswer[], mayRepeat: boolean): Promise<BookedAnswers | 'failed'> {
     const { store, processId } = this.#parts;
     const slips = batch.map(({ slip }) => slip);
     const answers = batch.map(({ answer }) => answer);
     const terms = { processId, mayRepeat, now: Date.now() };
-    return store.commitWith({ ...terms, slips }, answers).catch(() => undefined);
+    return store.commitWith({ ...terms, slips }, answers).catch(() => 'failed' as const);
   }
 }

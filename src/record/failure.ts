@@ -15,10 +15,16 @@ const sentences: Readonly<Record<string, string>> = {
   internal_error: 'Something broke in the gateway.',
 } satisfies Record<ErrorSymbol, string>;
 
+/** Errors of answers that had begun, by the provider, or by us: the store is away, or we stop. */
+const breaksOff: ReadonlySet<string> = new Set<ErrorSymbol>([
+  'upstream_error',
+  'service_unavailable',
+]);
+
 /** Why a request failed, in one sentence; null when it did not. */
 export function failureOf({ error, refusal, attempts, charges }: RequestRecord): string | null {
   if (error === null) return null;
-  if (error === 'upstream_error' && attempts.at(-1)?.outcome === 'answered') {
+  if (breaksOff.has(error) && attempts.at(-1)?.outcome === 'answered') {
     return totalCharge(charges) > 0
       ? 'The answer broke off. What had come by then is charged.'
       : 'The answer broke off. Nothing is charged for it.';

@@ -2,6 +2,7 @@ import { type Insertable, type Kysely, type Selectable, sql } from 'kysely';
 import type { Claimed, ClaimStore } from '../cache/claim.ts';
 import { idempotencyLeaseMs, idempotencyTtlMs } from '../core/bounds.ts';
 import type { Claim, NamedAnswer } from '../core/claim.ts';
+import { failureCode } from '../core/failure-code.ts';
 import type { Recording } from '../core/recording.ts';
 import { ClaimsInUse } from '../ledger/claims-in-use.ts';
 import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts';
@@ -28,7 +29,8 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
     if (told) return told;
     const running = { is_done: 0 as const, recording: null, expires_at: now + leaseMs };
     const row = { ...nameOf(claim), ...running };
-    const taken = await (known ? this.#takeOver(row, now) : this.#add(row));
+    const taking = known ? this.#takeOver(row, now) : this.#add(row);
+    const taken = await taking.catch(undefinedIfLater);
     // Another was faster, or brings the answer after all: the next look tells.
     return { state: taken ? 'ours' : 'running' };
   }
@@ -137,6 +139,14 @@ export class SqlClaims extends OnDatabase implements ClaimStore {
       .execute();
     return new Map(rows.map((row) => [row.tenant_id, row.bytes]));
   }
+}
+
+/**
+ * A Postgres that isolates statements more strictly than ours need refuses one whose row another
+ * has changed meanwhile. Transactions choose how strict they are; statements outside cannot.
+ */
+function undefinedIfLater(thrown: unknown): undefined {
+  if (failureCode(thrown) !== '40001') throw thrown;
 }
 
 function rowOf(database: Kysely<Schema>, { tenantId, key }: Claim) {

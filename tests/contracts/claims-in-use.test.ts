@@ -97,6 +97,24 @@ test('nor does it where the lease is over: the answer may still come', async () 
   expect(await store.claims.claim(claimOf('k'), leaseMs, leaseMs)).toEqual(done);
 });
 
+test('of two that bring a new key at once one waits, however strict the server is', async () => {
+  const address = new URL(url);
+  address.searchParams.set('options', '-c default_transaction_isolation=serializable');
+  const strict = await openStore(address.href.replaceAll('+', '%20'));
+  await writer.query('begin');
+  await writer.query(
+    'insert into idempotency_claims ' +
+      '(tenant_id, key, fingerprint, request_id, is_done, expires_at) ' +
+      "values ($1, 'k', 'f', 'faster', 0, $2)",
+    [tenantId, leaseMs],
+  );
+  const later = strict.claims.claim(claimOf('k'), 1, leaseMs);
+  await oneWaits();
+  await writer.query('commit');
+  expect(await later).toEqual(running);
+  await strict.database.close();
+});
+
 test('one that freezes while its answer is on its way keeps nobody from the key', async () => {
   const line = await startFreezingLine(url);
   const frozen = await openStore(line.url);
