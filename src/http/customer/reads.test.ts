@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../../tests/support/caller.ts';
 import { nothingSpent } from '../../auth/manage/key-spending.ts';
+import type { Caller } from '../../core/caller.ts';
 import { noSums } from '../../record/analytics.ts';
 import { Exchange } from '../exchange.ts';
+import type { Route } from '../routes.ts';
 import { type CustomerParts, customerRoutes } from './reads.ts';
 
 /** The store goes away: before the first word, and in the middle of a table. */
@@ -39,11 +41,20 @@ async function* oneGroup() {
 }
 
 async function ask(path: string, given: CustomerParts, told: unknown[] = []): Promise<Response> {
-  const route = customerRoutes(given).find((one) => one.path === path);
+  return askOne(customerRoutes(given), path, caller, told);
+}
+
+async function askOne(
+  routes: readonly Route[],
+  path: string,
+  who: Caller,
+  told: unknown[] = [],
+): Promise<Response> {
+  const route = routes.find((one) => one.path === path);
   if (route?.access !== 'either' && route?.access !== 'management') throw new Error(path);
   const exchange = new Exchange(new Request(`http://tollgate.test${path}`));
   exchange.tellLate = (_, thrown) => void told.push(thrown);
-  return route.handle(exchange, caller);
+  return route.handle(exchange, who);
 }
 
 describe('a store that is away', () => {
@@ -72,4 +83,30 @@ describe('a store that is away', () => {
     expect(await answer.text().catch(() => 'broken off')).toBe('broken off');
     expect(told).toEqual([cut]);
   });
+});
+
+test('two reads of a tenant are in the store at once; another tenant does not wait', async () => {
+  const inStore = new Map([
+    ['acme', { now: 0, most: 0 }],
+    ['other', { now: 0, most: 0 }],
+  ]);
+  const ended: string[] = [];
+  const settled: CustomerParts['settled'] = async (_, tenantId) => {
+    const reads = inStore.get(tenantId);
+    if (!reads) throw new Error(tenantId);
+    reads.now += 1;
+    reads.most = Math.max(reads.most, reads.now);
+    // Lets every read begin that may begin.
+    await Bun.sleep(0);
+    reads.now -= 1;
+    ended.push(tenantId);
+    throw cut;
+  };
+  const routes = customerRoutes(parts({ settled }));
+  const reads = routes.map(({ path }) => askOne(routes, path, caller));
+  reads.push(askOne(routes, '/v1/customer/logs', callerOf('other')));
+  const outcomes = await Promise.allSettled(reads);
+  expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill('rejected'));
+  expect(inStore.get('acme')).toEqual({ now: 0, most: 2 });
+  expect(ended.slice(0, 3)).toEqual(['acme', 'acme', 'other']);
 });

@@ -13,6 +13,7 @@ import { type MonthReads, statementMonths } from '../../record/statement-months.
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { readLimit, readOffset } from '../query.ts';
+import { ReadTurns } from '../read-turns.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { type CreditsParts, creditsObject } from './credits.ts';
@@ -38,8 +39,12 @@ const management = routesFor({ access: 'management' });
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const by = (read: Read) => (exchange: Exchange, caller: Caller) =>
-    parts.settled(() => read(parts, exchange, caller), caller.tenantId);
+  const turns = new ReadTurns();
+  const by = (read: Read) => (exchange: Exchange, caller: Caller) => {
+    const { tenantId } = caller;
+    const settled = () => parts.settled(() => read(parts, exchange, caller), tenantId);
+    return turns.inTurn(tenantId, settled);
+  };
   return [
     either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
     either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),

@@ -8,6 +8,7 @@ import { readForm } from '../body/multipart.ts';
 import { loggingRefusal, type RefusalParts } from '../calls/model-call.ts';
 import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
+import { ReadTurns } from '../read-turns.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { readJobPage } from './query.ts';
@@ -44,11 +45,15 @@ const management = routesFor({ access: 'management' });
 
 /** Audio work that outlives its request. Another tenant's job is treated as if it did not exist. */
 export function jobRoutes(parts: JobParts): Route[] {
+  const turns = new ReadTurns();
   return [
     routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, parts)),
-    routing.get('/v1/jobs', jobDocs.list, async (exchange, { tenantId }) => {
+    routing.get('/v1/jobs', jobDocs.list, (exchange, { tenantId }) => {
       const page = readJobPage(exchange.query);
-      return json(exchange, await parts.desk.list(tenantId, page, baseUrlOf(exchange, parts)));
+      const base = baseUrlOf(exchange, parts);
+      return turns.inTurn(tenantId, async () =>
+        json(exchange, await parts.desk.list(tenantId, page, base)),
+      );
     }),
     routing.get('/v1/jobs/:id', jobDocs.show, async (exchange, { tenantId }) => {
       const base = baseUrlOf(exchange, parts);

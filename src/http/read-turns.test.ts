@@ -1,0 +1,90 @@
+import { expect, test } from 'bun:test';
+import { ReadTurns } from './read-turns.ts';
+
+const tooMany = {
+  status: 429,
+  symbol: 'rate_limit_exceeded',
+  message: 'This account has too many reads running or waiting; send fewer at a time.',
+  retryAfterSeconds: 1,
+};
+const patient = 60_000;
+
+/** Reads that end when told to; `begun` has those that have begun, in order. */
+function reads(bounds: ConstructorParameters<typeof ReadTurns>[0]) {
+  const turns = new ReadTurns(bounds);
+  const begun: string[] = [];
+  const ends = new Map<string, PromiseWithResolvers<string>>();
+  const start = (name: string, tenantId = 'acme') => {
+    const end = Promise.withResolvers<string>();
+    ends.set(name, end);
+    return turns.inTurn(tenantId, () => {
+      begun.push(name);
+      return end.promise;
+    });
+  };
+  const end = (name: string) => ends.get(name)?.resolve(name);
+  const fail = (name: string) => ends.get(name)?.reject(new Error(name));
+  return { begun, start, end, fail };
+}
+
+test('reads beyond the bound begin in the order in which they came, as others end', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 2, waitingMax: 9, waitMs: patient });
+  const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((name) => start(name));
+  expect(begun).toEqual(['a', 'b']);
+  // Those that wait have been told to end; each does as soon as it has begun.
+  for (const name of ['b', 'c', 'd', 'e']) end(name);
+  expect(await Promise.all([b, c, d, e])).toEqual(['b', 'c', 'd', 'e']);
+  expect(begun).toEqual(['a', 'b', 'c', 'd', 'e']);
+  end('a');
+  expect(await a).toBe('a');
+});
+
+test('others get their turn before a read that has waited begins', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
+  const [a, b] = ['a', 'b'].map((name) => start(name));
+  for (const name of ['a', 'b']) end(name);
+  await a;
+  // Everything runs that needs no socket and no timer.
+  for (let step = 0; step < 100; step += 1) await Promise.resolve();
+  expect(begun).toEqual(['a']);
+  expect(await b).toBe('b');
+});
+
+test('a read that fails gives its turn on', async () => {
+  const { begun, start, end, fail } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
+  const [a, b] = ['a', 'b'].map((name) => start(name));
+  fail('a');
+  await expect(a).rejects.toThrow('a');
+  end('b');
+  expect(await b).toBe('b');
+  expect(begun).toEqual(['a', 'b']);
+});
+
+test('a tenant that waits does not keep others waiting', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
+  const all = [start('a'), start('b'), start('theirs', 'other')];
+  expect(begun).toEqual(['a', 'theirs']);
+  for (const name of ['a', 'b', 'theirs']) end(name);
+  expect(await Promise.all(all)).toEqual(['a', 'b', 'theirs']);
+});
+
+test('a read that finds too many waiting is refused', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
+  const [a, b] = ['a', 'b'].map((name) => start(name));
+  await expect(start('c')).rejects.toMatchObject(tooMany);
+  for (const name of ['a', 'b']) end(name);
+  await Promise.all([a, b]);
+  const again = start('d');
+  end('d');
+  expect(await again).toBe('d');
+  expect(begun).toEqual(['a', 'b', 'd']);
+});
+
+test('a read that waits too long is refused, and leaves its place in the line', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: 1 });
+  const a = start('a');
+  await expect(start('b')).rejects.toMatchObject(tooMany);
+  end('a');
+  await a;
+  expect(begun).toEqual(['a']);
+});
