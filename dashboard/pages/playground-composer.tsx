@@ -4,9 +4,11 @@ import { Icon } from '../parts/icon.tsx';
 import { ErrorNote } from '../parts/notes.tsx';
 import type { ImagePart, Message } from '../snippets.ts';
 
-/** A request may have 20 MB, and base64 makes each image a third larger. */
-const imageBytesMax = 5 * 1024 * 1024;
+const megabyte = 1024 * 1024;
+const imageBytesMax = 5 * megabyte;
 const imagesMax = 4;
+/** A request may have 20 MB with its words, and base64 makes each image a third larger. */
+const imagesBytesMax = 14 * megabyte;
 
 interface ComposerProps {
   readonly draft: string;
@@ -21,6 +23,7 @@ interface ComposerProps {
 
 interface Picture {
   readonly name: string;
+  readonly bytes: number;
   readonly dataUrl: string;
   readonly preview: string;
 }
@@ -33,7 +36,14 @@ async function readPicture(file: File): Promise<Picture> {
     reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
     reader.readAsDataURL(file);
   });
-  return { name: file.name, dataUrl, preview: URL.createObjectURL(file) };
+  return { name: file.name, bytes: file.size, dataUrl, preview: URL.createObjectURL(file) };
+}
+
+function refuseTooMuch(pictures: readonly Picture[]): void {
+  const bytes = pictures.reduce((sum, picture) => sum + picture.bytes, 0);
+  if (bytes <= imagesBytesMax) return;
+  const together = (bytes / megabyte).toFixed(1);
+  throw new Error(`The images have ${together} MB together; a request takes 14 MB.`);
 }
 
 function messageOf(text: string, pictures: readonly Picture[]): Message {
@@ -55,10 +65,12 @@ export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) 
   };
   const add = (files: readonly File[]) => {
     setProblem(undefined);
-    Promise.all(files.slice(0, imagesMax - pictures.length).map(readPicture)).then(
-      (more) => setPictures([...pictures, ...more]),
-      (thrown: Error) => setProblem(thrown.message),
-    );
+    Promise.all(files.slice(0, imagesMax - pictures.length).map(readPicture))
+      .then((more) => {
+        refuseTooMuch([...pictures, ...more]);
+        setPictures([...pictures, ...more]);
+      })
+      .catch((thrown: Error) => setProblem(thrown.message));
   };
   return (
     <Form class="composer" onSubmit={submit}>

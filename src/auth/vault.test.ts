@@ -37,6 +37,7 @@ function memoryStore() {
       return row;
     },
     remove: async (tenantId, provider) => rows.delete(nameOf(tenantId, provider)),
+    hasKey: async () => state.fingerprint !== '',
     async claimKeys([first = '', ...others], isStart) {
       if (state.fingerprint === '' || (isStart && rows.size === 0)) state.fingerprint = first;
       return [first, ...others].includes(state.fingerprint);

@@ -32,6 +32,8 @@ export interface VaultStore {
    */
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
+  /** Whether some key is in use, though nothing may be encrypted with it yet. */
+  hasKey(): Promise<boolean>;
   /**
    * Whether these include every key that is needed. The first process that asks decides: its first
    * key is the one in use. A start may bring another as long as nothing is encrypted with that one.

@@ -1,6 +1,6 @@
 import { changeOrRecall } from '../auth/manage/recall-credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
-import { Vault } from '../auth/vault.ts';
+import { Vault, wrongKey } from '../auth/vault.ts';
 import { environment } from '../config/environment.ts';
 import { listedModels } from '../config/listed-models.ts';
 import { loadConfig } from '../config/load.ts';
@@ -9,7 +9,7 @@ import { demoModels } from '../demo/demo-models.ts';
 import { walletName } from '../ledger/owner.ts';
 import { StoreClock } from '../store/clock.ts';
 import { openStore } from '../store/open.ts';
-import { secretKeysOf } from '../store/secret-key.ts';
+import { knownSecretKeys, secretKeysOf } from '../store/secret-key.ts';
 import { verifyBooks } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillDesk } from '../tools/skills/skill-desk.ts';
@@ -56,8 +56,13 @@ export const world: World = {
       directory,
       credentials,
       providers: config.providers,
-      vault: () =>
-        Vault.open({ store: credentials, secrets: secretKeysOf(config), isStart: false }),
+      vault: async () => {
+        const known = knownSecretKeys(config);
+        // A key made now would be refused beside the one in use, and stay behind as a file.
+        if (!known && (await credentials.hasKey())) throw wrongKey();
+        const secrets = known ?? secretKeysOf(config);
+        return Vault.open({ store: credentials, secrets, isStart: false });
+      },
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       refusalOf: refusalBy(policyWith(config.privateAddresses, () => config.server.port)),
       changed: () => undefined,

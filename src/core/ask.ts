@@ -49,8 +49,11 @@ export interface SearchWish {
   readonly resultsMax: number | null;
   readonly allowedDomains: readonly string[];
   readonly excludedDomains: readonly string[];
-  /** The client's name for the excluded domains, for error messages. */
+  /** The client's names for these domains, for error messages. */
+  readonly allowedName: 'allowed_domains' | 'filters.allowed_domains';
   readonly excludedName: 'excluded_domains' | 'blocked_domains';
+  /** Where the request has wishes about searches that are not followed here. */
+  readonly unmet: readonly string[];
 }
 
 /** What a model must be able to do for this request. */

@@ -48,6 +48,7 @@ describe('the words of a prompt', () => {
     const document = (source: { url: string } | { text: string } | { fileId: string }) =>
       bytesOf({ role: 'user', parts: [{ kind: 'document', source }] });
     expect(document({ url: 'data:,'.padEnd(8_000, 'A') })).toBe(1_000);
+    expect(document({ url: 'DATA:,'.padEnd(8_000, 'A') })).toBe(1_000);
     expect(document({ text: 'Once upon' })).toBe(9);
   });
 

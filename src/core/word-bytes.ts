@@ -35,7 +35,7 @@ function bytesIn(part: Part): number {
       return part.parts.reduce((sum, inner) => sum + bytesIn(inner), 0);
     case 'document':
       if ('text' in part.source) return Buffer.byteLength(part.source.text);
-      if (!('url' in part.source && part.source.url.startsWith('data:'))) return 0;
+      if (!('url' in part.source && /^data:/i.test(part.source.url))) return 0;
       return Math.ceil(part.source.url.length / fileLettersPerByte);
     case 'image':
       return pictureBytes;

@@ -23,15 +23,21 @@ interface DeskParts {
   readonly book: JobBook;
   readonly objects: JobObjects;
   readonly store: ObjectStore;
-  /** The model, when this caller may use it and has the credits for this text. 400 402 403 404 */
-  speechModel(caller: Caller, alias: string, text: string): Promise<SpeechModel>;
-  /** Resolves when this caller may use the model for transcriptions. 400 402 403 404 */
-  transcriptionModel(caller: Caller, alias: string): Promise<void>;
+  /** The model, when this caller may use it. 400 403 404 */
+  speechModel(caller: Caller, alias: string): Promise<SpeechModel & Charging>;
+  /** The same for transcriptions. 400 403 404 */
+  transcriptionModel(caller: Caller, alias: string): Promise<Charging>;
   /** Why a user's address is refused; null when it is not. */
   refusalOfAddress(url: string): Promise<string | null>;
   /** Told when a job was cancelled. */
   cancelled(jobId: string): void;
   now(): number;
+}
+
+/** Asked last: whoever sends a wrong field hears of that first, with credits or without. */
+interface Charging {
+  /** Resolves when the caller has the credits for these texts. 402 */
+  checkCredits(texts: readonly string[]): Promise<void>;
 }
 
 export interface SpeechModel {
@@ -68,9 +74,10 @@ export class JobDesk {
 
   async createSpeech(caller: Caller, body: unknown, baseUrl: string, claim: JobClaim | null) {
     const input = readSpeechInput(body);
-    const model = await this.#parts.speechModel(caller, input.model, input.input);
+    const model = await this.#parts.speechModel(caller, input.model);
     const request = speechRequest(input, model);
     await this.#checkWebhook(input);
+    await model.checkCredits(splitText(input.input, model.limit));
     const id = newJobId();
     const upload = await storeText(input.input, id, this.#parts.now(), this.#parts);
     try {
@@ -119,8 +126,9 @@ export class JobDesk {
     if (fields.has('file')) throw wantsFile('file');
     const input = readTranscriptionInput(fields);
     if (!upload) throw invalidRequest('file is required: a recording.', 'file');
-    await this.#parts.transcriptionModel(caller, input.model);
+    const model = await this.#parts.transcriptionModel(caller, input.model);
     await this.#checkWebhook(input);
+    await model.checkCredits([]);
     const request = transcriptionRequest(input);
     return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
   }

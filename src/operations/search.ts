@@ -87,7 +87,7 @@ export class SearchingErrand implements Errand {
     const foreign = dialogue.foreign.filter((name) => name !== wish.param && name !== 'plugins');
     // Several choices would need different searches, so there is only one.
     const lost = dialogue.choices > 1 ? ['n'] : [];
-    this.#dialogue = { ...dialogue, choices: 1, foreign: [...lost, ...foreign] };
+    this.#dialogue = { ...dialogue, choices: 1, foreign: [...lost, ...wish.unmet, ...foreign] };
     const { inputBytes } = conversation.ask;
     const moreBytes = toolBytes + addedBytes(conversation.dialogue(), dialogue);
     this.ask = { ...conversation.ask, inputBytes: inputBytes + moreBytes };
@@ -332,7 +332,7 @@ function limitsOf(wish: SearchWish, parts: WebSearchParts): SearchLimits {
   return {
     callsMax: Math.min(callsMax ?? parts.callsMax, parts.callsMax),
     resultsMax: resultsMax ?? parts.resultsMax,
-    allowedDomains: domains(wish.allowedDomains, 'allowed_domains'),
+    allowedDomains: domains(wish.allowedDomains, wish.allowedName),
     excludedDomains: domains(wish.excludedDomains, wish.excludedName),
   };
 }

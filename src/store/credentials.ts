@@ -5,7 +5,7 @@ import { inTransaction, OnDatabase, type StoreTransaction } from './database.ts'
 import { tellingAll } from './directory/directory.ts';
 import { Gathered, padded } from './gathered.ts';
 import type { ByokCredentialsTable } from './schema.ts';
-import { claimSetting, replaceSetting } from './settings.ts';
+import { claimSetting, readSetting, replaceSetting } from './settings.ts';
 
 /** Fingerprints of the key that encrypts and, until a rotation has ended, of the one before it. */
 const fingerprintSetting = 'secret_key_fingerprint';
@@ -59,6 +59,10 @@ export class SqlCredentials extends OnDatabase implements VaultStore, RotationSt
         .executeTakeFirst();
       return row !== undefined;
     });
+  }
+
+  async hasKey(): Promise<boolean> {
+    return (await readSetting(this.database, fingerprintSetting)) !== undefined;
   }
 
   claimKeys(held: readonly string[], isStart: boolean): Promise<boolean> {

@@ -17,7 +17,6 @@ import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
 import type { ObjectStore } from '../jobs/objects.ts';
-import { splitText } from '../jobs/pieces/split-text.ts';
 import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
@@ -136,16 +135,12 @@ export class Jobs {
       book: store.jobs.book,
       objects: store.jobs.objects,
       store: this.#objects,
-      speechModel: async (caller, alias, text) => {
+      speechModel: async (caller, alias) => {
         const offer = await offerFor(caller, alias, 'speech', models);
-        const model = speechModelOf(offer);
-        await checkCredits(caller, offer, splitText(text, model.limit), till);
-        return model;
+        return { ...speechModelOf(offer), ...chargingAt(offer, caller, till) };
       },
-      transcriptionModel: async (caller, alias) => {
-        const offer = await offerFor(caller, alias, 'transcription', models);
-        await checkCredits(caller, offer, [], till);
-      },
+      transcriptionModel: async (caller, alias) =>
+        chargingAt(await offerFor(caller, alias, 'transcription', models), caller, till),
       refusalOfAddress: refusalBy(addressPolicy),
       cancelled: (id) => this.#worker.cancelled(id),
       now,
@@ -238,6 +233,12 @@ async function offerFor(
 interface Till {
   readonly books: Books;
   readonly creditsPerUsd: number;
+}
+
+function chargingAt(offer: Offer, caller: Caller, till: Till) {
+  return {
+    checkCredits: (texts: readonly string[]) => checkCredits(caller, offer, texts, till),
+  };
 }
 
 /**

@@ -211,7 +211,9 @@ describe('the model', () => {
   });
 
   const others = [{ messages: [] }, { messages: 'hi' }, { temperature: 'hot' }];
-  test.each([{}, { model: null }, { models: [] }, { models: null }, ...others])(
+  const empty = { models: [] };
+  const neither = [{}, { model: null }, empty, { models: null }, { ...empty, temperature: 'hot' }];
+  test.each([...neither, ...others])(
     'neither is 400 with the param model, whatever else is wrong: %j',
     async (missing) => {
       const reply = await gateway.post({ messages, ...missing });

@@ -114,6 +114,15 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
     expect(await credentials.list('nobody')).toEqual([]);
   });
 
+  test('have a key in use as soon as a process has claimed one', async () => {
+    expect(await elsewhere.hasKey()).toBe(true);
+    const { write } = stores.one.database;
+    await write.deleteFrom('settings').where('name', '=', 'secret_key_fingerprint').execute();
+    expect(await elsewhere.hasKey()).toBe(false);
+    await credentials.claimKeys([first], false);
+    expect(await elsewhere.hasKey()).toBe(true);
+  });
+
   test('bind the key that encrypts them until the last one is gone', async () => {
     await save(credentials, credential(), first);
     for (const isStart of [true, false]) {

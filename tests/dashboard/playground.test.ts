@@ -32,7 +32,12 @@ beforeAll(async () => {
   const look = callTools([{ name: 'look', arguments: {}, id: 'call_1' }]);
   upstream.script('calling', [look, status(400), say('Rain.')]);
   const names = ['cut', 'silent', 'arabic', 'picky', 'calling'];
-  const models = Object.fromEntries(names.map((name) => [`test/${name}`, {}]));
+  upstream.script('seeing', say('I see.'));
+  const seeing = { model: { input_modalities: ['text', 'image'] } };
+  const models = {
+    ...Object.fromEntries(names.map((name) => [`test/${name}`, {}])),
+    'test/seeing': seeing,
+  };
   gateway = await startGateway({ upstreams: { fake: { url: upstream.url, models } } });
   browser = await openBrowser();
 }, patienceMs);
@@ -222,6 +227,32 @@ test(
       await page.getByRole('link', { name: 'receipt' }).nth(answers).waitFor();
       expect(await page.evaluate('scrollY')).toBe(place);
     }
+  },
+  patienceMs,
+);
+
+test(
+  'images that no request has room for together are refused as they are attached',
+  async () => {
+    await using tab = await open();
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/seeing');
+    const picture = (name: string, megabytes: number) => ({
+      name: `${name}.png`,
+      mimeType: 'image/png',
+      buffer: Buffer.alloc(megabytes * 1024 * 1024),
+    });
+    const attach = page.getByLabel('Images to attach');
+    await attach.setInputFiles([picture('a', 5), picture('b', 5)]);
+    await page.getByRole('img', { name: 'b.png' }).waitFor();
+    await attach.setInputFiles([picture('c', 5)]);
+    await page.getByText('The images have 15.0 MB together; a request takes 14 MB.').waitFor();
+    expect(await page.locator('.pictures img').count()).toBe(2);
+    await attach.setInputFiles([picture('d', 4)]);
+    await page.getByRole('img', { name: 'd.png' }).waitFor();
+    // What was let through is taken.
+    await ask(tab, 'And these?');
+    expect(upstream.book.filter(({ model }) => model === 'seeing')).toHaveLength(1);
   },
   patienceMs,
 );

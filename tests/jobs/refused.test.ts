@@ -29,9 +29,10 @@ const gift = {
 const speak = (body: object, key?: string) =>
   audio.gateway.post(body, { path: '/v1/jobs', ...(key ? { key } : {}) });
 
-async function listen(key: string): Promise<Reply> {
+async function listen(key: string, fields: Readonly<Record<string, string>> = {}): Promise<Reply> {
   const body = new FormData();
   body.append('model', 'openai/stt-1');
+  for (const [name, value] of Object.entries(fields)) body.append(name, value);
   body.append('file', new File([wavFile(4) as Uint8Array<ArrayBuffer>], 'a.wav'));
   const headers = { authorization: `Bearer ${key}` };
   return readReply(await fetch(`${audio.gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
@@ -67,6 +68,20 @@ test('a job for which there are no credits is refused, and logged at no cost', a
   const key = await audio.gateway.makeKey({ limit: 0 });
   await expectRow(await speak(speech, key), 402, 'speech');
   await expectRow(await listen(key), 402, 'transcription');
+});
+
+test('what is wrong with a job is told before its credits are looked at', async () => {
+  const key = await audio.gateway.makeKey({ limit: 0 });
+  const hook = { webhook_url: 'http://127.0.0.1:9/' };
+  const unjoined = { input: 'Hello. '.repeat(1_000), response_format: 'flac' };
+  for (const wrong of [{ voice: 'nobody' }, { speed: 9 }, unjoined, hook]) {
+    const refused = await speak({ ...speech, ...wrong }, key);
+    expect(refused.error.param).toBe(Object.keys(wrong).at(-1) ?? '');
+    await expectRow(refused, 400, 'speech');
+  }
+  const refused = await listen(key, hook);
+  expect(refused.error.param).toBe('webhook_url');
+  await expectRow(refused, 400, 'transcription');
 });
 
 test('a job for what is free needs no credits', async () => {

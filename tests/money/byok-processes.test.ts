@@ -1,5 +1,7 @@
 /** Credentials of tenants across processes, starts and secret keys. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { Awake } from '../support/awake.ts';
 import { type FakeUpstream, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, run, startGateway } from '../support/gateway.ts';
@@ -108,6 +110,23 @@ test(
     expect(deleted.stdout).toBe('The key for vendor was deleted.\n');
     await using other = await startGateway({ ...again, env, keys: gateway.keys });
     expect(await usedBy(other)).toContain('sk-upstream');
+  },
+  testMs,
+);
+
+test(
+  'a command that lacks the secret key in use is refused, and makes no other',
+  async () => {
+    const env = { TOLLGATE_SECRET_KEY: secret };
+    await using gateway = await startGateway({ upstreams: upstreams(), env });
+    const { dataDir } = gateway;
+    const words = ['byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789'];
+    const bare = { upstreams: upstreams(), dataDir, env: { TOLLGATE_SECRET_KEY: '' } };
+    const refused = await run(words, bare);
+    expect(refused.stderr).toStartWith('The secret key is not the one');
+    expect(existsSync(join(dataDir, 'secret.key'))).toBe(false);
+    const taken = await run(words, { ...bare, env });
+    expect(taken.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
   },
   testMs,
 );

@@ -338,6 +338,10 @@ test(
     if (!redis) return;
     const options = { env: { REDIS_URL: redis.url } };
     expect(told(await run(['doctor'], options), '✓', 'redis')).toBe('It answers in # ms.');
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+    expect(told(await run(['doctor'], options), '✗', 'redis')).toMatch(
+      /^It cannot be used: OOM .*\. It runs, and refuses this itself: .* maxmemory, .*\.$/,
+    );
     await redis[Symbol.asyncDispose]();
     const found = await run(['doctor'], options);
     expect(told(found, '✗', 'redis')).toMatch(

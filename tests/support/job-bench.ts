@@ -94,6 +94,9 @@ class PlayedRunner implements JobRunner {
   }
 }
 
+/** Nobody at the bench lacks credits. */
+const solvent = { checkCredits: async () => undefined };
+
 export class JobBench {
   readonly runner: PlayedRunner;
   readonly desk: JobDesk;
@@ -125,9 +128,9 @@ export class JobBench {
       book: store.jobs.book,
       objects: store.jobs.objects,
       store: this.objects,
-      speechModel: async () => this.speechModel,
+      speechModel: async () => ({ ...this.speechModel, ...solvent }),
       transcriptionModel: async (_caller, alias) => {
-        if (alias === 'played/hear') return;
+        if (alias === 'played/hear') return solvent;
         throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
       },
       refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),

@@ -180,6 +180,18 @@ describe('searches', () => {
     for (const word of ['news.example', 'Not fine']) expect(rig.told()).not.toContain(word);
   });
 
+  test('keep to the filters of OpenAI’s tool, and name what nobody here follows', async () => {
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    const filters = { allowed_domains: ['good.example'], languages: ['en'] };
+    const place = { user_location: { type: 'approximate' }, search_context_size: 'low' };
+    const tool = { type: 'web_search', name: 'web_search', max_uses: 2, filters, ...place };
+    const reply = await rig.gateway.post(chat({ tools: [tool] }));
+    expect(queries()).toEqual(['q site:good.example']);
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
+      'tools[0].user_location, tools[0].search_context_size, tools[0].filters.languages',
+    );
+  });
+
   test.each([
     [
       { tools: [{ type: 'web_search', allowed_domains: ['ok.example', 'no domain'] }] },
@@ -189,6 +201,10 @@ describe('searches', () => {
       { tools: [{ type: 'web_search', blocked_domains: ['no domain'] }] },
       'tools[0].blocked_domains[0]',
     ],
+    [
+      { tools: [{ type: 'web_search', filters: { allowed_domains: ['no domain'] } }] },
+      'tools[0].filters.allowed_domains[0]',
+    ],
     [{ tools: undefined, plugins: [{ id: 'web', max_uses: 0 }] }, 'plugins[0].max_uses'],
     [{ tools: undefined, plugins: [{ id: 'web', max_results: 101 }] }, 'plugins[0].max_results'],
     [{ tools: undefined, plugins: [{ id: 'other' }] }, 'plugins[0].id'],
@@ -196,6 +212,18 @@ describe('searches', () => {
     const reply = await rig.gateway.post(chat(fields));
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(rig.upstream.book).toHaveLength(0);
+  });
+
+  test.each([
+    [{ allowed_domains: 'a.example' }, 'tools[0].allowed_domains must be a list'],
+    [{ blocked_domains: [7] }, 'tools[0].blocked_domains[0] must be a string'],
+    [{ max_uses: 'five' }, 'tools[0].max_uses must be a whole number'],
+  ])('of an Anthropic client are checked alike: %j', async (fields, message) => {
+    const tools = [{ type: 'web_search_20250305', name: 'web_search', ...fields }];
+    const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
+    const reply = await rig.gateway.post(body, { path: '/v1/messages' });
+    expect(reply.status).toBe(400);
+    expect(reply.error.message).toStartWith(message);
   });
 
   test('are no more than max_uses, and results no more than max_results', async () => {

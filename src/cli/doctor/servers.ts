@@ -35,6 +35,13 @@ async function objectsHere(config: Config, store: StoreLook): Promise<Finding | 
   );
 }
 
+/** A refusal of the server itself begins with its kind: `OOM`, `READONLY`, `NOPERM`. */
+const ownWords = /^[A-Z]{3,} /;
+const allow =
+  'It runs, and refuses this itself: look at its maxmemory, whether it is a replica, and what ' +
+  'its user may do.';
+const start = 'Start it, or set redis (REDIS_URL) to where it runs.';
+
 /** Reads one key under a prefix of the doctor's own, so no gateway's counts are touched. */
 async function redisFinding(url: string): Promise<Finding> {
   const away: string[] = [];
@@ -45,8 +52,8 @@ async function redisFinding(url: string): Promise<Finding> {
     const answer = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
     if (answer !== undefined) return well(`It answers in ${ms} ms.`);
-    const found = `It cannot be used: ${away[0] ?? 'it does not answer.'}`;
-    return unwell(found, 'Start it, or set redis (REDIS_URL) to where it runs.');
+    const [reason = 'it does not answer.'] = away;
+    return unwell(`It cannot be used: ${reason}`, ownWords.test(reason) ? allow : start);
   } finally {
     redis.close();
   }

@@ -10,6 +10,7 @@ const wishes: Partial<Dialogue> = {
   promptCacheKey: 'a',
   cacheControl: { type: 'ephemeral' },
   choices: 2,
+  tools: [{ name: 'look', parameters: null }],
   parallelTools: false,
   toolChoice: 'required',
   json: { schema: null, name: 'a' },
@@ -30,7 +31,7 @@ const names = [
   ...['stop', 'user', 'n', 'tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning'],
   ...['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty'],
   ...['logprobs', 'top_logprobs', 'logit_bias'],
-  ...['verbosity', 'prompt_cache_key', 'cache_control'],
+  ...['verbosity', 'prompt_cache_key', 'cache_control', 'tools'],
 ];
 
 test('everything that can be left out is, and is told', () => {
@@ -43,6 +44,12 @@ test.each(names)('%s alone leaves the others as they were', (name) => {
   const { dialogue, dropped } = leaveOut(question(wishes), [name, name, 'unknown']);
   expect(dropped).toEqual([name]);
   expect(leaveOut(dialogue, names).dropped).toEqual(names.filter((other) => other !== name));
+});
+
+test('the wish to reason goes by either of its names', () => {
+  const { dialogue, dropped } = leaveOut(question(wishes), ['reasoning_effort', 'reasoning']);
+  expect(dialogue.reasoning).toBeNull();
+  expect(dropped).toEqual(['reasoning_effort']);
 });
 
 test('what the client did not ask for is not told, and nothing is copied', () => {

@@ -14,6 +14,9 @@ const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   logit_bias: 'logitBias',
 };
 
+const withoutReasoning = ({ reasoning }: Dialogue) =>
+  reasoning === null ? undefined : { reasoning: null };
+
 /** How to take each of the other wishes out of a dialogue; undefined if it has no such wish. */
 const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue> | undefined>> = {
   stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
@@ -22,13 +25,15 @@ const without: Readonly<Record<string, (dialogue: Dialogue) => Partial<Dialogue>
   prompt_cache_key: ({ promptCacheKey }) =>
     promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
+  tools: ({ tools }) => (tools.length > 0 ? { tools: [] } : undefined),
   // Only a forced call is left out: `none` forbids calls, which is another wish.
   tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
   // Parallel calls are every model's default, so only their refusal is a wish.
   parallel_tool_calls: ({ parallelTools }) =>
     parallelTools === false ? { parallelTools: null } : undefined,
   response_format: ({ json }) => (json === null ? undefined : { json: null }),
-  reasoning: ({ reasoning }) => (reasoning === null ? undefined : { reasoning: null }),
+  reasoning: withoutReasoning,
+  reasoning_effort: withoutReasoning,
   cache_control: ({ cacheControl }) => cacheControl && { cacheControl: undefined },
 };
 

@@ -1,10 +1,16 @@
 /** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
 import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/schema';
 import type { SearchWish } from '../../core/ask.ts';
+import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
+import { unknownFields } from './body/unknown-fields.ts';
 
 const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));
-export const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+
+/** OpenAI's place for the allowed ones. */
+const filters = { allowed_domains: domains };
 
 const wishFields = {
   max_uses: count,
@@ -13,6 +19,7 @@ const wishFields = {
   excluded_domains: domains,
   /** Anthropic's word for the excluded ones. */
   blocked_domains: domains,
+  filters: optional(Type.Object(filters)),
 };
 
 /** `web_search`, and the dated names of vendors' own search tools. */
@@ -20,6 +27,8 @@ export const searchToolSchema = Type.Object({
   type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
   ...wishFields,
 });
+
+const isSearchWish = Compile(searchToolSchema);
 
 const pluginSchema = Type.Object({ id: oneOf('web'), ...wishFields });
 type WishFields = Partial<Static<typeof pluginSchema>>;
@@ -56,8 +65,9 @@ export function readSearchWish({ model, models, tools, plugins }: Spellings): Se
   const tool = tools?.findIndex(isSearchTool) ?? -1;
   if (tool >= 0) {
     const found = tools?.[tool] ?? {};
-    const isVendors = found.type !== 'web_search';
-    return { ...wishOf(found as WishFields, `tools[${tool}]`), isVendors };
+    const param = `tools[${tool}]`;
+    if (!isSearchWish.Check(found)) throw misfit(searchToolSchema, found, param);
+    return { ...wishOf(found, param), isVendors: found.type !== 'web_search' };
   }
   const plugin = plugins?.[0];
   if (plugin) return wishOf(plugin, 'plugins[0]');
@@ -71,8 +81,22 @@ function wishOf(fields: WishFields, param: string): SearchWish {
     isVendors: false,
     callsMax: fields.max_uses ?? null,
     resultsMax: fields.max_results ?? null,
-    allowedDomains: fields.allowed_domains ?? [],
+    allowedDomains: fields.filters?.allowed_domains ?? fields.allowed_domains ?? [],
+    allowedName: fields.filters?.allowed_domains ? 'filters.allowed_domains' : 'allowed_domains',
     excludedDomains: fields.excluded_domains ?? fields.blocked_domains ?? [],
     excludedName: fields.excluded_domains ? 'excluded_domains' : 'blocked_domains',
+    unmet: unmetIn(fields).map((name) => `${param}.${name}`),
   };
+}
+
+/** What a tool or plugin may have besides: its names, and what is true of every search here. */
+const heeded = { ...wishFields, type: 0, id: 0, name: 0, cache_control: 0, external_web_access: 0 };
+
+/** Wishes that no engine here is told of, such as `user_location`. */
+function unmetIn(fields: WishFields): readonly string[] {
+  const filtered = Object.keys(unknownFields(fields.filters ?? {}, filters));
+  return [
+    ...Object.keys(unknownFields(fields, heeded)),
+    ...filtered.map((name) => `filters.${name}`),
+  ];
 }

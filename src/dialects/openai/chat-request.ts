@@ -94,7 +94,8 @@ export function readChatRequest(
 
 /** A request that names no model is refused for that, whatever else is wrong with it. */
 function refusalOf(value: Record<string, unknown>): GatewayError {
-  const isNamed = (value.model ?? value.models ?? null) !== null;
+  const named = value.model ?? value.models ?? none;
+  const isNamed = !Array.isArray(named) || named.length > 0;
   return isNamed ? misfit(chatSchema, value) : noModel();
 }
 

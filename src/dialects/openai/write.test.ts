@@ -21,15 +21,18 @@ test('a document of words is words, under its name', () => {
 
 test('a file is its bytes or its id, and an address is told', () => {
   const url = 'data:application/pdf;base64,AAAA';
+  const inCapitals = 'DATA:application/pdf;base64,BBBB';
   expect(
     written(
       { kind: 'document', source: { url }, name: 'a.pdf' },
+      { kind: 'document', source: { url: inCapitals } },
       { kind: 'document', source: { fileId: 'file-1' } },
       { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
     ),
   ).toEqual({
     content: [
       { type: 'file', file: { filename: 'a.pdf', file_data: url } },
+      { type: 'file', file: { filename: 'document.pdf', file_data: inCapitals } },
       { type: 'file', file: { file_id: 'file-1' } },
       { type: 'text', text: 'Document: https://a.example/b.pdf' },
     ],

@@ -127,7 +127,7 @@ function writeDocument({ source, name }: DocumentPart, dropped: Set<string>): Co
   if ('text' in source) return [{ type: 'text', text: documentText(source.text, name) }];
   const filename = name ?? 'document.pdf';
   if ('fileId' in source) return [{ type: 'file', file: { file_id: source.fileId } }];
-  if (source.url.startsWith('data:')) {
+  if (/^data:/i.test(source.url)) {
     return [{ type: 'file', file: { filename, file_data: source.url } }];
   }
   // Chat completions know documents by their bytes only.

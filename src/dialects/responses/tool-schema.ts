@@ -4,7 +4,7 @@ import { Compile } from 'typebox/schema';
 import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { type OneOf, SchemasByType } from '../ask/schemas-by-type.ts';
-import { domains, isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
+import { isSearchTool, searchToolSchema } from '../ask/search-wish.ts';
 import { toolNamePattern, toolNameWords } from '../ask/tools/tool-names.ts';
 import { anyTyped, type ResponsesBody } from './request-schema.ts';
 import { isSearchOutput, isToolSearch } from './tool-search.ts';
@@ -38,7 +38,6 @@ const namespaceTool = Type.Object({
 });
 const searchTool = Type.Object({
   ...searchToolSchema.properties,
-  filters: optional(Type.Object({ allowed_domains: domains })),
   external_web_access: optional(Type.Boolean()),
 });
 /** The item in which Codex sends its tools to OpenAI's newest models. */
@@ -102,8 +101,6 @@ export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => {
     if (!isSearchTool(tool) || !isSearch.Check(tool)) return {};
-    const { filters, external_web_access: isOpen, ...wish } = tool;
-    if (isOpen === false) return {};
-    return filters?.allowed_domains ? { ...wish, allowed_domains: filters.allowed_domains } : wish;
+    return tool.external_web_access === false ? {} : tool;
   });
 }

@@ -72,6 +72,11 @@ describe('what the user says', () => {
       { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
     ],
     [
+      'a document whose scheme is in capitals',
+      { kind: 'document', source: { url: 'DATA:application/pdf;base64,AAAA' }, name: 'a.pdf' },
+      { type: 'input_file', filename: 'a.pdf', file_data: 'DATA:application/pdf;base64,AAAA' },
+    ],
+    [
       'a document somewhere else',
       { kind: 'document', source: { url: 'https://a.example/b.pdf' }, name: 'b.pdf' },
       { type: 'input_file', file_url: 'https://a.example/b.pdf' },

@@ -81,7 +81,7 @@ type FileSource = Exclude<DocumentPart['source'], { readonly text: string }>;
 function writeFile(source: FileSource, name: string | undefined): object {
   if ('fileId' in source) return { file_id: source.fileId };
   // Bytes are refused without a name; an address is refused with one.
-  const isInline = source.url.startsWith('data:');
+  const isInline = /^data:/i.test(source.url);
   return isInline
     ? { filename: name ?? 'document.pdf', file_data: source.url }
     : { file_url: source.url };

@@ -16,6 +16,8 @@ const check = Compile(schema);
 /** These turn the reading direction or hide: a reviewer of a skill must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
+/** A list must not show a gap where a skill is: a text of zero-width spaces is empty, too. */
+const seen = /[^\s\p{Cf}]/u;
 const breaks = /[\n\t\u2028\u2029]/;
 
 export function readSkill(name: string, body: unknown): Skill {
@@ -40,7 +42,7 @@ function readText(
   lengthMax: number,
 ): string {
   const text = input[field].replaceAll('\r\n', '\n').trim();
-  if (text === '') throw invalidRequest(`${field} must not be empty.`, field);
+  if (!seen.test(text)) throw invalidRequest(`${field} must not be empty.`, field);
   if (text.length > lengthMax) {
     const message = `${field} has ${text.length} characters; at most ${lengthMax} are allowed.`;
     throw invalidRequest(message, field);
