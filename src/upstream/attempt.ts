@@ -183,7 +183,8 @@ async function readResponse(
   const rest = await readAll(source, replyBytesMax, (bytes) => order.link.claimRoom(bytes));
   if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
   const text = start + rest;
-  if (!order.stream && !isStream) return replyOf(text, order);
+  // Some servers call every answer a stream, whatever it is.
+  if (!order.stream && !(isStream && eventStart.test(text))) return replyOf(text, order);
   const { crossing, tape } = order;
   const { identity } = order.link;
   const streamed = order.stream ? crossing.streamReply(text, identity) : undefined;

@@ -144,8 +144,10 @@ describe('an answer that cannot be used is 502, whole or streamed', () => {
       play(truncatedJson(at, replay(whole)));
       expect((await gateway.post(chat)).status).toBe(502);
     }
-    play(replay(whole));
-    expect(contentOf(await gateway.post(chat))).toBe('é日');
+    for (const contentType of ['application/json', 'text/event-stream; charset=utf-8']) {
+      play(replay(whole, { contentType }));
+      expect(contentOf(await gateway.post(chat))).toBe('é日');
+    }
   });
 
   test('a stream cut at any byte is never a finished answer unless it was one', async () => {

@@ -384,6 +384,7 @@ describe('the finish reason', () => {
     ['STOP', 'stop'],
     ['LENGTH', 'length'],
     ['COMPLETE', 'stop'],
+    ['normal', 'stop'],
     ['tool_calls', 'stop'],
     ['TOOL_CALL', 'stop'],
     ['model_length', 'length'],
@@ -451,12 +452,14 @@ test('what a chunk lacks is filled in', () => {
   });
 });
 
-test("the upstream's own request, account and prompt are taken out", () => {
-  const secret = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
+test("the upstream's own request, account, prompt and models are taken out", () => {
+  const models = [{ model: 'theirs', usage: { prompt_tokens: 1 } }];
+  const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
-  expect(mendAll({ ...secret, service_tier: 'default', choices })).toEqual([
-    { changed: true, chunk: { object: 'chat.completion.chunk', service_tier: 'default', choices } },
-  ]);
+  for (const secret of [own, { usage_breakdown: { models } }]) {
+    const kept = { object: 'chat.completion.chunk', service_tier: 'default', choices };
+    expect(mendAll({ ...secret, ...kept })).toEqual([{ changed: true, chunk: kept }]);
+  }
 });
 
 test('a fingerprint that is the name of the model is taken out, and no other', () => {

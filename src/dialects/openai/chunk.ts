@@ -5,16 +5,19 @@ import { callAsTool, charactersIn, mendText, readFinishReason } from './message.
 import { ToolCallAssembly } from './tool-calls.ts';
 
 /**
- * Takes out the fields that name the upstream's own request, account or prompt; true if there was
- * one. Everything else that is unknown passes: providers add fields all the time.
+ * Takes out the fields that name the upstream's own request, account, prompt or models; true if
+ * there was one. Everything else that is unknown passes: providers add fields all the time.
  */
 export function removePrivateFields(body: Fields): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
+  // Groq lists the models that worked on an answer, by their names.
+  const isListed = body.usage_breakdown !== undefined;
+  if (isListed) body.usage_breakdown = undefined;
   // LM Studio's fingerprint is the name of its model.
   const isNamed = model !== undefined && body.system_fingerprint === model;
   if (isNamed) body.system_fingerprint = undefined;
   if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
-    return isNamed;
+    return isNamed || isListed;
   }
   // Undefined is not written; deleting would make the object slow for all that follows.
   body.x_groq = undefined;

@@ -24,6 +24,8 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['stop_sequence', 'stop'],
   ['pause_turn', 'stop'],
   ['complete', 'stop'],
+  // Baidu, of an answer that was neither cut nor replaced.
+  ['normal', 'stop'],
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],

@@ -42,6 +42,19 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
 /** Calls that the client has to answer; the provider answers all others itself. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
+/** Searches that xAI runs itself, but writes as calls of free-form tools with these names. */
+const searches: ReadonlySet<unknown> = new Set([
+  'x_keyword_search',
+  'x_semantic_search',
+  'x_thread_fetch',
+  'x_user_search',
+]);
+
+/** Whether an item is a call that waits for the client. */
+export function isClientCall({ type, name }: Fields): boolean {
+  return callTypes.has(type) && !(type === 'custom_tool_call' && searches.has(name));
+}
+
 const betweenMessages = '\n\n';
 
 /** The arguments as JSON; `{}` for a call whose arguments the server left out. */
@@ -161,9 +174,10 @@ export class ItemTeller {
   }
 
   /** Keeps the fields that a call is told by, and refuses more calls than a client could run. */
-  #announce(place: unknown, { type, name, call_id }: Fields): void {
+  #announce(place: unknown, item: Fields): void {
+    const { type, name, call_id } = item;
     const told = this.#toldAt(place);
-    if (told === undefined || !callTypes.has(type)) return;
+    if (told === undefined || !isClientCall(item)) return;
     told.announced = { type, name, call_id };
     this.#announced += 1;
     this.#namesLength += lengthOf(name) + lengthOf(call_id);
@@ -174,7 +188,7 @@ export class ItemTeller {
   /** The number of the item's call, telling the call if it is new; undefined for other items. */
   #callOf(told: Told, item = told.announced): number | undefined {
     if (told.call !== undefined || item === undefined) return told.call;
-    if (!callTypes.has(item.type)) return undefined;
+    if (!isClientCall(item)) return undefined;
     // A call without a name is not told yet: the name may come with the whole item.
     if (!isText(item.name) && !told.isDone) return undefined;
     told.call = this.#calls;

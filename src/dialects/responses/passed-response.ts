@@ -15,6 +15,7 @@ import { NotedFacts } from '../answer/facts.ts';
 import { renameModel } from '../answer/rename-model.ts';
 import type { ReplyClosing, ReplyIdentity } from '../dialect.ts';
 import { ItemPlaces } from './item-places.ts';
+import { isClientCall } from './item-teller.ts';
 import { mendItem } from './mend-output.ts';
 import { finishReasonOf } from './reader.ts';
 import type { Echo } from './response-object.ts';
@@ -60,7 +61,7 @@ export class PassedOutput {
   #takeItem(place: unknown, item: Fields): void {
     if (this.#done.has(place)) return;
     this.#done.add(place);
-    if (item.type === 'function_call' || item.type === 'custom_tool_call') this.#hasCalls = true;
+    if (isClientCall(item)) this.#hasCalls = true;
     this.facts.outputCharacters += lengthOf(item.name);
     if (!this.#inPieces.has(place)) this.facts.outputCharacters += charactersIn(item);
   }

@@ -299,6 +299,24 @@ describe('the items of a stream', () => {
     expect(told.order).toEqual(['finish']);
   });
 
+  test('searches that xAI runs itself are no calls for the client', () => {
+    const search = {
+      ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
+      input: '{"query":"a"}',
+    };
+    const { told } = hear(
+      added(0, { ...search, input: '' }),
+      delta('custom_tool_call_input', 0, search.input),
+      done(0, search),
+      done(1, message('Found.')),
+      completed([search, message('Found.')]),
+    );
+    expect([told.order, told.said]).toEqual([['text', 'finish'], 'Found.']);
+    expect(told.finishReason).toBe('stop');
+    const own = hear(completed([{ ...search, name: 'x_mine' }])).told;
+    expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
+  });
+
   test('without end are a failure, not a full memory', () => {
     const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
     expect(hear(...items.slice(1), completed()).failure).toBeUndefined();
