@@ -20,7 +20,7 @@ const policy: Readonly<Record<Who, string>> = {
   tenant: `GET /v1/models  GET /v1/models/{id}  GET /v1/customer/models  GET /v1/generation
     GET /v1/key`,
   chat: `POST /v1/chat/completions  POST /v1/messages  POST /v1/messages/count_tokens
-    POST /v1/responses`,
+    POST /v1/anthropic/messages  POST /v1/anthropic/messages/count_tokens  POST /v1/responses`,
   embeddings: 'POST /v1/embeddings',
   audio: 'POST /v1/audio/speech  POST /v1/audio/transcriptions',
   images: 'POST /v1/images/edits  POST /v1/images/generations',

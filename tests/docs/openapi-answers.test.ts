@@ -52,8 +52,8 @@ test('a chat, whole and streamed, and what remains of it', async () => {
   await rig.done('GET /v1/customer/logs/{id}', `/v1/customer/logs/${id}`);
 });
 
-test('a message, whole and streamed', async () => {
-  const path = '/v1/messages';
+const messagePaths = ['/v1/messages', '/v1/anthropic/messages'];
+test.each(messagePaths)('a message at %s, whole and streamed', async (path) => {
   rig.upstream.script('chat', say(words(3)));
   const body = { ...chat, max_tokens: 10 };
   const { json } = await rig.done(`POST ${path}`, path, { body });

@@ -70,7 +70,8 @@ function refusalIn(held: Held, expected: Refusal, name: string): Json {
   return error;
 }
 
-const shapeOf = (name: string) => / \/v1\/(images|messages)\b/.exec(name)?.[1] ?? 'plain';
+const shapeOf = (name: string) =>
+  / \/v1\/(?:anthropic\/)?(images|messages)\b/.exec(name)?.[1] ?? 'plain';
 
 function expectedOf(name: string, { status, symbol, ofImages, ofMessages }: Refusal): unknown {
   const shape = shapeOf(name);
@@ -107,13 +108,12 @@ const fields = (all: object) => Object.fromEntries(Object.entries(all).filter(([
 
 const messages = [{ role: 'user', content: 'Hello!' }];
 const [chat, embed, voice] = ['test/chat', 'test/embed', 'test/voice'];
+const message = { model: chat, max_tokens: 9, messages };
 const spoken = { model: voice, input: 'Hi', voice: 'alloy' };
 const calls: readonly Call[] = [
   { name: 'POST /v1/chat/completions', body: (it) => fields({ model: chat, messages, ...it }) },
-  {
-    name: 'POST /v1/messages',
-    body: (it) => fields({ model: chat, max_tokens: 9, messages, ...it }),
-  },
+  { name: 'POST /v1/messages', body: (it) => fields({ ...message, ...it }) },
+  { name: 'POST /v1/anthropic/messages', body: (it) => fields({ ...message, ...it }) },
   { name: 'POST /v1/responses', body: (it) => fields({ model: chat, input: 'Hi', ...it }) },
   { name: 'POST /v1/embeddings', body: (it) => fields({ model: embed, input: 'Hi', ...it }) },
   { name: 'POST /v1/audio/speech', body: (it) => fields({ ...spoken, ...it }) },
@@ -131,15 +131,15 @@ const calls: readonly Call[] = [
   },
   { name: 'POST /v1/jobs', body: (it) => fields({ ...spoken, ...it }) },
 ];
-const counting: Call = {
-  name: 'POST /v1/messages/count_tokens',
+const counting: readonly Call[] = ['/v1/messages', '/v1/anthropic/messages'].map((path) => ({
+  name: `POST ${path}/count_tokens`,
   body: (it) => fields({ model: chat, messages, ...it }),
-};
+}));
 
 const pathOf = (name: string) => name.split(' ')[1] ?? '';
 const named = (list: readonly Call[]) => list.map((call) => [call.name, call] as const);
 
-describe.each(named([...calls, counting]))('%s refuses', (name, { body }) => {
+describe.each(named([...calls, ...counting]))('%s refuses', (name, { body }) => {
   test('a body without a model, and names it', async () => {
     const asked = { body: body({ model: '' }) };
     const error = await refused(refusals[400], name, pathOf(name), asked);

@@ -27,6 +27,13 @@ afterAll(() => rig.stop());
 const named = ({ method, path }: Pick<Route, 'method' | 'path'>) =>
   `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}')}`;
 
+/** Messages also have the names that Anthropic's SDKs make of the base URL `…/v1/anthropic`. */
+const underTwoNames: [string, string][] = [
+  ['/v1/messages', '/v1/anthropic/messages'],
+  ['/v1/messages/count_tokens', '/v1/anthropic/messages/count_tokens'],
+];
+const idOfPost = (path: string) => `post${path.replaceAll('/', '_')}`;
+
 /** The records that are referred to. */
 const recordsIn = (schema: unknown) =>
   [...JSON.stringify(schema).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
@@ -48,12 +55,16 @@ describe('the document', () => {
 
   test('has every route and no other, as it is served', () => {
     const told = api.operations.map(({ name }) => name);
-    expect(told.toSorted()).toEqual(routes.map(named).toSorted());
+    const served = [...routes.map(named), ...underTwoNames.map(([, other]) => `POST ${other}`)];
+    expect(told.toSorted()).toEqual(served.toSorted());
   });
 
-  test('says where messages are served below the base URL for Anthropic’s SDKs', () => {
-    const { description } = object(object(object(document.paths)['/v1/messages']).post);
-    expect(description).toContain('`/v1/anthropic/messages`');
+  test.each(underTwoNames)('describes %s alike at %s', (path, other) => {
+    const [{ operationId, ...one }, { operationId: otherId, ...same }] = [path, other].map((at) =>
+      object(object(object(document.paths)[at]).post),
+    ) as [Json, Json];
+    expect(same).toEqual(one);
+    expect([operationId, otherId]).toEqual([path, other].map((at) => idOfPost(at)));
   });
 
   test('is valid OpenAPI 3.1', async () => {
@@ -63,7 +74,8 @@ describe('the document', () => {
 
   test('asks for the credential that the route asks for', () => {
     for (const { name, operation } of api.operations) {
-      const route = routes.find((one) => named(one) === name);
+      const served = name.replace('/v1/anthropic/', '/v1/');
+      const route = routes.find((one) => named(one) === served);
       const asked = (Array.isArray(operation.security) ? operation.security : []).flatMap((one) =>
         Object.keys(object(one)),
       );
@@ -107,7 +119,8 @@ describe('the document', () => {
     ]);
     const inPlace = api.operations.filter(({ operation }) => hasOpenObject(operation.responses));
     const names = inPlace.map(({ name }) => name);
-    expect(names).toEqual(['POST /v1/messages/count_tokens', 'GET /openapi.json']);
+    const counting = underTwoNames[1]?.map((path) => `POST ${path}`) ?? [];
+    expect(names).toEqual([...counting, 'GET /openapi.json']);
   });
 
   test('refuses two records of one name', () => {

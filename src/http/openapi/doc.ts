@@ -10,6 +10,8 @@ export interface RouteDoc {
   readonly summary: string;
   /** Sentences for whoever reads on. */
   readonly details?: string;
+  /** A second path of the route that clients know it by; it is described there as well. */
+  readonly alsoAt?: string;
   /** What the variable parts of the path stand for. */
   readonly path?: Readonly<Record<string, string>>;
   /** The query parameters. */

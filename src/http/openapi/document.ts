@@ -15,12 +15,18 @@ export function openApiDocument(routes: readonly Route[], { version, url }: Docu
   const components = new Components();
   const paths: Record<string, Fields> = {};
   for (const route of routes) {
-    if (!route.doc) continue;
-    const path = route.path.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
-    paths[path] = {
-      ...paths[path],
-      [route.method.toLowerCase()]: operation(route, route.doc, components),
-    };
+    const { method, doc } = route;
+    if (!doc) continue;
+    for (const at of [route.path, ...(doc.alsoAt ? [doc.alsoAt] : [])]) {
+      const path = at.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
+      paths[path] = {
+        ...paths[path],
+        [method.toLowerCase()]: {
+          operationId: idOf(method, at),
+          ...operation(route, doc, components),
+        },
+      };
+    }
   }
   return {
     openapi: '3.1.0',
@@ -61,16 +67,17 @@ const security: Readonly<Record<Route['access'], readonly Fields[]>> = {
   admin: [{ admin: [] }],
 };
 
+const idOf = (method: string, path: string) =>
+  `${method.toLowerCase()}${path.replace(/\{[^}]*\}/g, '').replace(/\W+/g, '_')}`;
+
 function operation(route: Route, doc: RouteDoc, components: Components): Fields {
-  const { method, path, access } = route;
   const scope = 'scope' in route && route.scope ? `Needs the scope \`${route.scope}\`.` : '';
   const description = [doc.details ?? '', scope].filter((part) => part !== '').join(' ');
   return {
-    operationId: `${method.toLowerCase()}${path.replace(/\{[^}]*\}/g, '').replace(/\W+/g, '_')}`,
     summary: doc.summary,
     ...(description ? { description } : {}),
     tags: [groupOf(route)],
-    security: security[access],
+    security: security[route.access],
     parameters: parameters(route, doc, components),
     ...(doc.body ? { requestBody: requestBody(doc, doc.body, components) } : {}),
     responses: responses(route, doc, components),

@@ -63,16 +63,18 @@ const messages = [{ role: 'user', content: 'Hello!' }];
 export const messagesDocs = {
   create: {
     summary: 'Create a message',
+    alsoAt: '/v1/anthropic/messages',
     details:
-      'As at Anthropic, whichever provider serves the model; also at `/v1/anthropic/messages`. ' +
-      '`models`, `provider` and `route` work as they do for chats. Fields that are not listed ' +
-      'pass on to providers of that kind.',
+      'As at Anthropic, whichever provider serves the model. `/v1/messages` and ' +
+      '`/v1/anthropic/messages` are the same. `models`, `provider` and `route` work as they do ' +
+      'for chats. Fields that are not listed pass on to providers of that kind.',
     body: named('MessagesRequest', messagesSchema),
     example: { model: 'demo/chat', max_tokens: 256, messages },
     answers: { 200: { types: { 'application/json': message, 'text/event-stream': event } } },
   },
   count: {
     summary: 'Count the input tokens of a message',
+    alsoAt: '/v1/anthropic/messages/count_tokens',
     details:
       'By the provider where it is Anthropic-style, which then gets the request; else, and where ' +
       'it does not answer, an estimate made here. Nothing is charged.',
