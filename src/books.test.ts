@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { journalLine } from '../tests/support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../tests/support/money/settlements.ts';
 import { Books } from './books.ts';
 import type { NamedAnswer } from './core/claim.ts';
@@ -223,8 +224,8 @@ test('a round tells that this process lives, and books what a dead one left', as
   const left = ended(70);
   const dead = join(journal, '..', 'elsewhere~1~dead');
   mkdirSync(dead);
-  const line = JSON.stringify({ kind: 'settled', settlement: left });
-  writeFileSync(join(dead, '00000000.jsonl'), `${line}\nnot a line\n`);
+  const line = journalLine(JSON.stringify({ kind: 'settled', settlement: left }));
+  writeFileSync(join(dead, '00000000.jsonl'), `${line}not a line\n`);
   utimesSync(journal, 1, 1);
   // A look a minute: five minutes of silence.
   for (let minutes = 0; minutes <= 5; minutes += 1) {

@@ -40,15 +40,24 @@ const audio: OpenBytes = {
   facts: { ...noFacts },
 };
 
-test('an answer whose end cannot be reckoned is settled as a refusal, and told of', async () => {
+/** Steps that let every request through to nobody; a test replaces those that it is about. */
+const usual: Steps = {
+  countRequest() {},
+  enter: () => () => undefined,
+  recall: () => undefined,
+  plan: () => [],
+  reserve: () => Promise.reject(new Error('Nothing is to be reserved.')),
+  openFirst: () => Promise.reject(new Error('Nothing is to be opened.')),
+  settle: async () => ({ usage: noUsage, costCredits: 0 }),
+  tellLate() {},
+};
+
+test('an answer whose end cannot be settled is settled as a refusal, and logged', async () => {
   const endings: Ending['how'][] = [];
   const late: unknown[] = [];
   const mistake = new Error('No such number.');
   const steps: Steps = {
-    countRequest() {},
-    enter: () => () => undefined,
-    recall: () => undefined,
-    plan: () => [],
+    ...usual,
     reserve: async () => ({ hold: undefined }) as unknown as Reservation,
     openFirst: async () => ({ answer: audio }) as unknown as Opened,
     async settle(_, { how }) {
@@ -70,6 +79,7 @@ test('an answer whose end cannot be reckoned is settled as a refusal, and told o
 test('one request too many is refused before its body is read, however late', async () => {
   const told: string[] = [];
   const steps: Steps = {
+    ...usual,
     // The count of all processes together is known a moment later.
     countRequest: async () => {
       throw new GatewayError('rate_limit_exceeded', 'Too many requests.');
@@ -78,10 +88,6 @@ test('one request too many is refused before its body is read, however late', as
       told.push('entered');
       return () => undefined;
     },
-    recall: () => undefined,
-    plan: () => [],
-    reserve: () => Promise.reject(new Error('Nothing is to be reserved.')),
-    openFirst: () => Promise.reject(new Error('Nothing is to be opened.')),
     async settle(_, { how, error }) {
       told.push(`${how}: ${error?.symbol}`);
       return { usage: noUsage, costCredits: 0 };
@@ -97,16 +103,11 @@ test('one request too many is refused before its body is read, however late', as
   expect(told).toEqual(['refused: rate_limit_exceeded']);
 });
 
-test('a refusal gives the place back first, and is told when it is written down', async () => {
+test('a refusal gives the place back first, and goes out once it is written down', async () => {
   const told: string[] = [];
-  const never = () => Promise.reject(new Error('Nothing is to come of it.'));
   const steps: Steps = {
-    countRequest() {},
+    ...usual,
     enter: async () => () => void told.push('left'),
-    recall: () => undefined,
-    plan: () => [],
-    reserve: never,
-    openFirst: never,
     async settle(_, { how }) {
       told.push(how);
       await Bun.sleep(0);
@@ -122,17 +123,13 @@ test('a refusal gives the place back first, and is told when it is written down'
   expect(told).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
 });
 
-test('an answer of before gives the place back, and is told when it is written down', async () => {
+test('an earlier answer gives the place back first, and goes out once written down', async () => {
   const told: string[] = [];
-  const never = () => Promise.reject(new Error('Nobody is to be asked.'));
   const relay = { facts: noFacts, write: () => 'Again.' };
   const steps: Steps = {
-    countRequest() {},
+    ...usual,
     enter: () => () => void told.push('left'),
     recall: async () => ({ relay }) as unknown as Recalled,
-    plan: () => [],
-    reserve: never,
-    openFirst: never,
     async settle(_, { how }) {
       await Bun.sleep(0);
       told.push(how);

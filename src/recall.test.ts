@@ -87,11 +87,14 @@ describe('the answer to a question', () => {
     expect(isRecorded).toBe(false);
   });
 
-  test.each(['a/two at p', 'a/one at q'])('is not given once there is only %s', async (left) => {
-    await answerFirst();
-    offered = new Set([left]);
-    expect(await put()).toMatchObject({ recalled: undefined, isRecorded: true });
-  });
+  test.each(['a/two at p', 'a/one at q'])(
+    'is not given again once only %s is offered',
+    async (left) => {
+      await answerFirst();
+      offered = new Set([left]);
+      expect(await put()).toMatchObject({ recalled: undefined, isRecorded: true });
+    },
+  );
 
   test.each<[string, Asked]>([
     ['another tenant', { caller: { tenantId: 'ten_2' } }],
@@ -121,7 +124,7 @@ describe('the answer to a question', () => {
     expect([recalled, isRecorded]).toEqual([undefined, false]);
   });
 
-  test('is recorded though it may differ where a key, or everybody, wants that', async () => {
+  test('is recorded even if it may differ where the key or the operator wants that', async () => {
     const [one, other] = [{ isRepeatable: false }, { isRepeatable: false, wording: 'Any news?' }];
     expect((await put(one, 'always')).isRecorded).toBe(true);
     const wanted = { ...other, caller: { cacheMode: 'always' } } as const;
@@ -154,7 +157,7 @@ describe('an Idempotency-Key', () => {
     expect(new Set(claims.map(({ fingerprint }) => fingerprint)).size).toBe(2);
   });
 
-  test('brings the answer of before, and says so', async () => {
+  test('brings the earlier answer, and says so', async () => {
     named = recording;
     const { call, recalled, isRecorded } = await put(asked);
     expect(recalled).toMatchObject({ relay: 'It rained.' });

@@ -90,7 +90,7 @@ const refusal = async (reserving: Promise<unknown>) => {
 };
 
 describe('credits are set aside', () => {
-  test('for the dearest offer, and the journal says for what before it is sent', async () => {
+  test('for the dearest offer, and the request is in the journal before it is sent', async () => {
     const { ordered, orders, written } = deskWith(1_000_000);
     const plan = [offer('1'), offer('2')];
     const reservation = await ordered(...plan);
@@ -118,7 +118,7 @@ describe('credits are set aside', () => {
     expect(reservation.offers).toEqual([own]);
   });
 
-  test('or else refused, after one look', async () => {
+  test('or the request is refused, after one try', async () => {
     for (const plan of [[offer('2'), offer('3')], [offer('2', 10_000)]]) {
       const { ordered, orders, written } = deskWith(2);
       expect(await refusal(ordered(...plan))).toBe('insufficient_credits');
@@ -126,14 +126,14 @@ describe('credits are set aside', () => {
     }
   });
 
-  test('and given back, all of them, when the journal cannot be written', async () => {
+  test('and all given back when the journal cannot be written', async () => {
     const { ordered, settled } = deskWith(1_000, true);
     expect(await refusal(ordered(offer('1')))).toBe('service_unavailable');
     expect(settled).toEqual([0]);
   });
 });
 
-test('how far an answer could grow is asked where its hold is whole, but not all', async () => {
+test('how far the wallet reaches is asked only where the first hold may be too small', async () => {
   const asked = { ...ask, outputTokensMax: 5_000 };
   for (const [credits, wished, reach] of [
     // 4,096 tokens at two credits are held of 5,000.
@@ -200,8 +200,8 @@ describe('an output cap', () => {
   });
 });
 
-describe('of a hold that is smaller than wanted', () => {
-  test('an offer gets a cap only where it is too small for that one', async () => {
+describe('with a hold that is smaller than wanted', () => {
+  test('an offer gets a cap only if the hold is too small for it', async () => {
     const [dear, cheap] = [offer('2'), offer('1')];
     const { ordered } = deskWith(4_096);
     const reservation = await ordered(dear, cheap);

@@ -52,7 +52,10 @@ export async function reserve(
   return new Reservation(offers, hold, bounds, bound.most, reachCredits, creditsPerUsd);
 }
 
-/** The most credits the request may cost: an answer may outgrow its hold, but not its wallet. */
+/**
+ * The most credits the request may cost: an answer may outgrow its hold, but not its wallet. A hold
+ * that is smaller than wanted shows that there is no more.
+ */
 function reachOf(hold: Hold, { wanted, most }: Bound): number | Promise<number> {
   const { credits } = hold;
   return credits < wanted || credits >= most ? credits : hold.reach(most);

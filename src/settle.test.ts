@@ -139,7 +139,7 @@ async function billOf(story: Story) {
 }
 
 describe('an answer', () => {
-  test('costs its tokens, and is told and counted so', async () => {
+  test('costs its tokens; its client and its record get the same numbers', async () => {
     const { kept, heard, settle } = settling({ hold: holdOf(1_000) });
     expect(await settle()).toMatchObject({ usage: tokens(100, 10), costCredits: 120 });
     expect(heard).toEqual(['whole', 'speed', '110 tokens']);
@@ -183,7 +183,7 @@ describe('an answer', () => {
     expect(kept).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
   });
 
-  test('that its client left is free for others to make before it is charged', async () => {
+  test('that its client left is given up for the cache before it is charged', async () => {
     const order: string[] = [];
     const release = async () => {
       await Bun.sleep(5);
@@ -252,14 +252,14 @@ describe('an answer', () => {
     expect([heard, kept]).toEqual([['released'], []]);
   });
 
-  test('that the wallet cannot pay whole is written off as far as that', async () => {
+  test('that costs more than the wallet has is written off for the rest', async () => {
     const bill = await billOf({ hold: holdOf(50, 90) });
     expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });
     expect(bill.charges).toMatchObject({ modelCharge: 90 });
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
   });
 
-  test('that is more than its key’s limit takes from that no more than was there', async () => {
+  test('takes no more of its key’s limit than is left of it', async () => {
     const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
     expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
@@ -276,7 +276,7 @@ describe('an answer', () => {
     expect(bill.prices).toEqual({ ...pricing, byok_fee_basis_points: '500' });
   });
 
-  test('of other things than tokens tells how many they were', async () => {
+  test('that is counted in other units than tokens keeps their number', async () => {
     const units = { inputImages: 2 };
     expect((await billOf({ hold: holdOf(1_000), measured: { units } })).units).toEqual(units);
   });
@@ -307,15 +307,18 @@ describe('an answer', () => {
     ['cut', 'upstream_error', ['break', '110 tokens']],
     ['cut', 'insufficient_credits', ['110 tokens']],
     ['cut', 'internal_error', ['110 tokens']],
-  ] as const)('that is %s (%p) says as much about its offer', async (how, symbol, expected) => {
-    const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
-    const { heard, settle } = settling({ hold: holdOf(1_000), how, ...error });
-    expect(await settle()).toMatchObject({ costCredits: 120 });
-    expect(heard).toEqual([...expected]);
-  });
+  ] as const)(
+    'that is %s (%p) is reported to the health of its offer',
+    async (how, symbol, expected) => {
+      const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
+      const { heard, settle } = settling({ hold: holdOf(1_000), how, ...error });
+      expect(await settle()).toMatchObject({ costCredits: 120 });
+      expect(heard).toEqual([...expected]);
+    },
+  );
 });
 
-test.each([0, 1])('an answer of %d tokens tells how fast they came, if any did', async (count) => {
+test.each([0, 1])('the speed of an answer of %d tokens is noted if it has any', async (count) => {
   const { heard, settle } = settling({
     hold: holdOf(1_000),
     measured: { usage: tokens(100, count) },
@@ -422,7 +425,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   ]);
 });
 
-test('a request that is refused unread is what its path and its model say', async () => {
+test('a request that is refused unread is logged by its path and the model it names', async () => {
   const { kept, settle } = settling({ isUnread: true });
   await settle({ how: 'refused', error: new GatewayError('invalid_request_error', 'No JSON.') });
   expect(kept).toMatchObject([
@@ -440,7 +443,7 @@ test('a request that is refused unread is what its path and its model say', asyn
   ]);
 });
 
-test('a client that leaves before its answer begins stands in the log as such', async () => {
+test('a client that leaves before its answer begins is logged as no failure', async () => {
   const trail = [{ outcome: 'failed' }, { outcome: 'left' }] as unknown as Call['trail'];
   const error = new GatewayError('upstream_error', 'Nobody waits for it.');
   const { kept, settle } = settling({ trail });

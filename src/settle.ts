@@ -92,8 +92,8 @@ function remember(
 function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts): void {
   const { how, opened, error, facts } = ending;
   // As in openFirst: a request that is itself at fault says nothing about the offer's health.
-  const isOffers = error?.symbol === 'upstream_error' && facts.failure?.kind !== 'request';
-  if (how === 'cut' && isOffers) parts.observeEnd(opened.offer, false);
+  const isOffersFault = error?.symbol === 'upstream_error' && facts.failure?.kind !== 'request';
+  if (how === 'cut' && isOffersFault) parts.observeEnd(opened.offer, false);
   if (how !== 'complete') return;
   parts.observeEnd(opened.offer, true);
   const seconds = (performance.now() - call.startedAt) / 1000;
@@ -210,6 +210,7 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
   const ask = call.errand?.ask;
   const finishReason = ending.how === 'refused' ? undefined : ending.facts.finishReason;
   const { model, provider, trafficMode, firstByteMs } = answererOf(ending);
+  // Spelled out instead of spread, because it runs for every request.
   return {
     usage: bill.usage,
     units: bill.units,

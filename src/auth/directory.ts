@@ -50,6 +50,13 @@ export type TenantChange = Partial<
 
 export type KeyChange = Partial<Pick<ApiKey, 'name' | 'disabled' | keyof typeof unrestricted>>;
 
+/** A secret that takes the place of a key's; the old one keeps working until `oldUntil`. */
+export interface NewSecret {
+  readonly hash: Uint8Array;
+  readonly label: string;
+  readonly oldUntil: number;
+}
+
 /** What a presented secret resolves to. */
 export interface KeyMatch {
   readonly key: ApiKey;
@@ -119,11 +126,11 @@ export interface Directory {
   ): Promise<ApiKey | undefined>;
   /** Gone for callers at once; its id stays in logs and ledger. */
   deleteKey(tenantId: string, id: string, now: number): Promise<boolean>;
-  /** Puts a new secret in; the old one keeps working until `oldUntil`. Same id, same usage. */
+  /** Puts a new secret in: same id, same usage. */
   rotateKey(
     tenantId: string,
     id: string,
-    secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
+    secret: NewSecret,
     now: number,
   ): Promise<ApiKey | undefined>;
   /** Batched, best effort: when each key was last seen. */

@@ -3,7 +3,8 @@ import { byokModes } from '../core/byok.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { given } from '../core/given.ts';
 import type { Command, Topic } from './command.ts';
-import { deskOfTenant, printJson, printTable, tenantOf, tenantOption } from './output.ts';
+import { printJson, printTable } from './output.ts';
+import { deskOfTenant, tenantOf, tenantOption } from './shared-options.ts';
 import { minute } from './table.ts';
 
 const operand = '<provider>';

@@ -2,15 +2,8 @@ import * as manage from '../auth/manage/credits.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { given } from '../core/given.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
-import {
-  deskOfTenant,
-  nextPage,
-  offsetOf,
-  offsetOption,
-  printJson,
-  tenantOf,
-  tenantOption,
-} from './output.ts';
+import { nextPage, printJson } from './output.ts';
+import { deskOfTenant, offsetOf, offsetOption, tenantOf, tenantOption } from './shared-options.ts';
 import { counted, fields, minute, table } from './table.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {

@@ -3,16 +3,8 @@ import * as manage from '../auth/manage/keys.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { given } from '../core/given.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
-import {
-  deskOfTenant,
-  nextPage,
-  offsetOf,
-  offsetOption,
-  printJson,
-  printTable,
-  tenantOf,
-  tenantOption,
-} from './output.ts';
+import { nextPage, printJson, printTable } from './output.ts';
+import { deskOfTenant, offsetOf, offsetOption, tenantOf, tenantOption } from './shared-options.ts';
 import { fields, minute } from './table.ts';
 
 const operand = '<key id>';

@@ -2,7 +2,8 @@ import { readMonth } from '../record/period.ts';
 import { statementCsv } from '../record/statement.ts';
 import type { Progress, Verification } from '../store/verify/verify.ts';
 import type { Command, Context, Topic } from './command.ts';
-import { deskOfTenant, printJson, tenantOption } from './output.ts';
+import { printJson } from './output.ts';
+import { deskOfTenant, tenantOption } from './shared-options.ts';
 import { counted } from './table.ts';
 
 /** The most discrepancies listed as JSON; with more than that, mending begins with these. */

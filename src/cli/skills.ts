@@ -2,7 +2,8 @@ import { invalidRequest } from '../core/errors.ts';
 import { given } from '../core/given.ts';
 import { readSkillFile } from '../tools/skills/front-matter.ts';
 import type { Command, Topic } from './command.ts';
-import { deskOfTenant, printJson, tenantOption } from './output.ts';
+import { printJson } from './output.ts';
+import { deskOfTenant, tenantOption } from './shared-options.ts';
 import { counted, fields, minute, table } from './table.ts';
 
 const operand = '<name>';

@@ -27,6 +27,7 @@ export function fields(record: Readonly<Record<string, Cell>>): string {
   return names.map((name) => `${name.padEnd(width)}${gap}${show(record[name] ?? null)}`).join('\n');
 }
 
+/** Like `counted` of core/, with the number as tables show it: `1,000 credits`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${show(count)} ${count === 1 ? one : many}`;
 }

@@ -2,8 +2,9 @@ import { showWallet } from '../auth/manage/credits.ts';
 import * as manage from '../auth/manage/tenants.ts';
 import { given } from '../core/given.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
-import { nextPage, offsetOf, offsetOption, printJson, printTable } from './output.ts';
+import { nextPage, printJson, printTable } from './output.ts';
 import { typed } from './own-program.ts';
+import { offsetOf, offsetOption } from './shared-options.ts';
 import { fields, minute } from './table.ts';
 
 const name = { value: '<text>', summary: 'What people call the tenant' } as const;

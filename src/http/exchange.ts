@@ -24,7 +24,7 @@ export class Exchange {
   /** The length of an answer that is sent whole; undefined where it goes out piece by piece. */
   answerLength: number | undefined;
   /** Sets for how many seconds from now the connection may be silent; 0: for ever. */
-  bearSilence: (seconds: number) => void = () => undefined;
+  allowSilence: (seconds: number) => void = () => undefined;
   /** Tells the operator why an answer failed after it had begun. One function for all exchanges. */
   tellLate: (exchange: Exchange, thrown: unknown) => void = tellNobody;
   #match: Match | undefined;

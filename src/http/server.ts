@@ -112,17 +112,17 @@ export class HttpServer {
 
   async #serve(request: Request): Promise<Response> {
     const exchange = new Exchange(request);
-    exchange.bearSilence = (seconds) => this.#server?.timeout(request, seconds);
+    exchange.allowSilence = (seconds) => this.#server?.timeout(request, seconds);
     exchange.tellLate = this.#tellLate;
     let response: Response;
     try {
       response = await this.#dispatch(exchange);
-      this.#letTake(exchange);
+      this.#allowSlowReader(exchange);
     } catch (thrown) {
       response = this.#refuse(exchange, thrown);
       await discardUnread(exchange);
       // The rest of the body may never come.
-      exchange.bearSilence(this.#idleSeconds);
+      exchange.allowSilence(this.#idleSeconds);
     }
     this.#parts.answers?.count(exchange.pattern, response.status);
     return response;
@@ -143,7 +143,7 @@ export class HttpServer {
     }
     if (route.access === 'admin') {
       return admitAdmin(request, this.#parts.authenticator).then(() => {
-        exchange.bearSilence(0);
+        exchange.allowSilence(0);
         return route.handle(exchange);
       });
     }
@@ -159,7 +159,7 @@ export class HttpServer {
     if (route.access === 'routing' && !tellsLater) this.#parts.tellRate?.(caller, exchange.headers);
     if (refusal) throw refusal;
     // Models think for minutes before they say a word; our own deadlines cut them.
-    exchange.bearSilence(0);
+    exchange.allowSilence(0);
     return route.handle(exchange, caller);
   }
 
@@ -167,10 +167,10 @@ export class HttpServer {
    * Once answered, a connection is idle again. A slow reader gets more time on top, because bytes
    * on their way out count as silence. The runtime cannot time more than `clientStallMs`.
    */
-  #letTake({ answerLength, bearSilence }: Exchange): void {
+  #allowSlowReader({ answerLength, allowSilence }: Exchange): void {
     if (answerLength === undefined) return;
     const seconds = this.#idleSeconds + Math.ceil(answerLength / bodyBytesPerSecondMin);
-    bearSilence(seconds * 1000 <= clientStallMs ? seconds : 0);
+    allowSilence(seconds * 1000 <= clientStallMs ? seconds : 0);
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {

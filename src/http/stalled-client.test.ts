@@ -10,7 +10,7 @@ function watched(pieces: AsyncIterator<string>, seconds = stallSeconds) {
   const silences: number[] = [];
   const cut = Promise.withResolvers<void>();
   const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
-  exchange.bearSilence = (seconds) => {
+  exchange.allowSilence = (seconds) => {
     silences.push(seconds);
     if (seconds === 1) cut.resolve();
   };

@@ -31,7 +31,7 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
     this.#exchange = exchange;
     this.#pieces = pieces;
     this.#stallSeconds = stallSeconds;
-    exchange.bearSilence(0);
+    exchange.allowSilence(0);
     watch.add(this);
   }
 
@@ -56,13 +56,13 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
   fire(): void {
     this.at = Number.POSITIVE_INFINITY;
     this.#isStalled = true;
-    this.#exchange.bearSilence(1);
+    this.#exchange.allowSilence(1);
   }
 
   /** The client has gone on reading before it was cut off. */
   #forgive(): void {
     this.#isStalled = false;
-    this.#exchange.bearSilence(0);
+    this.#exchange.allowSilence(0);
   }
 
   readonly #give = (step: IteratorResult<Piece>) => {
@@ -78,6 +78,6 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
 
   /** Bytes still on their way out have as long as any piece; then the connection is idle. */
   #leave(): void {
-    if (watch.remove(this)) this.#exchange.bearSilence(this.#stallSeconds);
+    if (watch.remove(this)) this.#exchange.allowSilence(this.#stallSeconds);
   }
 }

@@ -1,4 +1,4 @@
-/** The tenants that are at least `max` times in a list: one that has many must not block others. */
+/** Tenants that appear in a list `max` times or more: they have their share of it already. */
 export function crowded(tenantIds: readonly string[], max: number): string[] {
   const byTenant = Map.groupBy(tenantIds, (id) => id);
   return [...byTenant].flatMap(([id, all]) => (all.length >= max ? [id] : []));

@@ -60,7 +60,7 @@ export async function storeText(
 
 /**
  * Removes an upload that became no job. The store decides, since a job may have been made whose
- * answer was lost. Should this fail, the sweep finds the upload.
+ * answer was lost.
  */
 export async function discard(key: string, { store, objects }: UploadParts): Promise<void> {
   try {
@@ -68,7 +68,7 @@ export async function discard(key: string, { store, objects }: UploadParts): Pro
     await store.delete(key);
     await objects.forget(key);
   } catch {
-    return;
+    // The sweep finds the upload.
   }
 }
 

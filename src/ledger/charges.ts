@@ -1,11 +1,8 @@
 import { totalCharge } from '../record/request-record.ts';
-import type { Settlement } from './ledger-store.ts';
+import type { Booked, Settlement } from './ledger-store.ts';
 import { walletName } from './owner.ts';
 
-interface AccountCharge {
-  readonly account: string;
-  readonly charge: number;
-}
+export type AccountCharge = Pick<Booked, 'account' | 'charge'>;
 
 /** What a settlement takes from which account: the wallet, then the key's limit if it has one. */
 export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readonly AccountCharge[] {

@@ -151,7 +151,7 @@ export class Journal {
    * answer does not wait for the disk, and is not refused where nothing can be written.
    */
   settledFree(slip: Slip): Promise<void> | void {
-    if (this.bytes > journalBytesMax || this.#late.length > 0 || this.#closed) return;
+    if (this.#refusal() !== undefined) return;
     const turn = this.#thisTurn();
     void this.#append(turn, slip.requestId, settledLine(slip)).catch(() => undefined);
     return turn.tried.promise;

@@ -2,6 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { journalLine } from '../../tests/support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { type JournalLine, settledLine } from './journal-lines.ts';
 import type { LedgerStore, ReadBatch } from './ledger-store.ts';
@@ -39,7 +40,7 @@ function storeThatNotes() {
   return { store, batches, expired };
 }
 
-const textOf = (line: JournalLine) => `${JSON.stringify(line)}\n`;
+const textOf = (line: JournalLine) => journalLine(JSON.stringify(line));
 
 function leave(name: string, ...segments: (JournalLine | string)[][]): string {
   const folder = join(root, name);

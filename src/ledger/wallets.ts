@@ -3,10 +3,11 @@ import type { Chore } from '../core/chore.ts';
 import { counted } from '../core/counted.ts';
 import { GatewayError } from '../core/errors.ts';
 import { within } from '../core/within.ts';
+import type { AccountCharge } from './charges.ts';
 import { creditsAway, type Hold, OpenHold } from './hold.ts';
 import { LeaseTerm } from './lease-term.ts';
 import type { Booked, LedgerStore } from './ledger-store.ts';
-import { keyOwner, type Owner, walletOf, walletOwner } from './owner.ts';
+import { keyOwner, type Owner, walletName, walletOf } from './owner.ts';
 import { type Need, Purse, type Taken } from './purse.ts';
 
 const renewMs = 10_000;
@@ -156,7 +157,7 @@ export class Wallets {
    * people see them as available.
    */
   spare(tenantId: string): number {
-    const known = this.#purses.get(walletOwner(tenantId).name);
+    const known = this.#purses.get(walletName(tenantId));
     return known ? spareOf(known) : 0;
   }
 
@@ -191,7 +192,7 @@ export class Wallets {
   }
 
   /** These charges were given up before the drain had them. */
-  forgive(charges: readonly { readonly account: string; readonly charge: number }[]): void {
+  forgive(charges: readonly AccountCharge[]): void {
     for (const { account, charge } of charges) this.#purses.get(account)?.purse.forgive(charge);
   }
 

@@ -107,8 +107,8 @@ describe('running requests', () => {
   });
 });
 
-describe('alone', () => {
-  test('a process answers at once, without a promise', () => {
+describe('a process that counts alone', () => {
+  test('answers at once, without a promise', () => {
     const admission = newAdmission();
     expect(admission.countRequest(caller(), {})).toBeUndefined();
     expect(admission.enter(caller())).toBeFunction();
@@ -140,7 +140,7 @@ test('a single token a minute is no plural', async () => {
   expect(error.message).toBe('This API key may use 1 token a minute; try again in 40 s.');
 });
 
-describe('together', () => {
+describe('processes that count together', () => {
   /** Says what it is told to say, and notes what it was asked. */
   class Elsewhere implements SharedCounts {
     isUp = true;
@@ -182,11 +182,11 @@ describe('together', () => {
   }
 
   const counted = (requests: number, allowed: boolean): SharedTake => {
-    // Ten seconds before the end of the minute, by the clock there.
+    // Ten seconds before the end of the minute, by the shared clock.
     return { window: noon / 60_000, requests, tokens: 0, allowed, now: noon + 50_000 };
   };
 
-  test('the count there decides, by the clock there', async () => {
+  test('go by the shared count and the shared clock', async () => {
     const { elsewhere, admission } = newTogether();
     elsewhere.takes = [counted(4, true), counted(5, false)];
     const headers: Record<string, string> = {};
@@ -198,7 +198,7 @@ describe('together', () => {
     expect(elsewhere.asked).toEqual(['take key_1 0', 'take key_1 4']);
   });
 
-  test('nobody answers: this process goes on from what it knows, and nobody is asked', async () => {
+  test('count alone from what they know while the shared memory is away', async () => {
     const { elsewhere, admission } = newTogether();
     elsewhere.takes = [counted(3, true), undefined];
     const headers: Record<string, string> = {};
@@ -213,7 +213,7 @@ describe('together', () => {
     expect(elsewhere.asked).toHaveLength(2);
   });
 
-  test('a place is taken there too and given back once; a refused one leaves nothing', async () => {
+  test('share their places: one is given back once, and a refused request takes none', async () => {
     const { elsewhere, places, admission } = newTogether();
     const leave = await admission.enter(caller());
     elsewhere.entering = { isFree: false, taken: 2 };
@@ -237,7 +237,7 @@ describe('together', () => {
     expect(elsewhere.asked).toEqual(['enter acme me:3 2', 'enter acme me:4 2']);
   });
 
-  test('where there is room, the next request reports the places that were left', async () => {
+  test('report a place that is free again with the next request, where there is room', async () => {
     const { elsewhere, places } = newTogether();
     elsewhere.entering = { isFree: true, taken: 5 };
     const first = await places.enter('acme', 10);
@@ -257,9 +257,9 @@ describe('together', () => {
     expect(elsewhere.asked.at(-1)).toBe('leave acme me:4');
   });
 
-  test('what is counted here meanwhile belongs to the minute there', async () => {
+  test('count tokens in the minute of the shared clock', async () => {
     const { elsewhere, admission } = newTogether();
-    // The clock there is twenty seconds behind, so that its minute is still the last.
+    // The shared clock is twenty seconds behind, so that its minute is still the last.
     const before = { window: noon / 60_000 - 1, now: noon - 20_000 };
     elsewhere.takes = [{ ...before, requests: 1, tokens: 0, allowed: true }];
     await admission.countRequest(caller(), {});
@@ -268,7 +268,7 @@ describe('together', () => {
     expect(elsewhere.known).toMatchObject({ window: before.window, tokens: 80 });
   });
 
-  test('places that are left while others are renewed are not renewed themselves', async () => {
+  test('renew no place that is given back during the renewal', async () => {
     const { elsewhere, places } = newTogether();
     const taken: string[] = [];
     for (let i = 0; i < 501; i++) taken.push((await places.enter('acme', 10_000)) ?? '');
@@ -280,7 +280,7 @@ describe('together', () => {
     expect(elsewhere.asked).toEqual([`renew acme ${taken.slice(0, 500).join(' ')}`]);
   });
 
-  test('places taken while nobody answered are told later, in bites', async () => {
+  test('report places that were taken during an outage after it, 500 at a time', async () => {
     const { elsewhere, places } = newTogether();
     elsewhere.isUp = false;
     for (let i = 0; i < 501; i++) await places.enter('acme', 10_000);
@@ -292,7 +292,7 @@ describe('together', () => {
     expect(sizes).toEqual([500, 1]);
   });
 
-  test('tokens are told where processes count together', async () => {
+  test('share the tokens that were used', async () => {
     const { elsewhere, admission } = newTogether();
     await admission.countTokens(caller(), 12);
     await admission.countTokens(caller(), 0);

@@ -138,7 +138,7 @@ describe('tokens', () => {
 describe('what was counted elsewhere', () => {
   const window = noon / 60_000;
 
-  test('is gone on from, and never counted down', () => {
+  test('is where counting goes on here, and never lowers a count', () => {
     const limiter = new RateLimiter();
     limiter.look('a', requests(9), noon + 1);
     expect(limiter.known('a')).toEqual({ window, requests: 0, tokens: 0 });

@@ -2,14 +2,21 @@ import { describe, expect, test } from 'bun:test';
 import type { SharedCounts } from './shared-counts.ts';
 import { SharedPlaces } from './shared-places.ts';
 
-test('its chores keep the places of running requests, and tell of those left', async () => {
+/** A shared memory with room for everybody; a test replaces what it is about. */
+const roomy: SharedCounts = {
+  isUp: true,
+  take: async () => undefined,
+  addTokens: async () => undefined,
+  enter: async () => ({ isFree: true, taken: 1 }),
+  leave: async () => undefined,
+  renew: async () => undefined,
+};
+
+test('the chores renew the places of running requests and report those given back', async () => {
   const renewed: (readonly string[])[] = [];
   const told: (readonly string[])[] = [];
   const shared: SharedCounts = {
-    isUp: true,
-    take: async () => undefined,
-    addTokens: async () => undefined,
-    enter: async () => ({ isFree: true, taken: 1 }),
+    ...roomy,
     leave: async (_, places) => void told.push(places),
     renew: async (_, places) => void renewed.push(places),
   };
@@ -22,19 +29,10 @@ test('its chores keep the places of running requests, and tell of those left', a
   expect([renewed, told]).toEqual([[[stays ?? '']], [[leaves ?? '']]]);
 });
 
-test('those left where there is room are told once they fill a message', async () => {
+test('places given back where there is room are reported once they fill a message', async () => {
   const told: (readonly string[])[] = [];
-  const places = new SharedPlaces(
-    {
-      isUp: true,
-      take: async () => undefined,
-      addTokens: async () => undefined,
-      enter: async () => ({ isFree: true, taken: 1 }),
-      leave: async (_, left) => void told.push(left),
-      renew: async () => undefined,
-    },
-    'here',
-  );
+  const leave: SharedCounts['leave'] = async (_, left) => void told.push(left);
+  const places = new SharedPlaces({ ...roomy, leave }, 'here');
   const taken: string[] = [];
   while (taken.length < 501) taken.push((await places.enter('acme', 10_000)) ?? '');
   for (const place of taken.slice(0, 499)) places.leave('acme', place);
@@ -43,21 +41,19 @@ test('those left where there is room are told once they fill a message', async (
   expect(told).toEqual([taken.slice(0, 500)]);
 });
 
-describe('places that are left while nobody can be told', () => {
+describe('places given back while the shared memory is away', () => {
   async function leftWhileAway(count: number) {
     const told: (readonly string[])[] = [];
     const state = { isUp: true, asked: 0 };
     const places = new SharedPlaces(
       {
+        ...roomy,
         get isUp() {
           state.asked += 1;
           return state.isUp;
         },
-        take: async () => undefined,
-        addTokens: async () => undefined,
         enter: async (_, place) => ({ isFree: true, taken: Number(place.split(':')[1]) }),
         leave: async (_, left) => void told.push(left),
-        renew: async () => undefined,
       },
       'here',
     );
@@ -70,7 +66,7 @@ describe('places that are left while nobody can be told', () => {
     return { places, told, taken, state };
   }
 
-  test('are told as soon as somebody can be: until then others would find none free', async () => {
+  test('are reported as soon as it is back: until then others would find none free', async () => {
     const { places, told, taken, state } = await leftWhileAway(2);
     await places.renew();
     state.isUp = true;
@@ -87,7 +83,7 @@ describe('places that are left while nobody can be told', () => {
     expect(told).toEqual([]);
   });
 
-  test('are remembered for as long each time that nobody can be told', async () => {
+  test('are remembered for 30 seconds of each outage', async () => {
     const { places, told, state } = await leftWhileAway(2);
     for (let seconds = 0; seconds <= 30; seconds += 10) await places.renew();
     state.isUp = true;
@@ -101,14 +97,14 @@ describe('places that are left while nobody can be told', () => {
     expect(told).toEqual([[place]]);
   });
 
-  test('are remembered up to as many as one message takes', async () => {
+  test('are remembered up to the number that one message takes', async () => {
     const { places, told, taken, state } = await leftWhileAway(501);
     state.isUp = true;
     await places.tellLeft();
     expect(told).toEqual([taken.slice(0, 500)]);
   });
 
-  test('cost one look for all tenants, 50 times a second', async () => {
+  test('cost one look at the shared memory for all tenants', async () => {
     const { places, state } = await leftWhileAway(1);
     for (let tenant = 0; tenant < 100; tenant++) {
       places.leave(`tenant-${tenant}`, (await places.enter(`tenant-${tenant}`, 2)) ?? '');

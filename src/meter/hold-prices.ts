@@ -2,7 +2,7 @@ import type { ChatAsk } from '../core/ask.ts';
 import type { NanoUsd } from '../core/money.ts';
 import type { PriceList, Prices } from '../core/prices.ts';
 
-/** Sound, and an hour in a cache, are held for only where a request may have them. */
+/** By what a request may have: sounds, and input that is cached for an hour, cost more. */
 interface HoldPrices {
   readonly hasDearerHour: boolean;
   readonly hasDearerAudio: boolean;

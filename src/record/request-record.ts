@@ -1,4 +1,5 @@
 import type { OperationName } from '../core/ask.ts';
+import type { AttemptRecord } from '../core/attempt-record.ts';
 import type { TrafficMode } from '../core/byok.ts';
 import type { PriceTexts } from '../core/prices.ts';
 import type { Units, Usage } from '../core/usage.ts';
@@ -78,16 +79,4 @@ export function feesOf(charges: Charges) {
     managed_tool_fee: charges.managedToolFee,
     agent_runtime_fee: charges.agentRuntimeFee,
   };
-}
-
-/** Where the request went on its way to an answer, and why it moved on. */
-interface AttemptRecord {
-  readonly provider: string;
-  readonly model: string;
-  /** Left out where the account was the operator's, as nearly always. */
-  readonly own_account?: boolean | undefined;
-  readonly outcome: string;
-  readonly status: number | null;
-  readonly message: string | null;
-  readonly ms: number;
 }

@@ -33,7 +33,7 @@ export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): read
   if (preferences === noPreferences) return order(able, preferences, around.health);
   const ordered = order(keepWished(able, ask, around), preferences, around.health);
   if (preferences.allowFallbacks) return ordered;
-  // A recovering offer takes a single request, its probe. Should another request have become that
+  // A recovering offer takes a single request, its probe. If another request has become its probe
   // by the time this one is sent, the next offer stands in; so the plan reaches to the first that
   // does not depend on a probe. Not further: credits are set aside for the dearest offer of a plan.
   const group = firstGroup(ordered, preferences);

@@ -27,20 +27,20 @@ function sick(...providers: string[]) {
   return { clock, asked };
 }
 
-test('one request of those that planned together is the probe of the first', () => {
+test('of requests with the same plan, one becomes the probe of its first offer', () => {
   const { clock, asked } = sick('north');
   clock.now = 5_000;
   expect(asked()).toEqual(['a@north', 'a@east', 'a@south', ...ofB]);
   expect(asked()).toEqual(['a@east', 'a@south', 'a@north', ...ofB]);
 });
 
-test('the offer that takes the first place is probed instead, if it recovers', () => {
+test('the next offer, if it is recovering as well, is probed by the next request', () => {
   const { clock, asked } = sick('north', 'east');
   clock.now = 5_000;
   expect([asked()[0], asked()[0], asked()[0]]).toEqual(['a@north', 'a@east', 'a@south']);
 });
 
-test('an offer behind another keeps its probe for a request that asks it first', () => {
+test('a recovering offer in second place is probed only by a request that asks it first', () => {
   const { clock, asked } = sick('east');
   clock.now = 5_000;
   const [north, east, south] = catalogue.offers('a');
@@ -49,7 +49,7 @@ test('an offer behind another keeps its probe for a request that asks it first',
   expect([asked(first)[0], asked(first)[0]]).toEqual(['a@east', 'a@north']);
 });
 
-test('where models are sorted together, the others of all of them go before it', () => {
+test('where models are sorted together, the offers of all models go before it', () => {
   const { clock, asked } = sick('north');
   clock.now = 5_000;
   const sorted = plan.toSorted((a, b) => b.provider.name.localeCompare(a.provider.name)).slice(2);
@@ -58,7 +58,7 @@ test('where models are sorted together, the others of all of them go before it',
   expect(asked(sorted, { route: 'sort' })).toEqual(['b@north', 'a@east', 'b@east', 'a@north']);
 });
 
-test('without fallbacks the next of its model is asked instead, and nobody else', () => {
+test('without fallbacks the next offer of its model is asked instead, and no other', () => {
   const { clock, asked } = sick('north', 'east', 'south');
   const wishes = { allowFallbacks: false };
   clock.now = 5_000;
@@ -67,14 +67,14 @@ test('without fallbacks the next of its model is asked instead, and nobody else'
   expect([asked(plan, wishes), asked([], wishes)]).toEqual([['a@north'], []]);
 });
 
-test('a model that one provider serves is asked there before the next model is', () => {
+test('a model with one provider is asked there before the next model', () => {
   const { asked } = sick();
   const alone = plan.slice(2);
   expect(asked(alone)).toEqual(['a@south', ...ofB]);
   expect(asked(alone, { allowFallbacks: false })).toEqual(['a@south']);
 });
 
-test('where all are left alone the order stays, as with one alone and with none', () => {
+test('where no offer may be probed yet the order stays', () => {
   const { asked } = sick(...names);
   const usual = ['a@north', 'a@east', 'a@south', ...ofB];
   expect(asked()).toEqual(usual);

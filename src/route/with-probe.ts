@@ -4,9 +4,9 @@ import type { Health } from './health.ts';
 
 /**
  * The plan at the moment when its first offer is asked. Where that offer is recovering, this
- * request becomes its probe; where another request became that since the plan was made, the offer
- * goes behind the others of its group. Decided here and not while planning: a request that is
- * refused for lack of credits would use the probe up and find nothing out.
+ * request becomes its probe; where another request has become its probe since the plan was made,
+ * the offer goes behind the others of its group. Decided here and not while planning: a request
+ * that is refused for lack of credits would use the probe up and find nothing out.
  */
 export function withProbe(
   plan: readonly Offer[],

@@ -1,6 +1,6 @@
 import { type Insertable, sql } from 'kysely';
 import { failureMessage } from '../core/failure-code.ts';
-import { insertRows } from './books/many-rows.ts';
+import { type Column, insertRows } from './books/many-rows.ts';
 import type { Database, StoreTransaction } from './database.ts';
 import { deploymentSetting } from './deployment.ts';
 import { applyRest, columnsOf, standingOf } from './migrate.ts';
@@ -8,7 +8,6 @@ import type { Schema } from './schema.ts';
 import { unusable } from './unusable.ts';
 
 type Table = keyof Schema;
-type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
 type Row<T extends Table> = Insertable<Schema[T]> & { readonly position: number };
 
 /** Every table, those that others refer to first, and whether its rows come along. */

@@ -33,6 +33,7 @@ import { SqlLogReads } from './reads/logs.ts';
 import { SqlStatement } from './reads/statement.ts';
 import { SqlStatementMonths } from './reads/statement-months.ts';
 import { SqlTenantSums } from './reads/tenant-sums.ts';
+import { SqlWalletTotals } from './reads/wallet-totals.ts';
 import { SqlSkills } from './skills.ts';
 import { fileFailure } from './sqlite/file-failure.ts';
 import { openSqlite, openSqliteToLook } from './sqlite/sqlite.ts';
@@ -48,12 +49,13 @@ export interface Store {
   readonly ledger: LedgerStore;
   readonly requestLog: RequestLog & EverybodysLog;
   readonly logs: LogReads;
-  readonly analytics: AnalyticsReads & WalletReads;
+  readonly analytics: AnalyticsReads;
   readonly splits: SplitReads;
   readonly statements: StatementReads;
   readonly statementMonths: MonthReads;
   readonly keySpending: KeySpending;
   readonly tenantSums: TenantSumReads;
+  readonly walletTotals: WalletReads;
   readonly jobs: JobStore;
   readonly claims: ClaimStore;
 }
@@ -80,6 +82,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     statementMonths: new SqlStatementMonths(reports),
     keySpending: new SqlKeySpending(reports),
     tenantSums: new SqlTenantSums(reports),
+    walletTotals: new SqlWalletTotals(reports),
     jobs: openJobs(database),
     claims: new SqlClaims(database),
   };

@@ -1,3 +1,4 @@
+import type { AttemptRecord } from '../core/attempt-record.ts';
 import { attemptsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
@@ -6,17 +7,8 @@ import type { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
 import { finalError, isAboutAccess, scrub, type TriedFailure } from './disclosure.ts';
 
-/** One line of a request's trail: where it went and what came of it. Kept for the log. */
-export interface TrailEntry {
-  readonly provider: string;
-  readonly model: string;
-  /** Whether it was an account of the tenant's own; left out for the operator's. */
-  readonly own_account?: boolean | undefined;
-  /** `answered`, `left` when the client went meanwhile, or the kind of failure. */
+export interface TrailEntry extends AttemptRecord {
   readonly outcome: 'answered' | 'left' | FailureKind;
-  readonly status: number | null;
-  readonly message: string | null;
-  readonly ms: number;
 }
 
 export interface Opened {

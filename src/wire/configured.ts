@@ -18,7 +18,7 @@ interface Configured {
 
 /** Makes all that depends on the configuration; a reload makes it again. Remembers nothing. */
 export function configure(config: Config, lasting: Lasting, isDraining: () => boolean): Configured {
-  const { vault, demo, jobs, door, telemetry, counters, bodies } = lasting;
+  const { vault, demo, jobs, door, telemetry, counters, bodyRoom } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);
   const ownedBy = (credentials: readonly Credential[]) =>
     withOwnAccounts(catalogue, credentials, config.billing.byokFeeBasisPoints);
@@ -27,7 +27,7 @@ export function configure(config: Config, lasting: Lasting, isDraining: () => bo
     return credentials instanceof Promise ? credentials.then(ownedBy) : ownedBy(credentials);
   };
   // However little memory there is, a tenant that is alone may send two bodies of the longest kind.
-  bodies.widen(4 * config.limits.bodyBytes);
+  bodyRoom.widen(4 * config.limits.bodyBytes);
   const admission = new Admission({ ...counters, defaults: config.limits });
   const addressPolicy = policyWith(config.privateAddresses, () => door.port);
   const parts = { ...lasting, config, catalogue, catalogueOf, admission, addressPolicy };

@@ -50,9 +50,9 @@ export interface Lasting {
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
   /** Room for long bodies, which are in memory until their requests have ended. */
-  readonly bodies: SharedRoom;
+  readonly bodyRoom: SharedRoom;
   /** Room for long answers that come whole, which are in memory likewise. */
-  readonly answers: SharedRoom;
+  readonly answerRoom: SharedRoom;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -110,8 +110,8 @@ export async function openLasting(
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
-  const bodies = roomFor('requests', crew);
-  const answers = roomForAnswers(crew);
+  const bodyRoom = roomFor('requests', crew);
+  const answerRoom = roomForAnswers(crew);
   const retention = makeRetention(config, store, log, clock);
   const changes = new ChangeWatch(store.directory, () => {
     authenticator.forget();
@@ -127,8 +127,8 @@ export async function openLasting(
   await lookForObjects(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, bodies, answers, retention, jobs, door },
-    ...{ demo: new Demo(), watch: new Watch() },
+    ...{ health, cache, idempotency, uploads, bodyRoom, answerRoom, retention },
+    ...{ jobs, door, demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [
       ...authenticator.chores((tenantIds) => vault.readAgain(tenantIds)),

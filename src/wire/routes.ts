@@ -60,7 +60,8 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     noticeChange: () => parts.changes.check().catch(() => undefined),
   };
   const errandOf = makeErrandOf(config, parts.skills, telemetry);
-  const chat = { bodyBytesMax: config.limits.bodyBytes, bodies: parts.bodies, steps, errandOf };
+  const { bodyRoom } = parts;
+  const chat = { bodyBytesMax: config.limits.bodyBytes, bodyRoom, steps, errandOf };
   const countUpstream = makeCountUpstream(catalogueOf, health, parts.addressPolicy);
   const media = { ...chat, tray: (tenantId: string) => parts.uploads.tray(tenantId) };
   const routes: Route[] = [
@@ -69,7 +70,7 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     ...chatRoutes(chat),
     ...messagesRoutes({ ...chat, admission: parts.admission, countUpstream }),
     ...responsesRoutes(chat),
-    ...embeddingsRoutes(media),
+    ...embeddingsRoutes(chat),
     ...imagesRoutes(media),
     ...audioRoutes(media),
     ...modelRoutes({
@@ -138,7 +139,7 @@ function customerReads({ config, store, books, now }: RouteParts): CustomerParts
     wallets: {
       async totals(tenantId: string) {
         const withoutSpare = books.withoutSpare(tenantId);
-        return withoutSpare(await store.analytics.totals(tenantId));
+        return withoutSpare(await store.walletTotals.totals(tenantId));
       },
     },
     requests: store.requestLog,

@@ -37,11 +37,11 @@ export interface StepParts extends Lasting {
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
   const { config, catalogue, catalogueOf, admission, books, cache, idempotency } = parts;
-  const { health, telemetry, watch, answers, addressPolicy } = parts;
+  const { health, telemetry, watch, answerRoom, addressPolicy } = parts;
   const surroundings = {
     watch,
     telemetry,
-    answers,
+    answerRoom,
     addressPolicy,
     fetchGuarded: createGuardedFetch(addressPolicy),
     checkAddress: checkBy(addressPolicy),
@@ -92,7 +92,7 @@ export function makeSteps(parts: StepParts): Steps {
       return openFirst(offers, tryAt, health, call);
     },
     settle: (call, ending) => settle(call, ending, money),
-    tellLate: ({ requestId }, error) => telemetry.failedLate(requestId, error),
+    tellLate: ({ requestId }, error) => telemetry.tellLate(requestId, error),
   };
 }
 
@@ -108,7 +108,7 @@ function planIn(
 }
 
 type LinkSurroundings = Pick<Link, 'fetchGuarded' | 'checkAddress' | 'addressPolicy'> &
-  Pick<Lasting, 'watch' | 'telemetry' | 'answers'>;
+  Pick<Lasting, 'watch' | 'telemetry' | 'answerRoom'>;
 
 const plainName = /^[\w.[\]-]{1,64}$/;
 
@@ -124,12 +124,12 @@ class CallLink implements Link {
   readonly checkAddress: CheckAddress;
   readonly addressPolicy: AddressPolicy;
   readonly #call: Call;
-  readonly #answers: SharedRoom;
+  readonly #answerRoom: SharedRoom;
   #share: RoomShare | undefined;
 
   constructor(call: Call, offer: Offer, cap: number | null, around: LinkSurroundings) {
     this.#call = call;
-    this.#answers = around.answers;
+    this.#answerRoom = around.answerRoom;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
     this.outputTokensMax = cap;
@@ -155,7 +155,7 @@ class CallLink implements Link {
   claimRoom(bytes: number): void {
     // Of several requests made at once for a call, the first to fail ends it; others come late.
     if (!this.#call.leave) throw new GatewayError('upstream_error', 'The request has ended.');
-    this.#share ??= shareUntilLeft(this.#call, this.#answers);
+    this.#share ??= shareUntilLeft(this.#call, this.#answerRoom);
     this.#share.claim(bytes);
   }
 

@@ -110,7 +110,7 @@ export class Telemetry {
   }
 
   /** Logs a fault of our own in an answer that had begun; the server logs those before that. */
-  failedLate(requestId: string, error: GatewayError): void {
+  tellLate(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;
     const why = reason(cause ?? error);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { replayJournals } from '../../src/ledger/replay.ts';
 import { receiptObject } from '../../src/record/receipt.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
+import { journalLine } from '../support/money/journal-line.ts';
 import { addCustomer, discrepancies } from './bookings.ts';
 import { engines } from './engines.ts';
 
@@ -61,7 +62,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('a journal on $name', ({
       "createdAt":1800000000000},"writtenOff":0,"keyAccount":null,"keyCharge":0}}`;
     const folder = join(root, `${hostname()}~${deadPid}~dead`);
     mkdirSync(folder);
-    writeFileSync(join(folder, '00000000.jsonl'), `${line.replace(/\n */g, '')}\n`);
+    writeFileSync(join(folder, '00000000.jsonl'), journalLine(line.replace(/\n */g, '')));
     expect(await replayJournals(root, store.ledger, Date.now())).toBe(1);
     const record = await store.requestLog.find(tenantId, requestId);
     if (!record) throw new Error('Nothing was booked.');

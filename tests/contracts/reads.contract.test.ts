@@ -300,7 +300,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     await grant(store, own.tenantId, 300);
     await grant(store, own.tenantId, -20);
     await book(store, [makeRecord({ ...own }), makeRecord({ ...own, status: 'error' })]);
-    expect(await store.analytics.totals(own.tenantId)).toEqual({
+    expect(await store.walletTotals.totals(own.tenantId)).toEqual({
       balance: 766,
       leased: 0,
       granted: 800,
@@ -309,7 +309,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
       requests: 2,
     });
     const nobody = { balance: 0, leased: 0, granted: 0, adjusted: 0, spent: 0, requests: 0 };
-    expect(await store.analytics.totals('ten_none')).toEqual(nobody);
+    expect(await store.walletTotals.totals('ten_none')).toEqual(nobody);
   });
 
   test('texts that Postgres cannot hold are kept as well as it can', async () => {
@@ -325,7 +325,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
 
   test('and the books are right, to the credit', async () => {
     expect(await discrepancies(store)).toEqual([]);
-    const { spent } = await store.analytics.totals(tenantId);
+    const { spent } = await store.walletTotals.totals(tenantId);
     expect(spent).toBe(rows.reduce((sum, { record }) => sum + totalCharge(record.charges), 0));
   });
 });

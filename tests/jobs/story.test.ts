@@ -30,6 +30,7 @@ import {
   startJobStory,
   storyReply,
 } from '../support/job-story.ts';
+import { journalLine } from '../support/money/journal-line.ts';
 
 let folder: string;
 let story: JobStory;
@@ -172,7 +173,7 @@ describe('a piece that a worker died in, while its successor runs it again', () 
     const elsewhere = join(folder, 'elsewhere');
     const gone = join(elsewhere, 'gone~1~gone-process');
     mkdirSync(gone, { recursive: true });
-    const left = ofPiece(call).map((line) => `${JSON.stringify(line)}\n`);
+    const left = ofPiece(call).map((line) => journalLine(JSON.stringify(line)));
     writeFileSync(join(gone, '00000000.jsonl'), left.join(''));
     utimesSync(gone, 1, 1);
     expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);

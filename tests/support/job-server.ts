@@ -58,7 +58,7 @@ export class JobServer {
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
           steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
-          bodies: new SharedRoom(Number.POSITIVE_INFINITY, ''),
+          bodyRoom: new SharedRoom(Number.POSITIVE_INFINITY, ''),
           explain: () => undefined,
         }),
         ...objectRoutes({

@@ -1,20 +1,25 @@
 import { describe, expect, test } from 'bun:test';
+import type { CreditBook } from './credit-book.ts';
 import { changeOrRecall } from './recall-credits.ts';
 
+const correction = { tenantId: 't', amount: -5, note: '', idempotencyKey: null, now: 0 };
+const entry = { ...correction, id: 1, kind: 'correction', balance: 0, createdAt: 0 } as const;
+
 /** A correction on a wallet of which `leased` are out; the book answers with these, in turn. */
-async function change(leased: number | undefined, ...outcomes: string[]) {
+async function change(leased: number | undefined, ...outcomes: ('booked' | 'insufficient')[]) {
   const asked: string[] = [];
-  const book = {
-    change: async ({ tenantId }: { tenantId: string }) => {
+  const book: Pick<CreditBook, 'change' | 'balance'> = {
+    change: async ({ tenantId }) => {
       asked.push(`change ${tenantId}`);
-      return { kind: outcomes.shift() ?? 'insufficient' };
+      if (outcomes.shift() === 'booked') return { kind: 'booked', entry };
+      return { kind: 'insufficient', available: 0 };
     },
-    balance: async () => (leased === undefined ? undefined : { leased }),
+    balance: async () => (leased === undefined ? undefined : { balance: leased, leased }),
   };
   const recall = async (tenantId: string) => {
     asked.push(`recall ${tenantId}`);
   };
-  const { kind } = await changeOrRecall(book, { tenantId: 't' }, recall);
+  const { kind } = await changeOrRecall(book, correction, recall);
   return [kind, ...asked];
 }
 

@@ -1,4 +1,5 @@
 import { failureMessage } from '../../core/failure-code.ts';
+
 /** One thing that is looked at; a line of the doctor's report. */
 export interface Check {
   readonly name: string;

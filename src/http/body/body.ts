@@ -96,7 +96,7 @@ export async function readBytes(
 }
 
 /**
- * Up to here the runtime reads a body, faster than we could; it is due as a whole, in 94 seconds.
+ * A body of up to this length is read by the runtime, which is faster; all of it is due in 94 s.
  */
 const shortBytesMax = 1024 * 1024;
 

@@ -45,7 +45,7 @@ export function messagesRoutes(parts: MessagesParts): Route[] {
     routing.post('/v1/messages/count_tokens', messagesDocs.count, async (exchange, caller) => {
       parts.admission.tellRate(caller, exchange.headers);
       const leave = await parts.admission.enter(caller);
-      const share = parts.bodies.share(caller.tenantId);
+      const share = parts.bodyRoom.share(caller.tenantId);
       const { request } = exchange;
       const posted = { request, modelNamed: '', claimRoom: (bytes: number) => share.claim(bytes) };
       try {

@@ -13,7 +13,7 @@ const told = 'all that was said';
 async function answered(stream: boolean) {
   const silences: number[] = [];
   const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
-  exchange.bearSilence = (seconds) => silences.push(seconds);
+  exchange.allowSilence = (seconds) => silences.push(seconds);
   const ask = { stream, models: ['a/b'], operation: 'chat' };
   const errand = { ask, words: {} } as unknown as Errand;
   const recalled = { recording: {}, relay: { facts: {}, write: () => told } };
@@ -23,7 +23,7 @@ async function answered(stream: boolean) {
     recall: async () => recalled as unknown as Recalled,
     settle: async () => ({}),
   } as unknown as Steps;
-  const parts = { bodyBytesMax: 1, bodies: new SharedRoom(1, 'Full.'), steps };
+  const parts = { bodyBytesMax: 1, bodyRoom: new SharedRoom(1, 'Full.'), steps };
   const response = await callModel(exchange, callerOf('acme'), 'chat', async () => errand, parts);
   return { text: await response.text(), silences, exchange };
 }

@@ -15,12 +15,12 @@ import { cutWhenStalled } from '../stalled-client.ts';
 export interface ModelCallParts {
   readonly bodyBytesMax: number;
   /** Counts long bodies while their requests run. */
-  readonly bodies: SharedRoom;
+  readonly bodyRoom: SharedRoom;
   /** The steps of the story. */
   readonly steps: Steps;
 }
 
-export interface RefusalParts extends Pick<ModelCallParts, 'bodies'> {
+export interface RefusalParts extends Pick<ModelCallParts, 'bodyRoom'> {
   /** Writes the refusal down. */
   readonly steps: Pick<Steps, 'settle'>;
   /** What the client will hear of a store that is away: the log must say the same. */
@@ -50,10 +50,10 @@ class WebCall implements Call, Posted {
   leave: Call['leave'];
   hold: Call['hold'];
   memory: Call['memory'];
-  readonly #bodies: SharedRoom;
+  readonly #bodyRoom: SharedRoom;
   #bodyShare: RoomShare | undefined;
 
-  constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodies: SharedRoom) {
+  constructor(exchange: Exchange, caller: Caller, operation: OperationName, bodyRoom: SharedRoom) {
     const { request } = exchange;
     this.request = request;
     this.requestId = exchange.requestId;
@@ -66,12 +66,12 @@ class WebCall implements Call, Posted {
       cacheControl: request.headers.get('cache-control'),
       idempotencyKey: request.headers.get('idempotency-key'),
     };
-    this.#bodies = bodies;
+    this.#bodyRoom = bodyRoom;
   }
 
   /** Held until the request has ended: the next attempt, or an estimate, may need the body. */
   claimRoom(bytes: number): void {
-    this.#bodyShare ??= shareUntilLeft(this, this.#bodies);
+    this.#bodyShare ??= shareUntilLeft(this, this.#bodyRoom);
     this.#bodyShare.claim(bytes);
   }
 }
@@ -85,10 +85,10 @@ export async function callModel(
   caller: Caller,
   operation: OperationName,
   read: (posted: Posted) => Promise<Errand>,
-  { steps, bodies }: ModelCallParts,
+  { steps, bodyRoom }: ModelCallParts,
   tell = respond,
 ): Promise<Response> {
-  const call = new WebCall(exchange, caller, operation, bodies);
+  const call = new WebCall(exchange, caller, operation, bodyRoom);
   // Refusals carry this header, too; a recalled answer says HIT instead. Speech is kept for an
   // Idempotency-Key only: without one there is nothing to miss.
   const isKept = operation !== 'speech' || call.wishes.idempotencyKey !== null;
@@ -118,9 +118,9 @@ export async function loggingRefusal<Made>(
   caller: Caller,
   operation: OperationName,
   make: (posted: Posted) => Promise<Made>,
-  { steps, bodies, explain }: RefusalParts,
+  { steps, bodyRoom, explain }: RefusalParts,
 ): Promise<Made> {
-  const call = new WebCall(exchange, caller, operation, bodies);
+  const call = new WebCall(exchange, caller, operation, bodyRoom);
   try {
     return await make(call);
   } catch (thrown) {

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert';
 import type { Selectable } from 'kysely';
+import type { Page } from '../../auth/directory.ts';
 import type {
   Balance,
   CreditBook,
@@ -48,10 +49,7 @@ export class SqlCreditBook extends OnDatabase implements CreditBook {
       .executeTakeFirst();
   }
 
-  async entries(
-    tenantId: string,
-    page: { readonly limit: number; readonly offset: number },
-  ): Promise<readonly CreditEntry[]> {
+  async entries(tenantId: string, page: Page): Promise<readonly CreditEntry[]> {
     const rows = await this.database.read
       .selectFrom('ledger_entries')
       .innerJoin('accounts', 'accounts.id', 'ledger_entries.account_id')

@@ -9,8 +9,8 @@ import type { Schema } from '../schema.ts';
  */
 
 type Row = Readonly<Record<string, unknown>>;
-type Table = keyof Schema & string;
-type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
+type Table = keyof Schema;
+export type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
 
 interface Inserts<T extends Table> {
   readonly table: T;

@@ -5,6 +5,7 @@ import type {
   KeyChange,
   KeyMatch,
   KeyPage,
+  NewSecret,
   Tenant,
   TenantChange,
   TenantPage,
@@ -155,7 +156,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
   rotateKey(
     tenantId: string,
     id: string,
-    secret: { readonly hash: Uint8Array; readonly label: string; readonly oldUntil: number },
+    secret: NewSecret,
     now: number,
   ): Promise<ApiKey | undefined> {
     // An old secret that is over is not kept: a clock that is behind would let it work on.

@@ -1,5 +1,4 @@
 import { type RawBuilder, sql } from 'kysely';
-import { walletName } from '../../ledger/owner.ts';
 import type {
   AnalyticsFilter,
   AnalyticsReads,
@@ -7,7 +6,6 @@ import type {
   GroupSums,
   UsageSums,
 } from '../../record/analytics.ts';
-import type { WalletReads, WalletTotals } from '../../record/wallet-totals.ts';
 import { type Database, type Engine, OnDatabase } from '../database.ts';
 import { byBytes } from '../expressions.ts';
 import type { UsageDailyTable } from '../schema.ts';
@@ -35,8 +33,8 @@ export const sumsOfGroup = sumNames.map((name) =>
   sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name),
 );
 
-/** Everything that is answered from the daily sums and the accounts, without touching the log. */
-export class SqlAnalytics extends OnDatabase implements AnalyticsReads, WalletReads {
+/** Answered from the daily sums alone, without touching the log. */
+export class SqlAnalytics extends OnDatabase implements AnalyticsReads {
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
     return dailyRows(this.database, filter)
       .select('day')
@@ -61,28 +59,6 @@ export class SqlAnalytics extends OnDatabase implements AnalyticsReads, WalletRe
       if (page.length > 0) yield page;
       last = page.length < groupsPerPage ? undefined : page.at(-1);
     } while (last);
-  }
-
-  /** One statement, so that the numbers belong together while requests are being booked. */
-  async totals(tenantId: string): Promise<WalletTotals> {
-    const byHand = (kind: string) => sql<number>`(
-      select coalesce(sum(amount), 0) from ledger_entries
-      where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
-    )`;
-    const requests = sql<number>`(
-      select coalesce(sum(requests), 0) from usage_daily where tenant_id = ${tenantId}
-    )`;
-    const row = await this.database.read
-      .selectFrom('accounts')
-      .select(['balance', 'leased', 'spent'])
-      .select([
-        byHand('grant').as('granted'),
-        byHand('correction').as('adjusted'),
-        requests.as('requests'),
-      ])
-      .where('owner', '=', walletName(tenantId))
-      .executeTakeFirst();
-    return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
   }
 }
 

@@ -1,6 +1,6 @@
 import { type SelectQueryBuilder, sql } from 'kysely';
 import type { LogFilter, LogPage, LogReads, LogRow } from '../../record/log-reads.ts';
-import { dayMs, dayOf } from '../../record/period.ts';
+import { dayMs, dayOf, type Period } from '../../record/period.ts';
 import { OnDatabase } from '../database.ts';
 import { logsSince } from '../retention.ts';
 import type { Schema } from '../schema.ts';
@@ -10,9 +10,7 @@ import { logRowOf, shownColumns } from './log-rows.ts';
 const exportRows = 500;
 
 /** One UTC day, or the part of it that a filter asks for, and how many rows match in it. */
-interface DayCount {
-  readonly from: number;
-  readonly until: number;
+interface DayCount extends Period {
   readonly rows: number;
 }
 
@@ -104,7 +102,7 @@ export class SqlLogReads extends OnDatabase implements LogReads {
       .execute();
   }
 
-  async #countRows(filter: LogFilter, part: Omit<DayCount, 'rows'>): Promise<number> {
+  async #countRows(filter: LogFilter, part: Period): Promise<number> {
     const { rows } = await this.#matching(filter, part)
       .select((of) => of.fn.countAll<number>().as('rows'))
       .executeTakeFirstOrThrow();
@@ -131,7 +129,7 @@ export class SqlLogReads extends OnDatabase implements LogReads {
 
   #matching(
     { tenantId, status, model, keyId }: LogFilter,
-    { from, until }: Omit<DayCount, 'rows'>,
+    { from, until }: Period,
   ): SelectQueryBuilder<Schema, 'request_log', object> {
     return (
       this.database.read

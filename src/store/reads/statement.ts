@@ -1,5 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import { walletName } from '../../ledger/owner.ts';
+import type { Period } from '../../record/period.ts';
 import type {
   StatementFrame,
   StatementLine,
@@ -30,10 +31,7 @@ const beforeTheFirst = { id: 0, balance_after: 0 };
  * one, so naming the last one at the start is all the snapshot that a long export needs.
  */
 export class SqlStatement extends OnDatabase implements StatementReads {
-  async frame(
-    tenantId: string,
-    period: { readonly from: number; readonly until: number },
-  ): Promise<StatementFrame> {
+  async frame(tenantId: string, period: Period): Promise<StatementFrame> {
     const account = await this.database.read
       .selectFrom('accounts')
       .select('id')

@@ -6,8 +6,8 @@ import type { Schema } from '../schema.ts';
 import { Turns } from '../turns.ts';
 import { sqliteDialect } from './dialect.ts';
 import { fileFailure } from './file-failure.ts';
+import { assertSameFile, identityOf } from './file-identity.ts';
 import type { Outcome, Question } from './messages.ts';
-import { assertThere, placeOf } from './place.ts';
 import { SqliteThread } from './thread.ts';
 
 /** Opens or creates a database file: one thread for changes, and two for plain reads. */
@@ -56,8 +56,8 @@ class LastingThread {
   readonly #path: string;
   readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
-  /** Device and inode of the file, once it was opened. */
-  #place: string | undefined;
+  /** Known once the file was opened. */
+  #identity: string | undefined;
   #isClosed = false;
 
   constructor(path: string, role: 'writer' | 'reader') {
@@ -73,16 +73,16 @@ class LastingThread {
     const thread = this.#begin(forget).catch((thrown: unknown) => {
       // Opening can fail when too many files are open, for example: the next question tries again.
       forget();
-      throw this.#place === undefined ? fileFailure(this.#path, thrown) : thrown;
+      throw this.#identity === undefined ? fileFailure(this.#path, thrown) : thrown;
     });
     this.#thread = thread;
     return thread;
   }
 
   async #begin(onEnd: () => void): Promise<SqliteThread> {
-    if (this.#place !== undefined) assertThere(this.#path, this.#place);
+    if (this.#identity !== undefined) assertSameFile(this.#path, this.#identity);
     const thread = await SqliteThread.open(this.#path, this.#role, onEnd);
-    this.#place ??= placeOf(this.#path);
+    this.#identity ??= identityOf(this.#path);
     return thread;
   }
 

@@ -7,8 +7,8 @@ import { strict as assert } from 'node:assert';
 import { closeSync, openSync } from 'node:fs';
 import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
+import { assertSameFile, identityOf } from './file-identity.ts';
 import type { Outcome, Question, SqlAnswer, SqlValue, Step } from './messages.ts';
-import { assertThere, placeOf } from './place.ts';
 
 declare const self: Worker;
 
@@ -23,8 +23,8 @@ const statementsMax = 256;
 
 const nothing: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
-/** The writer's file, with its device and inode. */
-let changed: { readonly path: string; readonly place: string | undefined } | undefined;
+/** The writer's file. */
+let changed: { readonly path: string; readonly identity: string | undefined } | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Imported with the first batch: commands of the command line send none. */
@@ -68,7 +68,7 @@ function perform(question: Step): Outcome {
   assert(connection, 'The database is not open.');
   switch (question.kind) {
     case 'run':
-      if (changed && !question.inTransaction) assertThere(changed.path, changed.place);
+      if (changed && !question.inTransaction) assertSameFile(changed.path, changed.identity);
       assertTransaction(connection, question.inTransaction);
       return run(connection, question.sql, question.parameters);
     case 'run-many':
@@ -99,7 +99,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
-  else changed = { path, place: placeOf(path) };
+  else changed = { path, identity: identityOf(path) };
   return nothing;
 }
 

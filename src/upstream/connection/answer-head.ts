@@ -94,16 +94,16 @@ class HeaderFields implements AnswerHeaders {
   }
 
   get(name: string): string | null {
-    const values = often.has(name) ? this.#often : valuesIn(this.#text, linesOf(name));
+    const values = often.has(name) ? this.#often : valuesIn(this.#text, linesNamed(name));
     return values.get(name) ?? null;
   }
 }
 
 /** The names are our own: none has a character with a meaning in a regular expression. */
-const linesOf = (...names: readonly string[]) =>
+const linesNamed = (...names: readonly string[]) =>
   new RegExp(`\\n(${names.join('|')}):([^\\r\\n]*)`, 'gi');
 
-const oftenLines = linesOf(...often);
+const oftenLines = linesNamed(...often);
 
 /** Values by their header's name in lower case. */
 function valuesIn(text: string, lines: RegExp): Map<string, string> {

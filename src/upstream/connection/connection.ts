@@ -30,8 +30,8 @@ export interface Keeper {
   closedEarly(): void;
   /** The server said something that belongs to no answer. */
   overrun(): void;
-  /** The connection of this trip died before the server can have read the request. */
-  sendAgain(trip: RoundTrip): void;
+  /** Sends the request of this trip over a new connection. */
+  carryAnew(trip: RoundTrip): void;
   /** Nobody waits any more for this connection, which is not open yet. */
   leaveBehind(opening: Promise<unknown>): void;
 }
@@ -172,7 +172,7 @@ export class Connection implements Carrier {
     const trip = this.#end();
     if (this.#isEarly(trip)) this.#keeper.closedEarly();
     if (!trip) return;
-    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.sendAgain(trip);
+    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.carryAnew(trip);
     else trip.closed(reason);
   }
 

@@ -65,11 +65,10 @@ export class Connections implements Keeper {
       }
       idle.close();
     }
-    this.sendAgain(trip);
+    this.carryAnew(trip);
   }
 
-  /** Sends the request again, on a new connection. */
-  sendAgain(trip: RoundTrip): void {
+  carryAnew(trip: RoundTrip): void {
     if (this.#left < connectionsLeftMax) new Connection(this, trip);
     else trip.fail(new BrokenAnswer('ETIMEDOUT', 'The server takes no connections.'));
   }

@@ -181,7 +181,7 @@ test('nothing is sent again when the server wants another handshake', async () =
     keeps: () => undefined,
     closedEarly: () => undefined,
     overrun: () => undefined,
-    sendAgain: () => undefined,
+    carryAnew: () => undefined,
     leaveBehind: () => undefined,
   };
   const connection = new Connection(keeper, tripWith('first'));

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 
 /** Device and inode of the file at a path; undefined where there is none. */
-export function placeOf(path: string): string | undefined {
+export function identityOf(path: string): string | undefined {
   const file = statSync(path, { throwIfNoEntry: false });
   return file && `${file.dev}:${file.ino}`;
 }
@@ -10,8 +10,8 @@ export function placeOf(path: string): string | undefined {
  * SQLite goes on writing to a file that was deleted, or replaced by a backup, and whatever is
  * booked there is lost.
  */
-export function assertThere(path: string, place: string | undefined): void {
-  if (placeOf(path) === place) return;
+export function assertSameFile(path: string, identity: string | undefined): void {
+  if (identityOf(path) === identity) return;
   const message = `The database file ${path} was moved, deleted or replaced while in use.`;
   throw Object.assign(new Error(message), { code: 'SQLITE_READONLY_DBMOVED' });
 }
