@@ -13,7 +13,7 @@ import {
   type TranscriptionInput,
 } from './job-input.ts';
 import { jobObject, newJobObject } from './job-object.ts';
-import type { ObjectStore } from './objects.ts';
+import type { ObjectStorage } from './objects.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { JobBook, JobClaim, JobObjects, JobPage, NewJob } from './queue.ts';
@@ -22,7 +22,7 @@ import { discard, type StoredAudio, type StoredInput, storeAudio, storeText } fr
 interface DeskParts {
   readonly book: JobBook;
   readonly objects: JobObjects;
-  readonly store: ObjectStore;
+  readonly storage: ObjectStorage;
   /** The model, when this caller may use it. 400 403 404 */
   speechModel(caller: Caller, alias: string): Promise<SpeechModel & Charging>;
   /** The same for transcriptions. 400 403 404 */
@@ -166,8 +166,8 @@ export class JobDesk {
   }
 
   #view(job: Job, baseUrl: string) {
-    const { store, now } = this.#parts;
-    return jobObject(job, { now: now(), baseUrl, store });
+    const { storage, now } = this.#parts;
+    return jobObject(job, { now: now(), baseUrl, storage });
   }
 
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {

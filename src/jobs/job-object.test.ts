@@ -11,8 +11,8 @@ const done = speechJob({ completedAt: finishedAt, expiresAt });
 
 /** As it is shown at this time, with the end of its link instead of the link. */
 function shown(job: Partial<Job>, now = finishedAt) {
-  const store = { link: (_: string, until: { expiresAt: number }) => `until ${until.expiresAt}` };
-  return jobObject({ ...done, ...job }, { now, baseUrl: 'http://gateway', store });
+  const storage = { link: (_: string, until: { expiresAt: number }) => `until ${until.expiresAt}` };
+  return jobObject({ ...done, ...job }, { now, baseUrl: 'http://gateway', storage });
 }
 
 test('the progress of a running job goes from 0 to 1 by its pieces, in hundredths', () => {

@@ -1,6 +1,6 @@
 import { contentTypeOf } from '../core/object-key.ts';
 import type { Job } from './job.ts';
-import type { ObjectStore } from './objects.ts';
+import type { ObjectStorage } from './objects.ts';
 
 /** Links are good for an hour, and never longer than what they lead to. */
 const linkMs = 3_600_000;
@@ -8,7 +8,7 @@ const linkMs = 3_600_000;
 interface JobView {
   readonly now: number;
   readonly baseUrl: string;
-  readonly store: Pick<ObjectStore, 'link'>;
+  readonly storage: Pick<ObjectStorage, 'link'>;
 }
 
 /** A job as its creation is answered. */
@@ -44,11 +44,11 @@ export function jobObject(job: Job, view: JobView) {
   };
 }
 
-function outputOf({ output, expiresAt }: Job, { now, baseUrl, store }: JobView) {
+function outputOf({ output, expiresAt }: Job, { now, baseUrl, storage }: JobView) {
   if (!output) return null;
   const until = Math.min(now + linkMs, expiresAt ?? 0);
   return {
-    url: store.link(output.key, { now, expiresAt: until, baseUrl }),
+    url: storage.link(output.key, { now, expiresAt: until, baseUrl }),
     url_expires_at: time(until),
     content_type: contentTypeOf(output.key),
     bytes: output.bytes,

@@ -1,5 +1,5 @@
 /** Where the inputs and outputs of jobs lie: files, or S3. No client chooses a key. */
-export interface ObjectStore {
+export interface ObjectStorage {
   /**
    * Keeps the bytes as they come, without holding them all. The object is there whole or not at
    * all: when the source fails, nothing stays and its failure is passed on. Answers the size.

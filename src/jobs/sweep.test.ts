@@ -27,7 +27,7 @@ function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
     },
     async expire() {},
   };
-  const store = {
+  const storage = {
     async delete(key: string) {
       tries += 1;
       if (isStuck(key)) throw new Error(`${key} is held`);
@@ -35,7 +35,7 @@ function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
   };
   const sweep = new JobSweep({
     objects,
-    store,
+    storage,
     now: () => clock.now,
     onLeft: (left) => void told.push(left),
   });

@@ -1,11 +1,11 @@
 import { jobRowMs } from '../core/bounds.ts';
 import type { Chore } from '../core/chore.ts';
-import type { ObjectStore } from './objects.ts';
+import type { ObjectStorage } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
 interface SweepParts {
   readonly objects: JobObjects;
-  readonly store: Pick<ObjectStore, 'delete'>;
+  readonly storage: Pick<ObjectStorage, 'delete'>;
   now(): number;
   /** Some could not be deleted; told at most once an hour. */
   onLeft(left: { readonly objects: number; readonly why: unknown }): void;
@@ -42,11 +42,11 @@ export class JobSweep {
 
   /** Answers how many could not be deleted. */
   async #delete(keys: readonly string[]): Promise<number> {
-    const { objects, store, now } = this.#parts;
+    const { objects, storage, now } = this.#parts;
     const failures: unknown[] = [];
     for (const key of keys) {
       try {
-        await store.delete(key);
+        await storage.delete(key);
       } catch (thrown) {
         failures.push(thrown);
         await objects.postpone(key, now() + againMs);

@@ -3,7 +3,7 @@ import { GatewayError } from '../core/errors.ts';
 import { transcriptExtensions } from '../core/media/audio-formats.ts';
 import { missingObject } from '../core/missing-object.ts';
 import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
-import { type Chunks, type ObjectStore, readObject, type StoredObject } from './objects.ts';
+import { type Chunks, type ObjectStorage, readObject, type StoredObject } from './objects.ts';
 import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TimedText } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
@@ -35,9 +35,9 @@ export async function taskOf(
   job: Job,
   done: readonly Piece[],
   runner: JobRunner,
-  store: Pick<ObjectStore, 'open'>,
+  storage: Pick<ObjectStorage, 'open'>,
 ): Promise<Task> {
-  const input = await store.open(job.inputKey);
+  const input = await storage.open(job.inputKey);
   if (!input) throw missingObject('The input of the job');
   const { request } = job;
   if (request.type === 'transcription') return transcriptionTask(job, request, input, runner);

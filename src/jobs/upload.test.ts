@@ -8,14 +8,14 @@ import { storeAudio, storeText } from './upload.ts';
 /** What a client hears whose input meets a storage that fails so. */
 function failureWith(thrown: Error): Promise<unknown> {
   const nothing = async () => undefined;
-  const store = {
+  const storage = {
     put: () => Promise.reject(thrown),
     open: nothing,
     delete: nothing,
     link: () => '',
   };
   const objects = { note: nothing, letGo: async () => true, forget: nothing };
-  return failureOf(storeText('Hello.', 'job_1', 0, { store, objects }));
+  return failureOf(storeText('Hello.', 'job_1', 0, { storage, objects }));
 }
 
 test('a storage that is away or full is 503, not a failure of ours', async () => {
@@ -39,7 +39,7 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
   const kept: Uint8Array[] = [];
   const noted: unknown[] = [];
   const nothing = async () => undefined;
-  const store = {
+  const storage = {
     put: async (_: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) => {
       for await (const chunk of chunks) kept.push(chunk);
       return kept.reduce((sum, { length }) => sum + length, 0);
@@ -58,7 +58,7 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
   }
   const named = { kind: 'file', name: 'file', filename: 'a.wav' } as const;
   const file = { ...named, chunks: chunks() };
-  const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { store, objects });
+  const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { storage, objects });
   expect(key).toEndWith('.wav');
   expect([bytes, Buffer.concat(kept)]).toEqual([200, Buffer.from(whole)]);
   expect(sha256).toBe(createHash('sha256').update(whole).digest('hex'));

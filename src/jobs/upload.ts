@@ -2,11 +2,11 @@ import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
 import { readExtension, readKind, sniffBytes } from '../core/media/audio-type.ts';
 import { newObjectKey } from '../core/object-key.ts';
-import type { ObjectStore } from './objects.ts';
+import type { ObjectStorage } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
 interface UploadParts {
-  readonly store: ObjectStore;
+  readonly storage: ObjectStorage;
   readonly objects: Pick<JobObjects, 'note' | 'letGo' | 'forget'>;
 }
 
@@ -29,7 +29,7 @@ export async function storeAudio(
   now: number,
   parts: UploadParts,
 ): Promise<StoredAudio> {
-  const { store, objects } = parts;
+  const { storage, objects } = parts;
   readExtension(file.filename);
   const source = file.chunks[Symbol.asyncIterator]();
   const start = await firstBytes(source);
@@ -37,7 +37,7 @@ export async function storeAudio(
   await objects.note(key, jobId, now + orphanMs);
   const hash = new Bun.CryptoHasher('sha256');
   try {
-    const bytes = await store.put(key, hashed(start, source, hash));
+    const bytes = await storage.put(key, hashed(start, source, hash));
     return { key, bytes, sha256: hash.digest('hex') };
   } catch (thrown) {
     // Only after the client's failures: what a failed storage has kept, the sweep removes later.
@@ -50,11 +50,11 @@ export async function storeText(
   text: string,
   jobId: string,
   now: number,
-  { store, objects }: UploadParts,
+  { storage, objects }: UploadParts,
 ): Promise<StoredInput> {
   const key = newObjectKey('txt');
   await objects.note(key, jobId, now + orphanMs);
-  const bytes = await store.put(key, [new TextEncoder().encode(text)]).catch(notStored);
+  const bytes = await storage.put(key, [new TextEncoder().encode(text)]).catch(notStored);
   return { key, bytes };
 }
 
@@ -62,10 +62,10 @@ export async function storeText(
  * Removes an upload that became no job. The store decides, since a job may have been made whose
  * answer was lost.
  */
-export async function discard(key: string, { store, objects }: UploadParts): Promise<void> {
+export async function discard(key: string, { storage, objects }: UploadParts): Promise<void> {
   try {
     if (!(await objects.letGo(key))) return;
-    await store.delete(key);
+    await storage.delete(key);
     await objects.forget(key);
   } catch {
     // The sweep finds the upload.

@@ -34,7 +34,7 @@ async function outcomeOf(answer: Awaited<ReturnType<PostToUser>>): Promise<reado
       remove: async (id) => void heard.push(`${id} removed`),
     },
     book: { find: async () => job },
-    store: { link: () => '' },
+    storage: { link: () => '' },
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     post: async () => answer,
     baseUrl: () => 'https://gate.example',

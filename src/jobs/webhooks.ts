@@ -2,7 +2,7 @@ import { webhookMsMax, webhooksAtOnceMax, webhooksOfTenantMax } from '../core/bo
 import type { Chore } from '../core/chore.ts';
 import { crowded } from './crowded.ts';
 import { jobObject } from './job-object.ts';
-import type { ObjectStore } from './objects.ts';
+import type { ObjectStorage } from './objects.ts';
 import type { JobBook, Webhook, WebhookQueue } from './queue.ts';
 import type { WebhookSigner } from './webhook-signature.ts';
 
@@ -23,7 +23,7 @@ export type PostToUser = (
 interface WebhookParts {
   readonly queue: WebhookQueue;
   readonly book: Pick<JobBook, 'find'>;
-  readonly store: Pick<ObjectStore, 'link'>;
+  readonly storage: Pick<ObjectStorage, 'link'>;
   readonly signer: WebhookSigner;
   readonly post: PostToUser;
   /** Where receivers reach this gateway, for the links in a message. */
@@ -114,10 +114,10 @@ export class WebhookSender {
 
   /** Written anew for each attempt, so that the link in it is fresh. */
   async #bodyOf({ tenantId, jobId, event, createdAt }: Webhook): Promise<string | undefined> {
-    const { book, store, now, baseUrl } = this.#parts;
+    const { book, storage, now, baseUrl } = this.#parts;
     const job = await book.find(tenantId, jobId);
     if (!job) return undefined;
-    const data = jobObject(job, { now: now(), baseUrl: baseUrl(), store });
+    const data = jobObject(job, { now: now(), baseUrl: baseUrl(), storage });
     return JSON.stringify({ type: event, timestamp: new Date(createdAt).toISOString(), data });
   }
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../core/errors.ts';
 import { missingObject } from '../core/missing-object.ts';
 import { newObjectKey } from '../core/object-key.ts';
 import type { Job, Piece } from './job.ts';
-import { type ObjectStore, readObject } from './objects.ts';
+import { type ObjectStorage, readObject } from './objects.ts';
 import { pieceRequestId } from './piece-id.ts';
 import type { JobObjects, JobQueue, Lease } from './queue.ts';
 import { IdUsedUp, type JobRunner } from './runner.ts';
@@ -12,7 +12,7 @@ import { type Task, taskOf } from './task.ts';
 export interface WorkParts {
   readonly queue: JobQueue;
   readonly objects: Pick<JobObjects, 'note' | 'letGo'>;
-  readonly store: ObjectStore;
+  readonly storage: ObjectStorage;
   readonly runner: JobRunner;
   now(): number;
 }
@@ -52,10 +52,10 @@ export async function work(
   signal: AbortSignal,
   parts: WorkParts & { isStopping(): boolean },
 ): Promise<void> {
-  const { queue, store, runner, now } = parts;
+  const { queue, storage, runner, now } = parts;
   const mayStart = () => !signal.aborted && !parts.isStopping();
   const pieces = await queue.pieces(job.id);
-  const task = await taskOf(job, pieces, runner, store);
+  const task = await taskOf(job, pieces, runner, storage);
   held(await queue.setPieces(lease, task.count));
   const done = new Map(pieces.map((piece) => [piece.number, piece]));
   const missing = Array.from({ length: task.count }, (_, number) => number).filter(
@@ -65,7 +65,7 @@ export async function work(
     const provider = done.values().next().value?.provider ?? null;
     done.set(number, await runPiece({ job, lease, task, number, provider, signal }, parts));
   };
-  const read = async (number: number) => readPiece(done.get(number), store);
+  const read = async (number: number) => readPiece(done.get(number), storage);
   if (done.size === 0) await runOne(missing.shift() ?? 0);
   // Whether the pieces can be joined shows in the first: if not, nobody pays for the others.
   if (missing.length > 0 && done.has(0)) await task.tryJoin(await read(0)).catch(hopelessIfTold);
@@ -74,7 +74,7 @@ export async function work(
   if (done.size < task.count) throw new Interrupted('The worker stops.');
   const outputKey = newObjectKey(task.extension);
   await parts.objects.note(outputKey, job.id, now() + workingMs);
-  const outputBytes = await store.put(outputKey, task.join(read)).catch(hopelessIfTold);
+  const outputBytes = await storage.put(outputKey, task.join(read)).catch(hopelessIfTold);
   const end = { outputKey, outputBytes, expiresAt: now() + jobOutputMs, now: now() };
   const isHeld = await queue.finish(lease, { status: 'succeeded', ...end });
   if (!isHeld) await parts.objects.letGo(outputKey);
@@ -93,7 +93,7 @@ interface PieceWork {
 /** Runs one piece and writes down what came of it; only then is it done. */
 async function runPiece(
   { job, lease, task, number, provider, signal }: PieceWork,
-  { queue, objects, store, runner, now }: WorkParts,
+  { queue, objects, storage, runner, now }: WorkParts,
 ): Promise<Piece> {
   const run = async () => {
     const requestId = await pieceRequestId(job, number, runner);
@@ -105,7 +105,7 @@ async function runPiece(
   });
   const objectKey = newObjectKey(task.extension);
   await objects.note(objectKey, job.id, now() + workingMs);
-  await store.put(objectKey, [bytes]);
+  await storage.put(objectKey, [bytes]);
   const piece: Piece = { number, objectKey, costCredits, units, provider: made.provider };
   // The piece is made and paid for, so this is tried twice. A store that undid the first try,
   // because we stood still, may take it now; one that has it already refuses, and the next worker
@@ -139,8 +139,8 @@ async function runAll(
   if (failures.length > 0) throw failures[0];
 }
 
-async function readPiece(piece: Piece | undefined, store: ObjectStore): Promise<Uint8Array> {
-  const object = piece && (await store.open(piece.objectKey));
+async function readPiece(piece: Piece | undefined, storage: ObjectStorage): Promise<Uint8Array> {
+  const object = piece && (await storage.open(piece.objectKey));
   if (!object) throw missingObject('A finished piece of the job');
   return readObject(object);
 }

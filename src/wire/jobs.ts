@@ -16,7 +16,7 @@ import type { Steps } from '../gateway.ts';
 import type { JobMade, OnceUse } from '../http/jobs/jobs.ts';
 import { JobDesk, type SpeechModel } from '../jobs/desk.ts';
 import { ObjectLinks } from '../jobs/object-links.ts';
-import type { ObjectStore } from '../jobs/objects.ts';
+import type { ObjectStorage } from '../jobs/objects.ts';
 import type { JobBook, JobClaim } from '../jobs/queue.ts';
 import { JobSweep } from '../jobs/sweep.ts';
 import { WebhookSigner } from '../jobs/webhook-signature.ts';
@@ -68,7 +68,7 @@ interface JobSurroundings {
 /** Everything about jobs: the desk for clients, the worker, the webhooks, the sweep. */
 export class Jobs {
   readonly #parts: JobsParts;
-  readonly #objects: ObjectStore;
+  readonly #storage: ObjectStorage;
   readonly #links: ObjectLinks;
   readonly #signer: WebhookSigner;
   readonly #runner: StoryRunner;
@@ -82,8 +82,8 @@ export class Jobs {
     this.#parts = parts;
     this.#links = new ObjectLinks(...secrets);
     this.#signer = new WebhookSigner(...secrets);
-    this.#objects = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
-    const shared = { objects: store.jobs.objects, store: this.#objects, now: parts.now };
+    this.#storage = openObjects(config.objects.reveal(), config.objectStorage, this.#links);
+    const shared = { objects: store.jobs.objects, storage: this.#storage, now: parts.now };
     const steps = () => this.#surroundings().steps;
     this.#runner = new StoryRunner({ store, books, steps, now: parts.now });
     this.#worker = new JobWorker({
@@ -134,7 +134,7 @@ export class Jobs {
     const desk = new JobDesk({
       book: store.jobs.book,
       objects: store.jobs.objects,
-      store: this.#objects,
+      storage: this.#storage,
       speechModel: async (caller, alias) => {
         const offer = await offerFor(caller, alias, 'speech', models);
         return { ...speechModelOf(offer), ...chargingAt(offer, caller, till) };
@@ -158,7 +158,7 @@ export class Jobs {
   /** What the route to objects needs. */
   get objectParts() {
     return {
-      open: (key: string) => this.#objects.open(key),
+      open: (key: string) => this.#storage.open(key),
       isValidLink: (key: string, query: string) =>
         this.#links.isValid(key, query, this.#parts.now()),
     };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { newObjectKey } from '../../src/core/object-key.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
-import type { ObjectStore } from '../../src/jobs/objects.ts';
+import type { ObjectStorage } from '../../src/jobs/objects.ts';
 import { openObjects } from '../../src/store/objects/open.ts';
 import { S3Objects } from '../../src/store/objects/s3.ts';
 import { type S3Server, startS3 } from '../support/s3.ts';
@@ -16,7 +16,7 @@ const links = new ObjectLinks(new Secret('a secret of the operator, long enough'
 const nobody = { accessKeyId: null, secretAccessKey: null, sessionToken: null, region: null };
 
 interface Opened {
-  readonly store: ObjectStore;
+  readonly store: ObjectStorage;
   close(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ const drivers: readonly { name: string; open: () => Promise<Opened> }[] = [
 function s3StoreOf(
   { endpoint, bucket, accessKey, secretKey }: S3Server,
   more: Readonly<Record<string, string>> = {},
-): ObjectStore {
+): ObjectStorage {
   const address = `s3://${bucket}/some/prefix?${new URLSearchParams({ endpoint, ...more })}`;
   const credentials = {
     accessKeyId: new Secret(accessKey),
@@ -62,7 +62,7 @@ const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest(
 
 describe.each([...drivers])('objects in $name', ({ open }) => {
   let opened: Opened;
-  let store: ObjectStore;
+  let store: ObjectStorage;
 
   beforeAll(async () => {
     opened = await open();
@@ -173,7 +173,7 @@ describe('objects in files', () => {
 
 describe('links to objects in S3', () => {
   let server: S3Server;
-  let store: ObjectStore;
+  let store: ObjectStorage;
   const wish = (seconds: number) => {
     const now = Date.now();
     return { now, expiresAt: now + seconds * 1000, baseUrl: 'http://unused.test' };

@@ -21,7 +21,7 @@ afterEach(() => bench.close());
 
 /** As it is polled, as it is listed, and as its webhook tells it. */
 async function costsTold(id: string): Promise<unknown[]> {
-  const { desk, store, objects } = bench;
+  const { desk, store, storage } = bench;
   const shown = await desk.show(caller.tenantId, id, 'http://g.test');
   const page = { limit: 1, offset: 0, status: null };
   const { data } = await desk.list(caller.tenantId, page, 'http://g.test');
@@ -29,7 +29,7 @@ async function costsTold(id: string): Promise<unknown[]> {
   const sender = new WebhookSender({
     queue: store.jobs.webhooks,
     book: store.jobs.book,
-    store: objects,
+    storage,
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     async post(_url, { body }) {
       told.push(JSON.parse(body).data.cost);

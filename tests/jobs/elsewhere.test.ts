@@ -16,8 +16,8 @@ test('a job whose text is in the folder of another process is left to that one',
   const caller = await bench.newCaller();
   const id = await bench.speech(caller, 'Short.');
   const here = new FileObjects(newFolder(), bench.links);
-  for (const store of [here, bench.objects]) {
-    const worker = bench.worker({ store });
+  for (const storage of [here, bench.storage]) {
+    const worker = bench.worker({ storage });
     await worker.claim();
     await worker.idle();
     bench.now += 15_000;
@@ -30,7 +30,7 @@ test('one that never gets there fails with the cause and the setting, free of ch
   const bench = await JobBench.open();
   const caller = await bench.newCaller();
   const id = await bench.speech(caller, 'Short.');
-  const worker = bench.worker({ store: new FileObjects(newFolder(), bench.links) });
+  const worker = bench.worker({ storage: new FileObjects(newFolder(), bench.links) });
   const message = `The input of the job is not where this process keeps objects. ${advice}`;
   for (const waitMs of [0, 15_000, 300_000]) {
     bench.now += waitMs;

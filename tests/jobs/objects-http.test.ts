@@ -19,13 +19,13 @@ const content = '0123456789';
 
 async function stored(extension = 'mp3'): Promise<string> {
   const key = newObjectKey(extension);
-  await server.bench.objects.put(key, [Buffer.from(content)]);
+  await server.bench.storage.put(key, [Buffer.from(content)]);
   return key;
 }
 
 function link(key: string, seconds = 3_600): string {
   const { now } = server.bench;
-  return server.bench.objects.link(key, {
+  return server.bench.storage.link(key, {
     now,
     expiresAt: now + seconds * 1000,
     baseUrl: server.url,
@@ -154,7 +154,7 @@ describe('a link to an object', () => {
   test('leads to 404 once the object is deleted', async () => {
     const key = await stored();
     const whole = link(key);
-    await server.bench.objects.delete(key);
+    await server.bench.storage.delete(key);
     const response = await fetch(whole);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({

@@ -28,7 +28,7 @@ async function begun(pieces: ReadonlyMap<number, string>): Promise<string> {
   for (const [number, spoken] of pieces) {
     const objectKey = newObjectKey('wav');
     await objects.note(objectKey, id, now + 60_000);
-    await bench.objects.put(objectKey, [wavFile(spoken.length)]);
+    await bench.storage.put(objectKey, [wavFile(spoken.length)]);
     const units = [...spoken].length;
     const piece = { number, objectKey, costCredits: 7, units, provider: 'played' };
     expect(await queue.addPiece(claimed.lease, piece)).toBe(true);

@@ -1,7 +1,7 @@
 /** An object storage that gives less than was asked for, or more. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
-import type { ObjectStore, StoredObject } from '../../src/jobs/objects.ts';
+import type { ObjectStorage, StoredObject } from '../../src/jobs/objects.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { JobBench } from '../support/job-bench.ts';
 
@@ -20,18 +20,18 @@ const nextAttemptMs = 60_000;
 
 /** Works off what waits, with a storage that changes what it gives for this key. */
 async function workOff(which: RegExp, change: (object: StoredObject) => StoredObject) {
-  const open: ObjectStore['open'] = async (key) => {
-    const object = await bench.objects.open(key);
+  const real = bench.storage;
+  const open: ObjectStorage['open'] = async (key) => {
+    const object = await real.open(key);
     return object && which.test(key) ? change(object) : object;
   };
-  const { objects } = bench;
-  const store: ObjectStore = {
+  const storage: ObjectStorage = {
     open,
-    put: (key, chunks) => objects.put(key, chunks),
-    delete: (key) => objects.delete(key),
-    link: (key, wish) => objects.link(key, wish),
+    put: (key, chunks) => real.put(key, chunks),
+    delete: (key) => real.delete(key),
+    link: (key, wish) => real.link(key, wish),
   };
-  await bench.workOff(bench.worker({ store }));
+  await bench.workOff(bench.worker({ storage }));
 }
 
 const asItIs = (object: StoredObject) => object;

@@ -31,7 +31,7 @@ function makeSender(post?: PostToUser): WebhookSender {
   return new WebhookSender({
     queue: bench.store.jobs.webhooks,
     book: bench.store.jobs.book,
-    store: bench.objects,
+    storage: bench.storage,
     signer,
     post: post ?? createGuardedFetch({ allowHosts: [allowed] }),
     baseUrl: () => 'https://gate.example',

@@ -9,7 +9,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { JobDesk, type SpeechModel } from '../../src/jobs/desk.ts';
 import type { Job } from '../../src/jobs/job.ts';
 import { ObjectLinks } from '../../src/jobs/object-links.ts';
-import type { ObjectStore } from '../../src/jobs/objects.ts';
+import type { ObjectStorage } from '../../src/jobs/objects.ts';
 import type {
   FinishedPiece,
   JobRunner,
@@ -102,7 +102,7 @@ export class JobBench {
   readonly desk: JobDesk;
   readonly failures: unknown[] = [];
   readonly store: Store;
-  readonly objects: ObjectStore;
+  readonly storage: ObjectStorage;
   readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
   readonly #folder: string;
   now = 1_800_000_000_000;
@@ -123,11 +123,11 @@ export class JobBench {
     this.runner = new PlayedRunner(store);
     const limit = { unit: 'characters', max: charactersMax } as const;
     this.speechModel = { limit, isStrict: true, voices: null };
-    this.objects = new FileObjects(join(folder, 'objects'), this.links);
+    this.storage = new FileObjects(join(folder, 'objects'), this.links);
     this.desk = new JobDesk({
       book: store.jobs.book,
       objects: store.jobs.objects,
-      store: this.objects,
+      storage: this.storage,
       speechModel: async () => ({ ...this.speechModel, ...solvent }),
       transcriptionModel: async (_caller, alias) => {
         if (alias === 'played/hear') return solvent;
@@ -149,7 +149,7 @@ export class JobBench {
     return new JobWorker({
       queue: this.store.jobs.queue,
       objects: this.store.jobs.objects,
-      store: this.objects,
+      storage: this.storage,
       runner: this.runner,
       now: () => this.now,
       onFailure: (_id, thrown) => this.failures.push(thrown),
@@ -165,7 +165,7 @@ export class JobBench {
 
   sweep(): Promise<void> {
     const { objects } = this.store.jobs;
-    const parts = { objects, store: this.objects, now: () => this.now, onLeft: unexpected };
+    const parts = { objects, storage: this.storage, now: () => this.now, onLeft: unexpected };
     return new JobSweep(parts).run();
   }
 
@@ -196,7 +196,7 @@ export class JobBench {
 
   async output(caller: Caller, id: string): Promise<Buffer> {
     const { output, status, failure } = await this.job(caller, id);
-    const object = output && (await this.objects.open(output.key));
+    const object = output && (await this.storage.open(output.key));
     if (!object) throw new Error(`The job is ${status}: ${failure?.message}`);
     return Buffer.from(await object.body.arrayBuffer());
   }

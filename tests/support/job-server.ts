@@ -62,7 +62,7 @@ export class JobServer {
           explain: () => undefined,
         }),
         ...objectRoutes({
-          open: (key) => bench.objects.open(key),
+          open: (key) => bench.storage.open(key),
           isValidLink: (key, query) => bench.links.isValid(key, query, bench.now),
         }),
       ],

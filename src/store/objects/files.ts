@@ -4,11 +4,11 @@ import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { failureCode } from '../../core/failure-code.ts';
 import type { ObjectLinks } from '../../jobs/object-links.ts';
-import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
+import type { Chunks, LinkWish, ObjectStorage, StoredObject } from '../../jobs/objects.ts';
 import { unusable } from '../unusable.ts';
 
 /** Objects as files of one folder, open to nobody else on the machine. */
-export class FileObjects implements ObjectStore {
+export class FileObjects implements ObjectStorage {
   readonly #folder: string;
   readonly #links: ObjectLinks;
 

@@ -1,5 +1,5 @@
 import type { ObjectLinks } from '../../jobs/object-links.ts';
-import type { ObjectStore } from '../../jobs/objects.ts';
+import type { ObjectStorage } from '../../jobs/objects.ts';
 import { unusable } from '../unusable.ts';
 import { FileObjects } from './files.ts';
 import { readS3Place, type S3Credentials, S3Objects } from './s3.ts';
@@ -11,7 +11,7 @@ export function openObjects(
   address: string,
   credentials: Identity,
   links: ObjectLinks,
-): ObjectStore {
+): ObjectStorage {
   if (address.startsWith('file:')) return new FileObjects(address.slice('file:'.length), links);
   if (address.startsWith('s3://')) return openS3Objects(address, credentials);
   throw unusable('The objects address must start with file: or s3://.');
@@ -22,7 +22,7 @@ export function openS3Objects(
   address: string,
   credentials: Identity,
   patienceMs?: number,
-): ObjectStore {
+): ObjectStorage {
   const place = readS3Place(address);
   const region = place.region ?? credentials.region;
   return new S3Objects({ ...place, region }, credentials, patienceMs);

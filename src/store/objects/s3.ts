@@ -2,7 +2,7 @@ import { S3Client } from 'bun';
 import { failureCode } from '../../core/failure-code.ts';
 import { contentTypeOf } from '../../core/object-key.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { Chunks, LinkWish, ObjectStore, StoredObject } from '../../jobs/objects.ts';
+import type { Chunks, LinkWish, ObjectStorage, StoredObject } from '../../jobs/objects.ts';
 import { unusable } from '../unusable.ts';
 
 interface S3Place {
@@ -60,7 +60,7 @@ function isEndpoint(text: string | null): boolean {
   return text === null || (/^https?:\/\//.test(text) && URL.canParse(text));
 }
 
-export class S3Objects implements ObjectStore {
+export class S3Objects implements ObjectStorage {
   readonly #client: S3Client;
   /** Signs the links for clients; sends no request itself. */
   readonly #seenByClients: S3Client;
