@@ -14,10 +14,10 @@ function reads(bounds: ConstructorParameters<typeof ReadTurns>[0]) {
   const turns = new ReadTurns(bounds);
   const begun: string[] = [];
   const ends = new Map<string, PromiseWithResolvers<string>>();
-  const start = (name: string, tenantId = 'acme') => {
+  const start = (name: string, tenantId = 'acme', client = new AbortController().signal) => {
     const end = Promise.withResolvers<string>();
     ends.set(name, end);
-    return turns.inTurn(tenantId, () => {
+    return turns.inTurn(tenantId, client, () => {
       begun.push(name);
       return end.promise;
     });
@@ -87,4 +87,17 @@ test('a read that waits too long is refused, and leaves its place in the line', 
   end('a');
   await a;
   expect(begun).toEqual(['a']);
+});
+
+test('a client that goes while it waits leaves its place, and nothing is read for it', async () => {
+  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
+  const client = new AbortController();
+  const all = [start('a'), start('left', 'acme', client.signal)];
+  client.abort();
+  all.push(start('gone', 'acme', client.signal), start('b'));
+  for (const name of ['a', 'left', 'gone', 'b']) end(name);
+  const outcomes = await Promise.allSettled(all);
+  const served = outcomes.map(({ status }) => status === 'fulfilled');
+  expect(served).toEqual([true, false, false, true]);
+  expect(begun).toEqual(['a', 'b']);
 });

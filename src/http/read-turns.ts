@@ -30,13 +30,13 @@ export class ReadTurns {
   }
 
   /** 429 */
-  async inTurn<T>(tenantId: string, read: () => Promise<T>): Promise<T> {
+  async inTurn<T>(tenantId: string, client: AbortSignal, read: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(tenantId) ?? { underWay: 0, waiting: new Set() };
     this.#lines.set(tenantId, line);
     if (line.underWay < this.#bounds.atOnceMax) {
       line.underWay += 1;
     } else {
-      await this.#turnIn(line);
+      await this.#turnIn(line, client);
       // Reads that follow each other without a pause would leave the sockets no time.
       await Bun.sleep(0);
     }
@@ -47,19 +47,26 @@ export class ReadTurns {
     }
   }
 
-  #turnIn({ waiting }: Line): Promise<void> {
+  #turnIn({ waiting }: Line, client: AbortSignal): Promise<void> {
     const { waitingMax, waitMs } = this.#bounds;
-    if (waiting.size >= waitingMax) throw tooMany();
+    if (client.aborted || waiting.size >= waitingMax) throw tooMany();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const begin = () => {
+    const leave = () => {
       clearTimeout(timer);
+      client.removeEventListener('abort', giveUp);
       waiting.delete(begin);
+    };
+    const begin = () => {
+      leave();
       resolve();
     };
-    const timer = setTimeout(() => {
-      waiting.delete(begin);
+    const giveUp = () => {
+      leave();
       reject(tooMany());
-    }, waitMs);
+    };
+    const timer = setTimeout(giveUp, waitMs);
+    // Clients that ask again after a short time would fill the line with reads nobody waits for.
+    client.addEventListener('abort', giveUp);
     waiting.add(begin);
     return promise;
   }

@@ -226,6 +226,14 @@ describe('searches', () => {
     expect(reply.error.message).toStartWith(message);
   });
 
+  test('take a vendor’s tool that allows more searches than are ever made here', async () => {
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1_000 }];
+    const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
+    expect((await rig.gateway.post(body, { path: '/v1/messages' })).status).toBe(200);
+    expect(queries()).toEqual(['q']);
+  });
+
   test('are no more than max_uses, and results no more than max_results', async () => {
     rig.engine.answer([news, { ...news, url: 'https://second.example/', title: 'Second' }]);
     rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Enough.')]);

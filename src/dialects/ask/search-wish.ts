@@ -6,15 +6,15 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { unknownFields } from './body/unknown-fields.ts';
 
-const count = optional(Type.Integer({ minimum: 1, maximum: 100 }));
 const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
 
 /** OpenAI's place for the allowed ones. */
 const filters = { allowed_domains: domains };
 
 const wishFields = {
-  max_uses: count,
-  max_results: count,
+  /** Without an upper bound, because vendors have none; the operator's holds for searches here. */
+  max_uses: optional(Type.Integer({ minimum: 1 })),
+  max_results: optional(Type.Integer({ minimum: 1, maximum: 100 })),
   allowed_domains: domains,
   excluded_domains: domains,
   /** Anthropic's word for the excluded ones. */

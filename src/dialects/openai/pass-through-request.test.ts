@@ -339,6 +339,17 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
   });
 
+  test('with what is refused without it, and in whichever words it was asked for', () => {
+    const left = (name: string, wish: object) =>
+      dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...wish })));
+    const plain = ['messages', 'model'];
+    const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
+    const calling = { tools, tool_choice: 'auto', parallel_tool_calls: false };
+    expect(left('tools', calling)).toEqual([plain, ['tools']]);
+    const reasoning = { effort: 'high' };
+    expect(left('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
+  });
+
   test('inside of what it says about reasoning', () => {
     const reasoning = { effort: 'high', mode: 'pro', context: 'auto' };
     const request = read(JSON.stringify({ ...chat, reasoning }));

@@ -67,8 +67,9 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
   if (messages !== body.messages) edits.messages = messages;
   keepCachesApart(body, request.tenantId ?? null, edits);
   const { drop_params: refusedAlways = none } = quirks;
-  const refused = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
+  const refused: readonly string[] = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
   leaveOut(refused, body, edits);
+  for (const names of lists) if (refused.includes(names[0])) leaveOut(names, body, edits);
   rename(body, quirks, edits);
   // A wish in Anthropic's `thinking` is passed on as it is, so it is not unheard.
   const isUnheard = edits.reasoning_effort === undefined && (isSilenced || !body.thinking);
@@ -198,7 +199,9 @@ function spellFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
  * the model reasons.
  */
 function setEffort(body: Body, { quirks, reasons = true }: Target, edits: Edits): boolean {
-  const wish = readReasoningWish(body);
+  // Whichever words the client has for it.
+  const isRefused = quirks.drop_params?.includes('reasoning_effort');
+  const wish = isRefused ? null : readReasoningWish(body);
   const word = effortWord(reasons ? levelOf(wish) : effortOf(wish), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
   return refusesSampling(word, quirks);

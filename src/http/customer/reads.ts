@@ -43,7 +43,7 @@ export function customerRoutes(parts: CustomerParts): Route[] {
   const by = (read: Read) => (exchange: Exchange, caller: Caller) => {
     const { tenantId } = caller;
     const settled = () => parts.settled(() => read(parts, exchange, caller), tenantId);
-    return turns.inTurn(tenantId, settled);
+    return turns.inTurn(tenantId, exchange.request.signal, settled);
   };
   return [
     either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),

@@ -51,7 +51,7 @@ export function jobRoutes(parts: JobParts): Route[] {
     routing.get('/v1/jobs', jobDocs.list, (exchange, { tenantId }) => {
       const page = readJobPage(exchange.query);
       const base = baseUrlOf(exchange, parts);
-      return turns.inTurn(tenantId, async () =>
+      return turns.inTurn(tenantId, exchange.request.signal, async () =>
         json(exchange, await parts.desk.list(tenantId, page, base)),
       );
     }),
