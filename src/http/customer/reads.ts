@@ -40,25 +40,28 @@ const management = routesFor({ access: 'management' });
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
   const turns = new ReadTurns();
-  const by = (read: Read) => (exchange: Exchange, caller: Caller) => {
-    const { tenantId } = caller;
-    const settled = () => parts.settled(() => read(parts, exchange, caller), tenantId);
-    return turns.inTurn(tenantId, exchange.request.signal, settled);
-  };
+  const shortBy = (read: Read) => (exchange: Exchange, caller: Caller) =>
+    parts.settled(() => read(parts, exchange, caller), caller.tenantId);
+  const longBy = (read: Read) => (exchange: Exchange, caller: Caller) =>
+    turns.inTurn(caller.tenantId, exchange.request.signal, () => shortBy(read)(exchange, caller));
   return [
-    either.get('/v1/customer/logs', customerDocs.logs, by(showLogs)),
-    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, by(exportLogs)),
-    either.get('/v1/customer/analytics', customerDocs.analytics, by(showAnalytics)),
-    either.get('/v1/customer/analytics/export.csv', customerDocs.analyticsCsv, by(exportAnalytics)),
+    either.get('/v1/customer/logs', customerDocs.logs, longBy(showLogs)),
+    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, longBy(exportLogs)),
+    either.get('/v1/customer/analytics', customerDocs.analytics, longBy(showAnalytics)),
+    either.get(
+      '/v1/customer/analytics/export.csv',
+      customerDocs.analyticsCsv,
+      longBy(exportAnalytics),
+    ),
     either.get(
       '/v1/customer/billing/usage-statement.csv',
       customerDocs.statementCsv,
-      by(exportStatement),
+      longBy(exportStatement),
     ),
-    either.get('/v1/customer/credits', customerDocs.credits, by(showCredits)),
-    management.get('/api/v1/credits', customerDocs.totals, by(showTotals)),
-    either.get('/v1/customer/logs/:id', customerDocs.receipt, by(showReceipt)),
-    either.get('/v1/customer/billing/statements', customerDocs.statements, by(listStatements)),
+    either.get('/v1/customer/credits', customerDocs.credits, shortBy(showCredits)),
+    management.get('/api/v1/credits', customerDocs.totals, shortBy(showTotals)),
+    either.get('/v1/customer/logs/:id', customerDocs.receipt, shortBy(showReceipt)),
+    either.get('/v1/customer/billing/statements', customerDocs.statements, longBy(listStatements)),
   ];
 }
 
