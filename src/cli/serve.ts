@@ -229,8 +229,9 @@ function cannotListen(config: Config, flags: Flags, thrown: unknown): string {
     const other = typed('serve', '--port 8080', flags);
     return `Listening on ${where} is not allowed for this user; choose another port: "${other}".`;
   }
-  // The error for a host name that cannot be resolved has no code.
-  if (code === 'EADDRNOTAVAIL' || code === undefined) {
+  // The error for a host name that cannot be resolved has no code; for what is no name, such as
+  // `[::1]` or a blank, it is ENOTFOUND.
+  if (code === 'EADDRNOTAVAIL' || code === undefined || code === 'ENOTFOUND') {
     const other = 'set --host to 127.0.0.1, or to 0.0.0.0 for all that it has';
     return `Cannot listen on ${where}: "${host}" is no address of this machine; ${other}.`;
   }

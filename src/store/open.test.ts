@@ -35,12 +35,15 @@ describe('opening a store', () => {
     expect(rights).toEqual([0o600, 0o600, 0o600]);
   });
 
-  test('says in one sentence that a file stands where a folder is needed', async () => {
-    writeFileSync(join(folder, 'file'), '');
-    const { message } = await failureOf(openStore(`sqlite:${folder}/file/tollgate.db`));
+  test.each([
+    ['a file stands where a folder is needed', 'file', (at: string) => writeFileSync(at, '')],
+    ['a link leads nowhere', 'link', (at: string) => symlinkSync(join(folder, 'gone'), at)],
+  ])('says in one sentence that %s', async (_, name, make) => {
+    make(join(folder, name));
+    const { message } = await failureOf(openStore(`sqlite:${folder}/${name}/tollgate.db`));
     expect(message).toBe(
-      `The database file ${folder}/file/tollgate.db cannot be used: ` +
-        'a part of its path is a file, not a folder.',
+      `The database file ${folder}/${name}/tollgate.db cannot be used: ` +
+        'a part of its path is a file, or a link that leads nowhere.',
     );
   });
 

@@ -1,7 +1,7 @@
 /** `tollgate doctor`: what it finds on real stores and servers, and that it leaves no trace. */
 import { Database } from 'bun:sqlite';
 import { describe, expect, test } from 'bun:test';
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { migrations } from '../../src/store/migrations/index.ts';
@@ -228,17 +228,35 @@ describe('a place to write to', () => {
   }
 
   test(
-    'that is closed to this user is named, with the command that gives it away',
+    'that belongs to another user is named, with the command that gives it away',
     async () => {
-      const folder = newFolder();
-      const closed = join(folder, 'closed');
-      mkdirSync(closed, { mode: 0o500 });
+      // Only root can make one; for everybody else, the root of the disk is one.
+      const isRoot = process.getuid?.() === 0;
+      const closed = isRoot ? newFolder() : '/';
+      if (isRoot) {
+        chmodSync(closed, 0o755);
+        chownSync(closed, 65_534, 65_534);
+      }
       const found = await runBehind(asAnybody, join(closed, 'data'));
       expect(told(found, '✗', 'data folder')).toBe(
         `This user may not write to ${closed} (EACCES). Give it to the user that runs Tollgate: ` +
           `chown -R "$(id -u)" "${closed}"`,
       );
       expect(found.exitCode).toBe(1);
+    },
+    testMs,
+  );
+
+  test(
+    'on a disk that can only be read is told as such',
+    async () => {
+      const disk = newFolder();
+      const mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"';
+      const readOnly = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, disk];
+      expect(told(await runBehind(readOnly, disk), '✗', 'data folder')).toBe(
+        `This user may not write to ${disk} (EROFS). Mount its disk so that it can be written, or ` +
+          'move data_dir.',
+      );
     },
     testMs,
   );
@@ -255,8 +273,7 @@ describe('a place to write to', () => {
       const env = { DATABASE_URL: `sqlite:${file}` };
       const look = () => runBehind(asAnybody, dataDir, env);
       const closed = (path: string) =>
-        `This user may not write to ${path} (EACCES). Give it to the user that runs Tollgate: ` +
-        `chown -R "$(id -u)" "${path}"`;
+        `This user may not write to ${path} (EACCES). Open it: chmod -R u+rwX "${path}"`;
       expect(told(await look(), '✓', 'store')).toContain('is not there yet');
       chmodSync(folder, 0o500);
       expect(told(await look(), '✗', 'store')).toBe(closed(folder));

@@ -166,8 +166,8 @@ describe('one sentence and exit code 1 for', () => {
     startMs,
   );
 
-  test.each(['no-such-host.invalid', '192.0.2.1'])(
-    'an address that this machine does not have: %s',
+  test.each(['no-such-host.invalid', '192.0.2.1', '[::1]', '127.0.0.1 ', ' '])(
+    'an address that this machine does not have: %p',
     async (host) => {
       const finished = await run(['serve', '--host', host, '--port', '0']);
       expectOneSentence(finished);

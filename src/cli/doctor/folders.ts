@@ -23,8 +23,8 @@ export function folderFinding(folder: string, option: string, names?: readonly s
   }
   const closed = closedIn(there, there === path ? names : []);
   if (closed !== undefined) {
-    const fix = `Give it to the user that runs Tollgate: chown -R "$(id -u)" "${closed.path}"`;
-    return unwell(`This user may not write to ${closed.path} (${closed.code}).`, fix);
+    const found = `This user may not write to ${closed.path} (${closed.code}).`;
+    return unwell(found, wayIn(closed, option));
   }
   const { bavail, bsize } = statfsSync(there);
   const free = bavail * bsize;
@@ -53,6 +53,13 @@ function closedIn(folder: string, names?: readonly string[]) {
     if (code !== undefined) return { path, code };
   }
   return undefined;
+}
+
+/** What lets this user write there: a file of its own that is closed cannot be given to it. */
+function wayIn({ path, code }: { path: string; code: string }, option: string): string {
+  if (code === 'EROFS') return `Mount its disk so that it can be written, or move ${option}.`;
+  if (statSync(path).uid === process.getuid?.()) return `Open it: chmod -R u+rwX "${path}"`;
+  return `Give it to the user that runs Tollgate: chown -R "$(id -u)" "${path}"`;
 }
 
 /** The error code, such as EACCES, if the path may not be read and written. */

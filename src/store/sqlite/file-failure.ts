@@ -3,8 +3,10 @@ import { failureCode, failureMessage } from '../../core/failure-code.ts';
 import { unusable } from '../unusable.ts';
 
 const reasons: Record<string, string> = {
-  SQLITE_CANTOPEN: 'the path does not exist or may not be written',
-  SQLITE_READONLY: 'it may not be written',
+  // A path of more than about 500 bytes is one that SQLite does not take.
+  SQLITE_CANTOPEN: 'the path does not exist, is too long, or may not be written',
+  // A start on a file that may only be read leaves these two, with the same rights.
+  SQLITE_READONLY: 'it, or a file beside it whose name ends in -wal or -shm, may not be written',
   SQLITE_READONLY_DIRECTORY: 'its folder may not be written',
   SQLITE_NOTADB: 'it is not a SQLite database; restore a backup, or choose another data_dir',
   SQLITE_CORRUPT: 'it is damaged; stop what uses it, and restore a backup beside its journal',
@@ -15,7 +17,8 @@ const reasons: Record<string, string> = {
   ELOOP: 'its path is a link that leads back to itself',
   EROFS: 'the disk is read-only',
   ENOTDIR: 'a part of its path is a file, not a folder',
-  EEXIST: 'a part of its path is a file, not a folder',
+  EEXIST: 'a part of its path is a file, or a link that leads nowhere',
+  ENAMETOOLONG: 'its path is too long',
 };
 
 /** One sentence for the operator about a file that cannot be used. */

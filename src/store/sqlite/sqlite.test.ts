@@ -15,6 +15,7 @@ import { sql } from 'kysely';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
 import { storeAway } from '../away.ts';
 import { type Database, waitingCallsMax } from '../database.ts';
+import { statementMessage } from './file-failure.ts';
 import { openSqlite } from './sqlite.ts';
 
 describe('a SQLite database', () => {
@@ -346,12 +347,20 @@ describe('a path that cannot be a SQLite database is refused in one sentence', (
 
   test.each([
     ['text.db', 'it is not a SQLite database; restore a backup, or choose another data_dir'],
-    ['folder.db', 'the path does not exist or may not be written'],
-    ['missing/x.db', 'the path does not exist or may not be written'],
+    ['folder.db', 'the path does not exist, is too long, or may not be written'],
+    ['missing/x.db', 'the path does not exist, is too long, or may not be written'],
   ])('%s: %s', async (name, reason) => {
     const path = join(folder, name);
     expect((await failureOf(openSqlite(path))).message).toMatch(
       `The database file ${path} cannot be used: ${reason}.`,
     );
   });
+});
+
+test('a start that may only read leaves files that are named beside the database', () => {
+  expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_DBMOVED', 'gone')).toBe('gone');
+  expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_RECOVERY', '')).toBe(
+    'The database file /data/tollgate.db cannot be used: it, or a file beside it whose name ends ' +
+      'in -wal or -shm, may not be written.',
+  );
 });
