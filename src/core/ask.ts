@@ -50,8 +50,8 @@ export interface SearchWish {
   readonly allowedDomains: readonly string[];
   readonly excludedDomains: readonly string[];
   /** The client's names for these domains, for error messages. */
-  readonly allowedName: 'allowed_domains' | 'filters.allowed_domains';
-  readonly excludedName: 'excluded_domains' | 'blocked_domains';
+  readonly allowedName: string;
+  readonly excludedName: string;
   /** Where the request has wishes about searches that are not followed here. */
   readonly unmet: readonly string[];
 }

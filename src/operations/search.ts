@@ -320,15 +320,24 @@ function replayInto(text: string, writer: AnswerListener): ReplyFacts | undefine
   return tellAgain(text, tally) ? tally.facts : undefined;
 }
 
+/** Each is one word more of a query, and one comparison more for each result. */
+const domainsMax = 100;
+
 function limitsOf(wish: SearchWish, parts: WebSearchParts): SearchLimits {
   const { param, callsMax, resultsMax } = wish;
-  const domains = (names: readonly string[], field: string) =>
-    names.map((name, at) => {
+  const domains = (names: readonly string[], field: string) => {
+    const list = `${param}.${field}`;
+    if (names.length > domainsMax) {
+      const fault = `has ${names.length} items; at most ${domainsMax} are allowed`;
+      throw invalidRequest(`${list} ${fault}.`, list);
+    }
+    return names.map((name, at) => {
       const domain = readDomain(name);
       if (domain !== undefined) return domain;
-      const path = `${param}.${field}[${at}]`;
+      const path = `${list}[${at}]`;
       throw invalidRequest(`${path} must be a domain such as docs.example.com.`, path);
     });
+  };
   return {
     callsMax: Math.min(callsMax ?? parts.callsMax, parts.callsMax),
     resultsMax: resultsMax ?? parts.resultsMax,

@@ -171,7 +171,9 @@ describe('no engine', () => {
   });
 
   test('leaves out a vendor’s own tool, which the operator would pay for', async () => {
-    const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
+    // Bounds of searches here are none of the vendor's.
+    const blocked_domains = Array(101).fill(`${'far.'.repeat(80)}example`);
+    const tools = [{ type: 'web_search_20250305', name: 'web_search', blocked_domains }];
     const body = { model: 'test/claude', max_tokens: 100, messages: weather, tools };
     const reply = await gateway.post(body, { path: '/v1/messages' });
     expect(reply.status).toBe(200);

@@ -192,6 +192,35 @@ describe('searches', () => {
     );
   });
 
+  test('leave out what OpenAI’s tool blocks, and name a second list for the same', async () => {
+    rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
+    const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
+    const beside = { allowed_domains: ['a.example'], excluded_domains: [] };
+    const tool = { type: 'web_search', filters, ...beside, blocked_domains: ['b.example'] };
+    const reply = await rig.gateway.post(chat({ tools: [tool] }));
+    expect(queries()).toEqual(['q site:good.example -site:bad.example']);
+    expect(reply.headers.get('x-tollgate-dropped-params')).toBe(
+      'tools[0].allowed_domains, tools[0].blocked_domains',
+    );
+  });
+
+  test.each([
+    ['/v1/chat/completions', {}],
+    ['/v1/messages', { max_tokens: 200 }],
+  ])(
+    'are not made for a client that forbids the open web, which is told: %s',
+    async (path, more) => {
+      for (const model of ['test/chat', 'test/claude']) {
+        rig.reset();
+        const tools = [{ type: 'web_search', external_web_access: false }];
+        const reply = await rig.gateway.post(chat({ model, tools, ...more }), { path });
+        expect([reply.status, queries()]).toEqual([200, []]);
+        expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0]');
+        expect(rig.sentIn(0).tools).toBeUndefined();
+      }
+    },
+  );
+
   test.each([
     [
       { tools: [{ type: 'web_search', allowed_domains: ['ok.example', 'no domain'] }] },
@@ -204,6 +233,18 @@ describe('searches', () => {
     [
       { tools: [{ type: 'web_search', filters: { allowed_domains: ['no domain'] } }] },
       'tools[0].filters.allowed_domains[0]',
+    ],
+    [
+      { tools: [{ type: 'web_search', filters: { blocked_domains: ['no domain'] } }] },
+      'tools[0].filters.blocked_domains[0]',
+    ],
+    [
+      { tools: [{ type: 'web_search', allowed_domains: Array(101).fill('ok.example') }] },
+      'tools[0].allowed_domains',
+    ],
+    [
+      { tools: [{ type: 'web_search', blocked_domains: ['a'.repeat(301)] }] },
+      'tools[0].blocked_domains[0]',
     ],
     [{ tools: undefined, plugins: [{ id: 'web', max_uses: 0 }] }, 'plugins[0].max_uses'],
     [{ tools: undefined, plugins: [{ id: 'web', max_results: 101 }] }, 'plugins[0].max_results'],

@@ -6,10 +6,11 @@ import { misfit } from '../../core/misfit.ts';
 import { oneOf, optional } from '../../core/schema-builders.ts';
 import { unknownFields } from './body/unknown-fields.ts';
 
-const domains = optional(Type.Array(Type.String({ maxLength: 300 }), { maxItems: 100 }));
+/** Without bounds, because a vendor's own tool may go on to the vendor; searches here have some. */
+const domains = optional(Type.Array(Type.String()));
 
-/** OpenAI's place for the allowed ones. */
-const filters = { allowed_domains: domains };
+/** OpenAI's place for them. */
+const filters = { allowed_domains: domains, blocked_domains: domains };
 
 const wishFields = {
   /** Without an upper bound, because vendors have none; the operator's holds for searches here. */
@@ -26,6 +27,8 @@ const wishFields = {
 export const searchToolSchema = Type.Object({
   type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
   ...wishFields,
+  /** OpenAI's word: false forbids the open web. */
+  external_web_access: optional(Type.Boolean()),
 });
 
 const isSearchWish = Compile(searchToolSchema);
@@ -53,16 +56,22 @@ export function isSearchTool(tool: { readonly type?: unknown }): boolean {
   return typeof tool.type === 'string' && tool.type.startsWith('web_search');
 }
 
+interface SearchTool {
+  readonly type?: unknown;
+  readonly external_web_access?: unknown;
+}
+
 interface Spellings {
   readonly model?: string | null;
   readonly models?: readonly string[] | null;
-  readonly tools?: readonly { readonly type?: unknown }[] | null;
+  readonly tools?: readonly SearchTool[] | null;
   readonly plugins?: readonly WishFields[] | null;
 }
 
 /** The wish in the first spelling that the request has; null if it wants no search. */
 export function readSearchWish({ model, models, tools, plugins }: Spellings): SearchWish | null {
-  const tool = tools?.findIndex(isSearchTool) ?? -1;
+  const isOpen = (tool: SearchTool) => isSearchTool(tool) && tool.external_web_access !== false;
+  const tool = tools?.findIndex(isOpen) ?? -1;
   if (tool >= 0) {
     const found = tools?.[tool] ?? {};
     const param = `tools[${tool}]`;
@@ -76,17 +85,34 @@ export function readSearchWish({ model, models, tools, plugins }: Spellings): Se
 }
 
 function wishOf(fields: WishFields, param: string): SearchWish {
+  const allowed = firstFilled({
+    'filters.allowed_domains': fields.filters?.allowed_domains,
+    allowed_domains: fields.allowed_domains,
+  });
+  const excluded = firstFilled({
+    'filters.blocked_domains': fields.filters?.blocked_domains,
+    excluded_domains: fields.excluded_domains,
+    blocked_domains: fields.blocked_domains,
+  });
+  const unmet = [...unmetIn(fields), ...allowed.others, ...excluded.others];
   return {
     param,
     isVendors: false,
     callsMax: fields.max_uses ?? null,
     resultsMax: fields.max_results ?? null,
-    allowedDomains: fields.filters?.allowed_domains ?? fields.allowed_domains ?? [],
-    allowedName: fields.filters?.allowed_domains ? 'filters.allowed_domains' : 'allowed_domains',
-    excludedDomains: fields.excluded_domains ?? fields.blocked_domains ?? [],
-    excludedName: fields.excluded_domains ? 'excluded_domains' : 'blocked_domains',
-    unmet: unmetIn(fields).map((name) => `${param}.${name}`),
+    allowedDomains: allowed.domains,
+    allowedName: allowed.name,
+    excludedDomains: excluded.domains,
+    excludedName: excluded.name,
+    unmet: unmet.map((name) => `${param}.${name}`),
   };
+}
+
+/** The first of several lists for the same that has entries; a search follows no other. */
+function firstFilled(lists: Readonly<Record<string, readonly string[] | null | undefined>>) {
+  const filled = Object.entries(lists).filter(([, domains]) => domains?.length);
+  const [[name, domains] = ['', []], ...others] = filled;
+  return { name, domains: domains ?? [], others: others.map(([other]) => other) };
 }
 
 /** What a tool or plugin may have besides: its names, and what is true of every search here. */

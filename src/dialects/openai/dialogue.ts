@@ -7,6 +7,7 @@ import { unknownFields } from '../ask/body/unknown-fields.ts';
 import { cacheMark, withLastMarks } from '../ask/cache-marks.ts';
 import { otherWishes } from '../ask/effort.ts';
 import { readJsonWish } from '../ask/json-wish.ts';
+import { isSearchTool } from '../ask/search-wish.ts';
 import { filledStops } from '../ask/stops.ts';
 import type { Worded } from './chat-request.ts';
 import { type ChatBody, chatSchema, type FunctionTool } from './chat-schema.ts';
@@ -51,8 +52,19 @@ export function readDialogue(request: Worded): Dialogue {
     ...cacheMark(body),
     stream: body.stream === true,
     choices: body.n ?? 1,
-    foreign: [...foreign, ...unseenIn(body.messages), ...unheardIn(body), ...unsaid],
+    foreign: [
+      ...searchesIn(body.tools),
+      ...foreign,
+      ...unseenIn(body.messages),
+      ...unheardIn(body),
+      ...unsaid,
+    ],
   });
+}
+
+/** The places of search tools, of which no other dialect is told. */
+function searchesIn(tools: ChatBody['tools']): readonly string[] {
+  return (tools ?? []).flatMap((tool, at) => (isSearchTool(tool) ? [`tools[${at}]`] : []));
 }
 
 /** What other dialects have no place for: names of speakers, and pictures that a model made. */

@@ -36,10 +36,6 @@ const namespaceTool = Type.Object({
   description,
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-const searchTool = Type.Object({
-  ...searchToolSchema.properties,
-  external_web_access: optional(Type.Boolean()),
-});
 /** The item in which Codex sends its tools to OpenAI's newest models. */
 const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
@@ -49,7 +45,7 @@ export type AnyTool = Static<typeof anyTyped>;
 
 const ownSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
 const ownKinds = new SchemasByType(ownSchemas);
-const isSearch = Compile(searchTool);
+const isSearch = Compile(searchToolSchema);
 const isAdded = Compile(addedTools);
 
 /** Throws at the first tool that does not fit the schema of its type. */
@@ -60,7 +56,7 @@ export function checkTools(tools: readonly AnyTool[], path: string): void {
       throw misfit(Type.Object({ type: Type.String() }), tool, place);
     }
     ownKinds.check(tool.type, tool, place);
-    if (isSearchTool(tool) && !isSearch.Check(tool)) throw misfit(searchTool, tool, place);
+    if (isSearchTool(tool) && !isSearch.Check(tool)) throw misfit(searchToolSchema, tool, place);
     if (isOwnTool(tool) && tool.type === 'namespace') checkTools(tool.tools, `${place}.tools`);
   }
 }
@@ -97,10 +93,7 @@ export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
   return ownKinds.has(tool.type ?? '');
 }
 
-/** The search tools for the managed search, which is not used if the open web is forbidden. */
+/** The tools, each that is no search tool replaced by an empty object, so that places stay. */
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
-  return (tools ?? []).map((tool) => {
-    if (!isSearchTool(tool) || !isSearch.Check(tool)) return {};
-    return tool.external_web_access === false ? {} : tool;
-  });
+  return (tools ?? []).map((tool) => (isSearchTool(tool) && isSearch.Check(tool) ? tool : {}));
 }
