@@ -252,7 +252,8 @@ describe('a place to write to', () => {
     async () => {
       const disk = newFolder();
       const mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"';
-      const readOnly = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, disk];
+      const apart = ['unshare', '--user', '--map-root-user', '--mount'];
+      const readOnly = [...apart, 'sh', '-c', mount, disk];
       expect(told(await runBehind(readOnly, disk), '✗', 'data folder')).toBe(
         `This user may not write to ${disk} (EROFS). Mount its disk so that it can be written, or ` +
           'move data_dir.',
