@@ -255,8 +255,8 @@ describe('a place to write to', () => {
       const apart = ['unshare', '--user', '--map-root-user', '--mount'];
       const readOnly = [...apart, 'sh', '-c', mount, disk];
       expect(told(await runBehind(readOnly, disk), '✗', 'data folder')).toBe(
-        `This user may not write to ${disk} (EROFS). Mount its disk so that it can be written, or ` +
-          'move data_dir.',
+        `This user may not write to ${disk} (EROFS). Mount its disk so that it can be written, ` +
+          'or move data_dir.',
       );
     },
     testMs,
