@@ -1,4 +1,6 @@
-import { expect, test } from 'bun:test';
+import { heapStats } from 'bun:jsc';
+import { afterEach, expect, jest, test } from 'bun:test';
+import { getEventListeners } from 'node:events';
 import { ReadTurns } from './read-turns.ts';
 
 const tooMany = {
@@ -7,10 +9,19 @@ const tooMany = {
   message: 'This account has too many reads running or waiting; send fewer at a time.',
   retryAfterSeconds: 1,
 };
+/** What the store would say: the caller is not to blame for earlier reads that hang. */
+const tooLong = {
+  status: 503,
+  symbol: 'service_unavailable',
+  message: 'Earlier reads of this account take too long; try again shortly.',
+  retryAfterSeconds: 2,
+};
 const patient = 60_000;
 
+afterEach(() => jest.useRealTimers());
+
 /** Reads that end when told to; `begun` has those that have begun, in order. */
-function reads(bounds: ConstructorParameters<typeof ReadTurns>[0]) {
+function reads(bounds?: ConstructorParameters<typeof ReadTurns>[0]) {
   const turns = new ReadTurns(bounds);
   const begun: string[] = [];
   const ends = new Map<string, PromiseWithResolvers<string>>();
@@ -83,10 +94,61 @@ test('a read that finds too many waiting is refused', async () => {
 test('a read that waits too long is refused, and leaves its place in the line', async () => {
   const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: 1 });
   const a = start('a');
-  await expect(start('b')).rejects.toMatchObject(tooMany);
+  await expect(start('b')).rejects.toMatchObject(tooLong);
   end('a');
   await a;
   expect(begun).toEqual(['a']);
+});
+
+test('two reads run at once, and a hundred wait half a minute, unless told otherwise', async () => {
+  jest.useFakeTimers();
+  const { begun, start } = reads();
+  for (const name of ['a', 'b']) void start(name);
+  const refusals: unknown[] = [];
+  const refusedAfter = async (ms: number) => {
+    jest.advanceTimersByTime(ms);
+    // A refusal takes a few steps from the timer to here.
+    for (let step = 0; step < 100; step += 1) await Promise.resolve();
+    return refusals.splice(0);
+  };
+  for (let number = 0; number < 101; number += 1) {
+    void start(`${number}`).catch((thrown: unknown) => refusals.push(thrown));
+  }
+  expect(await refusedAfter(1)).toMatchObject([tooMany]);
+  expect(await refusedAfter(29_998)).toEqual([]);
+  expect(await refusedAfter(1)).toMatchObject(Array(100).fill(tooLong));
+  expect(begun).toEqual(['a', 'b']);
+});
+
+test('a read that gets its turn leaves neither a timer nor a listener behind', async () => {
+  jest.useFakeTimers();
+  const { start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
+  const { signal } = new AbortController();
+  const left = () => [jest.getTimerCount(), getEventListeners(signal, 'abort').length];
+  const all = [start('a'), start('b', 'acme', signal)];
+  expect(left()).toEqual([1, 1]);
+  for (const name of ['a', 'b']) end(name);
+  await all[0];
+  // The pause before a read that has waited.
+  jest.advanceTimersByTime(1);
+  expect(await all[1]).toBe('b');
+  expect(left()).toEqual([0, 0]);
+});
+
+test('a tenant whose reads have ended takes no memory', async () => {
+  const { start, end } = reads();
+  const tenants = Array.from({ length: 1_000 }, (_, number) => `tenant ${number}`);
+  const sets = () => {
+    Bun.gc(true);
+    return heapStats().objectTypeCounts.Set ?? 0;
+  };
+  const before = sets();
+  for (const tenantId of tenants) {
+    const read = start(tenantId, tenantId);
+    end(tenantId);
+    await read;
+  }
+  expect(sets() - before).toBeLessThan(tenants.length / 10);
 });
 
 test('a client that goes while it waits leaves its place, and nothing is read for it', async () => {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../core/errors.ts';
+import { GatewayError, unavailable } from '../core/errors.ts';
 
 interface ReadBounds {
   /** Reads of one tenant that are under way at once. */
@@ -20,7 +20,7 @@ interface Line {
   readonly waiting: Set<() => void>;
 }
 
-/** A few reads of each tenant at once, first come first served; no tenant waits for another. */
+/** A few reads of each tenant at once, first come first served; each tenant has its own line. */
 export class ReadTurns {
   readonly #bounds: ReadBounds;
   readonly #lines = new Map<string, Line>();
@@ -29,7 +29,7 @@ export class ReadTurns {
     this.#bounds = bounds;
   }
 
-  /** 429 */
+  /** 429; 503 after too long a wait: no caller is to blame for a store that hangs. */
   async inTurn<T>(tenantId: string, client: AbortSignal, read: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(tenantId) ?? { underWay: 0, waiting: new Set() };
     this.#lines.set(tenantId, line);
@@ -60,11 +60,12 @@ export class ReadTurns {
       leave();
       resolve();
     };
-    const giveUp = () => {
+    const refuse = (why: GatewayError) => {
       leave();
-      reject(tooMany());
+      reject(why);
     };
-    const timer = setTimeout(giveUp, waitMs);
+    const giveUp = () => refuse(tooMany());
+    const timer = setTimeout(() => refuse(tooLong()), waitMs);
     // Clients that ask again after a short time would fill the line with reads nobody waits for.
     client.addEventListener('abort', giveUp);
     waiting.add(begin);
@@ -86,4 +87,8 @@ export class ReadTurns {
 function tooMany(): GatewayError {
   const message = 'This account has too many reads running or waiting; send fewer at a time.';
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
+}
+
+function tooLong(): GatewayError {
+  return unavailable('Earlier reads of this account take too long; try again shortly.');
 }
