@@ -57,10 +57,10 @@ export const world: World = {
       credentials,
       providers: config.providers,
       vault: async () => {
-        const known = knownSecretKeys(config);
-        // A key made now would be refused beside the one in use, and stay behind as a file.
-        if (!known && (await credentials.hasKey())) throw wrongKey();
-        const secrets = known ?? secretKeysOf(config);
+        // A key made beside one in use might be refused, and would stay behind as a file.
+        const isInUse = await credentials.hasKey();
+        const secrets = isInUse ? knownSecretKeys(config) : secretKeysOf(config);
+        if (!secrets) throw wrongKey();
         return Vault.open({ store: credentials, secrets, isStart: false });
       },
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../core/secret.ts';
-import { secretKeysOf } from './secret-key.ts';
+import { knownSecretKeys, secretKeysOf } from './secret-key.ts';
 
 const folders: string[] = [];
 afterEach(() => {
@@ -41,6 +41,17 @@ test('a former key goes with either, unless it is the same', () => {
   expect(() => secretKeysOf({ secretKey: null, formerSecretKey: made, dataDir })).toThrow(
     /^TOLLGATE_FORMER_SECRET_KEY is the secret key itself/,
   );
+});
+
+test('a key is known without being made: the former one where there is no current one', () => {
+  const dataDir = newDataDir();
+  const former = new Secret('configured-0123456789-0123456789');
+  expect(knownSecretKeys({ secretKey: null, dataDir })).toBeUndefined();
+  const settings = { secretKey: null, formerSecretKey: former, dataDir };
+  expect(knownSecretKeys(settings)?.map((key) => key.reveal())).toEqual([former.reveal()]);
+  expect(() => statSync(dataDir)).toThrow();
+  const both = secretKeysOf(settings).map((key) => key.reveal());
+  expect(knownSecretKeys(settings)?.map((key) => key.reveal())).toEqual(both);
 });
 
 test('ten processes that start at once agree on one key', async () => {

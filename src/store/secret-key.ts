@@ -20,10 +20,11 @@ export function secretKeysOf(settings: KeySettings): SecretKeys {
   return withFormer(settings.secretKey ?? secretKeyIn(settings.dataDir, make), settings);
 }
 
-/** The same, but no key is made: undefined where there is none yet. */
+/** The same, but no key is made: the former one alone, or undefined, where there is none yet. */
 export function knownSecretKeys(settings: KeySettings): SecretKeys | undefined {
   const current = settings.secretKey ?? secretKeyIn(settings.dataDir, () => undefined);
-  return current && withFormer(current, settings);
+  if (current) return withFormer(current, settings);
+  return settings.formerSecretKey ? [settings.formerSecretKey] : undefined;
 }
 
 function withFormer(current: Secret, settings: KeySettings): SecretKeys {

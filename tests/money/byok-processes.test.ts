@@ -122,11 +122,18 @@ test(
     const { dataDir } = gateway;
     const words = ['byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789'];
     const bare = { upstreams: upstreams(), dataDir, env: { TOLLGATE_SECRET_KEY: '' } };
-    const refused = await run(words, bare);
-    expect(refused.stderr).toStartWith('The secret key is not the one');
+    const wrongFormer = { ...bare.env, TOLLGATE_FORMER_SECRET_KEY: `not ${secret}` };
+    for (const other of [bare.env, wrongFormer]) {
+      const refused = await run(words, { ...bare, env: other });
+      expect(refused.stderr).toStartWith('The secret key is not the one');
+    }
+    // While the key is replaced, the former one is in use, and perhaps no start has made another.
+    const former = { ...bare.env, TOLLGATE_FORMER_SECRET_KEY: secret };
+    for (const known of [env, former]) {
+      const taken = await run(words, { ...bare, env: known });
+      expect(taken.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
+    }
     expect(existsSync(join(dataDir, 'secret.key'))).toBe(false);
-    const taken = await run(words, { ...bare, env });
-    expect(taken.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');
   },
   testMs,
 );
