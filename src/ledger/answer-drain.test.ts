@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { Awake } from '../../tests/support/awake.ts';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import type { NamedAnswer, Remembered } from '../core/claim.ts';
 import { AnswerDrain } from './answer-drain.ts';
@@ -97,6 +98,19 @@ test('a process whose connections were cut asks again and hears who has the clai
   expect(committed).toEqual([]);
 });
 
+test('an answer waits no longer for two tries than for one', async () => {
+  const { book, changes, committed, end } = drainWith(1_000);
+  using awake = new Awake();
+  const how = book();
+  setTimeout(() => changes[0]?.end.reject(new Error('Connection terminated unexpectedly')), 900);
+  expect(await how).toBe('unwritten');
+  expect(awake.ms).toBeLessThan(1_500);
+  // The second try goes on; what it did shows when the charge is booked.
+  expect(changes.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
+  await end(1);
+  expect(committed).toEqual([]);
+});
+
 test('nobody waits for a store behind a change that takes too long', async () => {
   const { book, end, committed, sizes } = drainWith(20);
   const behind = [book(), book()];
@@ -113,15 +127,17 @@ test('nobody waits for a store behind a change that takes too long', async () =>
 });
 
 test('a process that stood still asks again and hears that another has the claim', async () => {
-  const { book, end, committed, changes, sizes } = drainWith(20, 50);
+  const { book, end, committed, changes, sizes } = drainWith(500, 600);
   let how: Remembered | undefined;
   void book().then((answer) => {
     how = answer;
   });
   // As when a machine is paused: both its patience and the transaction are over when it goes on.
   setTimeout(() => changes[0]?.end.reject(new Error('idle in transaction')), 1);
-  Bun.sleepSync(100);
+  Bun.sleepSync(700);
   while (how === undefined && sizes().length < 2) await settled();
+  // It has waited for nothing yet, so the store has as long as ever.
+  await Bun.sleep(100);
   // The store may have made the first change without our hearing of it.
   expect(changes.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true]);
   await end(1, 1);
