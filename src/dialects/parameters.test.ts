@@ -82,6 +82,15 @@ test.each([
   expect(taken.filter((name) => takes(name, { drop_params: [name] }))).toEqual([]);
 });
 
+test('reasoning that is refused by one of its names is refused by the other', () => {
+  const names = ['reasoning', 'reasoning_effort'];
+  for (const refused of names) {
+    const quirks = { drop_params: [refused] };
+    const takes = (name: string) => supportsParameter({ dialect: 'openai', quirks }, name);
+    expect(names.filter(takes)).toEqual([]);
+  }
+});
+
 const tools = [{ name: 'look', parameters: null }];
 
 /** Each wish that a dialogue can express, by the name of its parameter. */

@@ -64,9 +64,19 @@ interface Speaker {
   readonly quirks: Quirks;
 }
 
+/** One wish, in whichever of these words a client has for it. */
+const reasoningNames = ['reasoning', 'reasoning_effort'];
+
+/** Whether the operator says that the upstream does not take the parameter. */
+export function refuses({ drop_params: refused }: Quirks, name: string): boolean {
+  if (refused === undefined) return false;
+  const names = reasoningNames.includes(name) ? reasoningNames : [name];
+  return names.some((one) => refused.includes(one));
+}
+
 export function supportsParameter({ dialect, quirks }: Speaker, name: string): boolean {
   const taken = byDialect[dialect];
-  return !quirks.drop_params?.includes(name) && (taken === 'everything' || taken.includes(name));
+  return !refuses(quirks, name) && (taken === 'everything' || taken.includes(name));
 }
 
 /** The names of the parameters that a request sets; clients write `null` to leave one out. */

@@ -271,6 +271,16 @@ test.each([
   expect([body.tool_choice, dropped]).toEqual([sent, told]);
 });
 
+test('a provider that takes no tools gets no choice among them either', () => {
+  const quirks = { drop_params: ['tool_choice', 'tools'] };
+  for (const tool_choice of [{ type: 'auto' }, { type: 'any' }]) {
+    const { body } = pass({ tools: [look], tool_choice }, { quirks });
+    expect([body.tools, body.tool_choice]).toEqual([undefined, undefined]);
+  }
+  const { dropped } = pass({ tools: [look], tool_choice: { type: 'none' } }, { quirks });
+  expect(dropped).toEqual(['tools']);
+});
+
 test('what the client wrote as null is left out, but for fields that only Anthropic knows', () => {
   const unset = { system: null, tools: null, top_k: null, metadata: null, models: null };
   const { model: _, max_tokens: __, messages: ___, ...rest } = pass({ ...unset, new: null }).body;

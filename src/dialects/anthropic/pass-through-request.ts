@@ -75,6 +75,8 @@ function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly
     const left = name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
     edits[name] = left;
   }
+  // Anthropic refuses a tool choice without tools.
+  if (dropped.includes('tools')) edits.tool_choice = undefined;
   return dropped;
 }
 

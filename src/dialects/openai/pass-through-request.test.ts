@@ -348,6 +348,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(left('tools', calling)).toEqual([plain, ['tools']]);
     const reasoning = { effort: 'high' };
     expect(left('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
+    expect(left('reasoning', { reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
   });
 
   test('inside of what it says about reasoning', () => {

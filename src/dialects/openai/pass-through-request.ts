@@ -8,7 +8,9 @@ import { jsonInstruction, unlessCalling } from '../ask/json-wish.ts';
 import { outputLimit } from '../ask/output-limit.ts';
 import { filledStops } from '../ask/stops.ts';
 import { isForced } from '../ask/tools/tool-choice.ts';
+import { listsOfTools, withDependents } from '../ask/tools/tool-fields.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
+import { refuses } from '../parameters.ts';
 import type { ChatRequest, Worded } from './chat-request.ts';
 import { chatSchema } from './chat-schema.ts';
 import { readReasoningWish, unheardIn } from './dialogue.ts';
@@ -68,8 +70,7 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
   keepCachesApart(body, request.tenantId ?? null, edits);
   const { drop_params: refusedAlways = none } = quirks;
   const refused: readonly string[] = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
-  leaveOut(refused, body, edits);
-  for (const names of lists) if (refused.includes(names[0])) leaveOut(names, body, edits);
+  if (refused.length > 0) leaveOut(withDependents(refused), body, edits);
   rename(body, quirks, edits);
   // A wish in Anthropic's `thinking` is passed on as it is, so it is not unheard.
   const isUnheard = edits.reasoning_effort === undefined && (isSilenced || !body.thinking);
@@ -105,15 +106,9 @@ function spellToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
   edits.tool_choice = must;
 }
 
-/** Lists, each with the fields that vendors take only beside a filled list. */
-const lists = [
-  ['tools', 'tool_choice', 'parallel_tool_calls'],
-  ['functions', 'function_call'],
-] as const;
-
 /** Clients send an empty list for one that was not filled in; OpenAI and DeepSeek refuse it. */
 function leaveOutEmptyLists(body: Body, edits: Edits): void {
-  for (const names of lists) {
+  for (const names of listsOfTools) {
     const list = body[names[0]];
     if (Array.isArray(list) && list.length === 0) leaveOut(names, body, edits);
   }
@@ -126,7 +121,7 @@ function leaveOutEmptyStops({ stop }: Body, edits: Edits): void {
   else if (filled.length < stop.length && typeof stop !== 'string') edits.stop = filled;
 }
 
-function leaveOut(names: readonly string[], body: Body, edits: Edits): void {
+function leaveOut(names: Iterable<string>, body: Body, edits: Edits): void {
   for (const name of names) if (name in body) edits[name] = undefined;
 }
 
@@ -136,7 +131,7 @@ function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly s
   const { tools, dropped } = withoutPaidTools(body.tools, target);
   if (dropped.length === 0) return none;
   if (tools.length > 0) edits.tools = tools;
-  else leaveOut(lists[0], body, edits);
+  else leaveOut(listsOfTools[0], body, edits);
   return dropped;
 }
 
@@ -199,9 +194,7 @@ function spellFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
  * the model reasons.
  */
 function setEffort(body: Body, { quirks, reasons = true }: Target, edits: Edits): boolean {
-  // Whichever words the client has for it.
-  const isRefused = quirks.drop_params?.includes('reasoning_effort');
-  const wish = isRefused ? null : readReasoningWish(body);
+  const wish = refuses(quirks, 'reasoning_effort') ? null : readReasoningWish(body);
   const word = effortWord(reasons ? levelOf(wish) : effortOf(wish), quirks);
   if (word !== undefined) edits.reasoning_effort = word;
   return refusesSampling(word, quirks);

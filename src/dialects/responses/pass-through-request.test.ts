@@ -77,6 +77,16 @@ describe('a request that passes through', () => {
     expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
   });
 
+  test('leaves out what is refused by another name, or without something else', () => {
+    const tools = [{ type: 'function', name: 'look', parameters: {} }];
+    const calling = { tools, tool_choice: 'required', parallel_tool_calls: false };
+    const { body, dropped } = pass(calling, { quirks: { drop_params: ['tools'] } });
+    const { model: _, input: __, store: ___, include: ____, ...rest } = body;
+    expect([rest, dropped]).toEqual([{}, ['tools']]);
+    const effortless = { quirks: { drop_params: ['reasoning_effort'] } };
+    expect(pass({ reasoning: { effort: 'low' } }, effortless).body.reasoning).toBeUndefined();
+  });
+
   test('asks for dearer service with an account of the tenant’s own only', () => {
     const { body, dropped } = pass({ service_tier: 'priority' });
     expect([body.service_tier, dropped]).toEqual([undefined, ['service_tier']]);

@@ -5,7 +5,9 @@ import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-bod
 import { leaveOutLookalikes } from '../ask/body/unknown-fields.ts';
 import { effortWord, refusesSampling } from '../ask/effort.ts';
 import { outputLimit } from '../ask/output-limit.ts';
+import { withDependents } from '../ask/tools/tool-fields.ts';
 import type { Target, UpstreamRequest } from '../dialect.ts';
+import { refuses } from '../parameters.ts';
 import { mendInput } from './mend-input.ts';
 import { leaveOutPaidTools } from './paid-tools.ts';
 import type { ResponsesRequest } from './request.ts';
@@ -32,7 +34,10 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   keepCachesApart(body, request.tenantId, edits);
   askForThoughts(body, target, edits);
   if (setEffort(body, target, edits, drop)) for (const name of ['temperature', 'top_p']) drop(name);
-  for (const name of target.quirks.drop_params ?? []) drop(name);
+  const { drop_params: refused = [] } = target.quirks;
+  for (const name of refused) drop(name);
+  if (refuses(target.quirks, 'reasoning')) drop('reasoning');
+  if (refused.length > 0) leaveOutOf(body, withDependents(refused), edits);
   return {
     path: '/responses',
     body: editBody({ body, source: request.source }, edits),
