@@ -44,7 +44,7 @@ beforeAll(async () => {
       open: at('openai', upstream.url),
       elsewhere: at('anthropic', upstream.url, { shared: false, byok_base_url: true }),
       picky: at('anthropic', upstream.url, {
-        quirks: { remote_images: 'inline', drop_params: ['top_secret'] },
+        quirks: { remote_images: 'inline', drop_params: ['top_secret', 'tools'] },
       }),
     },
     models: [
@@ -84,7 +84,7 @@ async function expectEstimate(body: object, options: SendOptions = {}): Promise<
   const reply = await count(body, options);
   expect(reply.status).toBe(200);
   expect(Object.keys(reply.json)).toEqual(['input_tokens']);
-  expect(reply.json.input_tokens).toBeWithin(4, 30);
+  expect(reply.json.input_tokens).toBeWithin(4, 40);
 }
 
 function asked(at = -1) {
@@ -177,7 +177,9 @@ describe('an Anthropic-style provider', () => {
     const said = { type: 'text', text: 'Fine.' };
     const turns = [...messages, { role: 'assistant', content: [foreign, said] }, ...messages];
     const thinking = { type: 'enabled', budget_tokens: 2_000 };
-    await count({ model: 'acme/picky', messages: turns, thinking, top_secret: 1 });
+    const tools = [{ name: 'look', input_schema: { type: 'object' } }];
+    const refused = { tools, tool_choice: { type: 'auto' }, top_secret: 1 };
+    await count({ model: 'acme/picky', messages: turns, thinking, ...refused });
     expect(asked().body).toEqual({
       model: 'picky-x',
       messages: [...messages, { role: 'assistant', content: [said] }, ...messages],
@@ -227,6 +229,10 @@ describe('nobody is asked', () => {
     ['without fallbacks', { model: 'acme/both', provider: { allow_fallbacks: false } }],
     ['above the price', { model: 'acme/claude', provider: { max_price: { prompt: 0.5 } } }],
     ['about a search that is done here', { model: 'acme/claude', tools: [web] }],
+    [
+      'about a search that the client forbids, so that no tool is sent',
+      { model: 'acme/claude', tools: [{ type: web.type, external_web_access: false }] },
+    ],
     ['about a search by the model’s name', { model: 'acme/claude:online' }],
   ])('%s', async (_, body) => {
     await expectEstimate(body);
@@ -273,6 +279,12 @@ describe('nobody is asked', () => {
     const reply = await count({ model: 'acme/claude', messages: [] });
     expect([reply.status, reply.error.type]).toEqual([400, 'invalid_request_error']);
     expect(reply.error.message).toStartWith('messages ');
+    const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 'five' }];
+    for (const model of ['acme/claude', 'acme/open']) {
+      const { status, error } = await count({ model, tools });
+      expect(status).toBe(400);
+      expect(error.message).toStartWith('tools[0].max_uses ');
+    }
     expect(upstream.book).toHaveLength(0);
   });
 });

@@ -2,7 +2,7 @@
 import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { closedAccount } from '../answer/failure-kind.ts';
 import { type Edits, editBody, leaveOutOf, ourWords } from '../ask/body/edit-body.ts';
-import { readSearchWish } from '../ask/search-wish.ts';
+import { withDependents } from '../ask/tools/tool-fields.ts';
 import type { Count, Counted, CountTarget, TokenCount } from '../count.ts';
 import type { UpstreamRequest } from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
@@ -35,19 +35,21 @@ export function anthropicCount(request: CountRequest, headers: Headers): Count {
 }
 
 function writeCount(
-  { ask, body: checked, source }: CountRequest,
+  { ask, search, body: checked, source }: CountRequest,
   version: VersionHeaders,
   target: CountTarget,
 ): UpstreamRequest | undefined {
   const { quirks } = target;
   const { path, headers, fields } = countAt(target, version);
   const body: CountRequest['body'] & Fields = checked;
-  // Where the gateway does the search itself, upstreams get another tool than the client wrote.
-  if (readSearchWish(body)?.isVendors === false) return undefined;
+  // Of the gateway's own search, upstreams get another tool than the client wrote, or none.
+  const isOurs = ({ type }: Fields) => type === 'web_search';
+  if (search?.isVendors === false || body.tools?.some(isOurs)) return undefined;
   const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
   if (quirks.remote_images === 'inline' && ask.images.some(isRemote)) return undefined;
   const edits: Edits = { ...fields };
-  const unwanted = new Set([...ourWords, ...aboutTheAnswer, ...(quirks.drop_params ?? [])]);
+  const refused = withDependents(quirks.drop_params ?? []);
+  const unwanted = new Set([...ourWords, ...aboutTheAnswer, ...refused]);
   leaveOutOf(body, unwanted, edits, countSchema.properties);
   const spoken = spokenIn(body.messages, quirks);
   const { messages, lostThoughts } = mendMessages(spoken, new Map());

@@ -1,5 +1,11 @@
 import { Compile } from 'typebox/schema';
-import type { AddressInput, ChatAsk, ModelNeeds, OwnAccountNeed } from '../../core/ask.ts';
+import type {
+  AddressInput,
+  ChatAsk,
+  ModelNeeds,
+  OwnAccountNeed,
+  SearchWish,
+} from '../../core/ask.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import type { Fields } from '../../core/json.ts';
 import { misfit } from '../../core/misfit.ts';
@@ -74,6 +80,8 @@ export function readMessagesRequest(
 /** A request whose tokens are to be counted, checked. */
 export interface CountRequest {
   readonly ask: CountAsk;
+  /** Set when the gateway shall search the web for the model. */
+  readonly search: SearchWish | null;
   readonly body: CountBody;
   readonly source: Source;
 }
@@ -93,7 +101,7 @@ export function readCountRequest(value: Record<string, unknown>, source: Source)
     addresses: addressesOf(value, blocks, more),
     ownAccount: ownAccountFor(value, blocks, more),
   };
-  return { ask, body: value, source };
+  return { ask, search: readSearchWish(value), body: value, source };
 }
 
 function checkContent({ messages, tools }: CountBody): void {
