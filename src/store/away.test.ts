@@ -14,6 +14,8 @@ test.each([
   // A deadlock, and a change that another one overtook: undone as a whole, to be tried again.
   '40P01',
   '40001',
+  // A table that stays locked, by VACUUM FULL for example.
+  '55P03',
   // A password that was changed, a login that was taken away, a database that was renamed.
   '28P01',
   '28000',

@@ -59,11 +59,16 @@ export async function openPostgres(
 ): Promise<Database> {
   const address = readAddress(url);
   try {
-    return await open(address, bounds, { statement_timeout: bounds.statementTimeoutMs });
+    return await open(address, bounds, sessionBounds(bounds));
   } catch (thrown) {
     if (!isRefusedSetting(thrown)) throw thrown;
     return open(address, bounds, {});
   }
+}
+
+/** For statements outside of transactions, whatever the server, the database or the role have set. */
+function sessionBounds({ statementTimeoutMs: ms }: PostgresBounds): pg.PoolConfig {
+  return { statement_timeout: ms, lock_timeout: ms };
 }
 
 async function open(

@@ -78,6 +78,16 @@ describe('a transaction has its own bounds and isolation', () => {
     expect(await settingsOf(url)).toEqual(ours);
   });
 
+  test('and so has a statement outside of one: an operator may set a shorter wait for locks', async () => {
+    const url = await tuned("lock_timeout = '20ms'", "statement_timeout = '20ms'");
+    const database = await openPostgres(url);
+    const { rows } = await sql`
+      select current_setting('lock_timeout') as lock, current_setting('statement_timeout') as statement
+    `.execute(database.read);
+    expect(rows).toEqual([{ lock: '10s', statement: '10s' }]);
+    await database.close();
+  });
+
   test('behind a pooler that takes no settings', async () => {
     const pooler = await startPooler(await server.createDatabase(), 'transaction');
     expect(await settingsOf(pooler.url)).toEqual(ours);
