@@ -39,29 +39,34 @@ const management = routesFor({ access: 'management' });
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const turns = new ReadTurns();
+  const lists = new ReadTurns();
+  // The first piece of a file waits for a turn among the files of all tenants (csv.ts): in one line
+  // with lists, a tenant's lists would wait for the downloads of others.
+  const files = new ReadTurns();
   const shortBy = (read: Read) => (exchange: Exchange, caller: Caller) =>
     parts.settled(() => read(parts, exchange, caller), caller.tenantId);
-  const longBy = (read: Read) => (exchange: Exchange, caller: Caller) =>
+  const inTurnOf = (turns: ReadTurns) => (read: Read) => (exchange: Exchange, caller: Caller) =>
     turns.inTurn(caller.tenantId, exchange.request.signal, () => shortBy(read)(exchange, caller));
+  const listBy = inTurnOf(lists);
+  const fileBy = inTurnOf(files);
   return [
-    either.get('/v1/customer/logs', customerDocs.logs, longBy(showLogs)),
-    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, longBy(exportLogs)),
-    either.get('/v1/customer/analytics', customerDocs.analytics, longBy(showAnalytics)),
+    either.get('/v1/customer/logs', customerDocs.logs, listBy(showLogs)),
+    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, fileBy(exportLogs)),
+    either.get('/v1/customer/analytics', customerDocs.analytics, listBy(showAnalytics)),
     either.get(
       '/v1/customer/analytics/export.csv',
       customerDocs.analyticsCsv,
-      longBy(exportAnalytics),
+      fileBy(exportAnalytics),
     ),
     either.get(
       '/v1/customer/billing/usage-statement.csv',
       customerDocs.statementCsv,
-      longBy(exportStatement),
+      fileBy(exportStatement),
     ),
     either.get('/v1/customer/credits', customerDocs.credits, shortBy(showCredits)),
     management.get('/api/v1/credits', customerDocs.totals, shortBy(showTotals)),
     either.get('/v1/customer/logs/:id', customerDocs.receipt, shortBy(showReceipt)),
-    either.get('/v1/customer/billing/statements', customerDocs.statements, longBy(listStatements)),
+    either.get('/v1/customer/billing/statements', customerDocs.statements, listBy(listStatements)),
   ];
 }
 
