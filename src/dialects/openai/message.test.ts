@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../tests/support/told-answer.ts';
-import { mendText } from './message.ts';
+import { mendText, stopSequenceIn } from './message.ts';
 import { OpenAiStreamReader, tellReply } from './reader.ts';
 
 const stub = { name: '', arguments: '' };
@@ -24,6 +24,17 @@ describe('a call of no function', () => {
     new OpenAiStreamReader(streamed).push({ event: null, data });
     for (const told of [whole, streamed]) expect([told.said, told.calls]).toEqual(['Hi', []]);
   });
+});
+
+test.each([
+  ['END', 'END'],
+  // No server is known to say it of an end, so it is the client's own.
+  ['normal', 'normal'],
+  ['stop', null],
+  ['EOS', null],
+  [2, null],
+])('a stop reason %j tells of the stop sequence %j', (met, sequence) => {
+  expect(stopSequenceIn({ stop_reason: met })).toBe(sequence);
 });
 
 test.each([{ name: 'look', arguments: '' }, { arguments: '{' }, null])(

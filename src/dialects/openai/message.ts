@@ -66,7 +66,10 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
 
 /** The stop sequence that ended the answer, as vLLM tells it; a number there is a stop token. */
 export function stopSequenceIn({ stop_reason: met }: Fields): string | null {
-  return isText(met) && !finishReasons.has(met.toLowerCase()) ? met : null;
+  if (!isText(met)) return null;
+  const word = met.toLowerCase();
+  // Other servers put a finish reason there. Baidu has no such field, so its word is a client's.
+  return finishReasons.has(word) && word !== 'normal' ? null : met;
 }
 
 /** A thinking part has its text as a string or as a list of text parts. */

@@ -166,6 +166,8 @@ export class ItemTeller {
     const told = this.#toldAt(place);
     if (told === undefined || told.isDone) return;
     told.isDone = true;
+    // Announced without its name, a search of the provider's own looked like a call.
+    if (!isClientCall({ ...told.announced, ...item })) told.announced = undefined;
     this.#callOf(told, isText(item.name) ? item : (told.announced ?? item));
     if (item.type === 'message') this.#tellMessage(item, told);
     if (item.type === 'reasoning') this.#tellReasoning(item, told);

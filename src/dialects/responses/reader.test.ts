@@ -313,6 +313,13 @@ describe('the items of a stream', () => {
     );
     expect([told.order, told.said]).toEqual([['text', 'finish'], 'Found.']);
     expect(told.finishReason).toBe('stop');
+    const late = hear(
+      added(0, { ...search, name: undefined, input: '' }),
+      done(0, search),
+      done(1, message('Found.')),
+      completed([search, message('Found.')]),
+    );
+    expect([late.told.order, late.told.finishReason]).toEqual([['text', 'finish'], 'stop']);
     const own = hear(completed([{ ...search, name: 'x_mine' }])).told;
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
