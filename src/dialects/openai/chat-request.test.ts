@@ -47,6 +47,11 @@ describe('what a request asks of the steps between', () => {
     expect(ask.models).toEqual(['acme/chat', 'b/b', 'c/c']);
   });
 
+  test('a chain without a model is a name: what is refused is what is wrong', () => {
+    const wrong = { model: undefined, models: ['a/b'], temperature: 'hot' };
+    expect(() => read(wrong)).toThrow(/^temperature /);
+  });
+
   test('the most output is also known by the name that Responses clients give it', () => {
     const asked = { messages: undefined, input: 'hi', max_output_tokens: 50 };
     const { ask, body, source } = read({ ...asked, provider: { require_parameters: true } });

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { noUsage } from '../../core/usage.ts';
-import { countedUsage, signResponse } from './passed-response.ts';
+import { countedUsage, PassedOutput, signResponse } from './passed-response.ts';
 import { echoOf } from './response-object.ts';
 
 const echo = echoOf({ input: 'Hi' });
@@ -9,6 +9,16 @@ const echo = echoOf({ input: 'Hi' });
 test('a response without output has an empty one', () => {
   const signed = JSON.parse(signResponse({ status: 'queued' }, identity, echo, null));
   expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
+});
+
+test.each([
+  ['x_keyword_search', 'stop'],
+  ['look', 'tool_calls'],
+])('a response that calls %s ends with %s', (name, reason) => {
+  const output = new PassedOutput();
+  const call = { type: 'custom_tool_call', call_id: 'xs_call_1', name, input: '{"query":"a"}' };
+  output.end({ status: 'completed', output: [call] });
+  expect(output.facts.finishReason).toBe(reason);
 });
 
 test('usage that could not be read gives way to the settled one', () => {
