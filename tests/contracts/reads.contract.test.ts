@@ -274,7 +274,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
   });
 
   test('a key has spent what its requests cost, in the UTC day, week and month', async () => {
-    const own = await addCustomer(store);
+    const own = await addCustomer(store, 2_000_000);
     const other = await addKey(store, own.tenantId);
     const spend = (createdAt: number, modelCharge: number, keyId = own.keyId) =>
       makeRecord({ ...own, keyId, createdAt, charges: { ...noCharges, modelCharge } });
@@ -285,10 +285,15 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
       spend(Date.UTC(2028, 1, 1, 23, 59), 10),
       spend(Date.UTC(2028, 0, 31), 100),
       spend(Date.UTC(2028, 0, 30, 23, 59), 1_000),
+      // As a process whose clock is ahead, or was, books them: they count when their day has come.
+      spend(Date.UTC(2028, 1, 3), 10_000),
+      spend(Date.UTC(2028, 1, 7), 100_000),
+      spend(Date.UTC(2028, 2, 1), 1_000_000),
       spend(Date.UTC(2028, 1, 2), 5, other),
     ]);
     const spent = await store.keySpending.spent(own.tenantId, [own.keyId, other, 'key_x'], now);
-    expect(spent.get(own.keyId)).toEqual({ daily: 1, weekly: 111, monthly: 11, total: 1_111 });
+    const periods = { daily: 1, weekly: 10_111, monthly: 110_011 };
+    expect(spent.get(own.keyId)).toEqual({ ...periods, total: 1_111_111 });
     expect(spent.get(other)?.total).toBe(5);
     expect(spent.has('key_x')).toBe(false);
     const stranger = await store.keySpending.spent(tenantId, [own.keyId], now);

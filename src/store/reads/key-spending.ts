@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { KeySpending, Spending } from '../../auth/manage/key-spending.ts';
 import { type LimitReset, limitResets } from '../../core/caller.ts';
 import { limitPeriod } from '../../core/limit-period.ts';
-import { dayOf } from '../../record/period.ts';
+import { daysOf } from '../../record/period.ts';
 import { OnDatabase } from '../database.ts';
 import { charged } from '../expressions.ts';
 
@@ -14,9 +14,11 @@ export class SqlKeySpending extends OnDatabase implements KeySpending {
     now: number,
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
+    // Up to the end of the period, as its limit counts: another process may be in the next one.
     const spent = (reset: LimitReset) => {
-      const day = sql.lit(dayOf(limitPeriod(reset, now).from));
-      return sql<number>`sum(case when day >= ${day} then ${charged} else 0 end)`.as(reset);
+      const { first, last } = daysOf(limitPeriod(reset, now));
+      const isIn = sql<boolean>`day between ${sql.lit(first)} and ${sql.lit(last)}`;
+      return sql<number>`sum(case when ${isIn} then ${charged} else 0 end)`.as(reset);
     };
     const rows = await this.database.read
       .selectFrom('usage_daily')
