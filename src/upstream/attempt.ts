@@ -82,7 +82,7 @@ export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
     const response = await send(provider, request, line, checkFor(offer, link.checkAddress));
     if (isShortReply(response, order)) {
       line.expectWithin(idleMs);
-      const text = await response.text();
+      const text = await response.text(() => line.expectWithin(idleMs));
       order.tape?.add(text);
       line.release();
       return replyOf(text, order);
@@ -123,10 +123,10 @@ export function isOwnMistake(thrown: unknown): boolean {
   return thrown instanceof TypeError && !('code' in thrown);
 }
 
-/** Longer answers may come slowly: each of their pieces has its time, not all of them together. */
+/** Longer answers are read piece by piece: all of them together may not use up our memory. */
 const shortBytesMax = 1024 * 1024;
 
-/** A whole answer of a known length that comes in one go. */
+/** A whole answer of a known length that is read in one go. */
 function isShortReply(response: HttpAnswer, order: AttemptOrder): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');

@@ -381,9 +381,12 @@ describe('after the first byte', () => {
     expect(await trailOf(reading.requestId)).toEqual(['alpha answered']);
   });
 
-  test('each piece of a long answer has its time, not all of them together', async () => {
-    const words = 'word '.repeat(300_000);
-    upstream.script('long-a', slowDrip(100_000, 150, say(words)));
+  test.each([
+    ['long', 300_000, 100_000],
+    ['short', 100, 50],
+  ])('each piece of a %s answer has its time, not all of it together', async (_, count, bytes) => {
+    const words = 'word '.repeat(count);
+    upstream.script('long-a', slowDrip(bytes, 150, say(words)));
     const reply = await gateway.post(ask('acme/long'));
     expect(reply.status).toBe(200);
     expect(contentOf(reply)).toBe(words);

@@ -7,8 +7,11 @@ export interface HttpAnswer {
   readonly headers: AnswerHeaders;
   /** Null where there is none. */
   readonly body: AnswerBody | null;
-  /** The whole body; only for bodies whose length is known and bounded. */
-  text(): Promise<string>;
+  /**
+   * The whole body; only for bodies whose length is known and bounded. `onPiece` hears of each
+   * piece that came while the rest was waited for.
+   */
+  text(onPiece?: () => void): Promise<string>;
 }
 
 /** Headers by their names in lower case. */
@@ -32,8 +35,17 @@ export interface AnswerBody {
 /** The answer to a call that the runtime made for us. */
 export function answerOf(response: Response): HttpAnswer {
   const { status, ok, headers, body } = response;
-  const text = () => response.text();
+  const text = (onPiece?: () => void) => textOf(response, onPiece);
   return { status, ok, headers, body: body && bodyOf(body), text };
+}
+
+async function textOf(response: Response, onPiece?: () => void): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of response.body ?? []) {
+    pieces.push(piece);
+    onPiece?.();
+  }
+  return new TextDecoder().decode(Buffer.concat(pieces));
 }
 
 export function bodyOf(stream: ReadableStream<Uint8Array>): AnswerBody {

@@ -56,6 +56,8 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
   #breaks: ((reason: unknown) => void) | undefined;
   /** Called at the end, for a reader that wants the whole body at once. */
   #onWhole: (() => void) | undefined;
+  /** Called for each piece until then. */
+  #onPiece: (() => void) | undefined;
 
   constructor(request: WrittenRequest) {
     this.#request = request;
@@ -154,6 +156,7 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     if (this.#tell(bytes)) return;
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
+    this.#onPiece?.();
     if (this.#waitingBytes <= waitingBytesMax || this.#onWhole || this.#isPaused) return;
     this.#isPaused = true;
     this.#carrier?.pause();
@@ -195,10 +198,11 @@ export class RoundTrip implements HttpAnswer, AnswerBody {
     this.#carrier?.resume();
   }
 
-  text(): Promise<string> {
+  text(onPiece?: () => void): Promise<string> {
     if (this.#isWhole) return Promise.resolve(this.#takeAll());
     if (this.#broken !== undefined) return Promise.reject(this.#broken);
     return new Promise((resolve, reject) => {
+      this.#onPiece = onPiece;
       this.#onWhole = () => resolve(this.#takeAll());
       this.#breaks = reject;
       this.#resume();
