@@ -21,6 +21,8 @@ import type { World } from './run.ts';
 // Each write reports its own failure; an unhandled 'error' event would end a gateway whose output
 // was closed.
 process.stdout.on('error', () => undefined);
+// The same for the log: a failure to write it would be told in the log, and so on for ever.
+process.stderr.on('error', () => undefined);
 let printed: Promise<unknown> = Promise.resolve();
 
 function print(text: string): Promise<void> {
