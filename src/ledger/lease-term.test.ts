@@ -79,6 +79,21 @@ test('leases that look ended are good again only once the store has answered', a
   expect([await term.renewStale(), term.isAway]).toEqual([true, false]);
 });
 
+test('leases of a machine that slept are good again at once', async () => {
+  const asleep = Date.UTC(2030, 0, 15, 12);
+  const awake = asleep + 3_600_000;
+  // Only the store knows how long it was, and is asked with each renewal.
+  let now = asleep;
+  const term = new LeaseTerm(
+    async () => {
+      now = awake;
+    },
+    () => now,
+  );
+  now += 600_000;
+  expect([await term.renewStale(), term.isStaleAt(awake)]).toEqual([true, false]);
+});
+
 test('a lease lasts from when its renewal was asked for, not from the answer', async () => {
   const start = Date.UTC(2030, 0, 15, 12);
   let now = start;

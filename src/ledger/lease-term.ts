@@ -57,6 +57,9 @@ export class LeaseTerm {
   async renewStale(): Promise<boolean> {
     if (this.#isAway) return false;
     await this.#prolong().catch(() => undefined);
+    // A renewal sets the clock. When that was far behind, the leases have been renewed until a time
+    // that is over, too: once more, by the right time.
+    if (!this.#isAway && this.isStaleAt(this.#now())) await this.#prolong().catch(() => undefined);
     return !this.isStaleAt(this.#now());
   }
 
