@@ -32,6 +32,20 @@ describe('the shelf in memory', () => {
     expect(['a', 'b', 'c', 'large'].filter((name) => shelf.find(name))).toEqual(['c', 'large']);
   });
 
+  test('forgets one in a hundred at once, and never what it was just given', () => {
+    const shelf = new MemoryShelf(1_000_000);
+    for (let place = 0; place < 1_001; place += 1) shelf.keep(`${place}`, thousand, 60);
+    expect(shelf.bytes).toBe(990_000);
+    expect(['10', '11', '1000'].map((name) => shelf.find(name))).toEqual([
+      undefined,
+      thousand,
+      thousand,
+    ]);
+    shelf.keep('large', recording('x'.repeat(499_750)), 60);
+    expect(shelf.bytes).toBe(1_000_000);
+    expect(shelf.find('large')).toBeDefined();
+  });
+
   test('does not keep what is larger than itself, and loses nothing for it', () => {
     const shelf = new MemoryShelf(1_000);
     shelf.keep('a', thousand, 60);
