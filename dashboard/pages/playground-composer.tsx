@@ -11,6 +11,8 @@ const imagesMax = 4;
 const imagesBytesMax = 14 * megabyte;
 
 interface ComposerProps {
+  /** The bytes of images in the conversation so far, which goes along with every message. */
+  readonly earlierBytes: number;
   readonly draft: string;
   readonly setDraft: (text: string) => void;
   readonly talk: {
@@ -21,14 +23,16 @@ interface ComposerProps {
   readonly takesImages: boolean;
 }
 
-interface Picture {
-  readonly name: string;
-  readonly bytes: number;
+interface ReadFile {
+  readonly file: File;
   readonly dataUrl: string;
+}
+
+interface Picture extends ReadFile {
   readonly preview: string;
 }
 
-async function readPicture(file: File): Promise<Picture> {
+async function readPicture(file: File): Promise<ReadFile> {
   if (file.size > imageBytesMax) throw new Error(`${file.name} is larger than 5 MB.`);
   const dataUrl = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
@@ -36,14 +40,33 @@ async function readPicture(file: File): Promise<Picture> {
     reader.onerror = () => reject(new Error(`${file.name} cannot be read.`));
     reader.readAsDataURL(file);
   });
-  return { name: file.name, bytes: file.size, dataUrl, preview: URL.createObjectURL(file) };
+  return { file, dataUrl };
 }
 
-function refuseTooMuch(pictures: readonly Picture[]): void {
-  const bytes = pictures.reduce((sum, picture) => sum + picture.bytes, 0);
+/** The bytes of the images in messages, as files. */
+export function imageBytesIn(messages: readonly Message[]): number {
+  let bytes = 0;
+  for (const { content } of messages) {
+    for (const part of Array.isArray(content) ? content : []) {
+      if (part.type === 'image_url') bytes += bytesOf(part.image_url.url);
+    }
+  }
+  return bytes;
+}
+
+/** Four letters of base64 are three bytes, but for the signs that fill up its end. */
+function bytesOf(dataUrl: string): number {
+  const fill = dataUrl.indexOf('=', dataUrl.length - 2);
+  const end = fill < 0 ? dataUrl.length : fill;
+  return Math.floor(((end - dataUrl.indexOf(',') - 1) * 3) / 4);
+}
+
+function refuseTooMuch(files: readonly ReadFile[], earlierBytes: number): void {
+  const bytes = files.reduce((sum, { file }) => sum + file.size, earlierBytes);
   if (bytes <= imagesBytesMax) return;
+  const which = earlierBytes > 0 ? 'With those of earlier messages, the images' : 'The images';
   const together = (bytes / megabyte).toFixed(1);
-  throw new Error(`The images have ${together} MB together; a request takes 14 MB.`);
+  throw new Error(`${which} have ${together} MB together; a request takes 14 MB.`);
 }
 
 function messageOf(text: string, pictures: readonly Picture[]): Message {
@@ -54,7 +77,7 @@ function messageOf(text: string, pictures: readonly Picture[]): Message {
   return { role: 'user', content: [{ type: 'text', text }, ...images] };
 }
 
-export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) {
+export function Composer({ earlierBytes, draft, setDraft, talk, takesImages }: ComposerProps) {
   const [pictures, setPictures] = useState<readonly Picture[]>([]);
   const [problem, setProblem] = useState<string>();
   const submit = () => {
@@ -67,8 +90,9 @@ export function Composer({ draft, setDraft, talk, takesImages }: ComposerProps) 
     setProblem(undefined);
     Promise.all(files.slice(0, imagesMax - pictures.length).map(readPicture))
       .then((more) => {
-        refuseTooMuch([...pictures, ...more]);
-        setPictures([...pictures, ...more]);
+        refuseTooMuch([...pictures, ...more], earlierBytes);
+        const shown = more.map((one) => ({ ...one, preview: URL.createObjectURL(one.file) }));
+        setPictures([...pictures, ...shown]);
       })
       .catch((thrown: Error) => setProblem(thrown.message));
   };
@@ -145,11 +169,11 @@ function Pictures({ pictures, onRemove }: PicturesProps) {
     <ul class="pictures">
       {pictures.map((picture) => (
         <li key={picture.preview}>
-          <img src={picture.preview} alt={picture.name} />
+          <Preview picture={picture} />
           <button
             type="button"
             class="quiet leave-out"
-            aria-label={`Leave out ${picture.name}`}
+            aria-label={`Leave out ${picture.file.name}`}
             onClick={() => onRemove(picture)}
           >
             <Icon name="close" />
@@ -158,4 +182,10 @@ function Pictures({ pictures, onRemove }: PicturesProps) {
       ))}
     </ul>
   );
+}
+
+/** An address keeps its file in memory, so it is given up as soon as the image has been read. */
+function Preview({ picture: { preview, file } }: { readonly picture: Picture }) {
+  const giveUp = () => URL.revokeObjectURL(preview);
+  return <img src={preview} alt={file.name} onLoad={giveUp} onError={giveUp} />;
 }

@@ -10,7 +10,7 @@ import { useSession } from '../session.ts';
 import type { ChatBody, Message } from '../snippets.ts';
 import { canChat } from './model-sheet.tsx';
 import { type CatalogueModel, loadCatalogue } from './models.tsx';
-import { Composer } from './playground-composer.tsx';
+import { Composer, imageBytesIn } from './playground-composer.tsx';
 import { CopyAs } from './playground-copy.tsx';
 import { Settings, useSettings } from './playground-settings.tsx';
 import { type Turn, Turns } from './playground-turns.tsx';
@@ -134,6 +134,7 @@ function Room({ models, callKey }: RoomProps) {
         <Turns turns={talk.turns} running={talk.running} onResults={talk.say} />
         <ErrorNote message={talk.error} again={talk.again} />
         <Composer
+          earlierBytes={imageBytesIn(toMessages(talk.turns))}
           draft={draft}
           setDraft={setDraft}
           talk={talk}

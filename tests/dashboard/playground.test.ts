@@ -232,11 +232,24 @@ test(
 );
 
 test(
-  'images that no request has room for together are refused as they are attached',
+  'images that no request has room for together are refused as they are attached, and not kept',
   async () => {
     await using tab = await open();
     const { page } = tab;
     await tab.signIn(gateway.url, gateway.keys.api, '/playground?model=test/seeing');
+    await page.evaluate(`{
+      const { createObjectURL: make, revokeObjectURL: end } = URL;
+      globalThis.previews = new Set();
+      URL.createObjectURL = (file) => {
+        const url = make.call(URL, file);
+        previews.add(url);
+        return url;
+      };
+      URL.revokeObjectURL = (url) => {
+        previews.delete(url);
+        end.call(URL, url);
+      };
+    }`);
     const picture = (name: string, megabytes: number) => ({
       name: `${name}.png`,
       mimeType: 'image/png',
@@ -253,6 +266,12 @@ test(
     // What was let through is taken.
     await ask(tab, 'And these?');
     expect(upstream.book.filter(({ model }) => model === 'seeing')).toHaveLength(1);
+    // All of it goes along with the next message.
+    await attach.setInputFiles([picture('e', 1)]);
+    const crowded = 'With those of earlier messages, the images have 15.0 MB together;';
+    await page.getByText(`${crowded} a request takes 14 MB.`).waitFor();
+    expect(await page.locator('.pictures img').count()).toBe(0);
+    expect(await page.evaluate('previews.size')).toBe(0);
   },
   patienceMs,
 );
