@@ -4,6 +4,7 @@ import {
   newRequestId,
   newTenantId,
   randomText,
+  requestIdForm,
   requestIdTime,
   toRequestId,
 } from './ids.ts';
@@ -49,6 +50,11 @@ describe('a request id', () => {
     expect(newRequestId(1_999)).toStartWith('00000001-');
     expect(newRequestId(Date.UTC(2106, 1, 7, 6, 28, 15))).toStartWith('ffffffff-');
   });
+
+  test.each([Date.UTC(2106, 1, 7, 6, 28, 16), Date.UTC(2155, 11, 31), -1])(
+    'has its form by a clock that says %d, or its charge could never be booked',
+    (now) => expect(newRequestId(now)).toMatch(requestIdForm),
+  );
 
   test('tells its second again; anything else tells none', () => {
     expect(requestIdTime(newRequestId(Date.UTC(2026, 0, 1, 0, 0, 7) + 999))).toBe(

@@ -30,7 +30,8 @@ let lastSecond = { second: 0, text: '00000000' };
 /** Formatted once a second, not for every request. */
 function secondText(second: number): string {
   if (lastSecond.second !== second) {
-    lastSecond = { second, text: second.toString(16).padStart(8, '0') };
+    // Eight digits whatever the clock says: one that is broken may be before 1970 or beyond 2106.
+    lastSecond = { second, text: (second >>> 0).toString(16).padStart(8, '0') };
   }
   return lastSecond.text;
 }
