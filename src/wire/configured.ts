@@ -16,7 +16,7 @@ interface Configured {
   readonly admission: Admission;
 }
 
-/** Makes all that depends on the configuration; a reload makes it again. Remembers nothing. */
+/** All that depends on the configuration. A reload makes it again; what goes on is in `Lasting`. */
 export function configure(config: Config, lasting: Lasting, isDraining: () => boolean): Configured {
   const { vault, demo, jobs, door, telemetry, counters, bodyRoom } = lasting;
   const catalogue = makeCatalogue(config, config.demo ? demo.url() : undefined);

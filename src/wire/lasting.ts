@@ -16,6 +16,7 @@ import { shareObjects } from '../core/missing-object.ts';
 import { SharedRoom } from '../core/shared-room.ts';
 import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
+import { ReadTurns } from '../http/read-turns.ts';
 import { claimJournals, journalFailure } from '../ledger/journal-folder.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
@@ -53,6 +54,8 @@ export interface Lasting {
   readonly bodyRoom: SharedRoom;
   /** Room for long answers that come whole, which are in memory likewise. */
   readonly answerRoom: SharedRoom;
+  /** A reload that made new ones would give each tenant turns beside those it has. */
+  readonly readTurns: Record<'lists' | 'files' | 'jobs', ReadTurns>;
   readonly retention: LogRetention | undefined;
   readonly demo: Demo;
   readonly jobs: Jobs;
@@ -128,6 +131,7 @@ export async function openLasting(
   return {
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
     ...{ health, cache, idempotency, uploads, bodyRoom, answerRoom, retention },
+    readTurns: { lists: new ReadTurns(), files: new ReadTurns(), jobs: new ReadTurns() },
     ...{ jobs, door, demo: new Demo(), watch: new Watch() },
     now: clock.now,
     chores: () => [

@@ -85,7 +85,12 @@ export function makeRoutes(parts: RouteParts, isDraining: () => boolean): Route[
     }),
     ...customerRoutes(customerReads(parts)),
     ...skillRoutes(parts.skills.desk),
-    ...jobRoutes({ ...chat, ...parts.jobs.routeParts(parts), explain: storeAway }),
+    ...jobRoutes({
+      ...chat,
+      ...parts.jobs.routeParts(parts),
+      turns: parts.readTurns.jobs,
+      explain: storeAway,
+    }),
     ...objectRoutes(parts.jobs.objectParts),
     ...keyRoutes(desk),
     ...byokRoutes({
@@ -131,7 +136,7 @@ function overviewOf({ books, store: { database } }: RouteParts) {
 }
 
 /** What tenants may read about their own requests and credits. */
-function customerReads({ config, store, books, now }: RouteParts): CustomerParts {
+function customerReads({ config, store, books, now, readTurns }: RouteParts): CustomerParts {
   return {
     logs: store.logs,
     analytics: store.analytics,
@@ -149,6 +154,7 @@ function customerReads({ config, store, books, now }: RouteParts): CustomerParts
     creditsPerUsd: config.creditsPerUsd,
     limits: config.limits,
     settled: (read, tenantId) => books.settled(read, tenantId),
+    turns: readTurns,
     now: Date.now,
     booksNow: now,
   };

@@ -1,10 +1,13 @@
 /** SIGHUP: other settings from the next request on, and none of those under way notices. */
-import { afterAll, beforeEach, expect, test } from 'bun:test';
+import { afterAll, afterEach, beforeEach, expect, mock, spyOn, test } from 'bun:test';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { SqlJobBook } from '../../src/store/jobs/book.ts';
+import { SqlLogReads } from '../../src/store/reads/logs.ts';
 import { gated, json, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
+import { InProcessGateway } from '../support/in-process.ts';
 import { privateLine, serviceAccount } from '../support/service-account.ts';
 
 const testMs = 120_000;
@@ -12,6 +15,7 @@ const credits = 10_000_000;
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());
 beforeEach(() => upstream.reset());
+afterEach(() => mock.restore());
 
 type Models = Parameters<typeof upstreamConfig>[0][string]['models'];
 
@@ -248,3 +252,31 @@ test(
   },
   testMs,
 );
+
+test.each<[string, (end: Promise<never>) => { readonly mock: { readonly calls: unknown[] } }]>([
+  ['/v1/customer/logs', (end) => spyOn(SqlLogReads.prototype, 'page').mockReturnValue(end)],
+  [
+    '/v1/customer/logs/export.csv',
+    (end) =>
+      spyOn(SqlLogReads.prototype, 'all').mockImplementation(async function* () {
+        yield await end;
+      }),
+  ],
+  ['/v1/jobs', (end) => spyOn(SqlJobBook.prototype, 'list').mockReturnValue(end)],
+])('reads of %s that wait do not find new turns after a reload', async (path, hold) => {
+  const gateway = await InProcessGateway.start({ providers: {}, models: [] });
+  const end = Promise.withResolvers<never>();
+  const { calls } = hold(end.promise).mock;
+  const send = () => [1, 2, 3].map(() => gateway.get(path));
+  const reads = send();
+  while (calls.length < 2) await Bun.sleep(1);
+  gateway.reload();
+  reads.push(...send());
+  // Answered behind those that were sent before.
+  for (let i = 0; i < 5; i += 1) await gateway.get('/v1/customer/credits');
+  const begun = calls.length;
+  end.reject(new Error('The test is over.'));
+  await Promise.all(reads);
+  await gateway.stop();
+  expect(begun).toBe(2);
+});

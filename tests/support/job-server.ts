@@ -8,6 +8,7 @@ import { SharedRoom } from '../../src/core/shared-room.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/objects.ts';
+import { ReadTurns } from '../../src/http/read-turns.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
@@ -55,6 +56,7 @@ export class JobServer {
             enter: () => () => undefined,
           },
           webhookSecretOf: () => '',
+          turns: new ReadTurns(),
           once: ({ caller: { tenantId }, key, requestId }, make) =>
             make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
           steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },

@@ -4,6 +4,7 @@ import { nothingSpent } from '../../auth/manage/key-spending.ts';
 import type { Caller } from '../../core/caller.ts';
 import { noSums } from '../../record/analytics.ts';
 import { Exchange } from '../exchange.ts';
+import { ReadTurns } from '../read-turns.ts';
 import type { Route } from '../routes.ts';
 import { type CustomerParts, customerRoutes } from './reads.ts';
 
@@ -28,6 +29,7 @@ function parts(change: Partial<CustomerParts> = {}): CustomerParts {
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,
     limits: { requestsPerMinute: 60, concurrentRequests: 5 },
+    turns: { lists: new ReadTurns(), files: new ReadTurns() },
     now: () => Date.UTC(2028, 1, 29),
     booksNow: () => Date.UTC(2028, 1, 29),
     ...change,

@@ -13,7 +13,7 @@ import { type MonthReads, statementMonths } from '../../record/statement-months.
 import type { Exchange } from '../exchange.ts';
 import { customerDocs } from '../openapi/customer.ts';
 import { readLimit, readOffset } from '../query.ts';
-import { ReadTurns } from '../read-turns.ts';
+import type { ReadTurns } from '../read-turns.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { type CreditsParts, creditsObject } from './credits.ts';
@@ -30,6 +30,16 @@ export interface CustomerParts extends CreditsParts {
   booksNow(): number;
   /** What is read behind every request that has ended: a client finds what it just did. */
   settled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
+  readonly turns: CustomerTurns;
+}
+
+interface CustomerTurns {
+  readonly lists: ReadTurns;
+  /**
+   * The first piece of a file waits for a turn among the files of all tenants (csv.ts): in one line
+   * with lists, a tenant's lists would wait for the downloads of others.
+   */
+  readonly files: ReadTurns;
 }
 
 type Read = (parts: CustomerParts, exchange: Exchange, caller: Caller) => Promise<Response>;
@@ -39,16 +49,14 @@ const management = routesFor({ access: 'management' });
 
 /** What a tenant may know of its own requests and credits. */
 export function customerRoutes(parts: CustomerParts): Route[] {
-  const lists = new ReadTurns();
-  // The first piece of a file waits for a turn among the files of all tenants (csv.ts): in one line
-  // with lists, a tenant's lists would wait for the downloads of others.
-  const files = new ReadTurns();
   const shortBy = (read: Read) => (exchange: Exchange, caller: Caller) =>
     parts.settled(() => read(parts, exchange, caller), caller.tenantId);
-  const inTurnOf = (turns: ReadTurns) => (read: Read) => (exchange: Exchange, caller: Caller) =>
-    turns.inTurn(caller.tenantId, exchange.request.signal, () => shortBy(read)(exchange, caller));
-  const listBy = inTurnOf(lists);
-  const fileBy = inTurnOf(files);
+  const inTurn = (line: keyof CustomerTurns) => (read: Read) => (exchange: Exchange, who: Caller) =>
+    parts.turns[line].inTurn(who.tenantId, exchange.request.signal, () =>
+      shortBy(read)(exchange, who),
+    );
+  const listBy = inTurn('lists');
+  const fileBy = inTurn('files');
   return [
     either.get('/v1/customer/logs', customerDocs.logs, listBy(showLogs)),
     either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, fileBy(exportLogs)),

@@ -8,7 +8,7 @@ import { readForm } from '../body/multipart.ts';
 import { loggingRefusal, type RefusalParts } from '../calls/model-call.ts';
 import type { Exchange } from '../exchange.ts';
 import { jobDocs } from '../openapi/jobs.ts';
-import { ReadTurns } from '../read-turns.ts';
+import type { ReadTurns } from '../read-turns.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import { readJobPage } from './query.ts';
@@ -21,6 +21,8 @@ interface JobParts extends RefusalParts {
   /** Where clients reach this gateway; null: at the address that this client used. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
+  /** Of lists of jobs. */
+  readonly turns: ReadTurns;
 }
 
 /** A request to make a job under an `Idempotency-Key`. */
@@ -45,13 +47,12 @@ const management = routesFor({ access: 'management' });
 
 /** Audio work that outlives its request. Another tenant's job is treated as if it did not exist. */
 export function jobRoutes(parts: JobParts): Route[] {
-  const turns = new ReadTurns();
   return [
     routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, parts)),
     routing.get('/v1/jobs', jobDocs.list, (exchange, { tenantId }) => {
       const page = readJobPage(exchange.query);
       const base = baseUrlOf(exchange, parts);
-      return turns.inTurn(tenantId, exchange.request.signal, async () =>
+      return parts.turns.inTurn(tenantId, exchange.request.signal, async () =>
         json(exchange, await parts.desk.list(tenantId, page, base)),
       );
     }),
