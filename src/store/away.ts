@@ -3,8 +3,8 @@ import { failureCode } from '../core/failure-code.ts';
 
 /**
  * What Postgres, its driver, SQLite and object storages say when they cannot serve anybody now:
- * a lost connection, too many of them, a shutdown, a server that only reads, a table that is locked,
- * a change that stood still for too long or was undone for another's sake, a full disk.
+ * a lost connection, too many of them, a shutdown, a server that only reads, a table that stays
+ * locked, a change that stood still for too long or was undone for another's sake, a full disk.
  */
 const awayCodes: readonly RegExp[] = [
   /^(?:08...|40...|53...|55P03|57P0.|57014|25006|25P03)$/,

@@ -360,6 +360,11 @@ test(
     expect(told(await run(['doctor'], options), '✗', 'redis')).toMatch(
       /^It cannot be used: OOM .*\. It runs, and refuses this itself: .* maxmemory, .*\.$/,
     );
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+    const far = await run(['doctor'], { env: { REDIS_URL: `${redis.url}/99` } });
+    expect(told(far, '✗', 'redis')).toMatch(
+      /^It cannot be used: ERR DB index is out of range\. It runs, and refuses this itself: /,
+    );
     await redis[Symbol.asyncDispose]();
     const found = await run(['doctor'], options);
     expect(told(found, '✗', 'redis')).toMatch(

@@ -1,9 +1,12 @@
 /** The client and the shared counts against a real server that is killed, frozen and emptied. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { placeTtlMs } from '../../src/core/bounds.ts';
 import { countScripts, RedisCounts } from '../../src/store/redis/counts.ts';
 import { Redis, Script } from '../../src/store/redis/redis.ts';
 import { Awake } from '../support/awake.ts';
+import { freePort } from '../support/free-port.ts';
+import { newFolder } from '../support/gateway.ts';
 import { startRedis, type TestRedis } from '../support/redis.ts';
 
 const testMs = 120_000;
@@ -37,6 +40,15 @@ async function reasonsAt(url: string): Promise<{ redis: Redis; reasons: string[]
   const watcher = { onAway: (reason: string) => reasons.push(reason), onBack: () => {} };
   const redis = await Redis.open(url, watcher, countScripts, 'here', patientMs);
   return { redis, reasons };
+}
+
+/** A node of a cluster that has these slots. */
+async function startNode(...slots: [string, string]) {
+  const busPort = String(freePort());
+  const nodes = ['--cluster-config-file', join(newFolder(), 'nodes.conf')];
+  const node = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', busPort, ...nodes]);
+  await node?.command('CLUSTER', 'ADDSLOTSRANGE', ...slots);
+  return node && Object.assign(node, { busPort });
 }
 
 async function until(isSo: () => boolean): Promise<void> {
@@ -211,13 +223,43 @@ describe('the client', () => {
   );
 
   test.concurrent(
+    'trusts no server that refuses one of the commands it will need',
+    withServer(async (own) => {
+      for (const command of ['evalsha', 'zadd', 'zremrangebyscore', 'set']) {
+        await own.command('ACL', 'SETUSER', 'default', '+@all', `-${command}`);
+        const { redis, reasons } = await reasonsAt(own.url);
+        expect(redis.isUp).toBe(false);
+        expect(reasons).toEqual([expect.stringMatching(/^[A-Z]{3,} [^\n]+$/)]);
+        redis.close();
+      }
+    }),
+    testMs,
+  );
+
+  test.concurrent(
+    'says of one node of a cluster that others have a part of the keys',
+    async () => {
+      const [one, other] = [await startNode('0', '8191'), await startNode('8192', '16383')];
+      if (!one || !other) return;
+      await one.command('CLUSTER', 'MEET', '127.0.0.1', new URL(other.url).port, other.busPort);
+      const isWhole = async () => `${await one.command('CLUSTER', 'INFO')}`.includes('_size:2');
+      while (!(await isWhole())) await Bun.sleep(50);
+      const { redis, reasons } = await reasonsAt(one.url);
+      expect(reasons).toEqual([expect.stringMatching(/^MOVED: .* other nodes [^\n]+\.$/)]);
+      redis.close();
+      await Promise.all([one.kill(), other.kill()]);
+    },
+    testMs,
+  );
+
+  test.concurrent(
     'tries less and less often where every command fails on a server that is there',
     withServer(async (own) => {
-      await own.command('ACL', 'SETUSER', 'default', '-evalsha');
+      await own.command('ACL', 'SETUSER', 'default', 'resetkeys', '~tollgate:here:trial:*');
       const { redis, told } = await connect(own.url);
       const until = performance.now() + 6_000;
       while (performance.now() < until) {
-        expect(await redis.run(double, [], [1])).toBeUndefined();
+        expect(await redis.get('a')).toBeUndefined();
         await Bun.sleep(10);
       }
       // After 0.5, 1, 2 and 4 seconds; every half second it would have been twelve times.

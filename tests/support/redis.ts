@@ -14,8 +14,8 @@ const program = Bun.which('redis-server') ?? Bun.which('valkey-server');
 const startDeadlineMs = 60_000;
 let warned = false;
 
-/** Undefined if no server is installed. */
-export async function startRedis(): Promise<TestRedis | undefined> {
+/** Undefined if no server is installed. `settings` are words of its command line. */
+export async function startRedis(settings: readonly string[] = []): Promise<TestRedis | undefined> {
   if (program === null) {
     const message = 'redis-server is not installed, so what needs it is NOT TESTED here.';
     if (process.env.CI === 'true') throw new Error(message);
@@ -23,7 +23,7 @@ export async function startRedis(): Promise<TestRedis | undefined> {
     warned = true;
     return undefined;
   }
-  const redis = new TestRedis(program, freePort());
+  const redis = new TestRedis(program, freePort(), settings);
   await redis.start();
   return redis;
 }
@@ -32,18 +32,21 @@ export class TestRedis implements AsyncDisposable {
   readonly url: string;
   readonly #program: string;
   readonly #port: number;
+  readonly #settings: readonly string[];
   #server: Bun.Subprocess | undefined;
 
-  constructor(server: string, port: number) {
+  constructor(server: string, port: number, settings: readonly string[]) {
     this.#program = server;
     this.#port = port;
+    this.#settings = settings;
     this.url = `redis://127.0.0.1:${port}`;
   }
 
   /** Starts the server, empty, on the same port as before. */
   async start(): Promise<void> {
     const settings = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', ''];
-    const server = Bun.spawn([this.#program, ...settings, '--appendonly', 'no', '--dir', '/tmp'], {
+    settings.push('--appendonly', 'no', '--dir', '/tmp', ...this.#settings);
+    const server = Bun.spawn([this.#program, ...settings], {
       stdin: 'ignore',
       stdout: 'ignore',
       stderr: 'ignore',

@@ -36,10 +36,10 @@ async function objectsHere(config: Config, store: StoreLook): Promise<Finding | 
 }
 
 /** A refusal of the server itself begins with its kind: `OOM`, `READONLY`, `NOPERM`. */
-const ownWords = /^[A-Z]{3,} /;
+const ownWords = /^[A-Z]{3,}:? /;
 const allow =
-  'It runs, and refuses this itself: look at its maxmemory, whether it is a replica, and what ' +
-  'its user may do.';
+  'It runs, and refuses this itself: look at its maxmemory, whether it is a replica or a node of ' +
+  'a cluster, and what its user may do.';
 const start = 'Start it, or set redis (REDIS_URL) to where it runs.';
 
 /** Reads one key under a prefix of the doctor's own, so no gateway's counts are touched. */
@@ -52,8 +52,9 @@ async function redisFinding(url: string): Promise<Finding> {
     const answer = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
     if (answer !== undefined) return well(`It answers in ${ms} ms.`);
-    const [reason = 'it does not answer.'] = away;
-    return unwell(`It cannot be used: ${reason}`, ownWords.test(reason) ? allow : start);
+    const [reason = 'it does not answer'] = away;
+    const found = `It cannot be used: ${reason.replace(/\.$/, '')}.`;
+    return unwell(found, ownWords.test(reason) ? allow : start);
   } finally {
     redis.close();
   }

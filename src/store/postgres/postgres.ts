@@ -66,7 +66,7 @@ export async function openPostgres(
   }
 }
 
-/** For statements outside of transactions, whatever the server, the database or the role have set. */
+/** For statements outside of transactions, whatever the server, database or role have set. */
 function sessionBounds({ statementTimeoutMs: ms }: PostgresBounds): pg.PoolConfig {
   return { statement_timeout: ms, lock_timeout: ms };
 }

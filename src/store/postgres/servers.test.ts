@@ -78,11 +78,12 @@ describe('a transaction has its own bounds and isolation', () => {
     expect(await settingsOf(url)).toEqual(ours);
   });
 
-  test('and so has a statement outside of one: an operator may set a shorter wait for locks', async () => {
+  test('and so has a statement outside of one, on a server with short waits', async () => {
     const url = await tuned("lock_timeout = '20ms'", "statement_timeout = '20ms'");
     const database = await openPostgres(url);
     const { rows } = await sql`
-      select current_setting('lock_timeout') as lock, current_setting('statement_timeout') as statement
+      select current_setting('lock_timeout') as lock,
+        current_setting('statement_timeout') as statement
     `.execute(database.read);
     expect(rows).toEqual([{ lock: '10s', statement: '10s' }]);
     await database.close();

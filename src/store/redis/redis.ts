@@ -9,13 +9,6 @@ const failuresToLeave = 3;
 /** The server refuses everybody: once is enough to know. */
 const refusesAll = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
-/** The least that counting needs, tried before a server is trusted; under a name of its own. */
-const trial = `
-redis.call('TIME')
-redis.call('HSET', KEYS[1], 'trial', 1)
-return redis.call('PEXPIRE', KEYS[1], 1000)
-`;
-
 /** A server that fails again sooner than this after it came back is tried less often. */
 const steadyMs = 5_000;
 
@@ -82,12 +75,7 @@ export class Redis {
     const words = [script.hash, String(keys.length)];
     for (const key of keys) words.push(this.#prefix + key);
     for (const arg of args) words.push(String(arg));
-    return this.#ask<unknown>((client) =>
-      client.send('EVALSHA', words).catch((thrown) => {
-        if (!messageOf(thrown).startsWith('NOSCRIPT')) throw thrown;
-        return client.send('EVAL', [script.text, ...words.slice(1)]);
-      }),
-    );
+    return this.#ask<unknown>((client) => evaluate(client, script, words));
   }
 
   /** `null`: there is no such key. */
@@ -164,7 +152,10 @@ export class Redis {
       // Otherwise a script's first run takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
-      await this.#deadlines.within(client.send('EVAL', [trial, '1', `${this.#prefix}trial`]));
+      const trials = quarters.map((tag) => {
+        return evaluate(client, trial, [trial.hash, '1', `${this.#prefix}trial:{${tag}}`]);
+      });
+      await this.#deadlines.within(Promise.all(trials));
     } catch (thrown) {
       client.close();
       return messageOf(thrown);
@@ -190,13 +181,53 @@ export class Script {
   }
 }
 
+function evaluate(client: RedisClient, script: Script, words: readonly string[]): Promise<unknown> {
+  return client.send('EVALSHA', [...words]).catch((thrown: unknown) => {
+    if (!messageOf(thrown).startsWith('NOSCRIPT')) throw thrown;
+    return client.send('EVAL', [script.text, ...words.slice(1)]);
+  });
+}
+
+/**
+ * Every command that counting and keeping answers need, tried before a server is trusted. A user
+ * who lacks one would have limits that nobody counts, without a word in the log.
+ */
+const trial = new Script(`
+redis.call('TIME')
+redis.call('HSET', KEYS[1], 'trial', 1)
+redis.call('PEXPIRE', KEYS[1], 1000)
+redis.call('HMGET', KEYS[1], 'trial')
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[1], 1, 'trial')
+redis.call('ZCARD', KEYS[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', 0)
+redis.call('ZREM', KEYS[1], 'trial')
+redis.call('SET', KEYS[1], 1, 'PX', 1000)
+redis.call('GET', KEYS[1])
+return redis.call('DEL', KEYS[1])
+`);
+
+/** Names from all quarters of a cluster's keys: none of several nodes has all of them. */
+const quarters = ['3', '2', '1', '0'];
+
 const nobody = Promise.resolve(undefined);
 
 /** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
 const closed =
   'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.';
 
+/** The server itself would name only the place of one key. */
+const oneOfMany =
+  'MOVED: this is one node of a cluster, and other nodes have a part of the keys; Tollgate needs ' +
+  'a server that has all of them.';
+
 function messageOf(thrown: unknown): string {
   if (failureCode(thrown) === 'ERR_REDIS_CONNECTION_CLOSED') return closed;
-  return failureMessage(thrown).replace(/ script: \w+, on @user_script:\d+\.$/, '');
+  const message = failureMessage(thrown);
+  if (message.startsWith('MOVED ')) return oneOfMany;
+  // It repeats the words that it did not understand, and a script has many.
+  return message.replace(
+    / script: \w+, on @user_script:\d+\.$|, with args beginning with: .*$/s,
+    '',
+  );
 }
