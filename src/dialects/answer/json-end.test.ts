@@ -28,3 +28,11 @@ test.each([...parts, ...others])('%p is not over', (json) => {
   end.push(json);
   expect(end.isOver).toBe(false);
 });
+
+test('what follows the end does not belong to it', () => {
+  const end = new JsonEnd();
+  expect(end.push('{"a":')).toBe(5);
+  expect(end.push('1}}')).toBe(2);
+  expect(end.push('{"a":1}')).toBe(0);
+  expect(end.isOver).toBe(true);
+});

@@ -22,9 +22,11 @@ export class JsonEnd {
   #isEscaped = false;
   isOver = false;
 
-  push(piece: string): void {
-    if (this.#depth === 0 && !this.isOver) this.#isOther ||= otherStart.test(piece);
-    if (this.#isOther) return;
+  /** Returns how many characters of the piece come before the end. */
+  push(piece: string): number {
+    if (this.isOver) return 0;
+    if (this.#depth === 0) this.#isOther ||= otherStart.test(piece);
+    if (this.#isOther) return piece.length;
     for (let at = 0; at < piece.length; at += 1) {
       const code = piece.charCodeAt(at);
       if (this.#isEscaped) this.#isEscaped = false;
@@ -35,8 +37,11 @@ export class JsonEnd {
       else if (isOpening(code)) this.#depth += 1;
       else if (isClosing(code)) {
         this.#depth -= 1;
-        if (this.#depth <= 0) this.isOver = true;
+        if (this.#depth > 0) continue;
+        this.isOver = true;
+        return at + 1;
       }
     }
+    return piece.length;
   }
 }

@@ -44,6 +44,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #textProofs: string[] = [];
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #ended = new EndedCalls();
+  /** Whether a block was closed before its input was complete. */
+  #hasHalfInput = false;
   #waitingLength = 0;
   #namesLength = 0;
   readonly #stop = new Stop();
@@ -121,6 +123,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#stop.reason = reason;
     this.#stop.sequence = stopSequence;
     this.#begin();
+    if (this.#stop.fields.stop_reason === 'tool_use') this.#refuseHalfInputs();
   }
 
   take(): string {
@@ -202,9 +205,13 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
   }
 
-  /** Clients parse an input as an object when its block ends: any other value is put into one. */
-  #sendArguments(json: string, open: OpenTool): void {
-    open.end.push(json);
+  /**
+   * Clients parse an input as an object when its block ends: any other value is put into one, and
+   * what some servers send after the object is left out.
+   */
+  #sendArguments(given: string, open: OpenTool): void {
+    const json = given.slice(0, open.end.push(given));
+    if (json === '') return;
     const all = (open.held ?? '') + json;
     const start = open.isBlank ? json.trimStart() : '';
     if (start !== '') open.isBlank = false;
@@ -231,6 +238,14 @@ export class AnthropicStreamWriter implements StreamWriter {
     }
   }
 
+  /** A stop reason other than `tool_use` says what happened; after this one, clients run tools. */
+  #refuseHalfInputs(): void {
+    const isHalf = this.#hasHalfInput || isHalfInput(this.#open);
+    if (isHalf || [...this.#waiting.values()].some(({ json }) => isHalfObject(json))) {
+      throw new UnusableAnswer('a tool call whose arguments break off');
+    }
+  }
+
   #closeAll(): void {
     while (this.#waiting.size > 0) this.#openNextTool();
     this.#close();
@@ -239,12 +254,23 @@ export class AnthropicStreamWriter implements StreamWriter {
   #close(): void {
     const open = this.#open;
     if (!open) return;
+    this.#hasHalfInput ||= isHalfInput(open);
     if (open.kind === 'tool' && !open.end.isOver) this.#ended.add(open.call, open.isBlank);
     const held = open.kind === 'tool' ? (open.held?.trim() ?? '') : '';
     if (held !== '') this.#inputDelta(JSON.stringify(toolInput(held)));
     this.#open = undefined;
     this.#event('content_block_stop', { index: this.#index });
   }
+}
+
+function isHalfInput(open: OpenBlock | undefined): boolean {
+  return open?.kind === 'tool' && open.held === null && !open.end.isOver;
+}
+
+function isHalfObject(json: string): boolean {
+  const end = new JsonEnd();
+  end.push(json);
+  return json.trimStart().startsWith('{') && !end.isOver;
 }
 
 export function eventText(type: string, fields: object): string {

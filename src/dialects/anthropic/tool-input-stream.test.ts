@@ -40,6 +40,34 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     expect(inputsOf(json, '{"b":2}', json)).toEqual([input, { b: 2 }, input]);
   });
 
+  test('that is complete ends there: servers repeat inputs and close brackets twice', () => {
+    for (const more of ['}', '{"a":1}', '\n```', ' ']) {
+      expect(inputsOf(`{"a":1}${more}`)).toEqual([{ a: 1 }]);
+      expect(inputsOf(`{"a":1}${more}`, '{"b":2}')).toEqual([{ a: 1 }, { b: 2 }]);
+    }
+  });
+
+  const brokenOff = '{"a":1,"b":"x';
+
+  test('that breaks off fails the answer: no tool is run with half an input', () => {
+    expect(() => inputsOf(brokenOff)).toThrow(UnusableAnswer);
+    expect(() => inputsOf(brokenOff, '{"b":2}')).toThrow(UnusableAnswer);
+    expect(() => inputsOf('{"b":2}', brokenOff)).toThrow(UnusableAnswer);
+    const ended = new AnthropicStreamWriter(identity, 9);
+    ended.toolCall(0, 'call_0', 'f');
+    ended.toolArguments(0, brokenOff);
+    ended.text('Hi');
+    expect(() => ended.finish('stop', null)).toThrow(UnusableAnswer);
+  });
+
+  test('that breaks off at the limit of tokens is told as it is: the stop reason says so', () => {
+    const writer = new AnthropicStreamWriter(identity, 9);
+    writer.toolCall(0, 'call_0', 'f');
+    writer.toolArguments(0, brokenOff);
+    writer.finish('length', null);
+    expect(writer.close(closing)).toContain('"stop_reason":"max_tokens"');
+  });
+
   /** A call that got this input before a text ended its block. */
   const endedAfter = (json: string) => {
     const writer = new AnthropicStreamWriter(identity, 9);
