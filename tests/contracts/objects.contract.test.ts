@@ -353,12 +353,25 @@ test('an S3 that takes everything and answers nothing is not waited for', async 
   }
 });
 
-test('an S3 that is not there is named as such', async () => {
-  const [endpoint, region] = ['http://127.0.0.1:1', 'us-east-1'];
-  const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
+function storeAt(endpoint: string): S3Objects {
+  const place = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region: 'us-east-1' };
   const secret = new Secret('S3RVER');
-  const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
-  const store = new S3Objects(place, credentials);
+  return new S3Objects(place, {
+    accessKeyId: secret,
+    secretAccessKey: secret,
+    sessionToken: null,
+  });
+}
+
+test.each([403, 503])('an S3 that answers %d without a word was reached', async (status) => {
+  const fetch = () => new Response(null, { status });
+  await using server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch });
+  const { message } = await failureOf(storeAt(String(server.url)).open(newObjectKey('txt')));
+  expect(message).toMatch(/^The object storage answered with an error [^.]+ policy [^.]+\.$/);
+});
+
+test('an S3 that is not there is named as such', async () => {
+  const store = storeAt('http://127.0.0.1:1');
   const key = newObjectKey('txt');
   const message = 'The object storage cannot be reached (ConnectionRefused).';
   expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);

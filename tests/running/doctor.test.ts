@@ -394,7 +394,7 @@ test(
       const wrong = { env: { ...env, AWS_SECRET_ACCESS_KEY: 'guessed-secret' } };
       const found = await run(['doctor'], wrong);
       expect(told(found, '✗', 'objects')).toMatch(
-        /^They cannot be kept: \S.* Check objects \(OBJECTS_URL\), AWS_ACCESS_KEY_ID and /,
+        /^They cannot be kept: \S.*\. Check objects \(OBJECTS_URL\), AWS_ACCESS_KEY_ID and /,
       );
       expect(found.stdout).not.toContain('guessed-secret');
     } finally {

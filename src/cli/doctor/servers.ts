@@ -53,11 +53,18 @@ async function redisFinding(url: string): Promise<Finding> {
     const ms = Math.round(performance.now() - startedAt);
     if (answer !== undefined) return well(`It answers in ${ms} ms.`);
     const [reason = 'it does not answer'] = away;
-    const found = `It cannot be used: ${reason.replace(/\.$/, '')}.`;
-    return unwell(found, ownWords.test(reason) ? allow : start);
+    return unwell(
+      `It cannot be used: ${asSentence(reason)}`,
+      ownWords.test(reason) ? allow : start,
+    );
   } finally {
     redis.close();
   }
+}
+
+/** Servers end their reasons with a full stop or without; what to do follows. */
+function asSentence(reason: string): string {
+  return `${reason.replace(/\.$/, '')}.`;
 }
 
 /** Undefined for the default folder: it is in the data folder, which has a check of its own. */
@@ -82,7 +89,7 @@ async function roundTrip(address: string, identity: Config['objectStorage']): Pr
     if (kept && sent.equals(kept)) return well(`One was written, read and removed in ${ms} ms.`);
     return unwell('One that was written cannot be read.', 'Check the policy of the bucket.');
   } catch (thrown) {
-    const why = failureMessage(thrown);
+    const why = asSentence(failureMessage(thrown));
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
     return unwell(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
   }

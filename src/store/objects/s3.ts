@@ -154,6 +154,11 @@ export class S3Objects implements ObjectStorage {
   }
 }
 
+/** A question for the size of an object is refused without a body that could name the reason. */
+const wordless =
+  'The object storage answered with an error and gave no reason: it may be busy, or its policy ' +
+  'does not let this key do that.';
+
 /** The client has one sentence for a port that is closed, an unknown name and a cut connection. */
 function isUnspoken(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.message === 'an unexpected error has occurred';
@@ -161,6 +166,7 @@ function isUnspoken(thrown: unknown): boolean {
 
 function unreached(cause: unknown): Error {
   const code = failureCode(cause) ?? 'for no known reason';
+  if (code === 'UnknownError') return new Error(wordless, { cause });
   return new Error(`The object storage cannot be reached (${code}).`, { cause });
 }
 
