@@ -103,7 +103,10 @@ export interface LedgerStore {
   giveBack(back: Return): Promise<void>;
   /** Prolongs all leases of a process; answers the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;
-  /** Frees the leases of processes that stopped renewing, and those of the named dead one. */
+  /**
+   * Frees the leases of processes that stopped renewing; or, where one is named, those of that dead
+   * process alone: when a journal is found, the clock may have jumped, and all leases look ended.
+   */
   expire(now: number, deadProcessId?: string): Promise<void>;
   /** Says that a process starves on this account. */
   recall(owner: string, processId: string): Promise<void>;

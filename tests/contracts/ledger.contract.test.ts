@@ -185,11 +185,11 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set([wallet.name]));
     });
 
-    test('of a process known to be dead end at once', async () => {
+    test('of a process known to be dead end at once, and no others, by whatever clock', async () => {
       const wallet = walletOwner(await tenantWith(100));
       await lease(wallet, { processId: 'dead' });
-      await lease(wallet, { processId: 'alive' });
-      await stores.one.ledger.expire(1, 'dead');
+      await lease(wallet, { processId: 'alive', until: soon });
+      await stores.one.ledger.expire(soon + 1, 'dead');
       expect(await account(wallet)).toMatchObject({ leased: 10 });
     });
   });

@@ -101,30 +101,27 @@ export class SqlLedger extends OnDatabase implements LedgerStore {
   }
 
   async expire(now: number, deadProcessId?: string): Promise<void> {
-    const dead = deadProcessId ?? '';
+    const isOver: LeaseCondition = (of) =>
+      deadProcessId === undefined ? of('until', '<', now) : of('process_id', '=', deadProcessId);
     const ended = await this.database.read
       .selectFrom('leases')
       .select('account_id')
-      .where((of) => of.or([of('until', '<', now), of('process_id', '=', dead)]))
+      .where(isOver)
       .execute();
     if (ended.length === 0) return;
     const ids = [...new Set(ended.map((lease) => lease.account_id))];
     for (let at = 0; at < ids.length; at += accountsAtOnce) {
-      await this.#expireOn(ids.slice(at, at + accountsAtOnce), now, dead);
+      await this.#expireOn(ids.slice(at, at + accountsAtOnce), isOver);
     }
   }
 
-  async #expireOn(ids: readonly number[], now: number, dead: string): Promise<void> {
+  async #expireOn(ids: readonly number[], isOver: LeaseCondition): Promise<void> {
     await inTransaction(this.database, async (change) => {
       const accounts = await lockAccounts(change, 'id', ids);
       // Looked at again under the lock: a process that woke up may just have renewed.
-      const isOver: LeaseCondition = (of) =>
-        of.and([
-          of('account_id', 'in', ids),
-          of.or([of('until', '<', now), of('process_id', '=', dead)]),
-        ]);
-      const freed = await lockLeases(change, isOver);
-      await change.deleteFrom('leases').where(isOver).execute();
+      const which: LeaseCondition = (of) => of.and([of('account_id', 'in', ids), isOver(of)]);
+      const freed = await lockLeases(change, which);
+      await change.deleteFrom('leases').where(which).execute();
       for (const account of accounts) {
         const credits = freed
           .filter((lease) => lease.account_id === account.id)
