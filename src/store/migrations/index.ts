@@ -6,6 +6,7 @@ import { jobs } from './0005-jobs.ts';
 import { skills } from './0006-skills.ts';
 import { idempotencyBytes } from './0007-idempotency-bytes.ts';
 import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
+import { liveKeys } from './0009-live-keys.ts';
 import type { Migration } from './migration.ts';
 
 /** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
@@ -18,4 +19,5 @@ export const migrations: readonly Migration[] = [
   skills,
   idempotencyBytes,
   logByKeyAndModel,
+  liveKeys,
 ];
