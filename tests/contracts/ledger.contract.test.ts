@@ -185,7 +185,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set([wallet.name]));
     });
 
-    test('of a process known to be dead end at once, and no others, by whatever clock', async () => {
+    test('of a process known to be dead end at once, and no others by any clock', async () => {
       const wallet = walletOwner(await tenantWith(100));
       await lease(wallet, { processId: 'dead' });
       await lease(wallet, { processId: 'alive', until: soon });
