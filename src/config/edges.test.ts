@@ -158,6 +158,9 @@ test('a provider is proxied when the environment names a proxy for its kind of a
     );
   expect(proxied({})).toEqual([]);
   expect(proxied({ HTTP_PROXY: '', http_proxy: 'http://proxy:3128' })).toEqual(['plain']);
+  // An empty variable counts as not set, for the runtime as well.
+  expect(proxied({ HTTP_PROXY: 'http://proxy:3128', http_proxy: '' })).toEqual(['plain']);
+  expect(proxied({ HTTPS_PROXY: 'http://proxy:3128', https_proxy: '' })).toEqual(['secure']);
   expect(proxied({ HTTPS_PROXY: 'http://proxy:3128' })).toEqual(['secure']);
   const both = { HTTP_PROXY: 'http://proxy:3128', https_proxy: 'http://proxy:3128' };
   expect(proxied(both)).toEqual(['plain', 'secure']);

@@ -91,13 +91,9 @@ function merge(
 
 /** A proxy in the environment is used for other machines, not for loopback addresses. */
 function isProxied(url: string, environment: Environment): boolean {
-  const {
-    HTTPS_PROXY,
-    https_proxy = HTTPS_PROXY,
-    HTTP_PROXY,
-    http_proxy = HTTP_PROXY,
-  } = environment;
-  return !isLoopback(url) && Boolean(url.startsWith('https:') ? https_proxy : http_proxy);
+  const { HTTPS_PROXY, https_proxy, HTTP_PROXY, http_proxy } = environment;
+  const proxy = url.startsWith('https:') ? https_proxy || HTTPS_PROXY : http_proxy || HTTP_PROXY;
+  return !isLoopback(url) && Boolean(proxy);
 }
 
 interface KeyPlace {
