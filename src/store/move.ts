@@ -34,7 +34,8 @@ const isMoved: Readonly<Record<Table, boolean>> = {
   changes: false,
   migrations: false,
 };
-const tables = Object.keys(isMoved).filter((name): name is Table => isMoved[name as Table]);
+export const everyTable = Object.keys(isMoved) as readonly Table[];
+const tables = everyTable.filter((name) => isMoved[name]);
 
 /** At most this much of a table is in memory, plus one row, which may be an answer of 32 MB. */
 const pageRowsMax = 1_000;

@@ -38,6 +38,7 @@ import { SqlSkills } from './skills.ts';
 import { fileFailure } from './sqlite/file-failure.ts';
 import { openSqlite, openSqliteToLook } from './sqlite/sqlite.ts';
 import { unusable } from './unusable.ts';
+import { requireTables } from './whole.ts';
 
 /** An open, up-to-date database and everything that is kept in it. */
 export interface Store {
@@ -130,6 +131,7 @@ async function openFile(path: string, mustExist: boolean): Promise<Database> {
   const database = await openSqlite(path);
   try {
     await migrate(database.write, 'sqlite');
+    await requireTables(database);
     return database;
   } catch (thrown) {
     await database.close();
@@ -152,5 +154,12 @@ async function openServer(url: string): Promise<Database> {
   const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
   // One after the other: a role may be allowed a single connection.
   await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
-  return openPostgres(url);
+  const database = await openPostgres(url);
+  try {
+    await requireTables(database);
+    return database;
+  } catch (thrown) {
+    await database.close();
+    throw thrown;
+  }
 }

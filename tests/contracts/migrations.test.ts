@@ -54,6 +54,16 @@ describe.each([...engines])('migrations on $name', ({ empty }) => {
     remove();
   });
 
+  test('a database that has lost a table is refused: nothing would be booked there', async () => {
+    const { url, remove } = await empty();
+    const store = await openStore(url);
+    await sql`drop table usage_daily`.execute(store.database.write);
+    await store.database.close();
+    const { message } = await failureOf(openStore(url));
+    expect(message).toMatch(/^The database has lost its table usage_daily: restore [^.]+\.$/);
+    remove();
+  });
+
   test('a database that is newer than the code is refused in one sentence', async () => {
     const { url, remove } = await empty();
     const store = await openStore(url);

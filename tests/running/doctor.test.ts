@@ -322,6 +322,11 @@ describe('Postgres', () => {
         `Postgres answers in # ms; all ${steps} migrations are applied.`,
       );
       expect(told(after, '✓', 'books')).toStartWith('Nothing is on hold');
+      await db.rows('alter table webhooks rename to hooks');
+      const torn = await run(['doctor'], { env });
+      expect(told(torn, '✗', 'store')).toStartWith('The database has lost its table webhooks: ');
+      expect(torn.stdout).not.toContain('books');
+      await db.rows('alter table hooks rename to webhooks');
       await db.rows(`insert into migrations values (${steps + 1}, 'later', 0)`);
       const newer = await run(['doctor'], { env });
       expect(told(newer, '✗', 'store')).toBe(

@@ -8,6 +8,7 @@ import type { Database } from '../../store/database.ts';
 import { standingOf } from '../../store/migrate.ts';
 import { openToLook } from '../../store/open.ts';
 import { knownSecretKeys } from '../../store/secret-key.ts';
+import { requireTables } from '../../store/whole.ts';
 import { counted } from '../table.ts';
 import { type Check, type Finding, unwell, well } from './check.ts';
 import { folderFinding } from './folders.ts';
@@ -48,7 +49,9 @@ export class StoreLook {
       const database = await this.open();
       if (!database) return undefined;
       const { applied, known } = await standingOf(database.read, database.engine);
-      return applied === known ? database : undefined;
+      if (applied !== known) return undefined;
+      await requireTables(database);
+      return database;
     } catch {
       // The check of the store itself reports the failure.
       return undefined;
@@ -83,7 +86,10 @@ async function standing(config: Config, store: StoreLook): Promise<Finding> {
   const ms = Math.round(performance.now() - startedAt);
   const { applied = 0, known } = await standingOf(database.read, database.engine);
   const answers = `${store.label} answers in ${ms} ms`;
-  if (applied === known) return well(`${answers}; all ${known} migrations are applied.`);
+  if (applied === known) {
+    await requireTables(database);
+    return well(`${answers}; all ${known} migrations are applied.`);
+  }
   const left = `the next start applies the other ${known - applied}`;
   return well(`${answers}; ${applied} of ${known} migrations are applied, ${left}.`);
 }

@@ -60,7 +60,9 @@ const reasons: Record<string, string> = {
   '28P01': 'user or password refused',
   '28000': 'the login was refused',
   '3D000': 'the database does not exist',
-  '42501': 'this user may not make tables there: grant it CREATE on the schema',
+  '42501':
+    'this user may not make tables there: grant it CREATE on the schema, or SELECT, INSERT, ' +
+    'UPDATE and DELETE on all tables that another user has made',
   '3F000': 'the search_path of this user names no schema that there is',
   '53300': 'it has too many connections already',
   '57P03': 'it is starting up or shutting down',

@@ -167,6 +167,13 @@ describe('is refused at once, in one sentence,', () => {
     await store.directory.setAdminTokenHash(new Uint8Array(32).fill(7));
     expect(await store.directory.version()).toBe(1);
     await store.database.close();
+
+    await ask(url, 'revoke insert, update, delete on migrations from reader');
+    await (await openStore(theirs.href)).database.close();
+    await ask(url, 'revoke insert on request_log from reader');
+    expect((await failureOf(openStore(theirs.href))).message).toMatch(
+      /^This user [^.]+ change its table request_log: grant it SELECT, INSERT, [^.]+\.$/,
+    );
   });
 
   test('a user without any schema', async () => {
