@@ -1,4 +1,4 @@
-/** A failure that nobody waits for: of a timer, of a promise that nobody holds, of the log itself. */
+/** A failure that nobody waits for: of a timer, of a promise, or of the log itself. */
 import { expect, test } from 'bun:test';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
