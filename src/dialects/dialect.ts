@@ -212,6 +212,8 @@ export interface StreamWriter extends AnswerListener {
   close(closing: ReplyClosing): string;
   fail(error: GatewayError): string;
   keepAlive(): string;
+  /** Whether its client would run a tool with half an input if the answer ended here. */
+  readonly isHalf?: boolean;
 }
 
 /** One whole answer on its way into a client's words. */

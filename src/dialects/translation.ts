@@ -57,7 +57,7 @@ class TranslatedStream implements StreamRelay {
   }
 
   get finished(): boolean {
-    return this.#reader.finished;
+    return this.#reader.finished && !this.#writer.isHalf;
   }
 
   get ended(): boolean {

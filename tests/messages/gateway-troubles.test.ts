@@ -95,6 +95,31 @@ test('an overload in the middle of an answer is told as one: clients try again',
   );
 });
 
+describe('a tool call of another provider whose input breaks off', () => {
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const begun = { index: 0, id: 'call_1', function: { name: 'look', arguments: '{"path":"/a' } };
+  const streamed = async (reason: string, rest = '') => {
+    const events = [chunk({ tool_calls: [begun] }), chunk({}, reason), rest, 'data: [DONE]\n\n'];
+    rig.upstream.script('open-fp8', replay(events.join(''), { contentType }));
+    const body = { model: 'acme/open', max_tokens: 100, messages: [hello], stream: true };
+    return (await rig.gateway.fetch(body, { path })).text();
+  };
+
+  test.each(['tool_calls', 'stop'])('is no answer, though it ends with %s', async (reason) => {
+    const text = await streamed(reason);
+    expect(text).toContain('"type":"error"');
+    expect(text).not.toContain('tool_use","stop_sequence"');
+    expect(text).not.toContain('message_stop');
+  });
+
+  test('at the limit of tokens is told as it is, and one that goes on is whole', async () => {
+    expect(await streamed('length')).toContain('"stop_reason":"max_tokens"');
+    const rest = chunk({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] });
+    expect(await streamed('tool_calls', rest)).toContain('"stop_reason":"tool_use"');
+  });
+});
+
 test('blocks that begin with null can be put together by the official SDK', async () => {
   const block = (index: number, content_block: object, delta: object) => [
     named('content_block_start', { index, content_block }),

@@ -123,7 +123,13 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#stop.reason = reason;
     this.#stop.sequence = stopSequence;
     this.#begin();
-    if (this.#stop.fields.stop_reason === 'tool_use') this.#refuseHalfInputs();
+  }
+
+  /** A stop reason other than `tool_use` says what happened; after this one, clients run tools. */
+  get isHalf(): boolean {
+    if (this.#stop.fields.stop_reason !== 'tool_use') return false;
+    if (this.#hasHalfInput || isHalfInput(this.#open)) return true;
+    return [...this.#waiting.values()].some(({ json }) => isHalfObject(json));
   }
 
   take(): string {
@@ -235,14 +241,6 @@ export class AnthropicStreamWriter implements StreamWriter {
       this.#start({ type: 'tool_use', id, name, input: {} }, open);
       if (json !== '') this.#sendArguments(json, open);
       if (!open.end.isOver) return;
-    }
-  }
-
-  /** A stop reason other than `tool_use` says what happened; after this one, clients run tools. */
-  #refuseHalfInputs(): void {
-    const isHalf = this.#hasHalfInput || isHalfInput(this.#open);
-    if (isHalf || [...this.#waiting.values()].some(({ json }) => isHalfObject(json))) {
-      throw new UnusableAnswer('a tool call whose arguments break off');
     }
   }
 

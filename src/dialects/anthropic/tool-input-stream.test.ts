@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { identity } from '../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../tests/support/stream-checks.ts';
+import type { FinishReason } from '../../core/answer.ts';
 import { noUsage } from '../../core/usage.ts';
 import { UnusableAnswer } from '../unusable-answer.ts';
 import { AnthropicStreamWriter } from './client-stream.ts';
@@ -47,25 +48,32 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     }
   });
 
-  const brokenOff = '{"a":1,"b":"x';
+  const half = '{"a":1,"b":"x';
 
-  test('that breaks off fails the answer: no tool is run with half an input', () => {
-    expect(() => inputsOf(brokenOff)).toThrow(UnusableAnswer);
-    expect(() => inputsOf(brokenOff, '{"b":2}')).toThrow(UnusableAnswer);
-    expect(() => inputsOf('{"b":2}', brokenOff)).toThrow(UnusableAnswer);
-    const ended = new AnthropicStreamWriter(identity, 9);
-    ended.toolCall(0, 'call_0', 'f');
-    ended.toolArguments(0, brokenOff);
-    ended.text('Hi');
-    expect(() => ended.finish('stop', null)).toThrow(UnusableAnswer);
+  test.each<[string, string[], FinishReason, boolean]>([
+    ['breaks off', [half], 'tool_calls', true],
+    ['breaks off before another call', [half, '{"b":2}'], 'stop', true],
+    ['breaks off after another call', ['{"b":2}', half], 'tool_calls', true],
+    ['waits for one without arguments', ['', half], 'tool_calls', true],
+    ['is complete', ['', '{"b":2}', 'city=Bern', '{"b":2}}'], 'tool_calls', false],
+    ['breaks off at the limit of tokens, as the stop reason says', [half], 'length', false],
+  ])('is half an input if it %s', (_, calls, reason, isHalf) => {
+    const writer = new AnthropicStreamWriter(identity, 9);
+    for (const [call, json] of calls.entries()) {
+      writer.toolCall(call, `call_${call}`, 'f');
+      writer.toolArguments(call, json);
+    }
+    writer.finish(reason, null);
+    expect(writer.isHalf).toBe(isHalf);
   });
 
-  test('that breaks off at the limit of tokens is told as it is: the stop reason says so', () => {
+  test('is half an input until its rest comes, also behind a finish reason', () => {
     const writer = new AnthropicStreamWriter(identity, 9);
     writer.toolCall(0, 'call_0', 'f');
-    writer.toolArguments(0, brokenOff);
-    writer.finish('length', null);
-    expect(writer.close(closing)).toContain('"stop_reason":"max_tokens"');
+    writer.toolArguments(0, half);
+    writer.finish('tool_calls', null);
+    writer.toolArguments(0, '"}');
+    expect(writer.isHalf).toBe(false);
   });
 
   /** A call that got this input before a text ended its block. */
