@@ -71,6 +71,8 @@ async function unpack(pack: Blob): Promise<Assets> {
 async function built(): Promise<Assets> {
   const { outputs } = await Bun.build({
     entrypoints: [Bun.fileURLToPath(import.meta.resolve('../../../dashboard/index.html'))],
+    // Otherwise the one of the folder in which the process was started counts, too.
+    tsconfig: Bun.fileURLToPath(import.meta.resolve('../../../dashboard/tsconfig.json')),
     target: 'browser',
     minify: true,
     publicPath: '/dashboard/assets/',
