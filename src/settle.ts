@@ -24,6 +24,8 @@ interface SettleParts {
   keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered>;
   /** Tokens count towards the key's quota of the minute. */
   countTokens(caller: Caller, tokens: number): Promise<void> | void;
+  /** How the books call the model: `unknown` for one too many of the names that no model has. */
+  nameOf(model: string, tenantId: string): string;
   /** How fast an offer answered, for `provider.sort: throughput`. */
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
   /** An offer that broke off in mid-answer counts as failed for the requests to come. */
@@ -44,7 +46,7 @@ export async function settle(
   const owed = totalCharge(bill.charges);
   const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
   const whole: Settlement = {
-    record: recordOf(call, ending, bill),
+    record: recordOf(call, ending, bill, parts),
     writtenOff: 0,
     keyAccount: hold?.keyAccount ?? null,
     keyCharge: charged.key,
@@ -206,8 +208,14 @@ function noteOf({ own }: Offer, note: string | null): string | null {
   return note === null ? ownAccountNote : `${ownAccountNote} ${note}`;
 }
 
-function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
+function recordOf(
+  call: Call,
+  ending: Ending,
+  bill: Bill,
+  parts: Pick<SettleParts, 'nameOf'>,
+): RequestRecord {
   const ask = call.errand?.ask;
+  const { tenantId, keyId } = call.caller;
   const finishReason = ending.how === 'refused' ? undefined : ending.facts.finishReason;
   const { model, provider, trafficMode, firstByteMs } = answererOf(ending);
   // Spelled out instead of spread, because it runs for every request.
@@ -224,11 +232,11 @@ function recordOf(call: Call, ending: Ending, bill: Bill): RequestRecord {
     trafficMode,
     firstByteMs,
     requestId: call.requestId,
-    tenantId: call.caller.tenantId,
-    keyId: call.caller.keyId,
+    tenantId,
+    keyId,
     operation: ask?.operation ?? call.operation,
     jobId: call.jobId,
-    requestedModel: logText(ask?.models[0] ?? call.modelNamed),
+    requestedModel: parts.nameOf(logText(ask?.models[0] ?? call.modelNamed), tenantId),
     status: succeeded.has(ending.how) ? 'success' : 'error',
     error: wasLeft(call, ending) ? null : (ending.error?.symbol ?? null),
     refusal: refusalOf(call, ending),

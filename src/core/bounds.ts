@@ -100,6 +100,13 @@ export const journalWaitMs = 5_000;
 /** Models at providers that are counted apart; each makes 13 kB of metrics. The rest is `other`. */
 export const metricSeriesMax = 1_000;
 
+/**
+ * Names of no model that a process keeps for a tenant and a day, and of how many tenants it knows
+ * them. Each keeps a row of the daily sums for ever; a person's typing errors are few.
+ */
+export const strangeNamesMax = 100;
+export const strangersMax = 1_000;
+
 /** Log lines waiting for a reader that does not read; some 5 MB. Past this, lines are dropped. */
 export const requestLinesMax = 10_000;
 

@@ -18,6 +18,7 @@ import { Watch } from '../core/watch.ts';
 import { type DemoUpstream, startDemoUpstream } from '../demo/demo-upstream.ts';
 import { ReadTurns } from '../http/read-turns.ts';
 import { claimJournals, journalFailure } from '../ledger/journal-folder.ts';
+import { StrangeNames } from '../record/strange-names.ts';
 import { Health } from '../route/health.ts';
 import { byStoreTime, StoreClock } from '../store/clock.ts';
 import { fixCreditRate } from '../store/credit-rate.ts';
@@ -47,6 +48,7 @@ export interface Lasting {
   readonly changes: ChangeWatch;
   readonly skills: Skills;
   readonly health: Health;
+  readonly strangeNames: StrangeNames;
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
@@ -132,7 +134,7 @@ export async function openLasting(
     ...{ store, vault, telemetry, redis, counters, books, authenticator, changes, skills },
     ...{ health, cache, idempotency, uploads, bodyRoom, answerRoom, retention },
     readTurns: { lists: new ReadTurns(), files: new ReadTurns(), jobs: new ReadTurns() },
-    ...{ jobs, door, demo: new Demo(), watch: new Watch() },
+    ...{ jobs, door, demo: new Demo(), watch: new Watch(), strangeNames: new StrangeNames() },
     now: clock.now,
     chores: () => [
       ...authenticator.chores((tenantIds) => vault.readAgain(tenantIds)),

@@ -37,7 +37,7 @@ export interface StepParts extends Lasting {
 /** The steps of gateway.ts, each tied to the parts it works on. */
 export function makeSteps(parts: StepParts): Steps {
   const { config, catalogue, catalogueOf, admission, books, cache, idempotency } = parts;
-  const { health, telemetry, watch, answerRoom, addressPolicy } = parts;
+  const { health, telemetry, watch, answerRoom, addressPolicy, strangeNames } = parts;
   const surroundings = {
     watch,
     telemetry,
@@ -52,6 +52,8 @@ export function makeSteps(parts: StepParts): Steps {
     dispatched: books.dispatched.bind(books),
     keep: books.keep.bind(books),
     keepWith: books.keepWith.bind(books),
+    nameOf: (model: string, tenantId: string) =>
+      catalogue.model(model) ? model : strangeNames.keptAs(tenantId, model),
     observeSpeed: health.observeSpeed.bind(health),
     observeEnd: health.ended.bind(health),
     countTokens: admission.countTokens.bind(admission),

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { strangeNamesMax } from '../../src/core/bounds.ts';
 import { isObject } from '../../src/core/json.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -42,6 +43,29 @@ test(
     const poor = await toldOf(await gateway.chat({ model: 'demo/chat', messages }, { key }));
     expect(poor.later).toContain('1 credit left and this request needs at least 9.');
     expect(poor.later).toBe(poor.now);
+  },
+  testMs,
+);
+
+test(
+  'it tells a name that no model has, though the log calls one too many of them unknown',
+  async () => {
+    const made = await gateway.admin('POST', '/admin/v1/tenants', { name: 'Typists' });
+    const path = `/admin/v1/tenants/${isObject(made.body.data) ? made.body.data.id : ''}/keys`;
+    const key = String((await gateway.admin('POST', path, { name: 'typo' })).body.key);
+    const ask = (model: string) => gateway.chat({ model, messages }, { key });
+    for (let at = 0; at < strangeNamesMax; at += 1) await ask(`acme/typo-${at}`);
+    const last = await ask('acme/one-more');
+    const read = async (what: string) => (await gateway.call('GET', what, { key })).body;
+    const { logs } = await read('/v1/customer/logs?limit=2');
+    expect(logs).toMatchObject([{ model: 'unknown' }, { model: 'acme/typo-99' }]);
+    const { data } = await read(`/v1/customer/logs/${last.headers.get('x-request-id')}`);
+    expect(JSON.stringify(data)).toContain('There is no model \\"acme/one-more\\"');
+    // Of a model that there is, the name stays: this tenant has no credits yet.
+    expect((await ask('demo/chat')).status).toBe(402);
+    expect((await read('/v1/customer/logs?model=demo/chat')).pagination).toMatchObject({
+      total: 1,
+    });
   },
   testMs,
 );

@@ -1,0 +1,17 @@
+import { expect, test } from 'bun:test';
+import { strangeNamesMax } from '../core/bounds.ts';
+import { StrangeNames } from './strange-names.ts';
+
+const first = Array.from({ length: strangeNamesMax }, (_, at) => `acme/typo-${at}`);
+
+test('names that no model has are kept as they are until there are too many on a day', () => {
+  let now = Date.UTC(2026, 0, 31, 23, 59);
+  const strange = new StrangeNames(() => now);
+  expect(first.map((name) => strange.keptAs('ten_1', name))).toEqual(first);
+  expect(strange.keptAs('ten_1', 'acme/one-more')).toBe('unknown');
+  // Those that have a row have it already, and another tenant's are its own.
+  expect(strange.keptAs('ten_1', 'acme/typo-0')).toBe('acme/typo-0');
+  expect(strange.keptAs('ten_2', 'acme/one-more')).toBe('acme/one-more');
+  now += 60_000;
+  expect(strange.keptAs('ten_1', 'acme/one-more')).toBe('acme/one-more');
+});

@@ -1,0 +1,41 @@
+import { strangeNamesMax, strangersMax } from '../core/bounds.ts';
+import { putBounded } from '../core/put-bounded.ts';
+import { dayOf } from './period.ts';
+
+interface Written {
+  readonly day: number;
+  readonly names: Set<string>;
+}
+
+/**
+ * The names of models that callers made up. The daily sums keep a row for each name of a day for
+ * ever, so a caller with many of them could make everybody's reads slow, free of charge.
+ */
+export class StrangeNames {
+  readonly #now: () => number;
+  readonly #byTenant = new Map<string, Written>();
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  /**
+   * How the books call a model that there is not: by the name itself for the first ones of a tenant
+   * on a day, `unknown` for all others. The reason of the refusal tells the name all the same.
+   */
+  keptAs(tenantId: string, name: string): string {
+    const names = this.#today(tenantId);
+    if (names.size < strangeNamesMax) names.add(name);
+    return names.has(name) ? name : 'unknown';
+  }
+
+  #today(tenantId: string): Set<string> {
+    const day = dayOf(this.#now());
+    const known = this.#byTenant.get(tenantId);
+    if (known?.day === day) return known.names;
+    const names = new Set<string>();
+    this.#byTenant.delete(tenantId);
+    putBounded(this.#byTenant, tenantId, { day, names }, strangersMax);
+    return names;
+  }
+}
