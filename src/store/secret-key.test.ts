@@ -70,6 +70,27 @@ test('ten processes that start at once agree on one key', async () => {
   expect(keys[0]).toHaveLength(64);
 }, 120_000);
 
+test('a key is made once on a disk that has no links, as exFAT and some network shares', () => {
+  const dataDir = newDataDir();
+  const preload = `${dataDir}-has-no-links.js`;
+  writeFileSync(
+    preload,
+    `require('node:fs').linkSync = () => {
+      throw Object.assign(new Error('not permitted'), { code: 'EPERM' });
+    };`,
+  );
+  const script = `import { secretKeysOf } from '${join(import.meta.dir, 'secret-key.ts')}';
+    const [key] = secretKeysOf({ secretKey: null, dataDir: '${dataDir}' });
+    process.stdout.write(key.reveal());`;
+  const words = [process.execPath, '--preload', preload, '-e', script];
+  const made = () => Bun.spawnSync(words).stdout.toString();
+  const key = made();
+  expect(key).toMatch(/^[0-9a-f]{64}$/);
+  expect(made()).toBe(key);
+  expect(readdirSync(dataDir)).toEqual(['secret.key']);
+  expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
+});
+
 test('a damaged key is refused in one sentence instead of being replaced', () => {
   const dataDir = newDataDir();
   mkdirSync(dataDir);

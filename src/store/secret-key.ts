@@ -80,7 +80,7 @@ function make(dataDir: string, file: string): Secret {
   const text = `${randomBytes(32).toString('hex')}\n`;
   try {
     writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
-    linkSync(draft, file);
+    place(draft, file, text);
   } catch (thrown) {
     if (failureCode(thrown) !== 'EEXIST') throw thrown;
   } finally {
@@ -89,4 +89,17 @@ function make(dataDir: string, file: string): Secret {
   const made = read(file);
   if (made) return made;
   throw unusable(`The secret key ${file} vanished as it was made.`);
+}
+
+/** How file systems without links say so: exFAT, for one, and some network shares. */
+const linkless = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
+
+function place(draft: string, file: string, text: string): void {
+  try {
+    linkSync(draft, file);
+  } catch (thrown) {
+    if (!linkless.has(failureCode(thrown) ?? '')) throw thrown;
+    // A process that starts at this very moment may find half a key, and be refused once.
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
+  }
 }
