@@ -75,7 +75,8 @@ export async function work(
   const outputKey = newObjectKey(task.extension);
   await parts.objects.note(outputKey, job.id, now() + workingMs);
   const outputBytes = await storage.put(outputKey, task.join(read)).catch(hopelessIfTold);
-  const end = { outputKey, outputBytes, expiresAt: now() + jobOutputMs, now: now() };
+  const endedAt = now();
+  const end = { outputKey, outputBytes, expiresAt: endedAt + jobOutputMs, now: endedAt };
   const isHeld = await queue.finish(lease, { status: 'succeeded', ...end });
   if (!isHeld) await parts.objects.letGo(outputKey);
   held(isHeld);

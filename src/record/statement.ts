@@ -6,7 +6,8 @@ import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
 /**
  * A month of a wallet, for the people who keep accounts. A charge belongs to the month in which it
  * was booked, not to the one in which its request arrived, so that the statement of a month that
- * is over never changes.
+ * is over does not change. Only a booking that takes its time before midnight and waits for a lock
+ * until after it comes late.
  */
 
 /** The entries of one wallet between two points of its history, both in the past for good. */
