@@ -18,5 +18,10 @@ const settings = {
 export function setUpRuntime(words: readonly string[], environment: Environment): void {
   if (words[0] !== 'serve' || typeof process.execve !== 'function') return;
   if (Object.keys(settings).every((name) => environment[name] !== undefined)) return;
-  process.execve(process.execPath, [...ownProgram(), ...words], { ...settings, ...environment });
+  const more = { ...settings, ...environment };
+  try {
+    process.execve(process.execPath, [...ownProgram(), ...words], more);
+  } catch {
+    // The system refuses it, for want of room for the variables for one. All works without, too.
+  }
 }
