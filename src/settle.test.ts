@@ -120,7 +120,7 @@ function settling(story: Story) {
       await Bun.sleep(0);
       heard.push(`${count} tokens`);
     },
-    nameOf: (model: string) => model,
+    nameOf: (asked: string) => asked,
     // Ten tokens in a thousand seconds and a little.
     observeSpeed: (_offer: Offer, perSecond: number) =>
       heard.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),

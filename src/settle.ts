@@ -24,8 +24,11 @@ interface SettleParts {
   keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered>;
   /** Tokens count towards the key's quota of the minute. */
   countTokens(caller: Caller, tokens: number): Promise<void> | void;
-  /** How the books call the model: `unknown` for one too many of the names that no model has. */
-  nameOf(model: string, tenantId: string): string;
+  /**
+   * How the books call the model that was asked for. One too many of the names that no model has is
+   * called by the model that answered, or `unknown`.
+   */
+  nameOf(asked: string, tenantId: string, answered: string | null): string;
   /** How fast an offer answered, for `provider.sort: throughput`. */
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
   /** An offer that broke off in mid-answer counts as failed for the requests to come. */
@@ -236,7 +239,7 @@ function recordOf(
     keyId,
     operation: ask?.operation ?? call.operation,
     jobId: call.jobId,
-    requestedModel: parts.nameOf(logText(ask?.models[0] ?? call.modelNamed), tenantId),
+    requestedModel: parts.nameOf(logText(ask?.models[0] ?? call.modelNamed), tenantId, model),
     status: succeeded.has(ending.how) ? 'success' : 'error',
     error: wasLeft(call, ending) ? null : (ending.error?.symbol ?? null),
     refusal: refusalOf(call, ending),

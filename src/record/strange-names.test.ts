@@ -9,6 +9,7 @@ test('names that no model has are kept as they are until there are too many on a
   const strange = new StrangeNames(() => now);
   expect(first.map((name) => strange.keptAs('ten_1', name))).toEqual(first);
   expect(strange.keptAs('ten_1', 'acme/one-more')).toBe('unknown');
+  expect(strange.keptAs('ten_1', 'acme/one-more', 'acme/chat')).toBe('acme/chat');
   // Those that have a row have it already, and another tenant's are its own.
   expect(strange.keptAs('ten_1', 'acme/typo-0')).toBe('acme/typo-0');
   expect(strange.keptAs('ten_2', 'acme/one-more')).toBe('acme/one-more');

@@ -21,12 +21,12 @@ export class StrangeNames {
 
   /**
    * How the books call a model that there is not: by the name itself for the first ones of a tenant
-   * on a day, `unknown` for all others. The reason of the refusal tells the name all the same.
+   * on a day, `otherwise` for all others. The reason of a refusal tells the name all the same.
    */
-  keptAs(tenantId: string, name: string): string {
+  keptAs(tenantId: string, name: string, otherwise = 'unknown'): string {
     const names = this.#today(tenantId);
     if (names.size < strangeNamesMax) names.add(name);
-    return names.has(name) ? name : 'unknown';
+    return names.has(name) ? name : otherwise;
   }
 
   #today(tenantId: string): Set<string> {

@@ -5,6 +5,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { type RoomShare, type SharedRoom, shareUntilLeft } from '../core/shared-room.ts';
 import type { Watch } from '../core/watch.ts';
+import { withoutSuffix } from '../dialects/ask/search-wish.ts';
 import { supportsParameter } from '../dialects/parameters.ts';
 import type { Steps } from '../gateway.ts';
 import type { Admission } from '../limits/admit.ts';
@@ -52,8 +53,10 @@ export function makeSteps(parts: StepParts): Steps {
     dispatched: books.dispatched.bind(books),
     keep: books.keep.bind(books),
     keepWith: books.keepWith.bind(books),
-    nameOf: (model: string, tenantId: string) =>
-      catalogue.model(model) ? model : strangeNames.keptAs(tenantId, model),
+    nameOf: (asked: string, tenantId: string, answered: string | null) =>
+      asked === '' || catalogue.model(withoutSuffix(asked))
+        ? asked
+        : strangeNames.keptAs(tenantId, asked, answered ?? undefined),
     observeSpeed: health.observeSpeed.bind(health),
     observeEnd: health.ended.bind(health),
     countTokens: admission.countTokens.bind(admission),
