@@ -6,6 +6,7 @@ import type { KeySpending } from '../auth/manage/key-spending.ts';
 import type { RotationStore } from '../auth/secret-rotation.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/claim.ts';
+import { GatewayError } from '../core/errors.ts';
 import { failureCode } from '../core/failure-code.ts';
 import type { LedgerStore } from '../ledger/ledger-store.ts';
 import type { AnalyticsReads } from '../record/analytics.ts';
@@ -152,6 +153,7 @@ function holdsSomething(path: string): boolean {
 async function openServer(url: string): Promise<Database> {
   // Imported only here: most gateways run on a file and need no Postgres driver in memory.
   const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
+  const { readAddress, refusal } = await import('./postgres/address.ts');
   // One after the other: a role may be allowed a single connection.
   await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
   const database = await openPostgres(url);
@@ -160,6 +162,8 @@ async function openServer(url: string): Promise<Database> {
     return database;
   } catch (thrown) {
     await database.close();
-    throw thrown;
+    if (thrown instanceof GatewayError) throw thrown;
+    // Told like any other loss of the server, which a start waits out.
+    throw refusal(readAddress(url).target, 'cannot be reached', thrown);
   }
 }
