@@ -18,6 +18,8 @@ const pack = `${values.outfile}-dashboard.pack`;
 await Bun.write(pack, await packDashboard());
 // The worker is found by its place below the root.
 const words = ['build', '--compile', '--minify', '--root', 'src', '--outfile', values.outfile];
+// The folder it is called from may be a project with a bunfig.toml: that one is not for us.
+words.push('--no-compile-autoload-bunfig');
 const target = values.target ? ['--target', values.target] : [];
 const parts = ['src/main.ts', 'src/store/sqlite/worker.ts', pack];
 const { exitCode } = Bun.spawnSync([process.execPath, ...words, ...target, ...parts], {

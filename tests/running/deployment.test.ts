@@ -3,7 +3,7 @@
  * say what the documentation says. There is no container engine here, so those are only read.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,6 +71,14 @@ describe('the executable', () => {
 
   const ask = (...words: string[]) =>
     Bun.spawnSync([program, ...words], { cwd: folder, env: { PATH: '' }, timeout: 100_000 });
+
+  test('takes no settings from the folder in which it is called', () => {
+    const project = mkdtempSync(join(folder, 'project-'));
+    writeFileSync(join(project, 'bunfig.toml'), 'preload = ["./theirs.ts"]');
+    writeFileSync(join(project, 'theirs.ts'), 'console.log("theirs");');
+    const { stdout } = Bun.spawnSync([program, '--version'], { cwd: project, env: { PATH: '' } });
+    expect(stdout.toString()).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
 
   test('knows whether it is ready, and its books', () => {
     expect(ask('health', '--url', url).exitCode).toBe(0);
