@@ -64,7 +64,7 @@ interface Story {
   readonly how?: 'complete' | 'cut' | 'left';
   readonly error?: GatewayError;
   readonly memory?: Memory;
-  readonly finishReason?: string;
+  readonly finishReason?: string | undefined;
   readonly trail?: Call['trail'];
   /** Refused before its body was read. */
   readonly isUnread?: true;
@@ -74,7 +74,8 @@ interface Story {
 /** A call that was answered, and all that was heard of it when it was settled. */
 function settling(story: Story) {
   const { measured, hold, offer = shared, how = 'complete', error, memory, trail = [] } = story;
-  const { finishReason = 'stop', isUnread, client = new AbortController().signal } = story;
+  const { finishReason = how === 'cut' ? undefined : 'stop', isUnread } = story;
+  const { client = new AbortController().signal } = story;
   const kept: { settlement: Settlement; wasDispatched: boolean; answer?: NamedAnswer }[] = [];
   const heard: string[] = [];
   const facts = { finishReason, outputCharacters: 400, failure: undefined };
@@ -303,16 +304,18 @@ describe('an answer', () => {
   });
 
   test.each([
-    ['complete', undefined, ['whole', 'speed', '110 tokens']],
-    ['left', undefined, ['110 tokens']],
-    ['cut', 'upstream_error', ['break', '110 tokens']],
-    ['cut', 'insufficient_credits', ['110 tokens']],
-    ['cut', 'internal_error', ['110 tokens']],
+    ['complete', undefined, 'stop', ['whole', 'speed', '110 tokens']],
+    ['left', undefined, 'stop', ['110 tokens']],
+    ['cut', 'upstream_error', undefined, ['break', '110 tokens']],
+    // Nothing is missing behind a finish reason: the model's own words are no answer.
+    ['cut', 'upstream_error', 'tool_calls', ['110 tokens']],
+    ['cut', 'insufficient_credits', undefined, ['110 tokens']],
+    ['cut', 'internal_error', undefined, ['110 tokens']],
   ] as const)(
-    'that is %s (%p) is reported to the health of its offer',
-    async (how, symbol, expected) => {
+    'that is %s (%p, finish reason %p) is reported to the health of its offer',
+    async (how, symbol, finishReason, expected) => {
       const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
-      const { heard, settle } = settling({ hold: holdOf(1_000), how, ...error });
+      const { heard, settle } = settling({ hold: holdOf(1_000), how, finishReason, ...error });
       expect(await settle()).toMatchObject({ costCredits: 120 });
       expect(heard).toEqual([...expected]);
     },

@@ -98,7 +98,9 @@ function observe(call: Call, ending: Answered, usage: Usage, parts: SettleParts)
   const { how, opened, error, facts } = ending;
   // As in openFirst: a request that is itself at fault says nothing about the offer's health.
   const isOffersFault = error?.symbol === 'upstream_error' && facts.failure?.kind !== 'request';
-  if (how === 'cut' && isOffersFault) parts.observeEnd(opened.offer, false);
+  // Behind a finish reason, it is the model's own words that are no answer.
+  if (how === 'cut' && isOffersFault && facts.finishReason === undefined)
+    parts.observeEnd(opened.offer, false);
   if (how !== 'complete') return;
   parts.observeEnd(opened.offer, true);
   const seconds = (performance.now() - call.startedAt) / 1000;

@@ -191,7 +191,7 @@ function retoldBy(
     return 'kind' in joined ? undefined : joined;
   }
   const streamed = translation.streamReply(text, identity);
-  if ('kind' in streamed) return undefined;
+  if ('kind' in streamed || !streamed.relay.finished) return undefined;
   const { relay, opening } = streamed;
   return { facts: relay.facts, write: (closing) => opening + relay.close(closing) };
 }

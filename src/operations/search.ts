@@ -131,7 +131,7 @@ export class SearchingErrand implements Errand {
     if (this.ask.stream) {
       const writer = client.writeStream(identity);
       const facts = replayInto(text, writer);
-      if (!facts) return undefined;
+      if (!facts || writer.isHalf) return undefined;
       const said = writer.take();
       return { facts, write: (closing) => said + writer.close(closing) };
     }

@@ -118,6 +118,22 @@ describe('a tool call of another provider whose input breaks off', () => {
     const rest = chunk({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] });
     expect(await streamed('tool_calls', rest)).toContain('"stop_reason":"tool_use"');
   });
+
+  test('is not kept to be given again as a stream', async () => {
+    const message = {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ ...begun, type: 'function' }],
+    };
+    const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+    rig.upstream.script('open-fp8', json(200, { id: 'c', choices }));
+    const body = { model: 'acme/open', max_tokens: 100, messages: [hello], temperature: 0 };
+    expect((await rig.gateway.post(body, { path })).status).toBe(200);
+    const again = await rig.gateway.fetch({ ...body, stream: true }, { path });
+    expect(again.headers.get('x-cache')).toBe('MISS');
+    expect(await again.text()).not.toContain('message_stop');
+    expect(rig.upstream.book.length).toBe(2);
+  });
 });
 
 test('blocks that begin with null can be put together by the official SDK', async () => {

@@ -1,6 +1,6 @@
 /** Searches beside a client's own calls: what they found counts when the client comes back. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
-import { callTools } from '../support/fake-upstream.ts';
+import { callTools, replay } from '../support/fake-upstream.ts';
 import { answerIt, news, searchFor, startSearchRig, weather } from '../support/search-rig.ts';
 
 const rig = await startSearchRig();
@@ -130,3 +130,19 @@ describe.each(forms)(
     });
   },
 );
+
+test.each([
+  ['tool_calls', 'error'],
+  ['length', 'message_stop'],
+])('a call behind a search whose input breaks off (%s) ends in %s', async (reason, end) => {
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const half = { index: 0, id: 'call_1', function: { name: 'lookup', arguments: '{"path":"/a' } };
+  const events = [chunk({ tool_calls: [half] }), chunk({}, reason), 'data: [DONE]\n\n'];
+  const stream = replay(events.join(''), { contentType: 'text/event-stream' });
+  rig.upstream.script('chat', [searchFor('q'), stream]);
+  const tools = [{ type: 'web_search' }, { name: 'lookup', input_schema: { type: 'object' } }];
+  const body = { model: 'test/chat', max_tokens: 200, messages: weather, tools, stream: true };
+  const { text } = await rig.gateway.post(body, { path: '/v1/messages' });
+  expect(/event: (\w+)\n[^\n]*\n\n$/.exec(text)?.[1]).toBe(end);
+});

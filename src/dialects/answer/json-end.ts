@@ -1,10 +1,11 @@
 const quote = 0x22;
 const backslash = 0x5c;
+const openingBrace = 0x7b;
 
 const otherStart = /^\s*[^\s{[]/;
 
 function isOpening(code: number): boolean {
-  return code === 0x7b || code === 0x5b;
+  return code === openingBrace || code === 0x5b;
 }
 
 function isClosing(code: number): boolean {
@@ -20,6 +21,8 @@ export class JsonEnd {
   #depth = 0;
   #inString = false;
   #isEscaped = false;
+  /** Whether it has begun as an object. */
+  isObject = false;
   isOver = false;
 
   /** Returns how many characters of the piece come before the end. */
@@ -34,8 +37,10 @@ export class JsonEnd {
         if (code === backslash) this.#isEscaped = true;
         else if (code === quote) this.#inString = false;
       } else if (code === quote) this.#inString = true;
-      else if (isOpening(code)) this.#depth += 1;
-      else if (isClosing(code)) {
+      else if (isOpening(code)) {
+        if (this.#depth === 0) this.isObject = code === openingBrace;
+        this.#depth += 1;
+      } else if (isClosing(code)) {
         this.#depth -= 1;
         if (this.#depth > 0) continue;
         this.isOver = true;

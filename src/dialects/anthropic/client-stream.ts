@@ -19,6 +19,7 @@ interface WaitingCall {
   readonly id: string;
   readonly name: string;
   json: string;
+  readonly end: JsonEnd;
 }
 
 interface OpenTool {
@@ -82,7 +83,7 @@ export class AnthropicStreamWriter implements StreamWriter {
     if (this.#waiting.size >= callsPerAnswerMax || this.#namesLength > callNamesLengthMax) {
       throw new UnusableAnswer('more tool calls than anybody could run');
     }
-    this.#waiting.set(call, { call, id, name, json: '' });
+    this.#waiting.set(call, { call, id, name, json: '', end: new JsonEnd() });
     if (this.#open?.kind !== 'tool' || this.#open.end.isOver) this.#openNextTool();
   }
 
@@ -100,6 +101,7 @@ export class AnthropicStreamWriter implements StreamWriter {
       return;
     }
     waiting.json += json;
+    waiting.end.push(json);
     this.#waitingLength += json.length;
     if (this.#waitingLength > waitingArgumentsMax) this.#openNextTool();
   }
@@ -129,7 +131,7 @@ export class AnthropicStreamWriter implements StreamWriter {
   get isHalf(): boolean {
     if (this.#stop.fields.stop_reason !== 'tool_use') return false;
     if (this.#hasHalfInput || isHalfInput(this.#open)) return true;
-    return [...this.#waiting.values()].some(({ json }) => isHalfObject(json));
+    return [...this.#waiting.values()].some(({ end }) => end.isObject && !end.isOver);
   }
 
   take(): string {
@@ -216,7 +218,8 @@ export class AnthropicStreamWriter implements StreamWriter {
    * what some servers send after the object is left out.
    */
   #sendArguments(given: string, open: OpenTool): void {
-    const json = given.slice(0, open.end.push(given));
+    const length = open.end.push(given);
+    const json = open.end.isObject ? given.slice(0, length) : given;
     if (json === '') return;
     const all = (open.held ?? '') + json;
     const start = open.isBlank ? json.trimStart() : '';
@@ -263,12 +266,6 @@ export class AnthropicStreamWriter implements StreamWriter {
 
 function isHalfInput(open: OpenBlock | undefined): boolean {
   return open?.kind === 'tool' && open.held === null && !open.end.isOver;
-}
-
-function isHalfObject(json: string): boolean {
-  const end = new JsonEnd();
-  end.push(json);
-  return json.trimStart().startsWith('{') && !end.isOver;
 }
 
 export function eventText(type: string, fields: object): string {

@@ -34,6 +34,7 @@ describe('the input of a tool, streamed to a client that parses it as an object'
     ['[1,2]', { arguments: [1, 2] }],
     ['"Bern"', { arguments: 'Bern' }],
     ['city=Bern', { arguments: 'city=Bern' }],
+    ['[INFO] copy a to b', { arguments: '[INFO] copy a to b' }],
     ['   ', {}],
     ['', {}],
   ])('%j', (json, input) => {

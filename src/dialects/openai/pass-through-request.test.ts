@@ -349,6 +349,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     const reasoning = { effort: 'high' };
     expect(left('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
     expect(left('reasoning', { reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
+    expect(left('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
   });
 
   test('inside of what it says about reasoning', () => {

@@ -84,7 +84,11 @@ export function passChat(given: Worded, target: Target): UpstreamRequest {
     ...leaveOutPricedApart(body, target, edits),
     ...leaveOutPaidTools(body, target, edits),
   ];
-  return { path: '/chat/completions', body: editBody(request, edits), dropped };
+  return {
+    path: '/chat/completions',
+    body: editBody(request, edits),
+    dropped: [...new Set(dropped)],
+  };
 }
 
 const anyObject = {

@@ -20,6 +20,11 @@ export function roundWriter(round: SearchRound, writer: StreamWriter): StreamWri
     close: (closing) => writer.close(closing),
     fail: (error) => writer.fail(error),
     keepAlive: () => writer.keepAlive(),
+    // The writer hears the round's reason only at the end of all rounds.
+    get isHalf() {
+      const reason = round.finished?.reason ?? 'stop';
+      return (reason === 'stop' || reason === 'tool_calls') && writer.isHalf === true;
+    },
   };
 }
 
