@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { newRequestId } from '../src/core/ids.ts';
 import { noUsage } from '../src/core/usage.ts';
-import { Drain } from '../src/ledger/drain.ts';
-import type { Settlement } from '../src/ledger/ledger-store.ts';
-import { slipOf } from '../src/ledger/slip.ts';
-import { noCharges } from '../src/record/request-record.ts';
+import type { Settlement } from '../src/money/ledger.ts';
+import { toSettlementEntry } from '../src/money/ledger.ts';
+import { BatchWriter } from '../src/money/settle/batch-writer.ts';
+import { noCharges } from '../src/records/request-record.ts';
 import { openStore, type Store } from '../src/store/open.ts';
-import { verifyBooks } from '../src/store/verify/verify.ts';
+import { verifyLedger } from '../src/store/verify/verify.ts';
 
 /** Settlements per commit: in a lull, at a few hundred requests a second, and at the most. */
 const commitSizes = [10, 100, 500];
@@ -70,14 +70,18 @@ function settlement(): Settlement {
   };
 }
 
-async function drainAll(drain: Drain, settlements: number, commitSize: number): Promise<void> {
+async function drainAll(
+  drain: BatchWriter,
+  settlements: number,
+  commitSize: number,
+): Promise<void> {
   for (let done = 0; done < settlements; done += commitSize) {
-    for (let next = 0; next < commitSize; next += 1) drain.add(slipOf(settlement()));
+    for (let next = 0; next < commitSize; next += 1) drain.add(toSettlementEntry(settlement()));
     await drain.flush();
   }
 }
 
-async function measure(drain: Drain, commitSize: number): Promise<number> {
+async function measure(drain: BatchWriter, commitSize: number): Promise<number> {
   const before = process.cpuUsage();
   await drainAll(drain, settlementsPerRound, commitSize);
   const { user, system } = process.cpuUsage(before);
@@ -108,12 +112,12 @@ function median(numbers: readonly number[]): number {
 
 async function main(store: Store): Promise<void> {
   await openWallet(store);
-  const drain = new Drain({
+  const drain = new BatchWriter({
     store: store.ledger,
     processId: 'bench',
     onCommit: () => {},
-    onFailure: (_waiting, thrown) => {
-      throw thrown;
+    onFailure: (_waiting, error) => {
+      throw error;
     },
   });
   await drainAll(drain, Math.max(rowsBefore, 3 * settlementsPerRound), 500);
@@ -126,7 +130,9 @@ async function main(store: Store): Promise<void> {
     const cost = `${median(microseconds).toFixed(1).padStart(6)} µs of CPU a settlement`;
     process.stdout.write(`${String(size).padStart(4)} in a commit: ${cost}\n`);
   }
-  const { discrepancies } = await verifyBooks(store.database, (line) => process.stdout.write(line));
+  const { discrepancies } = await verifyLedger(store.database, (line) =>
+    process.stdout.write(line),
+  );
   process.stdout.write(`discrepancies in the books afterwards: ${discrepancies}\n`);
 }
 

@@ -2,8 +2,8 @@
  * What one event of a stream costs on its way through the reader and the OpenAI pass-through, in
  * microseconds of one core. Run it with `bun bench/event-stream.ts`.
  */
-import { EventStreamReader } from '../src/dialects/event-stream.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai/pass-through.ts';
+import { EventStreamReader } from '../src/dialects/events.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
 
 const identity = {
   id: 'chatcmpl-0123456789abcdef0123456789abcdef',

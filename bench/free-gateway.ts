@@ -1,8 +1,8 @@
 /** The gateway with books that hold nothing, write nothing down and keep nothing. */
-import { Books } from '../src/books.ts';
-import type { Hold } from '../src/ledger/hold.ts';
+import { Accounting } from '../src/money/accounting.ts';
+import type { Hold } from '../src/money/hold/hold.ts';
 
-const open = Books.open;
+const open = Accounting.open;
 
 class FreeHold implements Hold {
   readonly credits: number;
@@ -13,7 +13,7 @@ class FreeHold implements Hold {
     this.credits = credits;
   }
 
-  reach(enough: number): number {
+  maxCredits(enough: number): number {
     return enough;
   }
 
@@ -27,12 +27,12 @@ class FreeHold implements Hold {
   }
 }
 
-Books.open = async (parts) => {
+Accounting.open = async (parts) => {
   const books = await open(parts);
-  books.hold = (_call, { wanted }) => new FreeHold(wanted);
+  books.hold = (_call, { requested: wanted }) => new FreeHold(wanted);
   books.dispatched = async () => {};
   // Metrics and log lines of a request are not part of billing, so they stay.
-  books.keep = async ({ record }) => parts.ended(record);
+  books.saveSettlement = async ({ record }) => parts.onEnded(record);
   return books;
 };
 

@@ -57,8 +57,8 @@ async function run(order: LoadOrder): Promise<LoadResult> {
       try {
         const seen = await ask(order, leaves);
         reads += seen;
-      } catch (thrown) {
-        if (failed++ === 0) process.stderr.write(`The first failed request: ${thrown}\n`);
+      } catch (error) {
+        if (failed++ === 0) process.stderr.write(`The first failed request: ${error}\n`);
       }
       times.push(performance.now() - startedAt);
     }

@@ -7,11 +7,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { build } from '../src/compose/build.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { openStore } from '../src/store/open.ts';
-import { verifyBooks } from '../src/store/verify/verify.ts';
+import { verifyLedger } from '../src/store/verify/verify.ts';
 import { createLog } from '../src/telemetry/log.ts';
-import { build } from '../src/wire.ts';
 import { startOwnPostgres } from '../tests/support/postgres.ts';
 import { clientKey } from './processes.ts';
 import { type Filling, fillPostgres, fillSqlite, rareKey } from './reads-filling.ts';
@@ -44,7 +44,7 @@ async function timed<T>(act: () => Promise<T>): Promise<{ result: T; ms: number 
 
 function asGateway(folder: string, database: string) {
   const file = join(folder, 'tollgate.json');
-  writeFileSync(file, JSON.stringify({ catalogue: 'none', demo: true, database }));
+  writeFileSync(file, JSON.stringify({ catalog: 'none', demo: true, database }));
   const config = loadConfig(
     { config: file, port: '0', dataDir: folder },
     { TOLLGATE_BOOTSTRAP_API_KEY: clientKey, TOLLGATE_BOOTSTRAP_CREDITS: String(10 ** 12) },
@@ -134,7 +134,7 @@ async function measureExports(origin: string): Promise<void> {
 async function measureCheck(database: string): Promise<void> {
   const store = await openStore(database);
   const say = (line: string) => process.stdout.write(`${line}\n`);
-  const { result, ms } = await timed(() => verifyBooks(store.database, say));
+  const { result, ms } = await timed(() => verifyLedger(store.database, say));
   print('\nledger verify', `${(ms / 1000).toFixed(1)} s`, JSON.stringify(result));
   await store.database.close();
 }

@@ -3,14 +3,14 @@
  * `bun bench/translation.ts`; it fails when translating takes 15 µs more than passing through.
  */
 
-import { anthropicClient } from '../src/dialects/anthropic/client.ts';
-import { AnthropicPassThrough } from '../src/dialects/anthropic/pass-through.ts';
-import { anthropicUpstream } from '../src/dialects/anthropic/upstream.ts';
-import type { SseMessage, StreamRelay } from '../src/dialects/dialect.ts';
-import { openAiClient } from '../src/dialects/openai/client.ts';
-import { OpenAiPassThrough } from '../src/dialects/openai/pass-through.ts';
-import { openAiUpstream } from '../src/dialects/openai/upstream.ts';
-import { Translation } from '../src/dialects/translation.ts';
+import { anthropicClient } from '../src/dialects/anthropic/client-request.ts';
+import { AnthropicPassThrough } from '../src/dialects/anthropic/same/stream.ts';
+import { anthropicUpstream } from '../src/dialects/anthropic/upstream/reader.ts';
+import type { SseMessage, StreamTransform } from '../src/dialects/dialect.ts';
+import { Translation } from '../src/dialects/engine.ts';
+import { openAiClient } from '../src/dialects/openai-chat/client/stream-writer.ts';
+import { OpenAiPassThrough } from '../src/dialects/openai-chat/same/stream.ts';
+import { openAiUpstream } from '../src/dialects/openai-chat/upstream/reader.ts';
 import { question } from '../tests/support/question.ts';
 
 const chunks = 2_000;
@@ -44,7 +44,7 @@ const anthropicStream = messagesOf([
 
 const toOpenAi = openAiClient({ includeUsage: true });
 const toAnthropic = anthropicClient({ inputTokensEstimate: 9 });
-const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
+const ways: readonly [string, () => StreamTransform, readonly SseMessage[]][] = [
   [
     'OpenAI, passed through',
     () => new OpenAiPassThrough(identity, { includeUsage: true }),
@@ -53,18 +53,18 @@ const ways: readonly [string, () => StreamRelay, readonly SseMessage[]][] = [
   ['Anthropic, passed through', () => new AnthropicPassThrough(identity, 9), anthropicStream],
   [
     'OpenAI for an Anthropic client',
-    () => new Translation(question(), toAnthropic, openAiUpstream).relayStream(identity),
+    () => new Translation(question(), toAnthropic, openAiUpstream).transformStream(identity),
     openAiStream,
   ],
   [
     'Anthropic for an OpenAI client',
-    () => new Translation(question(), toOpenAi, anthropicUpstream).relayStream(identity),
+    () => new Translation(question(), toOpenAi, anthropicUpstream).transformStream(identity),
     anthropicStream,
   ],
 ];
 
 /** The best of many rounds: the other work of the machine must not be measured. */
-function microsPerChunk(open: () => StreamRelay, messages: readonly SseMessage[]): number {
+function microsPerChunk(open: () => StreamTransform, messages: readonly SseMessage[]): number {
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < rounds; round += 1) {
     const relay = open();

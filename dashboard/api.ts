@@ -39,8 +39,8 @@ export async function send(path: string, call: Call): Promise<Response> {
       ...(body ? { body: isForm ? body : JSON.stringify(body) } : {}),
       ...(signal ? { signal } : {}),
     });
-  } catch (thrown) {
-    if (signal?.aborted) throw thrown;
+  } catch (error) {
+    if (signal?.aborted) throw error;
     throw new ApiError('The gateway cannot be reached. Check that it is running.', 0);
   }
   if (response.ok) return response;
@@ -50,20 +50,20 @@ export async function send(path: string, call: Call): Promise<Response> {
 }
 
 /** Our own API answers with the shapes of shapes.ts; they are not checked a second time here. */
-export async function ask<T>(path: string, call: Call): Promise<T> {
+export async function requestJson<T>(path: string, call: Call): Promise<T> {
   const response = await send(path, call);
   try {
     return (await response.json()) as T;
-  } catch (thrown) {
-    if (call.signal?.aborted) throw thrown;
+  } catch (error) {
+    if (call.signal?.aborted) throw error;
     // The answer was cut off, or a proxy in front of the gateway made it up.
     throw new ApiError('The gateway’s answer broke off or cannot be read.', response.status);
   }
 }
 
 /** For answers whose whole content is in `data`. */
-export async function askData<T>(path: string, call: Call): Promise<T> {
-  return (await ask<{ readonly data: T }>(path, call)).data;
+export async function requestData<T>(path: string, call: Call): Promise<T> {
+  return (await requestJson<{ readonly data: T }>(path, call)).data;
 }
 
 async function sentenceOf(response: Response): Promise<string> {

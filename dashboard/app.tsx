@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ApiError, whenRejected } from './api.ts';
+import { Busy } from './components/notes.tsx';
 import { sentence } from './load.ts';
-import { Busy } from './parts/notes.tsx';
-import { followLink, usePlace } from './place.ts';
-import { kept, type Proven, prove, type Session, SessionContext } from './session.ts';
+import { followLink, useRoute } from './route.ts';
+import { keyStorage, type Proven, prove, type Session, SessionContext } from './session.ts';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 
@@ -13,7 +13,7 @@ type State =
   | { readonly name: 'in'; readonly proven: Proven; readonly callKey: string | null };
 
 function begin(): State {
-  const key = kept.key();
+  const key = keyStorage.key();
   return key === null ? { name: 'out' } : { name: 'checking', key };
 }
 
@@ -21,36 +21,36 @@ function begin(): State {
  * Only status 401 forgets the tab's key: after any other failure of the gateway it can be tried
  * again.
  */
-function turnedAway(thrown: unknown, key: string): State {
-  const message = sentence(thrown);
-  if (thrown instanceof ApiError && thrown.status !== 401) {
+function turnedAway(error: unknown, key: string): State {
+  const message = sentence(error);
+  if (error instanceof ApiError && error.status !== 401) {
     return { name: 'out', message, retry: key };
   }
-  kept.forget();
+  keyStorage.clear();
   return { name: 'out', message };
 }
 
 function enter(proven: Proven): State {
-  kept.keep(proven.key);
-  const callKey = proven.kind === 'routing' ? proven.key : kept.callKey();
+  keyStorage.store(proven.key);
+  const callKey = proven.kind === 'routing' ? proven.key : keyStorage.callKey();
   return { name: 'in', proven, callKey };
 }
 
 export function App() {
   const [state, setState] = useState(begin);
-  usePlace();
+  useRoute();
   useEffect(() => {
     if (state.name !== 'checking') return;
     prove(state.key).then(
       (proven) => setState(enter(proven)),
-      (thrown: unknown) => setState(turnedAway(thrown, state.key)),
+      (error: unknown) => setState(turnedAway(error, state.key)),
     );
   }, [state]);
   const session = useMemo(() => (state.name === 'in' ? sessionOf(state, setState) : null), [state]);
   useEffect(() => {
     whenRejected((key, message) => {
       if (session?.key === key) {
-        kept.forget();
+        keyStorage.clear();
         setState({ name: 'out', message: `You were signed out: ${message}` });
       } else if (session?.callKey === key) session.bringCallKey(null);
     });
@@ -83,11 +83,11 @@ function sessionOf(
     ...state.proven,
     callKey: state.callKey,
     bringCallKey(callKey) {
-      kept.keepCallKey(callKey);
+      keyStorage.storeCallKey(callKey);
       setState({ ...state, callKey });
     },
     signOut() {
-      kept.forget();
+      keyStorage.clear();
       setState({ name: 'out' });
     },
   };

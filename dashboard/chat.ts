@@ -2,17 +2,17 @@ import { send } from './api.ts';
 import type { ChatBody, ToolCall } from './snippets.ts';
 
 /** One answer, complete or still growing. */
-export interface Answer extends Readonly<Growing> {
+export interface Answer extends Readonly<PartialAnswer> {
   readonly requestId: string;
-  readonly wholeMs: number;
+  readonly totalMs: number;
 }
 
-interface Growing {
+interface PartialAnswer {
   text: string;
   reasoning: string;
   toolCalls: ToolCall[];
   finishReason: string | null;
-  firstWordMs: number | null;
+  firstTokenMs: number | null;
   usage: Usage | null;
 }
 
@@ -39,16 +39,16 @@ interface Chunk {
   readonly error?: { readonly message?: string };
 }
 
-interface Order {
+interface ChatOptions {
   readonly key: string;
   readonly body: ChatBody;
   readonly signal: AbortSignal;
   /** Called with the answer as it grows. */
-  readonly onGrowth: (answer: Answer) => void;
+  readonly onUpdate: (answer: Answer) => void;
 }
 
 /** Streams one chat completion. A stream that breaks off rejects with the gateway's sentence. */
-export async function chat({ key, body, signal, onGrowth }: Order): Promise<Answer> {
+export async function chat({ key, body, signal, onUpdate }: ChatOptions): Promise<Answer> {
   const startedAt = performance.now();
   const response = await send('/v1/chat/completions', {
     key,
@@ -57,27 +57,31 @@ export async function chat({ key, body, signal, onGrowth }: Order): Promise<Answ
     signal,
   });
   const requestId = response.headers.get('x-request-id') ?? '';
-  const growing: Growing = {
+  const partial: PartialAnswer = {
     text: '',
     reasoning: '',
     toolCalls: [],
     finishReason: null,
-    firstWordMs: null,
+    firstTokenMs: null,
     usage: null,
   };
-  const now = (): Answer => ({ ...growing, requestId, wholeMs: performance.now() - startedAt });
+  const snapshot = (): Answer => ({
+    ...partial,
+    requestId,
+    totalMs: performance.now() - startedAt,
+  });
   for await (const data of eventsOf(response)) {
-    if (data === '[DONE]') return now();
+    if (data === '[DONE]') return snapshot();
     const chunk = JSON.parse(data) as Chunk;
     if (chunk.error) throw new Error(chunk.error.message ?? 'The answer broke off.');
-    growing.firstWordMs ??= performance.now() - startedAt;
-    grow(growing, chunk);
-    onGrowth(now());
+    partial.firstTokenMs ??= performance.now() - startedAt;
+    appendChunk(partial, chunk);
+    onUpdate(snapshot());
   }
   throw new Error('The answer broke off before its end.');
 }
 
-function grow(answer: Growing, { choices, usage }: Chunk): void {
+function appendChunk(answer: PartialAnswer, { choices, usage }: Chunk): void {
   if (usage) answer.usage = usage;
   const [choice] = choices ?? [];
   if (!choice) return;

@@ -1,4 +1,4 @@
-import { choose, type Place } from './place.ts';
+import { choose, type Route } from './route.ts';
 
 /** Ranges of UTC days, both ends included, as the address holds them. */
 export interface Range {
@@ -19,7 +19,7 @@ function isDay(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(time) && dayText(time) === text;
 }
 
-export function rangeOf({ query }: Place, usualDays: number): Range {
+export function rangeOf({ query }: Route, usualDays: number): Range {
   const usual = lastDays(usualDays);
   const [from, to] = [query.get('from') ?? '', query.get('to') ?? ''];
   if (!isDay(from) || !isDay(to) || from > to) return usual;
@@ -48,11 +48,11 @@ export function daysIn({ from, to }: Range): number {
 }
 
 /** The period of the same length right before this one. */
-export function before(range: Range): Range {
+export function previousRange(range: Range): Range {
   const end = Date.parse(range.from) - dayMs;
   return { from: dayText(end - (daysIn(range) - 1) * dayMs), to: dayText(end) };
 }
 
-export function chooseRange({ from, to }: Range, how: 'push' | 'replace' = 'push'): void {
-  choose({ from, to, offset: null }, how);
+export function chooseRange({ from, to }: Range, mode: 'push' | 'replace' = 'push'): void {
+  choose({ from, to, offset: null }, mode);
 }

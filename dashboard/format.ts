@@ -1,6 +1,6 @@
 /** Numbers and times for people to read. Days and months are UTC, as in the books. */
 
-const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const integer = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en-US', {
   notation: 'compact',
   maximumSignificantDigits: 3,
@@ -8,7 +8,7 @@ const short = new Intl.NumberFormat('en-US', {
 
 export function count(value: number): string {
   // `|| 0` turns −0 into 0.
-  return whole.format(value || 0).replace('-', '−');
+  return integer.format(value || 0).replace('-', '−');
 }
 
 /** `1 request`, `2 requests`. */
@@ -18,13 +18,13 @@ export function counted(value: number, unit: string): string {
 
 /** `1.24M`, for narrow places; show the full number in a title. */
 export function brief(value: number): string {
-  return Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
+  return Math.abs(value) < 10_000 ? integer.format(value) : short.format(value);
 }
 
 /** An amount to its last digit, as the API writes it: `12345.678` becomes `12,345.678`. */
 export function exactly(text: string): string {
   const [head = '0', tail] = text.split('.');
-  return `${whole.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
+  return `${integer.format(BigInt(head))}${tail === undefined ? '' : `.${tail}`}`;
 }
 
 /** `$49.79`; below a dollar, where most requests are, with three significant digits. */
@@ -43,9 +43,9 @@ export function price(text: string): string {
 }
 
 export function milliseconds(value: number): string {
-  if (value < 1_000) return `${whole.format(value)} ms`;
+  if (value < 1_000) return `${integer.format(value)} ms`;
   const seconds = value / 1_000;
-  return seconds < 60 ? `${seconds.toFixed(2)} s` : `${whole.format(seconds)} s`;
+  return seconds < 60 ? `${seconds.toFixed(2)} s` : `${integer.format(seconds)} s`;
 }
 
 export function percent(value: number): string {

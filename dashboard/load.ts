@@ -16,7 +16,7 @@ interface State<T> extends Omit<Loaded<T>, 'isStale' | 'reload'> {
 }
 
 /** Data older than this is loaded again when the user comes back to the tab. */
-const oldMs = 300_000;
+const staleMs = 300_000;
 
 /** Loads when `name` changes and on `reload`. A late answer to an earlier load is ignored. */
 export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
@@ -24,9 +24,9 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
-  const askedAt = useRef(0);
+  const requestedAt = useRef(0);
   useEffect(() => {
-    askedAt.current = Date.now();
+    requestedAt.current = Date.now();
     const controller = new AbortController();
     // While the same thing is loaded again, the last failure and its button stay in sight.
     setState(({ data, of, error }) => ({
@@ -39,14 +39,14 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
       (data) => {
         if (!controller.signal.aborted) setState({ data, of: name, error: undefined, busy: false });
       },
-      (thrown: unknown) => {
+      (error: unknown) => {
         if (controller.signal.aborted) return;
         // Data of the previous choice is dropped: below this failure it would look like this
         // choice's.
         setState(({ data, of }) => ({
           data: of === name ? data : undefined,
           of: name,
-          error: sentence(thrown),
+          error: sentence(error),
           busy: false,
         }));
       },
@@ -55,12 +55,12 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
   }, [name, turn]);
   const reload = useCallback(() => setTurn((count) => count + 1), []);
   useEffect(() => {
-    const look = () => {
-      const isOld = Date.now() - askedAt.current > oldMs;
-      if (isOld && document.visibilityState === 'visible') reload();
+    const reloadIfStale = () => {
+      const isStale = Date.now() - requestedAt.current > staleMs;
+      if (isStale && document.visibilityState === 'visible') reload();
     };
-    document.addEventListener('visibilitychange', look);
-    return () => document.removeEventListener('visibilitychange', look);
+    document.addEventListener('visibilitychange', reloadIfStale);
+    return () => document.removeEventListener('visibilitychange', reloadIfStale);
   }, []);
   const { data, of, error, busy } = state;
   return { data, error, busy, isStale: data !== undefined && of !== name, reload };
@@ -68,8 +68,8 @@ export function useLoad<T>(name: string, load: (signal: AbortSignal) => Promise<
 
 const fresh = { data: undefined, of: undefined, error: undefined, busy: true };
 
-export function sentence(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : 'Something went wrong.';
+export function sentence(error: unknown): string {
+  return error instanceof Error ? error.message : 'Something went wrong.';
 }
 
 export interface Action {
@@ -90,7 +90,7 @@ export function useAction(): Action {
       setState({ busy: true, error: undefined });
       work().then(
         () => setState({ busy: false, error: undefined }),
-        (thrown: unknown) => setState({ busy: false, error: sentence(thrown) }),
+        (error: unknown) => setState({ busy: false, error: sentence(error) }),
       );
     },
   };

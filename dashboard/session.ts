@@ -1,6 +1,6 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import { ask, askData } from './api.ts';
+import { requestData, requestJson } from './api.ts';
 import type { Key, Kind } from './shapes.ts';
 
 /** The signed-in user. The keys are kept for this tab only and sent only to this gateway. */
@@ -45,23 +45,23 @@ export async function prove(key: string): Promise<Proven> {
     throw new Error('A key starts with sk-tg-, sk-mgmt- or sk-admin-.');
   }
   if (kind === 'admin') {
-    await ask('/admin/v1/overview', { key });
+    await requestJson('/admin/v1/overview', { key });
     return { key, kind, about: null };
   }
-  return { key, kind, about: await askData<Key>('/v1/key', { key }) };
+  return { key, kind, about: await requestData<Key>('/v1/key', { key }) };
 }
 
-export const kept = {
+export const keyStorage = {
   key: (): string | null => sessionStorage.getItem(keyItem),
   callKey: (): string | null => sessionStorage.getItem(callKeyItem),
-  keep(key: string): void {
+  store(key: string): void {
     sessionStorage.setItem(keyItem, key);
   },
-  keepCallKey(key: string | null): void {
+  storeCallKey(key: string | null): void {
     if (key === null) sessionStorage.removeItem(callKeyItem);
     else sessionStorage.setItem(callKeyItem, key);
   },
-  forget(): void {
+  clear(): void {
     sessionStorage.removeItem(keyItem);
     sessionStorage.removeItem(callKeyItem);
   },

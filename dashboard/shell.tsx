@@ -1,5 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
+import { Icon, type IconName, Mark } from './components/icon.tsx';
+import { Page } from './components/page.tsx';
 import { Byok } from './pages/byok.tsx';
 import { CreditsPage } from './pages/credits.tsx';
 import { Jobs } from './pages/jobs.tsx';
@@ -10,9 +12,7 @@ import { Operator } from './pages/operator.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Playground } from './pages/playground.tsx';
 import { Skills } from './pages/skills.tsx';
-import { Icon, type IconName, Mark } from './parts/icon.tsx';
-import { Page } from './parts/page.tsx';
-import { addressOf, usePlace } from './place.ts';
+import { addressOf, useRoute } from './route.ts';
 import { mayDo, type Session, useSession } from './session.ts';
 import { useTheme } from './theme.ts';
 
@@ -22,25 +22,25 @@ interface Item {
   readonly page: IconName | '';
   readonly title: string;
   readonly show: () => VNode;
-  readonly opener: Opener;
+  readonly access: AccessRule;
 }
 
 /** Which keys may see a page, and which key to bring if the present one may not. */
-interface Opener {
+interface AccessRule {
   readonly fits: (session: Session) => boolean;
   readonly name: string;
 }
 
-const ofTenant: Opener = { fits: ({ kind }) => kind !== 'admin', name: 'a key of a tenant' };
-const ofManager: Opener = {
+const ofTenant: AccessRule = { fits: ({ kind }) => kind !== 'admin', name: 'a key of a tenant' };
+const ofManager: AccessRule = {
   fits: ({ kind }) => kind === 'management',
   name: 'a management key (sk-mgmt-…)',
 };
-const ofOperator: Opener = {
+const ofOperator: AccessRule = {
   fits: ({ kind }) => kind === 'admin',
   name: 'the admin token (sk-admin-…)',
 };
-const withScope = (scope: string): Opener => ({
+const withScope = (scope: string): AccessRule => ({
   fits: (session) => mayDo(session, scope),
   name: `a key of a tenant with the scope “${scope}”`,
 });
@@ -50,9 +50,9 @@ function item(
   page: Item['page'],
   title: string,
   show: Item['show'],
-  opener: Opener,
+  access: AccessRule,
 ): Item {
-  return { group, page, title, show, opener };
+  return { group, page, title, show, access };
 }
 
 const items: readonly Item[] = [
@@ -70,29 +70,30 @@ const items: readonly Item[] = [
 
 export function Shell() {
   const session = useSession();
-  const { page } = usePlace();
-  const mine = items.filter(({ opener }) => opener.fits(session));
-  const wanted = items.find((one) => one.page === page);
+  const { page } = useRoute();
+  const allowed = items.filter(({ access }) => access.fits(session));
+  const requestedItem = items.find((one) => one.page === page);
   // A user who may not see the front page gets the first page that is allowed.
-  const shown = page === '' ? (mine.find((one) => one.page === '') ?? mine[0]) : wanted;
-  const isMine = shown !== undefined && mine.includes(shown);
+  const shown =
+    page === '' ? (allowed.find((one) => one.page === '') ?? allowed[0]) : requestedItem;
+  const isAllowed = shown !== undefined && allowed.includes(shown);
   return (
     <div class="shell">
       <a class="skip" href="#content">
         Skip to the content
       </a>
-      <Navigation items={mine} current={shown?.page ?? page} />
-      {isMine ? <shown.show key={shown.page} /> : <Closed wanted={wanted} />}
+      <Navigation items={allowed} current={shown?.page ?? page} />
+      {isAllowed ? <shown.show key={shown.page} /> : <NoAccess requestedItem={requestedItem} />}
     </div>
   );
 }
 
-function Closed({ wanted }: { readonly wanted: Item | undefined }) {
-  const why = wanted
-    ? `The key you signed in with does not open this page; it takes ${wanted.opener.name}.`
+function NoAccess({ requestedItem }: { readonly requestedItem: Item | undefined }) {
+  const why = requestedItem
+    ? `The key you signed in with does not open this page; it takes ${requestedItem.access.name}.`
     : 'There is no such page here.';
   return (
-    <Page title={wanted ? 'Not for this key' : 'Not found'}>
+    <Page title={requestedItem ? 'Not for this key' : 'Not found'}>
       <p class="note">
         {why} <a href={addressOf('')}>Go to the first page</a>.
       </p>
@@ -105,9 +106,9 @@ interface NavigationProps {
   readonly current: string;
 }
 
-function Navigation({ items: mine, current }: NavigationProps) {
+function Navigation({ items: allowed, current }: NavigationProps) {
   const [isOpen, setOpen] = useState(false);
-  const groups = [...new Set(mine.map(({ group }) => group))];
+  const groups = [...new Set(allowed.map(({ group }) => group))];
   return (
     <div class={`side ${isOpen ? 'open' : ''}`}>
       <div class="side-head">
@@ -130,7 +131,7 @@ function Navigation({ items: mine, current }: NavigationProps) {
         {groups.map((group) => (
           <div key={group} class="nav-group">
             <h2>{group}</h2>
-            {mine
+            {allowed
               .filter((one) => one.group === group)
               .map(({ page, title }) => (
                 <a

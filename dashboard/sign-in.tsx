@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { Form, TextField } from './components/field.tsx';
+import { Mark } from './components/icon.tsx';
+import { ErrorNote } from './components/notes.tsx';
 import { useAction } from './load.ts';
-import { Form, TextField } from './parts/field.tsx';
-import { Mark } from './parts/icon.tsx';
-import { ErrorNote } from './parts/notes.tsx';
 import { type Proven, prove } from './session.ts';
 import { useTitle } from './title.ts';
 

@@ -1,15 +1,15 @@
 import { expect, test } from 'bun:test';
 import { callerOf } from '../tests/support/caller.ts';
-import type { Call, Ending, Errand, Recalled } from './call.ts';
+import type { Call, Operation, Replay, RequestOutcome } from './call.ts';
+import { DeadlineWatcher } from './core/deadlines.ts';
 import { GatewayError } from './core/errors.ts';
 import { noUsage } from './core/usage.ts';
-import { Watch } from './core/watch.ts';
-import { answer, type Steps } from './gateway.ts';
-import type { Reservation } from './reserve.ts';
-import { BytesAnswer, type OpenBytes } from './upstream/bytes-answer.ts';
+import { answer, type Stages } from './gateway.ts';
+import type { Reservation } from './money/hold/reserve.ts';
+import { noMetrics } from './upstream/attempt.ts';
+import { BytesAnswer, type OpenBytes } from './upstream/byte-stream.ts';
 import type { Opened } from './upstream/fallback.ts';
-import { Line } from './upstream/line.ts';
-import { noFacts } from './upstream/try-whole.ts';
+import { UpstreamCall } from './upstream/upstream-call.ts';
 
 const client = new AbortController().signal;
 
@@ -20,14 +20,14 @@ const call: Call = {
   receivedAt: 0,
   startedAt: 0,
   headers: {},
-  trail: [],
-  operation: 'speech',
-  modelNamed: 'test/voice',
-  errand: undefined,
-  leave: undefined,
+  attempts: [],
+  operationName: 'speech',
+  requestedModel: 'test/voice',
+  operation: undefined,
+  releaseSlot: undefined,
   hold: undefined,
-  wishes: { cacheControl: null, idempotencyKey: null },
-  memory: undefined,
+  recallOptions: { cacheControl: null, idempotencyKey: null },
+  recordingSession: undefined,
 };
 
 const audio: OpenBytes = {
@@ -36,108 +36,108 @@ const audio: OpenBytes = {
   contentLength: null,
   first: Buffer.from('a'),
   next: async () => undefined,
-  line: new Line(new Watch(), client),
-  facts: { ...noFacts },
+  upstreamCall: new UpstreamCall(new DeadlineWatcher(), client),
+  metrics: { ...noMetrics },
 };
 
 /** Steps that let every request through to nobody; a test replaces those that it is about. */
-const usual: Steps = {
+const defaults: Stages = {
   countRequest() {},
-  enter: () => () => undefined,
-  recall: () => undefined,
+  acquireSlot: () => () => undefined,
+  findReplay: () => undefined,
   plan: () => [],
   reserve: () => Promise.reject(new Error('Nothing is to be reserved.')),
   openFirst: () => Promise.reject(new Error('Nothing is to be opened.')),
   settle: async () => ({ usage: noUsage, costCredits: 0 }),
-  tellLate() {},
+  reportLateError() {},
 };
 
 test('an answer whose end cannot be settled is settled as a refusal, and logged', async () => {
-  const endings: Ending['how'][] = [];
+  const outcomes: RequestOutcome['kind'][] = [];
   const late: unknown[] = [];
-  const mistake = new Error('No such number.');
-  const steps: Steps = {
-    ...usual,
+  const failure = new Error('No such number.');
+  const stages: Stages = {
+    ...defaults,
     reserve: async () => ({ hold: undefined }) as unknown as Reservation,
     openFirst: async () => ({ answer: audio }) as unknown as Opened,
-    async settle(_, { how }) {
-      endings.push(how);
-      if (how !== 'refused') throw mistake;
+    async settle(_, { kind }) {
+      outcomes.push(kind);
+      if (kind !== 'refused') throw failure;
       return { usage: noUsage, costCredits: 0 };
     },
-    tellLate: ({ requestId }, { cause }) => late.push(requestId, cause),
+    reportLateError: ({ requestId }, { cause }) => late.push(requestId, cause),
   };
-  const errand = { ask: { stream: false } } as unknown as Errand;
-  const spoken = await answer(call, async () => errand, steps);
-  if (!(spoken instanceof BytesAnswer)) throw new Error('Bytes were to come.');
-  const heard = await spoken.next().catch(({ symbol }) => symbol);
-  expect(heard).toBe('internal_error');
-  expect(endings).toEqual(['complete', 'refused']);
-  expect(late).toEqual([call.requestId, mistake]);
+  const operation = { request: { stream: false } } as unknown as Operation;
+  const response = await answer(call, async () => operation, stages);
+  if (!(response instanceof BytesAnswer)) throw new Error('Bytes were to come.');
+  const symbol = await response.next().catch(({ symbol }) => symbol);
+  expect(symbol).toBe('internal_error');
+  expect(outcomes).toEqual(['complete', 'refused']);
+  expect(late).toEqual([call.requestId, failure]);
 });
 
 test('one request too many is refused before its body is read, however late', async () => {
-  const told: string[] = [];
-  const steps: Steps = {
-    ...usual,
+  const events: string[] = [];
+  const stages: Stages = {
+    ...defaults,
     // The count of all processes together is known a moment later.
     countRequest: async () => {
       throw new GatewayError('rate_limit_exceeded', 'Too many requests.');
     },
-    enter: () => {
-      told.push('entered');
+    acquireSlot: () => {
+      events.push('entered');
       return () => undefined;
     },
-    async settle(_, { how, error }) {
-      told.push(`${how}: ${error?.symbol}`);
+    async settle(_, { kind, error }) {
+      events.push(`${kind}: ${error?.symbol}`);
       return { usage: noUsage, costCredits: 0 };
     },
-    tellLate: () => told.push('late'),
+    reportLateError: () => events.push('late'),
   };
   const read = async () => {
-    told.push('read');
+    events.push('read');
     throw new Error('Nothing is to be read.');
   };
-  const refused = await answer({ ...call }, read, steps).catch(({ symbol }) => symbol);
+  const refused = await answer({ ...call }, read, stages).catch(({ symbol }) => symbol);
   expect(refused).toBe('rate_limit_exceeded');
-  expect(told).toEqual(['refused: rate_limit_exceeded']);
+  expect(events).toEqual(['refused: rate_limit_exceeded']);
 });
 
 test('a refusal gives the place back first, and goes out once it is written down', async () => {
-  const told: string[] = [];
-  const steps: Steps = {
-    ...usual,
-    enter: async () => () => void told.push('left'),
-    async settle(_, { how }) {
-      told.push(how);
+  const events: string[] = [];
+  const stages: Stages = {
+    ...defaults,
+    acquireSlot: async () => () => void events.push('left'),
+    async settle(_, { kind }) {
+      events.push(kind);
       await Bun.sleep(0);
-      told.push('written down');
+      events.push('written down');
       return { usage: noUsage, costCredits: 0 };
     },
-    tellLate: () => told.push('late'),
+    reportLateError: () => events.push('late'),
   };
   const read = async () => {
     throw new GatewayError('invalid_request_error', 'It is no JSON.');
   };
-  await answer({ ...call }, read, steps).catch(({ symbol }) => told.push(symbol));
-  expect(told).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
+  await answer({ ...call }, read, stages).catch(({ symbol }) => events.push(symbol));
+  expect(events).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
 });
 
 test('an earlier answer gives the place back first, and goes out once written down', async () => {
-  const told: string[] = [];
-  const relay = { facts: noFacts, write: () => 'Again.' };
-  const steps: Steps = {
-    ...usual,
-    enter: () => () => void told.push('left'),
-    recall: async () => ({ relay }) as unknown as Recalled,
-    async settle(_, { how }) {
+  const events: string[] = [];
+  const reply = { metrics: noMetrics, write: () => 'Again.' };
+  const stages: Stages = {
+    ...defaults,
+    acquireSlot: () => () => void events.push('left'),
+    findReplay: async () => ({ reply }) as unknown as Replay,
+    async settle(_, { kind }) {
       await Bun.sleep(0);
-      told.push(how);
+      events.push(kind);
       return { usage: noUsage, costCredits: 0 };
     },
-    tellLate: () => told.push('late'),
+    reportLateError: () => events.push('late'),
   };
-  const errand = { ask: { stream: false } } as unknown as Errand;
-  expect(await answer({ ...call }, async () => errand, steps)).toBe('Again.');
-  expect(told).toEqual(['left', 'recalled']);
+  const operation = { request: { stream: false } } as unknown as Operation;
+  expect(await answer({ ...call }, async () => operation, stages)).toBe('Again.');
+  expect(events).toEqual(['left', 'recalled']);
 });

@@ -2,114 +2,115 @@ import { strict as assert } from 'node:assert';
 import {
   type Answer,
   type Call,
-  type Ending,
-  type Errand,
   identityOf,
-  type Recalled,
+  type Operation,
+  type Replay,
+  type RequestOutcome,
 } from './call.ts';
 import { asGatewayError, type GatewayError } from './core/errors.ts';
-import type { ClientWords, ReplyClosing } from './dialects/dialect.ts';
-import type { Reservation } from './reserve.ts';
-import type { Offer } from './route/catalogue.ts';
-import { BytesAnswer } from './upstream/bytes-answer.ts';
+import type { SettledUsage, StreamFormat } from './dialects/dialect.ts';
+import type { Reservation } from './money/hold/reserve.ts';
+import type { Offer } from './route/catalog.ts';
+import { BytesAnswer } from './upstream/byte-stream.ts';
 import type { Opened } from './upstream/fallback.ts';
-import { patiently, type Stream } from './upstream/late-stream.ts';
+import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 
 /** The steps of the story, each built in wire/steps.ts from its own room. */
-export interface Steps {
+export interface Stages {
   /** May this key send one more request now? 429 */
   countRequest(call: Call): void | Promise<void>;
   /** Takes a place among the tenant's running requests; returns how to give it back. 429 */
-  enter(call: Call): (() => void) | Promise<() => void>;
+  acquireSlot(call: Call): (() => void) | Promise<() => void>;
   /** An earlier answer that will do for this request, if there is one. 400 409 503 */
-  recall(call: Call, errand: Errand): Promise<Recalled | undefined> | undefined;
+  findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** The offers that could serve the request, best first. 400 403 404 503 */
-  plan(call: Call, errand: Errand): readonly Offer[] | Promise<readonly Offer[]>;
+  plan(call: Call, operation: Operation): readonly Offer[] | Promise<readonly Offer[]>;
   /** Sets credits aside and writes down that something is about to be sent. 402 503 */
-  reserve(call: Call, errand: Errand, plan: readonly Offer[]): Promise<Reservation>;
+  reserve(call: Call, operation: Operation, plan: readonly Offer[]): Promise<Reservation>;
   /** The first offer that answers. 400 502 503 504 */
-  openFirst(call: Call, errand: Errand, reservation: Reservation): Promise<Opened>;
+  openFirst(call: Call, operation: Operation, reservation: Reservation): Promise<Opened>;
   /** Charges what was used and writes it down. */
-  settle(call: Call, ending: Ending): Promise<ReplyClosing>;
+  settle(call: Call, outcome: RequestOutcome): Promise<SettledUsage>;
   /**
    * Logs a fault of our own that broke an answer after it had begun: the status of the answer,
    * already sent, cannot report it any more.
    */
-  tellLate(call: Call, error: GatewayError): void;
+  reportLateError(call: Call, error: GatewayError): void;
 }
 
 /** Answers one call. Read this first: every other file serves one of its lines. */
 export async function answer(
   call: Call,
-  read: () => Promise<Errand>,
-  steps: Steps,
+  readOperation: () => Promise<Operation>,
+  stages: Stages,
 ): Promise<Answer> {
-  let errand: Errand;
+  let operation: Operation;
   try {
-    await steps.countRequest(call);
+    await stages.countRequest(call);
     // Before the body is read, so that the limit on running requests bounds their bodies, too.
-    call.leave = await steps.enter(call);
-    errand = await read();
-    call.errand = errand;
-    if (!errand.words || !errand.ask.stream) return await obtain(call, errand, steps);
-  } catch (thrown) {
-    return refuse(call, thrown, steps);
+    call.releaseSlot = await stages.acquireSlot(call);
+    operation = await readOperation();
+    call.operation = operation;
+    if (!operation.streamFormat || !operation.request.stream)
+      return await getAnswer(call, operation, stages);
+  } catch (error) {
+    return refuse(call, error, stages);
   }
-  return beginStream(call, errand, errand.words, steps);
+  return beginStream(call, operation, operation.streamFormat, stages);
 }
 
 /** An earlier answer, or that of the first offer which gives one. */
-async function obtain(call: Call, errand: Errand, steps: Steps): Promise<Answer> {
-  const recalled = await steps.recall(call, errand);
-  if (recalled) return replay(call, errand, recalled, steps);
-  const plan = await steps.plan(call, errand);
-  const reservation = await steps.reserve(call, errand, plan);
+async function getAnswer(call: Call, operation: Operation, stages: Stages): Promise<Answer> {
+  const replay = await stages.findReplay(call, operation);
+  if (replay) return sendReplay(call, operation, replay, stages);
+  const plan = await stages.plan(call, operation);
+  const reservation = await stages.reserve(call, operation, plan);
   call.hold = reservation.hold;
-  const opened = await steps.openFirst(call, errand, reservation);
+  const opened = await stages.openFirst(call, operation, reservation);
   const { answer: found } = opened;
-  if (found.kind === 'bytes') return new BytesAnswer(found, settleAtEnd(call, opened, steps));
+  if (found.kind === 'bytes') return new BytesAnswer(found, settleAtEnd(call, opened, stages));
   if (found.kind === 'stream') {
-    assert(errand.ask.stream, 'A stream was opened that nobody asked for.');
+    assert(operation.request.stream, 'A stream was opened that nobody asked for.');
     const { offer } = opened;
     const budget = reservation.budgetFor(offer);
-    return new StreamAnswer(found, offer, budget, settleAtEnd(call, opened, steps));
+    return new StreamAnswer(found, offer, budget, settleAtEnd(call, opened, stages));
   }
-  assert(!errand.ask.stream, 'A whole reply came where a stream was asked for.');
-  const { facts, wasLeft = false } = found.relay;
-  const how = wasLeft ? 'left' : 'complete';
-  const closing = await settle(call, { how, opened, facts, error: null }, steps);
-  return found.relay.write(closing);
+  assert(!operation.request.stream, 'A whole reply came where a stream was asked for.');
+  const { metrics, isCanceled: wasLeft = false } = found.reply;
+  const kind = wasLeft ? 'left' : 'complete';
+  const settled = await settle(call, { kind, opened, metrics, error: null }, stages);
+  return found.reply.write(settled);
 }
 
 /** Gives an earlier answer again, free of charge. */
-async function replay(
+async function sendReplay(
   call: Call,
-  errand: Errand,
-  { recording, relay, first }: Recalled,
-  steps: Steps,
+  operation: Operation,
+  { recording, reply, first }: Replay,
+  stages: Stages,
 ): Promise<Answer> {
-  const { facts } = relay;
-  const ending: Ending = { how: 'recalled', recording, first, facts, error: null };
-  const closing = await settle(call, ending, steps);
-  const text = relay.write(closing);
-  return errand.ask.stream ? inOnePiece(text) : text;
+  const { metrics } = reply;
+  const outcome: RequestOutcome = { kind: 'recalled', recording, first, metrics, error: null };
+  const settled = await settle(call, outcome, stages);
+  const text = reply.write(settled);
+  return operation.request.stream ? asSingleChunk(text) : text;
 }
 
-async function* inOnePiece(text: string): Stream {
+async function* asSingleChunk(text: string): Stream {
   yield text;
 }
 
 /** Settles answers that go on after `answer` has returned: a stream, or audio. */
-function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
-  return (end, facts) => {
-    const error = end.how === 'cut' ? end.error : null;
-    if (error) steps.tellLate(call, error);
-    const settled = settle(call, { how: end.how, opened, facts, error }, steps);
+function settleAtEnd(call: Call, opened: Opened, stages: Stages): Settle {
+  return (end, metrics) => {
+    const error = end.kind === 'cut' ? end.error : null;
+    if (error) stages.reportLateError(call, error);
+    const settled = settle(call, { kind: end.kind, opened, metrics, error }, stages);
     // An end that cannot be settled still ends the call: no hold may outlive its request.
-    return settled.catch((thrown) => {
-      steps.tellLate(call, asGatewayError(thrown));
-      return refuse(call, thrown, steps);
+    return settled.catch((error) => {
+      stages.reportLateError(call, asGatewayError(error));
+      return refuse(call, error, stages);
     });
   };
 }
@@ -117,14 +118,16 @@ function settleAtEnd(call: Call, opened: Opened, steps: Steps): Settle {
 /** A stream may take long to begin; its client hears from us meanwhile. */
 function beginStream(
   call: Call,
-  errand: Errand,
-  words: ClientWords,
-  steps: Steps,
+  operation: Operation,
+  streamFormat: StreamFormat,
+  stages: Stages,
 ): Promise<Stream> {
-  const stream = obtain(call, errand, steps).then(asStream);
-  const settled = stream.catch((thrown) => refuse(call, thrown, steps));
-  const identity = identityOf(call, errand.ask.models[0] ?? '');
-  return patiently(settled, words, identity, (error) => steps.tellLate(call, error));
+  const stream = getAnswer(call, operation, stages).then(asStream);
+  const settled = stream.catch((error) => refuse(call, error, stages));
+  const identity = identityOf(call, operation.request.models[0] ?? '');
+  return withKeepAlive(settled, streamFormat, identity, (error) =>
+    stages.reportLateError(call, error),
+  );
 }
 
 function asStream(answered: Answer): Stream {
@@ -134,15 +137,15 @@ function asStream(answered: Answer): Stream {
 }
 
 /** A refusal is settled too: it costs nothing, and leaves a row that says why. */
-async function refuse(call: Call, thrown: unknown, steps: Steps): Promise<never> {
-  const error = asGatewayError(thrown);
-  await settle(call, { how: 'refused', error }, steps);
+async function refuse(call: Call, cause: unknown, stages: Stages): Promise<never> {
+  const error = asGatewayError(cause);
+  await settle(call, { kind: 'refused', error }, stages);
   throw error;
 }
 
 /** Gives the place back first: another request can have it while this one is written down. */
-function settle(call: Call, ending: Ending, steps: Steps): Promise<ReplyClosing> {
-  call.leave?.();
-  call.leave = undefined;
-  return steps.settle(call, ending);
+function settle(call: Call, outcome: RequestOutcome, stages: Stages): Promise<SettledUsage> {
+  call.releaseSlot?.();
+  call.releaseSlot = undefined;
+  return stages.settle(call, outcome);
 }

@@ -1,16 +1,16 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { requestJson } from '../api.ts';
+import { AddButton } from '../components/add-button.tsx';
+import { Confirm, Dialog } from '../components/dialog.tsx';
+import { Form, SelectField, TextField } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
+import { Badge, Empty, Loading } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { type Column, Table } from '../components/table.tsx';
+import { Verb } from '../components/verb.tsx';
 import { date } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
-import { AddButton } from '../parts/add-button.tsx';
-import { Confirm, Dialog } from '../parts/dialog.tsx';
-import { Form, SelectField, TextField } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
-import { Badge, Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { type Column, Table } from '../parts/table.tsx';
-import { Verb } from '../parts/verb.tsx';
-import { closeAbove, openAbove, usePlace } from '../place.ts';
+import { closeOverlay, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Credential } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -27,20 +27,22 @@ interface Accounts {
 
 export function Byok() {
   const { key } = useSession();
-  const { query } = usePlace();
-  const loaded = useLoad('byok', (signal) => ask<Accounts>('/api/v1/byok', { key, signal }));
+  const { query } = useRoute();
+  const loaded = useLoad('byok', (signal) =>
+    requestJson<Accounts>('/api/v1/byok', { key, signal }),
+  );
   const { data, reload } = loaded;
-  const [gone, setGone] = useState<Credential>();
+  const [removing, setRemoving] = useState<Credential>();
   const provider = query.get('provider');
-  const close = () => closeAbove('provider');
+  const close = () => closeOverlay('provider');
   return (
     <Page
       title="Own accounts"
       lead="Your keys at providers. They bill you themselves; here only a platform fee is charged."
-      actions={<AddButton text="Add an account" onClick={() => openAbove({ provider: 'new' })} />}
+      actions={<AddButton text="Add an account" onClick={() => openOverlay({ provider: 'new' })} />}
     >
       <Loading of={loaded} what="Fetching your accounts…" />
-      {data && <List accounts={data} onDelete={setGone} />}
+      {data && <List accounts={data} onDelete={setRemoving} />}
       {data && provider !== null && (
         <AccountForm
           accounts={data}
@@ -52,14 +54,14 @@ export function Byok() {
           onClose={close}
         />
       )}
-      {gone && (
+      {removing && (
         <Confirm
-          title={`Remove your account at ${gone.provider}?`}
+          title={`Remove your account at ${removing.provider}?`}
           verb="Remove"
-          onClose={() => setGone(undefined)}
+          onClose={() => setRemoving(undefined)}
           work={async () => {
-            await ask(`/api/v1/byok/${gone.provider}`, { key, method: 'DELETE' });
-            setGone(undefined);
+            await requestJson(`/api/v1/byok/${removing.provider}`, { key, method: 'DELETE' });
+            setRemoving(undefined);
             reload();
           }}
         >
@@ -104,7 +106,7 @@ function List({ accounts, onDelete }: ListProps) {
           <Verb
             text="Replace"
             label={`Replace the key at ${credential.provider}`}
-            onClick={() => openAbove({ provider: credential.provider })}
+            onClick={() => openOverlay({ provider: credential.provider })}
           />
           <Verb
             text="Remove"
@@ -153,7 +155,7 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
     action.run(async () => {
       const base_url = takesAddress && address.trim() !== '' ? address.trim() : null;
       const body = { api_key: secret.trim(), mode, ...(base_url === null ? {} : { base_url }) };
-      await ask(`/api/v1/byok/${encodeURIComponent(name)}`, { key, method: 'PUT', body });
+      await requestJson(`/api/v1/byok/${encodeURIComponent(name)}`, { key, method: 'PUT', body });
       onDone();
     });
   return (

@@ -1,14 +1,14 @@
-import { ask, askData } from '../api.ts';
+import { requestData, requestJson } from '../api.ts';
+import { Chart } from '../components/chart.tsx';
+import { Download } from '../components/download.tsx';
+import { Empty, Loading, Progress } from '../components/notes.tsx';
+import { Card, DescriptionList, Page, Tile, Tiles } from '../components/page.tsx';
+import { Refresh } from '../components/refresh.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { daysLeft, lastDays, monthOf } from '../days.ts';
 import { brief, count, counted, date, monthName, usd } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Chart } from '../parts/chart.tsx';
-import { Download } from '../parts/download.tsx';
-import { Empty, Loading, Progress } from '../parts/notes.tsx';
-import { Card, Facts, Page, Tile, Tiles } from '../parts/page.tsx';
-import { Refresh } from '../parts/refresh.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { addressOf } from '../place.ts';
+import { addressOf } from '../route.ts';
 import { type Session, useSession } from '../session.ts';
 import type { Analytics, Credits, Key, StatementMonth } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -25,10 +25,10 @@ async function loadMoney({ key, kind }: Session, signal: AbortSignal): Promise<M
   const call = { key, signal };
   const { from, to } = monthOf(lastDays(1).to);
   const [credits, month, statements, own] = await Promise.all([
-    ask<Credits>('/v1/customer/credits', call),
-    ask<Analytics>(`/v1/customer/analytics?start_date=${from}&end_date=${to}`, call),
-    askData<StatementMonth[]>('/v1/customer/billing/statements', call),
-    kind === 'routing' ? askData<Key>('/v1/key', call) : null,
+    requestJson<Credits>('/v1/customer/credits', call),
+    requestJson<Analytics>(`/v1/customer/analytics?start_date=${from}&end_date=${to}`, call),
+    requestData<StatementMonth[]>('/v1/customer/billing/statements', call),
+    kind === 'routing' ? requestData<Key>('/v1/key', call) : null,
   ]);
   return { credits, month, statements, own };
 }
@@ -52,7 +52,7 @@ export function CreditsPage() {
   );
 }
 
-function lasting({ credits: { balance, current_period } }: Money): string | undefined {
+function daysLeftText({ credits: { balance, current_period } }: Money): string | undefined {
   const left = daysLeft(balance.available, current_period.total_spend);
   if (left === undefined) return undefined;
   return left > 3_650 ? 'enough for years' : `about ${counted(left, 'day')} at this month’s pace`;
@@ -68,7 +68,7 @@ function Balance(money: Money) {
       <Tile
         name="Available"
         value={count(balance.available)}
-        below={[dollars(balance.available), lasting(money)].filter(Boolean).join(', ')}
+        below={[dollars(balance.available), daysLeftText(money)].filter(Boolean).join(', ')}
       />
       <Tile
         name="Held by running requests"
@@ -132,7 +132,7 @@ function ThisMonth({ month, credits }: Money) {
   const spent = {
     name: 'Credits',
     values: month.timeseries.map(({ spend }) => spend),
-    whole: month.summary.total_spend,
+    total: month.summary.total_spend,
   };
   return (
     <Card title={`Credits spent in ${name}, by day`}>
@@ -143,7 +143,10 @@ function ThisMonth({ month, credits }: Money) {
         kind="stack"
         format={brief}
       />
-      <Facts areNumbers of={fees.map(([title, field]) => [title, count(current_period[field])])} />
+      <DescriptionList
+        areNumbers
+        of={fees.map(([title, field]) => [title, count(current_period[field])])}
+      />
     </Card>
   );
 }

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { ask, askData } from '../api.ts';
+import { requestData, requestJson } from '../api.ts';
+import { Dialog } from '../components/dialog.tsx';
+import { AreaField, Form, SelectField, TextField } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
+import { Busy, Loading, NoModel } from '../components/notes.tsx';
 import { bytes, count } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
-import { Dialog } from '../parts/dialog.tsx';
-import { AreaField, Form, SelectField, TextField } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
-import { Busy, Loading, NoModel } from '../parts/notes.tsx';
 import type { Model } from '../shapes.ts';
 
 interface JobFormProps {
@@ -19,7 +19,7 @@ const charactersMax = 200_000;
 
 export function JobForm({ callKey, onDone, onClose }: JobFormProps) {
   const loaded = useLoad('job models', async (signal) => {
-    const models = await askData<Model[]>('/v1/models', { key: callKey, signal });
+    const models = await requestData<Model[]>('/v1/models', { key: callKey, signal });
     return models.filter(({ architecture }) => isAudio(architecture.features));
   });
   const { data } = loaded;
@@ -48,7 +48,7 @@ function Fields({ models, callKey, onDone, onClose }: JobFormProps & { models: r
   const submit = () =>
     action.run(async () => {
       const body = isSpeech ? { model: id, input, voice } : formOf(id, file);
-      await ask('/v1/jobs', { key: callKey, method: 'POST', body });
+      await requestJson('/v1/jobs', { key: callKey, method: 'POST', body });
       onDone();
     });
   return (

@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { requestJson } from '../api.ts';
+import { AddButton } from '../components/add-button.tsx';
+import { Ago } from '../components/ago.tsx';
+import { BringCallKey } from '../components/call-key.tsx';
+import { CopyButton } from '../components/copy.tsx';
+import { SelectField } from '../components/field.tsx';
+import { Badge, Empty, ErrorNote, Loading, type Tone } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { Pager } from '../components/pager.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { bytes, count } from '../format.ts';
 import { useAction, useEvery, useLoad } from '../load.ts';
-import { AddButton } from '../parts/add-button.tsx';
-import { Ago } from '../parts/ago.tsx';
-import { BringCallKey } from '../parts/call-key.tsx';
-import { CopyButton } from '../parts/copy.tsx';
-import { SelectField } from '../parts/field.tsx';
-import { Badge, Empty, ErrorNote, Loading, type Tone } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { Pager } from '../parts/pager.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
+import { choose, closeOverlay, offsetOf, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Job } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -38,23 +38,23 @@ export function Jobs() {
       title="Jobs"
       lead="Long speech and long recordings, worked on while you do something else."
       actions={
-        callKey && <AddButton text="Start a job" onClick={() => openAbove({ create: '1' })} />
+        callKey && <AddButton text="Start a job" onClick={() => openOverlay({ create: '1' })} />
       }
     >
-      {callKey ? <JobRoom callKey={callKey} /> : <BringCallKey what="run jobs" />}
+      {callKey ? <JobsPanel callKey={callKey} /> : <BringCallKey what="run jobs" />}
     </Page>
   );
 }
 
-function JobRoom({ callKey }: { readonly callKey: string }) {
-  const place = usePlace();
-  const { query } = place;
+function JobsPanel({ callKey }: { readonly callKey: string }) {
+  const route = useRoute();
+  const { query } = route;
   const status = query.get('status') ?? '';
-  const offset = offsetOf(place);
+  const offset = offsetOf(route);
   const filter = status === '' ? '' : `&status=${encodeURIComponent(status)}`;
   const path = `/v1/jobs?limit=${jobsPerPage}&offset=${offset}${filter}`;
   const loaded = useLoad(path, (signal) =>
-    ask<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal }),
+    requestJson<{ data: Job[]; has_more: boolean }>(path, { key: callKey, signal }),
   );
   const { data, reload } = loaded;
   useEvery(pollMs, (data?.data ?? []).some(isUnderWay), reload);
@@ -75,16 +75,16 @@ function JobRoom({ callKey }: { readonly callKey: string }) {
         offset={offset}
         perPage={jobsPerPage}
         isFull={data?.has_more === true}
-        words={['Newer', 'Older']}
+        labels={['Newer', 'Older']}
       />
       {query.get('create') === '1' && (
         <JobForm
           callKey={callKey}
           onDone={() => {
-            closeAbove('create');
+            closeOverlay('create');
             reload();
           }}
-          onClose={() => closeAbove('create')}
+          onClose={() => closeOverlay('create')}
         />
       )}
     </>
@@ -194,11 +194,11 @@ function Result({ job }: { readonly job: Job }) {
 
 function Cancel({ job, callKey, onChange }: Omit<JobListProps, 'jobs'> & { readonly job: Job }) {
   const action = useAction();
-  const [isAsked, setAsked] = useState(false);
+  const [isRequested, setRequested] = useState(false);
   const cancel = () =>
     action.run(async () => {
-      setAsked(true);
-      await ask(`/v1/jobs/${job.id}`, { key: callKey, method: 'DELETE' });
+      setRequested(true);
+      await requestJson(`/v1/jobs/${job.id}`, { key: callKey, method: 'DELETE' });
       onChange();
     });
   return (
@@ -207,7 +207,7 @@ function Cancel({ job, callKey, onChange }: Omit<JobListProps, 'jobs'> & { reado
         type="button"
         class="link"
         aria-label={`Cancel ${job.id}`}
-        disabled={isAsked && action.error === undefined}
+        disabled={isRequested && action.error === undefined}
         onClick={cancel}
       >
         Cancel

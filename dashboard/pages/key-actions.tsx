@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { requestJson } from '../api.ts';
+import { Confirm, Dialog } from '../components/dialog.tsx';
+import { Form, SelectField } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
 import { useAction } from '../load.ts';
-import { Confirm, Dialog } from '../parts/dialog.tsx';
-import { Form, SelectField } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { KeyForm } from './key-form.tsx';
@@ -31,7 +31,7 @@ function Rotate({ subject, onDone, onClose }: VerbProps) {
     action.run(async () => {
       const path = `/api/v1/keys/${subject.id}/rotate`;
       const body = { overlap_seconds: Number(overlap) };
-      onDone(await ask<IssuedKey>(path, { key, method: 'POST', body }));
+      onDone(await requestJson<IssuedKey>(path, { key, method: 'POST', body }));
     });
   return (
     <Dialog title={`Rotate ${subject.name || subject.label}`} onClose={onClose}>
@@ -53,31 +53,37 @@ const questions = {
   disable: {
     text: 'Disable',
     call: { method: 'PATCH', body: { disabled: true } },
-    told: 'Calls with it are refused within a second, on every process. It can be enabled again.',
+    consequence:
+      'Calls with it are refused within a second, on every process. It can be enabled again.',
   },
   enable: {
     text: 'Enable',
     call: { method: 'PATCH', body: { disabled: false } },
-    told: 'Its secret works again within a second, on every process.',
+    consequence: 'Its secret works again within a second, on every process.',
   },
   delete: {
     text: 'Delete',
     call: { method: 'DELETE' },
-    told: 'Its secret stops working for good. Its requests and charges stay in the records.',
+    consequence: 'Its secret stops working for good. Its requests and charges stay in the records.',
   },
 } as const;
 
-function Sure({ verb, subject, onDone, onClose }: VerbProps & { verb: keyof typeof questions }) {
+function ConfirmKeyAction({
+  verb,
+  subject,
+  onDone,
+  onClose,
+}: VerbProps & { verb: keyof typeof questions }) {
   const { key } = useSession();
-  const { text, call, told } = questions[verb];
+  const { text, call, consequence } = questions[verb];
   const work = async () => {
-    await ask(`/api/v1/keys/${subject.id}`, { key, ...call });
+    await requestJson(`/api/v1/keys/${subject.id}`, { key, ...call });
     onDone();
   };
   const title = `${text} ${subject.name || subject.label}?`;
   return (
     <Confirm title={title} verb={text} work={work} onClose={onClose}>
-      <p>{told}</p>
+      <p>{consequence}</p>
     </Confirm>
   );
 }
@@ -86,5 +92,5 @@ export function KeyVerbs({ verb, ...common }: VerbProps & { readonly verb: KeyVe
   const { subject, onDone, onClose } = common;
   if (verb === 'edit') return <KeyForm keyObject={subject} onDone={onDone} onClose={onClose} />;
   if (verb === 'rotate') return <Rotate {...common} />;
-  return <Sure verb={verb} {...common} />;
+  return <ConfirmKeyAction verb={verb} {...common} />;
 }

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { requestJson } from '../api.ts';
+import { CopyButton } from '../components/copy.tsx';
+import { Dialog } from '../components/dialog.tsx';
+import { Form, SelectField, TextField, Tick } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
 import { useAction } from '../load.ts';
-import { CopyButton } from '../parts/copy.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { Form, SelectField, TextField, Tick } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 
@@ -98,10 +98,10 @@ export function KeyForm({ keyObject, path, onDone, onClose }: KeyFormProps) {
       const to = path ?? '/api/v1/keys';
       if (keyObject) {
         const body = changesOf(values, keyObject);
-        await ask(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
+        await requestJson(`${to}/${keyObject.id}`, { key, method: 'PATCH', body });
         return onDone();
       }
-      onDone(await ask<IssuedKey>(to, { key, method: 'POST', body: bodyOf(values) }));
+      onDone(await requestJson<IssuedKey>(to, { key, method: 'POST', body: bodyOf(values) }));
     });
   return (
     <Dialog title={keyObject ? 'Edit key' : 'Create a key'} onClose={onClose}>

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
-import { CodeLine } from '../parts/copy.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { Tick } from '../parts/field.tsx';
-import { addressOf, goTo } from '../place.ts';
+import { CodeLine } from '../components/copy.tsx';
+import { Dialog } from '../components/dialog.tsx';
+import { Tick } from '../components/field.tsx';
+import { addressOf, goTo } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';

@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks';
-import { askData } from '../api.ts';
+import { requestData } from '../api.ts';
+import { AddButton } from '../components/add-button.tsx';
+import { Ago } from '../components/ago.tsx';
+import { TextField, Tick } from '../components/field.tsx';
+import { keysPerPage } from '../components/key-choice.tsx';
+import { Badge, Empty, Loading, Progress } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { Pager } from '../components/pager.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
+import { Verb } from '../components/verb.tsx';
 import { count, date, time } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { AddButton } from '../parts/add-button.tsx';
-import { Ago } from '../parts/ago.tsx';
-import { TextField, Tick } from '../parts/field.tsx';
-import { keysPerPage } from '../parts/key-choice.tsx';
-import { Badge, Empty, Loading, Progress } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { Pager } from '../parts/pager.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { Verb } from '../parts/verb.tsx';
-import { addressOf, choose, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
+import { addressOf, choose, closeOverlay, offsetOf, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Key } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -24,15 +24,15 @@ type Doing = { readonly verb: KeyVerb; readonly subject: Key } | undefined;
 
 function useKeyPage() {
   const { key } = useSession();
-  const place = usePlace();
-  const { query } = place;
+  const route = useRoute();
+  const { query } = route;
   const all = query.get('disabled') === '1';
   const search = query.get('search') ?? '';
-  const offset = offsetOf(place);
-  const wanted = new URLSearchParams({ offset: String(offset), include_disabled: String(all) });
-  if (search !== '') wanted.set('search', search);
-  const path = `/api/v1/keys?${wanted}`;
-  const loaded = useLoad(path, (signal) => askData<Key[]>(path, { key, signal }));
+  const offset = offsetOf(route);
+  const params = new URLSearchParams({ offset: String(offset), include_disabled: String(all) });
+  if (search !== '') params.set('search', search);
+  const path = `/api/v1/keys?${params}`;
+  const loaded = useLoad(path, (signal) => requestData<Key[]>(path, { key, signal }));
   return { ...loaded, all, search, offset, isCreating: query.get('create') === '1' };
 }
 
@@ -42,7 +42,7 @@ export function Keys() {
   const [doing, setDoing] = useState<Doing>();
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
-    closeAbove('create');
+    closeOverlay('create');
     setDoing(undefined);
     if (key) setIssued(key);
     reload();
@@ -51,7 +51,7 @@ export function Keys() {
     <Page
       title="Keys"
       lead="What applications call with, what they may spend, and what they spent, in credits."
-      actions={<AddButton text="Create a key" onClick={() => openAbove({ create: '1' })} />}
+      actions={<AddButton text="Create a key" onClick={() => openOverlay({ create: '1' })} />}
       isStale={page.isStale}
     >
       <Filters {...page} />
@@ -72,7 +72,7 @@ export function Keys() {
           isFull={keys.length === keysPerPage}
         />
       )}
-      {isCreating && <KeyForm onDone={done} onClose={() => closeAbove('create')} />}
+      {isCreating && <KeyForm onDone={done} onClose={() => closeOverlay('create')} />}
       {doing && <KeyVerbs {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Page>

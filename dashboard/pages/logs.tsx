@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks';
-import { ask } from '../api.ts';
+import { requestJson } from '../api.ts';
+import { Download } from '../components/download.tsx';
+import { CommittedTextField, SelectField, TextField } from '../components/field.tsx';
+import { KeyChoice, useKeyNames } from '../components/key-choice.tsx';
+import { Badge, Empty, Loading } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { RangePicker } from '../components/range.tsx';
+import { Refresh } from '../components/refresh.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { rangeOf } from '../days.ts';
 import { briefTime, count, milliseconds } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Download } from '../parts/download.tsx';
-import { SelectField, TextField, WholeField } from '../parts/field.tsx';
-import { KeyChoice, useKeyNames } from '../parts/key-choice.tsx';
-import { Badge, Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { RangePicker } from '../parts/range.tsx';
-import { Refresh } from '../parts/refresh.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { addressOf, choose, offsetOf, openAbove, turnTo, usePlace } from '../place.ts';
+import { addressOf, choose, offsetOf, openOverlay, turnTo, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { LogPage, LogRow } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -20,14 +20,14 @@ import { ReceiptSheet } from './receipt.tsx';
 const rowsPerPage = 50;
 
 function useFilter() {
-  const place = usePlace();
-  const text = (name: string) => place.query.get(name) ?? '';
+  const route = useRoute();
+  const text = (name: string) => route.query.get(name) ?? '';
   return {
-    range: rangeOf(place, 30),
+    range: rangeOf(route, 30),
     status: text('status'),
     model: text('model'),
     keyId: text('key'),
-    offset: offsetOf(place),
+    offset: offsetOf(route),
     request: text('request'),
   };
 }
@@ -49,7 +49,7 @@ export function Logs() {
   query.set('limit', String(rowsPerPage));
   query.set('offset', String(filter.offset));
   const path = `/v1/customer/logs?${query}`;
-  const loaded = useLoad(path, (signal) => ask<LogPage>(path, { key, signal }));
+  const loaded = useLoad(path, (signal) => requestJson<LogPage>(path, { key, signal }));
   const { data, reload } = loaded;
   const csv = `/v1/customer/logs/export.csv?${queryOf(filter)}`;
   return (
@@ -91,7 +91,7 @@ function Filters({ filter, models }: FiltersProps) {
   const findById = (typed: string) => {
     setId(typed);
     const request = requestIdIn(typed);
-    if (request !== undefined) openAbove({ request });
+    if (request !== undefined) openOverlay({ request });
   };
   return (
     <>
@@ -103,7 +103,7 @@ function Filters({ filter, models }: FiltersProps) {
           onValue={set('status')}
           options={statuses}
         />
-        <WholeField
+        <CommittedTextField
           label="Model"
           type="search"
           placeholder="All models"
@@ -143,7 +143,7 @@ function requestIdIn(text: string): string | undefined {
   return parts?.slice(1).join('-');
 }
 
-const open = (row: LogRow) => openAbove({ request: row.request_id });
+const open = (row: LogRow) => openOverlay({ request: row.request_id });
 
 /** The key's name stands below the time and within its width: names load later and may be long. */
 const whenColumn = (names: ReadonlyMap<string, string>): Column<LogRow> => ({
@@ -208,7 +208,7 @@ interface RowsProps {
 
 function Rows({ page, reload }: RowsProps) {
   const names = useKeyNames();
-  const { query } = usePlace();
+  const { query } = useRoute();
   const { total, offset, has_more } = page.pagination;
   if (total === 0 && query.size === 0) {
     return (

@@ -1,12 +1,12 @@
+import { CodeLine, CopyButton } from '../components/copy.tsx';
+import { Dialog } from '../components/dialog.tsx';
+import { Badge, Condition } from '../components/notes.tsx';
+import { DescriptionList } from '../components/page.tsx';
 import { count, milliseconds, price } from '../format.ts';
-import { CodeLine, CopyButton } from '../parts/copy.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { Badge, Condition } from '../parts/notes.tsx';
-import { Facts } from '../parts/page.tsx';
-import { addressOf, closeAbove } from '../place.ts';
+import { addressOf, closeOverlay } from '../route.ts';
 import type { Endpoint } from '../shapes.ts';
 import { chatCurl, sampleCurl } from '../snippets.ts';
-import type { CatalogueModel } from './models.tsx';
+import type { CatalogModel } from './models.tsx';
 
 const priceNames: Readonly<Record<string, string>> = {
   prompt: 'input, per million tokens',
@@ -35,16 +35,16 @@ export function shortPrice(endpoint: Endpoint | undefined): string {
   return `${price(prompt ?? '0')} in · ${price(completion)} out`;
 }
 
-export function canChat({ architecture }: CatalogueModel): boolean {
+export function canChat({ architecture }: CatalogModel): boolean {
   const others = ['embeddings', 'speech', 'transcription', 'image_generation', 'image_edit'];
   const isOther = architecture.features.some((feature) => others.includes(feature));
   return architecture.output_modalities.includes('text') && !isOther;
 }
 
-export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
+export function ModelSheet({ model }: { readonly model: CatalogModel }) {
   const { architecture } = model;
   const command = canChat(model) ? chatCurl(model.id) : sampleCurl(model.id, architecture.features);
-  const facts: [string, string][] = [
+  const details: [string, string][] = [
     ['Context', model.context_length === 0 ? '–' : `${count(model.context_length)} tokens`],
     [
       'Longest answer',
@@ -54,7 +54,7 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
     ['Gives', architecture.output_modalities.join(', ')],
   ];
   return (
-    <Dialog title={model.name} form="sheet" onClose={() => closeAbove('model')}>
+    <Dialog title={model.name} form="sheet" onClose={() => closeOverlay('model')}>
       <p class="id-line">
         <code>{model.id}</code>
         <CopyButton text={model.id} label="alias of the model" />
@@ -65,12 +65,12 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
           <Badge key={feature}>{feature.replaceAll('_', ' ')}</Badge>
         ))}
       </p>
-      <Facts of={facts} />
+      <DescriptionList of={details} />
       <h3>Providers, in the order they are tried</h3>
       <ol class="endpoints">
         {model.endpoints.map((endpoint) => (
           <li key={`${endpoint.provider}-${endpoint.traffic_mode}-${endpoint.priority}`}>
-            <Place endpoint={endpoint} />
+            <EndpointDetails endpoint={endpoint} />
           </li>
         ))}
       </ol>
@@ -89,7 +89,7 @@ export function ModelSheet({ model }: { readonly model: CatalogueModel }) {
   );
 }
 
-function Place({ endpoint }: { readonly endpoint: Endpoint }) {
+function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
   const { provider, circuit, traffic_mode, first_byte_ms, tokens_per_second } = endpoint;
   const speeds = [
     first_byte_ms === null ? null : `first byte ${milliseconds(Math.round(first_byte_ms))}`,

@@ -1,30 +1,30 @@
-import { askData } from '../api.ts';
+import { requestData } from '../api.ts';
+import { SelectField, TextField } from '../components/field.tsx';
+import { Badge, Condition, Empty, Loading } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, counted } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { SelectField, TextField } from '../parts/field.tsx';
-import { Badge, Condition, Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { choose, chosenIn, openAbove, usePlace } from '../place.ts';
+import { choose, chosenIn, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Endpoint, Model } from '../shapes.ts';
 import { curl } from '../snippets.ts';
 import { ModelSheet, shortPrice } from './model-sheet.tsx';
 
-export interface CatalogueModel extends Model {
+export interface CatalogModel extends Model {
   readonly endpoints: readonly Endpoint[];
 }
 
-export async function loadCatalogue(key: string, signal: AbortSignal): Promise<CatalogueModel[]> {
-  const [models, places] = await Promise.all([
-    askData<Model[]>('/v1/models', { key, signal }),
-    askData<{ id: string; endpoints: Endpoint[] }[]>('/v1/customer/models', { key, signal }),
+export async function loadCatalog(key: string, signal: AbortSignal): Promise<CatalogModel[]> {
+  const [models, endpointLists] = await Promise.all([
+    requestData<Model[]>('/v1/models', { key, signal }),
+    requestData<{ id: string; endpoints: Endpoint[] }[]>('/v1/customer/models', { key, signal }),
   ]);
-  const byId = new Map(places.map(({ id, endpoints }) => [id, endpoints]));
+  const byId = new Map(endpointLists.map(({ id, endpoints }) => [id, endpoints]));
   return models.map((model) => ({ ...model, endpoints: byId.get(model.id) ?? [] }));
 }
 
-const priceOf = (name: string) => (model: CatalogueModel) =>
+const priceOf = (name: string) => (model: CatalogModel) =>
   Number(model.endpoints[0]?.pricing[name] ?? Number.POSITIVE_INFINITY);
 
 const orders = {
@@ -37,17 +37,17 @@ const orders = {
   context: { text: 'Context', by: (a, b) => b.context_length - a.context_length },
 } as const satisfies Record<
   string,
-  { text: string; by: (a: CatalogueModel, b: CatalogueModel) => number }
+  { text: string; by: (a: CatalogModel, b: CatalogModel) => number }
 >;
 
-function matches(model: CatalogueModel, search: string, feature: string): boolean {
+function matches(model: CatalogModel, search: string, feature: string): boolean {
   const providers = model.endpoints.map(({ provider }) => provider);
   const text = [model.id, model.name, model.description, ...providers].join(' ').toLowerCase();
-  const words = search.toLowerCase().split(/\s+/);
-  return words.every((word) => text.includes(word)) && (feature === '' || has(model, feature));
+  const terms = search.toLowerCase().split(/\s+/);
+  return terms.every((term) => text.includes(term)) && (feature === '' || has(model, feature));
 }
 
-function has({ architecture }: CatalogueModel, feature: string): boolean {
+function has({ architecture }: CatalogModel, feature: string): boolean {
   return feature === 'vision'
     ? architecture.input_modalities.includes('image')
     : architecture.features.includes(feature);
@@ -72,8 +72,8 @@ const leadOf = (models: number) =>
 
 export function Models() {
   const { key } = useSession();
-  const { query } = usePlace();
-  const loaded = useLoad('models', (signal) => loadCatalogue(key, signal));
+  const { query } = useRoute();
+  const loaded = useLoad('models', (signal) => loadCatalog(key, signal));
   const { data } = loaded;
   const [search, feature] = [query.get('search') ?? '', query.get('feature') ?? ''];
   const sort = chosenIn(orders, query.get('sort'), 'name');
@@ -110,9 +110,9 @@ export function Models() {
   );
 }
 
-const openModel = ({ id }: CatalogueModel) => openAbove({ model: id });
+const openModel = ({ id }: CatalogModel) => openOverlay({ model: id });
 
-const columns: readonly Column<CatalogueModel>[] = [
+const columns: readonly Column<CatalogModel>[] = [
   {
     title: 'Model',
     isHead: true,
@@ -159,7 +159,7 @@ const columns: readonly Column<CatalogueModel>[] = [
   },
 ];
 
-function List({ models }: { readonly models: readonly CatalogueModel[] }) {
+function List({ models }: { readonly models: readonly CatalogModel[] }) {
   if (models.length === 0) {
     return (
       <Empty title="No model matches" curl={curl('GET', '/v1/models')}>

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
-import { ask, askData } from '../api.ts';
+import { requestData, requestJson } from '../api.ts';
+import { Confirm, Dialog } from '../components/dialog.tsx';
+import { Form, TextField } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
+import { Loading } from '../components/notes.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
-import { Confirm, Dialog } from '../parts/dialog.tsx';
-import { Form, TextField } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
-import { Loading } from '../parts/notes.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
 import type { Entry, Tenant } from '../shapes.ts';
 
@@ -32,7 +32,7 @@ export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: T
       };
       const body = { name: name.trim(), ...limits, ...(id === '' ? {} : { id }) };
       const path = tenant ? `/admin/v1/tenants/${tenant.id}` : '/admin/v1/tenants';
-      await ask(path, { key, method: tenant ? 'PATCH' : 'POST', body });
+      await requestJson(path, { key, method: tenant ? 'PATCH' : 'POST', body });
       onDone();
     });
   return (
@@ -69,7 +69,7 @@ export function TenantSwitch({ tenant, onDone, onClose }: FormProps & { tenant: 
   const verb = tenant.disabled ? 'Enable' : 'Disable';
   const turn = async () => {
     const body = { disabled: !tenant.disabled };
-    await ask(`/admin/v1/tenants/${tenant.id}`, { key, method: 'PATCH', body });
+    await requestJson(`/admin/v1/tenants/${tenant.id}`, { key, method: 'PATCH', body });
     onDone();
   };
   return (
@@ -103,13 +103,13 @@ export function GrantForm({ tenant, onDone, onClose }: FormProps & { tenant: Ten
   const action = useAction();
   const path = `/admin/v1/tenants/${tenant.id}/credits`;
   const loaded = useLoad(path, async (signal) => {
-    return (await askData<{ entries: Entry[] }>(path, { key, signal })).entries;
+    return (await requestData<{ entries: Entry[] }>(path, { key, signal })).entries;
   });
   const { data } = loaded;
   const submit = () =>
     action.run(async () => {
       const body = { amount: Number(amount), note, idempotency_key: idempotencyKey };
-      await ask(path, { key, method: 'POST', body });
+      await requestJson(path, { key, method: 'POST', body });
       onDone();
     });
   return (

@@ -1,5 +1,5 @@
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, percentInColumn, span } from '../format.ts';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import type { ProviderHealth } from '../shapes.ts';
 
 interface Called {

@@ -1,8 +1,8 @@
+import { Badge } from '../components/notes.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
+import { Verb } from '../components/verb.tsx';
 import { daysLeft } from '../days.ts';
 import { count, percent } from '../format.ts';
-import { Badge } from '../parts/notes.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { Verb } from '../parts/verb.tsx';
 import type { Tenant } from '../shapes.ts';
 
 export type TenantVerb = 'grant' | 'key' | 'edit' | 'switch';

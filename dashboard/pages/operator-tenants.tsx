@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
-import { askData } from '../api.ts';
+import { requestData } from '../api.ts';
+import { AddButton } from '../components/add-button.tsx';
+import { SelectField, TextField } from '../components/field.tsx';
+import { Empty, Loading } from '../components/notes.tsx';
+import { Card } from '../components/page.tsx';
+import { Pager } from '../components/pager.tsx';
 import { useEvery, useLoad } from '../load.ts';
-import { AddButton } from '../parts/add-button.tsx';
-import { SelectField, TextField } from '../parts/field.tsx';
-import { Empty, Loading } from '../parts/notes.tsx';
-import { Card } from '../parts/page.tsx';
-import { Pager } from '../parts/pager.tsx';
-import { choose, chosenIn, closeAbove, offsetOf, openAbove, usePlace } from '../place.ts';
+import { choose, chosenIn, closeOverlay, offsetOf, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { IssuedKey, Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -31,17 +31,17 @@ const orders = {
 
 function useTenantPage() {
   const { key } = useSession();
-  const place = usePlace();
-  const search = place.query.get('search') ?? '';
-  const chosen = chosenIn(orders, place.query.get('sort'), 'spend');
-  const offset = offsetOf(place);
+  const route = useRoute();
+  const search = route.query.get('search') ?? '';
+  const chosen = chosenIn(orders, route.query.get('sort'), 'spend');
+  const offset = offsetOf(route);
   const { sort, order } = orders[chosen];
   const query = new URLSearchParams({ sort, order, offset: String(offset) });
   if (search !== '') query.set('search', search);
   const path = `/admin/v1/tenants?${query}`;
-  const loaded = useLoad(path, (signal) => askData<Tenant[]>(path, { key, signal }));
+  const loaded = useLoad(path, (signal) => requestData<Tenant[]>(path, { key, signal }));
   useEvery(pollMs, true, loaded.reload);
-  return { ...loaded, search, chosen, offset, isCreating: place.query.get('create') === '1' };
+  return { ...loaded, search, chosen, offset, isCreating: route.query.get('create') === '1' };
 }
 
 interface TenantSectionProps {
@@ -55,7 +55,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   const [issued, setIssued] = useState<IssuedKey>();
   const done = (key?: IssuedKey) => {
     setDoing(undefined);
-    closeAbove('create');
+    closeOverlay('create');
     if (key) setIssued(key);
     reload();
     onChange();
@@ -63,7 +63,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
   return (
     <Card
       title="Tenants"
-      actions={<AddButton text="Create a tenant" onClick={() => openAbove({ create: '1' })} />}
+      actions={<AddButton text="Create a tenant" onClick={() => openOverlay({ create: '1' })} />}
     >
       <Filters search={search} chosen={chosen} />
       <Loading of={page} what="Fetching the tenants…" />
@@ -77,7 +77,7 @@ export function TenantSection({ onChange }: TenantSectionProps) {
         perPage={tenantsPerPage}
         isFull={data?.length === tenantsPerPage}
       />
-      {isCreating && <TenantForm onDone={done} onClose={() => closeAbove('create')} />}
+      {isCreating && <TenantForm onDone={done} onClose={() => closeOverlay('create')} />}
       {doing && <Doing {...doing} onDone={done} onClose={() => setDoing(undefined)} />}
       {issued && <SecretBox issued={issued} onClose={() => setIssued(undefined)} />}
     </Card>

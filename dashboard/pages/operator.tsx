@@ -1,9 +1,9 @@
-import { askData } from '../api.ts';
+import { requestData } from '../api.ts';
+import { Condition, Empty, Loading } from '../components/notes.tsx';
+import { Card, Page, Tile, Tiles } from '../components/page.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { brief, bytes, count, counted, milliseconds, span } from '../format.ts';
 import { useEvery, useLoad } from '../load.ts';
-import { Condition, Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page, Tile, Tiles } from '../parts/page.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
 import { useSession } from '../session.ts';
 import type { Books, Circuit, Installation, ProviderHealth } from '../shapes.ts';
 import { RecentCalls } from './operator-recent-calls.tsx';
@@ -16,9 +16,9 @@ export function Operator() {
   const loaded = useLoad('operator', async (signal) => {
     const call = { key, signal };
     const [overview, books, providers] = await Promise.all([
-      askData<Installation>('/admin/v1/overview', call),
-      askData<Books>('/admin/v1/books', call),
-      askData<ProviderHealth[]>('/admin/v1/providers', call),
+      requestData<Installation>('/admin/v1/overview', call),
+      requestData<Books>('/admin/v1/books', call),
+      requestData<ProviderHealth[]>('/admin/v1/providers', call),
     ]);
     return { overview, books, providers };
   });

@@ -1,5 +1,5 @@
-import { Chart, type Series } from '../parts/chart.tsx';
-import { useKeyNames } from '../parts/key-choice.tsx';
+import { Chart, type Series } from '../components/chart.tsx';
+import { useKeyNames } from '../components/key-choice.tsx';
 import type { Analytics, Day } from '../shapes.ts';
 import { nameOfGroup, type SplitName, splitNames } from './overview-groups.tsx';
 import { type Metric, type MetricName, metrics } from './overview-metrics.tsx';
@@ -25,13 +25,13 @@ export function OverviewChart({ analytics, metric, split }: OverviewChartProps) 
     (group): Series => ({
       name: nameOfGroup(group.value, split, names),
       values: valuesOf(group.timeseries),
-      whole: total(group.summary),
+      total: total(group.summary),
     }),
   );
   const all: Series = {
     name: 'All',
     values: valuesOf(analytics.timeseries),
-    whole: total(analytics.summary),
+    total: total(analytics.summary),
   };
   const series = addsUp && groups.length > 0 ? groups : [...groups, all];
   return (

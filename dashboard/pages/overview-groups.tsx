@@ -1,9 +1,9 @@
+import { Swatch } from '../components/chart.tsx';
+import { useKeyNames } from '../components/key-choice.tsx';
+import { type Column, numberColumn, Table } from '../components/table.tsx';
 import type { Range } from '../days.ts';
 import { brief, count, counted, milliseconds, percentInColumn } from '../format.ts';
-import { Swatch } from '../parts/chart.tsx';
-import { useKeyNames } from '../parts/key-choice.tsx';
-import { type Column, numberColumn, Table } from '../parts/table.tsx';
-import { addressOf, type Choices } from '../place.ts';
+import { addressOf, type Choices } from '../route.ts';
 import type { Analytics, Group, Summary } from '../shapes.ts';
 import { Change } from './overview-metrics.tsx';
 
@@ -129,7 +129,7 @@ function Spend({ group, then }: { readonly group: Group; readonly then: Analytic
  * or is that group.
  */
 function spentBefore(value: string | null, { groups = [] }: Analytics): number | undefined {
-  const isWhole = groups.every((group) => group.value !== null);
+  const isComplete = groups.every((group) => group.value !== null);
   const found = groups.find((group) => group.value === value)?.summary.total_spend;
-  return value === null ? undefined : (found ?? (isWhole ? 0 : undefined));
+  return value === null ? undefined : (found ?? (isComplete ? 0 : undefined));
 }

@@ -1,5 +1,5 @@
 import { brief, change, counted, milliseconds, percent } from '../format.ts';
-import { choose } from '../place.ts';
+import { choose } from '../route.ts';
 import type { Day, Summary } from '../shapes.ts';
 
 /** A number that a period has; each fills a tile and can be drawn in the chart. */
@@ -142,10 +142,10 @@ export function Change({ now, then, moreIs, format, isShare = false }: ChangePro
   const isMore = share > 0;
   const tone = moreIs === 'neither' ? '' : isMore === (moreIs === 'good') ? 'good' : 'bad';
   const size = Math.abs(share);
-  const words = isShare ? `${size} ${size === 1 ? 'point' : 'points'}` : percent(size);
+  const changeText = isShare ? `${size} ${size === 1 ? 'point' : 'points'}` : percent(size);
   return (
     <span class={`below ${tone}`}>
-      {isMore ? '▲' : '▼'} {words} from {format(then)}
+      {isMore ? '▲' : '▼'} {changeText} from {format(then)}
     </span>
   );
 }

@@ -1,15 +1,15 @@
-import { ask } from '../api.ts';
-import { before, daysIn, type Range, rangeOf } from '../days.ts';
+import { requestJson } from '../api.ts';
+import { Download } from '../components/download.tsx';
+import { SelectField } from '../components/field.tsx';
+import { KeyChoice } from '../components/key-choice.tsx';
+import { Empty, Loading } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { RangePicker } from '../components/range.tsx';
+import { Refresh } from '../components/refresh.tsx';
+import { daysIn, previousRange, type Range, rangeOf } from '../days.ts';
 import { counted } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Download } from '../parts/download.tsx';
-import { SelectField } from '../parts/field.tsx';
-import { KeyChoice } from '../parts/key-choice.tsx';
-import { Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { RangePicker } from '../parts/range.tsx';
-import { Refresh } from '../parts/refresh.tsx';
-import { addressOf, choose, chosenIn, usePlace } from '../place.ts';
+import { addressOf, choose, chosenIn, useRoute } from '../route.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Analytics } from '../shapes.ts';
 import { chatCurl } from '../snippets.ts';
@@ -32,10 +32,10 @@ function analyticsPath({ from, to }: Range, keyId: string, groupBy?: string): st
 }
 
 function useChoices() {
-  const place = usePlace();
-  const { query } = place;
+  const route = useRoute();
+  const { query } = route;
   return {
-    range: rangeOf(place, 30),
+    range: rangeOf(route, 30),
     metric: chosenIn(metrics, query.get('metric'), 'spend'),
     split: chosenIn(splitNames, query.get('split'), 'model'),
     keyId: query.get('key') ?? '',
@@ -54,8 +54,8 @@ export function Overview() {
   const loaded = useLoad(name, async (signal) => {
     const call = { key, signal };
     const [now, then] = await Promise.all([
-      ask<Analytics>(analyticsPath(range, keyId, split), call),
-      ask<Analytics>(analyticsPath(before(range), keyId, split), call),
+      requestJson<Analytics>(analyticsPath(range, keyId, split), call),
+      requestJson<Analytics>(analyticsPath(previousRange(range), keyId, split), call),
     ]);
     return { now, then };
   });

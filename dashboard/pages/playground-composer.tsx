@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks';
-import { Form } from '../parts/field.tsx';
-import { Icon } from '../parts/icon.tsx';
-import { ErrorNote } from '../parts/notes.tsx';
+import { Form } from '../components/field.tsx';
+import { Icon } from '../components/icon.tsx';
+import { ErrorNote } from '../components/notes.tsx';
 import type { ImagePart, Message } from '../snippets.ts';
 
 const megabyte = 1024 * 1024;
@@ -15,9 +15,9 @@ interface ComposerProps {
   readonly earlierBytes: number;
   readonly draft: string;
   readonly setDraft: (text: string) => void;
-  readonly talk: {
+  readonly conversation: {
     readonly running: boolean;
-    say(message: Message): void;
+    sendMessage(message: Message): void;
     stop(): void;
   };
   readonly takesImages: boolean;
@@ -28,11 +28,11 @@ interface ReadFile {
   readonly dataUrl: string;
 }
 
-interface Picture extends ReadFile {
+interface Attachment extends ReadFile {
   readonly preview: string;
 }
 
-async function readPicture(file: File): Promise<ReadFile> {
+async function readAttachment(file: File): Promise<ReadFile> {
   if (file.size > imageBytesMax) throw new Error(`${file.name} is larger than 5 MB.`);
   const dataUrl = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
@@ -69,38 +69,44 @@ function refuseTooMuch(files: readonly ReadFile[], earlierBytes: number): void {
   throw new Error(`${which} have ${together} MB together; a request takes 14 MB.`);
 }
 
-function messageOf(text: string, pictures: readonly Picture[]): Message {
-  if (pictures.length === 0) return { role: 'user', content: text };
-  const images = pictures.map(
+function messageOf(text: string, attachments: readonly Attachment[]): Message {
+  if (attachments.length === 0) return { role: 'user', content: text };
+  const images = attachments.map(
     ({ dataUrl }): ImagePart => ({ type: 'image_url', image_url: { url: dataUrl } }),
   );
   return { role: 'user', content: [{ type: 'text', text }, ...images] };
 }
 
-export function Composer({ earlierBytes, draft, setDraft, talk, takesImages }: ComposerProps) {
-  const [pictures, setPictures] = useState<readonly Picture[]>([]);
+export function Composer({
+  earlierBytes,
+  draft,
+  setDraft,
+  conversation,
+  takesImages,
+}: ComposerProps) {
+  const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
   const [problem, setProblem] = useState<string>();
   const submit = () => {
-    if (draft.trim() === '' || talk.running) return;
-    talk.say(messageOf(draft, takesImages ? pictures : []));
+    if (draft.trim() === '' || conversation.running) return;
+    conversation.sendMessage(messageOf(draft, takesImages ? attachments : []));
     setDraft('');
-    setPictures([]);
+    setAttachments([]);
   };
   const add = (files: readonly File[]) => {
     setProblem(undefined);
-    Promise.all(files.slice(0, imagesMax - pictures.length).map(readPicture))
+    Promise.all(files.slice(0, imagesMax - attachments.length).map(readAttachment))
       .then((more) => {
-        refuseTooMuch([...pictures, ...more], earlierBytes);
+        refuseTooMuch([...attachments, ...more], earlierBytes);
         const shown = more.map((one) => ({ ...one, preview: URL.createObjectURL(one.file) }));
-        setPictures([...pictures, ...shown]);
+        setAttachments([...attachments, ...shown]);
       })
-      .catch((thrown: Error) => setProblem(thrown.message));
+      .catch((error: Error) => setProblem(error.message));
   };
   return (
     <Form class="composer" onSubmit={submit}>
-      <Pictures
-        pictures={pictures}
-        onRemove={(gone) => setPictures(pictures.filter((p) => p !== gone))}
+      <Attachments
+        attachments={attachments}
+        onRemove={(removed) => setAttachments(attachments.filter((p) => p !== removed))}
       />
       <ErrorNote message={problem} />
       <textarea
@@ -117,8 +123,8 @@ export function Composer({ earlierBytes, draft, setDraft, talk, takesImages }: C
       />
       <div class="buttons">
         {takesImages && <Attach onFiles={add} />}
-        {talk.running ? (
-          <button type="button" class="danger" onClick={talk.stop}>
+        {conversation.running ? (
+          <button type="button" class="danger" onClick={conversation.stop}>
             <Icon name="stop" />
             Stop
           </button>
@@ -158,23 +164,23 @@ function Attach({ onFiles }: { readonly onFiles: (files: readonly File[]) => voi
   );
 }
 
-interface PicturesProps {
-  readonly pictures: readonly Picture[];
-  readonly onRemove: (picture: Picture) => void;
+interface AttachmentsProps {
+  readonly attachments: readonly Attachment[];
+  readonly onRemove: (attachment: Attachment) => void;
 }
 
-function Pictures({ pictures, onRemove }: PicturesProps) {
-  if (pictures.length === 0) return null;
+function Attachments({ attachments, onRemove }: AttachmentsProps) {
+  if (attachments.length === 0) return null;
   return (
     <ul class="pictures">
-      {pictures.map((picture) => (
-        <li key={picture.preview}>
-          <Preview picture={picture} />
+      {attachments.map((attachment) => (
+        <li key={attachment.preview}>
+          <Preview attachment={attachment} />
           <button
             type="button"
             class="quiet leave-out"
-            aria-label={`Leave out ${picture.file.name}`}
-            onClick={() => onRemove(picture)}
+            aria-label={`Leave out ${attachment.file.name}`}
+            onClick={() => onRemove(attachment)}
           >
             <Icon name="close" />
           </button>
@@ -185,7 +191,7 @@ function Pictures({ pictures, onRemove }: PicturesProps) {
 }
 
 /** An address keeps its file in memory, so it is given up as soon as the image has been read. */
-function Preview({ picture: { preview, file } }: { readonly picture: Picture }) {
+function Preview({ attachment: { preview, file } }: { readonly attachment: Attachment }) {
   const giveUp = () => URL.revokeObjectURL(preview);
   return <img src={preview} alt={file.name} onLoad={giveUp} onError={giveUp} />;
 }

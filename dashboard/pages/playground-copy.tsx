@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { CodeLine } from '../parts/copy.tsx';
+import { CodeLine } from '../components/copy.tsx';
 import { anthropicSnippet, type ChatBody, curl, openAiSnippet } from '../snippets.ts';
 
 const forms = {

@@ -1,8 +1,8 @@
-import { AreaField, SelectField, TextField, Tick } from '../parts/field.tsx';
-import { choose, usePlace } from '../place.ts';
+import { AreaField, SelectField, TextField, Tick } from '../components/field.tsx';
+import { choose, useRoute } from '../route.ts';
 import type { ChatBody } from '../snippets.ts';
 import { shortPrice } from './model-sheet.tsx';
-import type { CatalogueModel } from './models.tsx';
+import type { CatalogModel } from './models.tsx';
 import { SkillChoice } from './playground-skills.tsx';
 
 /** The settings of a request apart from its messages; all of them are in the address. */
@@ -48,8 +48,8 @@ function readTools(text: string): { tools?: readonly unknown[]; problem?: string
   }
 }
 
-export function useSettings(models: readonly CatalogueModel[]): SettingsState {
-  const { query } = usePlace();
+export function useSettings(models: readonly CatalogModel[]): SettingsState {
+  const { query } = useRoute();
   const text = (name: string) => query.get(name) ?? '';
   const model = models.find(({ id }) => id === text('model')) ?? models[0];
   const skills = text('skills')
@@ -89,7 +89,7 @@ const efforts = [
 ] as const;
 
 interface SettingsProps {
-  readonly models: readonly CatalogueModel[];
+  readonly models: readonly CatalogModel[];
   readonly settings: SettingsState;
 }
 

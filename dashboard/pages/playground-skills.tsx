@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { askData } from '../api.ts';
+import { requestData } from '../api.ts';
+import { Tick } from '../components/field.tsx';
+import { ErrorNote } from '../components/notes.tsx';
 import { useLoad } from '../load.ts';
-import { Tick } from '../parts/field.tsx';
-import { ErrorNote } from '../parts/notes.tsx';
-import { addressOf, choose } from '../place.ts';
+import { addressOf, choose } from '../route.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Skill } from '../shapes.ts';
 
@@ -15,12 +15,12 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
   const isOpen = mayDo(session, 'customer');
   const { data, error, reload } = useLoad('skills of the playground', async (signal) => {
     const { key } = session;
-    return isOpen ? askData<Skill[]>('/v1/customer/skills', { key, signal }) : [];
+    return isOpen ? requestData<Skill[]>('/v1/customer/skills', { key, signal }) : [];
   });
   const known = data ?? [];
   // A skill in the address that has been deleted since can still be unchecked.
-  const gone = chosen.filter((name) => data && !known.some((skill) => skill.name === name));
-  const names = [...known.map(({ name }) => name), ...gone];
+  const missing = chosen.filter((name) => data && !known.some((skill) => skill.name === name));
+  const names = [...known.map(({ name }) => name), ...missing];
   const describe = (name: string) => known.find((skill) => skill.name === name)?.description;
   const tick = (name: string) => (isOn: boolean) => {
     const others = chosen.filter((one) => one !== name);

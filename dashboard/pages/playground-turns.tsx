@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
 import type { Answer } from '../chat.ts';
+import { CopyButton } from '../components/copy.tsx';
+import { Form, TextField } from '../components/field.tsx';
+import { Busy } from '../components/notes.tsx';
 import { count, counted, milliseconds } from '../format.ts';
-import { CopyButton } from '../parts/copy.tsx';
-import { Form, TextField } from '../parts/field.tsx';
-import { Busy } from '../parts/notes.tsx';
-import { addressOf } from '../place.ts';
+import { addressOf } from '../route.ts';
 import { mayDo, useSession } from '../session.ts';
 import type { Message, ToolCall } from '../snippets.ts';
 
@@ -114,19 +114,19 @@ interface CostsProps {
 /** An answer that was stopped or broke off has a cost too, which only its receipt knows. */
 function Costs({ answer, isGrowing }: CostsProps) {
   const session = useSession();
-  const { text, usage, firstWordMs, wholeMs, finishReason, requestId } = answer;
-  const facts = [
+  const { text, usage, firstTokenMs, totalMs, finishReason, requestId } = answer;
+  const metrics = [
     usage && `${count(usage.prompt_tokens)} → ${count(usage.completion_tokens)} tokens`,
-    firstWordMs !== null && `first word ${milliseconds(Math.round(firstWordMs))}`,
-    `${milliseconds(Math.round(wholeMs))} in all`,
+    firstTokenMs !== null && `first word ${milliseconds(Math.round(firstTokenMs))}`,
+    `${milliseconds(Math.round(totalMs))} in all`,
     finishReason && finishReason !== 'stop' && finishReason.replaceAll('_', ' '),
     finishReason === null && !isGrowing && 'cut short',
-  ].filter((fact) => typeof fact === 'string');
+  ].filter((metric) => typeof metric === 'string');
   return (
     <p class="costs">
       {usage?.cost !== undefined && <b>{counted(usage.cost, 'credit')}</b>}
-      {facts.map((fact) => (
-        <span key={fact}>{fact}</span>
+      {metrics.map((metric) => (
+        <span key={metric}>{metric}</span>
       ))}
       {mayDo(session, 'customer') && !isGrowing && (
         <a href={addressOf('logs', { request: requestId })}>receipt</a>

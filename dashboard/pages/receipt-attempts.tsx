@@ -1,5 +1,5 @@
+import { Badge } from '../components/notes.tsx';
 import { milliseconds } from '../format.ts';
-import { Badge } from '../parts/notes.tsx';
 import type { Attempt, Receipt } from '../shapes.ts';
 
 /** How an attempt ended, in words; an outcome that is not listed shows the gateway's own word. */
@@ -32,7 +32,7 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
     );
   }
   const tried = attempts.reduce((sum, { ms }) => sum + ms, 0);
-  const whole = Math.max(latency_ms, tried, 1);
+  const totalMs = Math.max(latency_ms, tried, 1);
   return (
     <section>
       <h3>Attempts</h3>
@@ -45,7 +45,7 @@ export function Attempts({ receipt }: { readonly receipt: Receipt }) {
               <Waterfall
                 attempt={isBroken ? broken(attempt) : attempt}
                 startMs={startMs}
-                wholeMs={whole}
+                totalMs={totalMs}
               />
             </li>
           );
@@ -70,13 +70,13 @@ function broken(attempt: Attempt): Attempt {
 interface WaterfallProps {
   readonly attempt: Attempt;
   readonly startMs: number;
-  readonly wholeMs: number;
+  readonly totalMs: number;
 }
 
-function Waterfall({ attempt, startMs, wholeMs }: WaterfallProps) {
+function Waterfall({ attempt, startMs, totalMs }: WaterfallProps) {
   const { provider, model, own_account: isOwn, outcome, status, message, ms } = attempt;
   const isGood = outcome === 'answered';
-  const share = (value: number) => `${((value / wholeMs) * 100).toFixed(2)}%`;
+  const percentOfTotal = (value: number) => `${((value / totalMs) * 100).toFixed(2)}%`;
   return (
     <>
       <p>
@@ -91,7 +91,7 @@ function Waterfall({ attempt, startMs, wholeMs }: WaterfallProps) {
       <div class="waterfall" aria-hidden="true">
         <i
           class={isGood ? 'good' : 'bad'}
-          style={{ marginLeft: share(startMs), width: `max(3px, ${share(ms)})` }}
+          style={{ marginLeft: percentOfTotal(startMs), width: `max(3px, ${percentOfTotal(ms)})` }}
         />
       </div>
       {message && <p class="hint">{message}</p>}

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks';
-import { ask, askData } from '../api.ts';
+import { requestData, requestJson } from '../api.ts';
+import { CodeLine, CopyButton } from '../components/copy.tsx';
+import { Dialog } from '../components/dialog.tsx';
+import { useKeyNames } from '../components/key-choice.tsx';
+import { Badge, ErrorNote, Loading } from '../components/notes.tsx';
+import { DescriptionList } from '../components/page.tsx';
 import { count, exactly, milliseconds, price, time, usd } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
-import { CodeLine, CopyButton } from '../parts/copy.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { useKeyNames } from '../parts/key-choice.tsx';
-import { Badge, ErrorNote, Loading } from '../parts/notes.tsx';
-import { Facts } from '../parts/page.tsx';
-import { addressOf, closeAbove } from '../place.ts';
+import { addressOf, closeOverlay } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Receipt } from '../shapes.ts';
 import { Attempts } from './receipt-attempts.tsx';
@@ -17,9 +17,9 @@ import { Failure } from './receipt-failure.tsx';
 export function ReceiptSheet({ id }: { readonly id: string }) {
   const { key } = useSession();
   const path = `/v1/customer/logs/${encodeURIComponent(id)}`;
-  const loaded = useLoad(path, (signal) => askData<Receipt>(path, { key, signal }));
+  const loaded = useLoad(path, (signal) => requestData<Receipt>(path, { key, signal }));
   return (
-    <Dialog title="Receipt" form="sheet" onClose={() => closeAbove('request')}>
+    <Dialog title="Receipt" form="sheet" onClose={() => closeOverlay('request')}>
       <Loading of={loaded} what="Fetching the receipt…" />
       {loaded.data && <Content receipt={loaded.data} />}
     </Dialog>
@@ -162,13 +162,13 @@ function Tokens({ receipt }: { readonly receipt: Receipt }) {
   return (
     <section>
       <h3>Tokens {usage_estimated && <Badge tone="warn">estimated</Badge>}</h3>
-      <Facts areNumbers of={classes.map(([name, value]) => [name, count(value)])} />
+      <DescriptionList areNumbers of={classes.map(([name, value]) => [name, count(value)])} />
     </section>
   );
 }
 
 function Details({ receipt }: { readonly receipt: Receipt }) {
-  const facts: [string, string][] = [
+  const details: [string, string][] = [
     ['Endpoint', receipt.operation],
     ['Streamed', receipt.streamed ? 'yes' : 'no'],
     ['Finish reason', receipt.finish_reason ?? '–'],
@@ -181,11 +181,11 @@ function Details({ receipt }: { readonly receipt: Receipt }) {
     ['Skills', receipt.skills_used.join(', ') || '–'],
     ['End user', receipt.user ?? '–'],
   ];
-  if (receipt.job_id !== null) facts.push(['A piece of the job', receipt.job_id]);
+  if (receipt.job_id !== null) details.push(['A piece of the job', receipt.job_id]);
   return (
     <section>
       <h3>Details</h3>
-      <Facts of={facts} />
+      <DescriptionList of={details} />
     </section>
   );
 }
@@ -198,7 +198,7 @@ function Generation({ receipt }: { readonly receipt: Receipt }) {
   const { request_id, generation_url } = receipt;
   const show = () =>
     action.run(async () => {
-      setRecord(JSON.stringify(await ask(generation_url, { key }), null, 2));
+      setRecord(JSON.stringify(await requestJson(generation_url, { key }), null, 2));
     });
   return (
     <section>

@@ -1,15 +1,15 @@
 import { useState } from 'preact/hooks';
-import { ask, askData } from '../api.ts';
+import { requestData, requestJson } from '../api.ts';
+import { AddButton } from '../components/add-button.tsx';
+import { Confirm, Dialog } from '../components/dialog.tsx';
+import { AreaField, Form, TextField } from '../components/field.tsx';
+import { FormEnd } from '../components/form-end.tsx';
+import { Badge, Empty, Loading } from '../components/notes.tsx';
+import { Card, Page } from '../components/page.tsx';
+import { type Column, Table } from '../components/table.tsx';
+import { Verb } from '../components/verb.tsx';
 import { useAction, useLoad } from '../load.ts';
-import { AddButton } from '../parts/add-button.tsx';
-import { Confirm, Dialog } from '../parts/dialog.tsx';
-import { AreaField, Form, TextField } from '../parts/field.tsx';
-import { FormEnd } from '../parts/form-end.tsx';
-import { Badge, Empty, Loading } from '../parts/notes.tsx';
-import { Card, Page } from '../parts/page.tsx';
-import { type Column, Table } from '../parts/table.tsx';
-import { Verb } from '../parts/verb.tsx';
-import { closeAbove, openAbove, usePlace } from '../place.ts';
+import { closeOverlay, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Skill } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -18,22 +18,22 @@ const pathOf = (name: string) => `/v1/customer/skills/${encodeURIComponent(name)
 
 export function Skills() {
   const { key } = useSession();
-  const { query } = usePlace();
+  const { query } = useRoute();
   const loaded = useLoad('skills', (signal) =>
-    askData<Skill[]>('/v1/customer/skills', { key, signal }),
+    requestData<Skill[]>('/v1/customer/skills', { key, signal }),
   );
   const { data, reload } = loaded;
-  const [gone, setGone] = useState<Skill>();
+  const [deleting, setDeleting] = useState<Skill>();
   const open = query.get('skill');
-  const close = () => closeAbove('skill');
+  const close = () => closeOverlay('skill');
   return (
     <Page
       title="Skills"
       lead="Named instructions that a request can ask for; the gateway adds them to the prompt."
-      actions={<AddButton text="Write a skill" onClick={() => openAbove({ skill: ' ' })} />}
+      actions={<AddButton text="Write a skill" onClick={() => openOverlay({ skill: ' ' })} />}
     >
       <Loading of={loaded} what="Fetching the skills…" />
-      {data && <List skills={data} onDelete={setGone} />}
+      {data && <List skills={data} onDelete={setDeleting} />}
       {open !== null && (
         <Editor
           name={open.trim()}
@@ -44,14 +44,14 @@ export function Skills() {
           onClose={close}
         />
       )}
-      {gone && (
+      {deleting && (
         <Confirm
-          title={`Delete the skill ${gone.name}?`}
+          title={`Delete the skill ${deleting.name}?`}
           verb="Delete"
-          onClose={() => setGone(undefined)}
+          onClose={() => setDeleting(undefined)}
           work={async () => {
-            await ask(pathOf(gone.name), { key, method: 'DELETE' });
-            setGone(undefined);
+            await requestJson(pathOf(deleting.name), { key, method: 'DELETE' });
+            setDeleting(undefined);
             reload();
           }}
         >
@@ -78,7 +78,7 @@ function List({ skills, onDelete }: ListProps) {
       isHead: true,
       cell: ({ name, source }) => (
         <span class="two-lines">
-          <button type="button" class="link strong" onClick={() => openAbove({ skill: name })}>
+          <button type="button" class="link strong" onClick={() => openOverlay({ skill: name })}>
             {name}
           </button>
           {source === 'built_in' && <Badge>built in</Badge>}
@@ -104,7 +104,7 @@ function Verbs({ skill: { name, source }, onDelete }: VerbsProps) {
   const edit = source === 'built_in' ? 'Replace' : 'Edit';
   return (
     <span class="verbs">
-      <Verb text={edit} label={`${edit} ${name}`} onClick={() => openAbove({ skill: name })} />
+      <Verb text={edit} label={`${edit} ${name}`} onClick={() => openOverlay({ skill: name })} />
       {source === 'customer' && <Verb text="Delete" label={`Delete ${name}`} onClick={onDelete} />}
     </span>
   );
@@ -122,7 +122,7 @@ function Editor(props: EditorProps) {
   const { name, onClose } = props;
   const loaded = useLoad(`skill ${name}`, async (signal) => {
     if (name === '') return { description: '', instructions: '' };
-    return askData<Skill>(pathOf(name), { key, signal });
+    return requestData<Skill>(pathOf(name), { key, signal });
   });
   return (
     <Dialog title={name === '' ? 'Write a skill' : `Skill ${name}`} onClose={onClose}>
@@ -143,7 +143,7 @@ function Fields({ name, before, onDone, onClose }: FieldsProps) {
   const submit = () =>
     action.run(async () => {
       const body = { description, instructions };
-      await ask(pathOf(title.trim()), { key, method: 'PUT', body });
+      await requestJson(pathOf(title.trim()), { key, method: 'PUT', body });
       onDone();
     });
   return (

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
-import { hashKey, makeAdminToken, makeKey } from './api-key.ts';
+import { generateAdminToken, generateKey, hashKey } from './api-key.ts';
 import { Authenticator } from './authenticate.ts';
 import type { ApiKey, KeyMatch, Tenant } from './directory.ts';
 
@@ -43,7 +43,7 @@ class Store {
   readonly matches = new Map<string, KeyMatch>();
   readonly marked: (readonly [string, number])[] = [];
   adminHash: Uint8Array | undefined;
-  asked = 0;
+  requests = 0;
   batches = 0;
   /** Answers wait for the gate; what they say was decided before they waited. */
   gate: Promise<void> = Promise.resolve();
@@ -64,7 +64,7 @@ class Store {
   }
 
   async #answer<T>(answer: T): Promise<T> {
-    this.asked++;
+    this.requests++;
     const { failure } = this;
     await this.gate;
     if (failure) throw failure;
@@ -82,7 +82,7 @@ beforeEach(() => {
 });
 
 function addKey(change: Partial<ApiKey> = {}, match: Partial<KeyMatch> = {}): string {
-  const { id, text, hash } = makeKey('routing');
+  const { id, text, hash } = generateKey('routing');
   const key = { ...record(id), ...change };
   store.matches.set(hash.toHex(), { key, tenant, hash, secretExpiresAt: null, ...match });
   return text;
@@ -92,9 +92,9 @@ function addKey(change: Partial<ApiKey> = {}, match: Partial<KeyMatch> = {}): st
 async function outcome(key: string): Promise<string> {
   try {
     return (await authenticator.authenticate(key)).keyId;
-  } catch (thrown) {
-    if (thrown instanceof GatewayError) return `${thrown.status} ${thrown.message}`;
-    throw thrown;
+  } catch (error) {
+    if (error instanceof GatewayError) return `${error.status} ${error.message}`;
+    throw error;
   }
 }
 
@@ -125,13 +125,13 @@ describe('a known key', () => {
     const key = addKey();
     const first = await authenticator.authenticate(key);
     expect(authenticator.authenticate(key)).toBe(first);
-    expect(store.asked).toBe(1);
+    expect(store.requests).toBe(1);
   });
 
   test('is not forgotten for others that come after it', async () => {
     const keys = [addKey(), addKey(), addKey()];
     for (const key of [...keys, ...keys]) await outcome(key);
-    expect(store.asked).toBe(3);
+    expect(store.requests).toBe(3);
   });
 
   test.each([
@@ -146,7 +146,7 @@ describe('a known key', () => {
     const key = addKey(change, match);
     expect(await outcome(key)).toBe(refusal);
     expect(await outcome(key)).toBe(refusal);
-    expect(store.asked).toBe(1);
+    expect(store.requests).toBe(1);
   });
 
   test('is refused when the store answers for another secret', async () => {
@@ -163,7 +163,7 @@ describe('expiry', () => {
     expect(await outcome(key)).toBe('key_1');
     time = start + 1_000;
     expect(await outcome(key)).toBe('401 This API key expired at 2026-11-15T12:00:01.000Z.');
-    expect(store.asked).toBe(1);
+    expect(store.requests).toBe(1);
   });
 
   test('of a rotated-out secret counts even when the key lives longer', async () => {
@@ -182,30 +182,30 @@ describe('expiry', () => {
 
 describe('an unknown key', () => {
   test('is remembered for a moment, so that a storm of retries spares the store', async () => {
-    const { text } = makeKey('routing');
+    const { text } = generateKey('routing');
     for (let i = 0; i < 100; i++) expect(await outcome(text)).toBe(unknown);
-    expect(store.asked).toBe(1);
+    expect(store.requests).toBe(1);
     time = start + negativeKeyMs;
     expect(await outcome(text)).toBe(unknown);
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('is asked for once by a burst of requests, and so is a good one', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const good = addKey();
-    const bad = makeKey('routing').text;
+    const bad = generateKey('routing').text;
     const burst = [good, bad, good, bad, bad, good].map(outcome);
     resolve();
     const id = `key_${good.slice(6, 22)}`;
     expect(await Promise.all(burst)).toEqual([id, unknown, id, unknown, unknown, id]);
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('that is made while it is being looked up is asked for again', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
-    const { id, text, hash } = makeKey('routing');
+    const { id, text, hash } = generateKey('routing');
     const early = outcome(text);
     store.matches.set(hash.toHex(), { key: record(id), tenant, hash, secretExpiresAt: null });
     authenticator.forget();
@@ -213,31 +213,31 @@ describe('an unknown key', () => {
     resolve();
     expect([await early, await late]).toEqual([unknown, id]);
     expect(await outcome(text)).toBe(id);
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('that does not look like ours is told how ours look, without the store', async () => {
     for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
       expect(await outcome(text)).toMatch(/^401 This is no key of this gateway: .* sk-tg-/);
     }
-    expect(store.asked).toBe(0);
+    expect(store.requests).toBe(0);
   });
 
   test('pushes the oldest out when too many are remembered', async () => {
     const keys = Array.from({ length: negativeKeysMax + 1 }, (_, i) => `sk-tg-${i}`);
     for (const key of keys) await outcome(key);
-    expect(store.asked).toBe(keys.length);
+    expect(store.requests).toBe(keys.length);
     await outcome(keys.at(-1) ?? '');
-    expect(store.asked).toBe(keys.length);
+    expect(store.requests).toBe(keys.length);
     await outcome(keys[0] ?? '');
-    expect(store.asked).toBe(keys.length + 1);
+    expect(store.requests).toBe(keys.length + 1);
   });
 });
 
 describe('after forget()', () => {
   test('a revoked key is refused and a new one admitted', async () => {
     const key = addKey({ id: 'key_1' });
-    const late = makeKey('routing');
+    const late = generateKey('routing');
     expect(await outcome(key)).toBe('key_1');
     expect(await outcome(late.text)).toBe(unknown);
 
@@ -264,7 +264,7 @@ describe('after forget()', () => {
   });
 
   test('neither is a refusal from before the key was made', async () => {
-    const { id, text, hash } = makeKey('routing');
+    const { id, text, hash } = generateKey('routing');
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const early = outcome(text);
@@ -280,7 +280,7 @@ describe('a key in use, when anything was changed,', () => {
   /** What happens as soon as the change is noticed, ahead of the next request. */
   const heardOf = async () => {
     authenticator.forget();
-    await authenticator.askAgain();
+    await authenticator.refreshKeysInUse();
   };
 
   test('is asked for again before its next request: the store may be away then', async () => {
@@ -310,7 +310,7 @@ describe('a key in use, when anything was changed,', () => {
     store.matches.clear();
     await heardOf();
     expect(await outcome(key)).toBe(unknown);
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('shares the question with requests that come meanwhile', async () => {
@@ -318,10 +318,10 @@ describe('a key in use, when anything was changed,', () => {
     await outcome(key);
     authenticator.forget();
     const early = outcome(key);
-    const asking = authenticator.askAgain();
+    const asking = authenticator.refreshKeysInUse();
     expect(await Promise.all([early, outcome(key)])).toEqual(['key_1', 'key_1']);
     await asking;
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('does not count as used because it was asked for again', async () => {
@@ -330,33 +330,33 @@ describe('a key in use, when anything was changed,', () => {
     await authenticator.markUsed();
     time = start + 599_999;
     await heardOf();
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
     await authenticator.markUsed();
     expect(store.marked).toEqual([['key_1', start]]);
     time = start + 600_000;
     await heardOf();
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('names its tenant, and those beyond the first 2,000 wait for their requests', async () => {
     for (let made = 0; made < 2_001; made++) await outcome(addKey());
     authenticator.forget();
-    expect(await authenticator.askAgain()).toEqual(['acme']);
-    expect(store.asked).toBe(4_001);
-    expect(await authenticator.askAgain()).toEqual([]);
-    expect(store.asked).toBe(4_001);
+    expect(await authenticator.refreshKeysInUse()).toEqual(['acme']);
+    expect(store.requests).toBe(4_001);
+    expect(await authenticator.refreshKeysInUse()).toEqual([]);
+    expect(store.requests).toBe(4_001);
   });
 
   test('is asked for among the chores, which hand its tenant on', async () => {
     await outcome(addKey());
     authenticator.forget();
     const tenants: string[] = [];
-    const chores = authenticator.chores(async (tenantIds) => {
+    const chores = authenticator.periodicTasks(async (tenantIds) => {
       tenants.push(...tenantIds);
     });
     for (const { run } of chores) await run();
     expect(tenants).toEqual(['acme']);
-    expect(store.asked).toBe(2);
+    expect(store.requests).toBe(2);
   });
 
   test('is not asked for by each of many changes in a row', async () => {
@@ -366,8 +366,8 @@ describe('a key in use, when anything was changed,', () => {
       authenticator.forget();
       await Bun.sleep(0);
     }
-    expect(store.asked).toBe(1);
-    await authenticator.askAgain();
+    expect(store.requests).toBe(1);
+    await authenticator.refreshKeysInUse();
     store.failure = new Error('away');
     expect(await outcome(key)).toBe('key_1');
   });
@@ -377,28 +377,28 @@ describe('a key in use, when anything was changed,', () => {
     authenticator.forget();
     const gate = Promise.withResolvers<void>();
     store.gate = gate.promise;
-    const asking = authenticator.askAgain();
-    expect(store.asked).toBe(300 + 256);
+    const asking = authenticator.refreshKeysInUse();
+    expect(store.requests).toBe(300 + 256);
     authenticator.forget();
     gate.resolve();
     expect(await asking).toEqual([]);
-    expect(store.asked).toBe(300 + 256);
-    expect(await authenticator.askAgain()).toEqual(['acme']);
-    expect(store.asked).toBe(300 + 256 + 300);
+    expect(store.requests).toBe(300 + 256);
+    expect(await authenticator.refreshKeysInUse()).toEqual(['acme']);
+    expect(store.requests).toBe(300 + 256 + 300);
   });
 });
 
 describe('the admin token', () => {
   test('is recognised, and asked for once', async () => {
-    const token = makeAdminToken();
+    const token = generateAdminToken();
     store.adminHash = hashKey(token);
     expect(await authenticator.isAdmin(token)).toBe(true);
-    expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
-    expect(store.asked).toBe(1);
+    expect(await authenticator.isAdmin(generateAdminToken())).toBe(false);
+    expect(store.requests).toBe(1);
   });
 
   test('that was replaced works only until the change is noticed', async () => {
-    const [old, next] = [makeAdminToken(), makeAdminToken()];
+    const [old, next] = [generateAdminToken(), generateAdminToken()];
     store.adminHash = hashKey(old);
     expect(await authenticator.isAdmin(old)).toBe(true);
     store.adminHash = hashKey(next);
@@ -409,9 +409,9 @@ describe('the admin token', () => {
 
   test('does not exist before somebody made one', async () => {
     for (let i = 0; i < 3; i++) {
-      expect(await authenticator.isAdmin(makeAdminToken())).toBe(false);
+      expect(await authenticator.isAdmin(generateAdminToken())).toBe(false);
     }
-    expect(store.asked).toBe(1);
+    expect(store.requests).toBe(1);
   });
 
   test('is no tenant’s key, and a tenant’s key is no admin token', async () => {
@@ -421,12 +421,12 @@ describe('the admin token', () => {
   });
 
   test('that was replaced while it was looked up is not remembered', async () => {
-    const old = makeAdminToken();
+    const old = generateAdminToken();
     store.adminHash = hashKey(old);
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const early = authenticator.isAdmin(old);
-    store.adminHash = hashKey(makeAdminToken());
+    store.adminHash = hashKey(generateAdminToken());
     authenticator.forget();
     resolve();
     expect(await early).toBe(true);
@@ -442,7 +442,7 @@ describe('while the store is away', () => {
     store.failure = new Error('password authentication failed');
     expect(await outcome(known)).toBe('key_1');
     expect(await outcome(other)).toBe('503 The key store cannot be reached right now.');
-    await expect(authenticator.isAdmin(makeAdminToken())).rejects.toMatchObject({
+    await expect(authenticator.isAdmin(generateAdminToken())).rejects.toMatchObject({
       message: expect.stringContaining('cannot be reached'),
       retryAfterSeconds: 2,
     });

@@ -1,9 +1,9 @@
+import { putBounded } from '../core/bounded-map.ts';
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import type { Chore } from '../core/chore.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
-import { putBounded } from '../core/put-bounded.ts';
-import { claimedKind, hashKey, sameHash } from './api-key.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
+import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
 
 /** Known callers kept in memory; beyond this the oldest is asked for again. */
@@ -16,21 +16,21 @@ const markUsedMs = 10_000;
 const inUseMs = 600_000;
 
 /** At most so many of these keys: a few queries of the store, which nobody has to wait for. */
-const askedAgainMax = 2_000;
+const refreshedKeysMax = 2_000;
 
 /** Not at each change: while somebody makes a thousand keys, each would ask for all again. */
-const askAgainMs = 1_000;
+const refreshMs = 1_000;
 
 /** In batches: a request for another key waits for one batch, not for all. */
-const askedAtOnce = 256;
+const refreshBatchSize = 256;
 
-interface Known {
+interface KnownKey {
   readonly caller: Caller;
   /** Why the key is refused, such as disabled. Expiry is checked at every request instead. */
   readonly refusal: string | null;
 }
 
-interface Kept extends Known {
+interface CachedKey extends KnownKey {
   usedAt: number;
 }
 
@@ -43,17 +43,17 @@ type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
 export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
-  readonly #known = new Map<string, Kept>();
+  readonly #known = new Map<string, CachedKey>();
   /** What was known before the last `forget()`: those in use are looked up again from here. */
-  #forgotten = new Map<string, Kept>();
+  #forgotten = new Map<string, CachedKey>();
   readonly #unknown = new Map<string, number>();
   /** Asked of the store right now: a burst of one key, good or bad, asks once. */
-  readonly #asked = new Map<string, Promise<Kept>>();
+  readonly #pendingLookUps = new Map<string, Promise<CachedKey>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
   /** The generation whose keys were asked for again. */
-  #askedAgain = 0;
+  #refreshedGeneration = 0;
 
   constructor(directory: KeyStore, now: () => number = Date.now) {
     this.#directory = directory;
@@ -69,12 +69,12 @@ export class Authenticator {
     if (known) return this.#admit(known);
     const refusedUntil = this.#unknown.get(name);
     if (refusedUntil !== undefined && refusedUntil > this.#now()) throw unknownKey();
-    if (claimedKind(key) === undefined) throw foreignKey();
-    return this.#askOnce(name, hash);
+    if (kindByPrefix(key) === undefined) throw notTollgateKey();
+    return this.#lookUpShared(name, hash);
   }
 
   async isAdmin(token: string): Promise<boolean> {
-    if (claimedKind(token) !== 'admin') return false;
+    if (kindByPrefix(token) !== 'admin') return false;
     const known = this.#adminHash;
     const stored = known === undefined ? await this.#lookUpAdmin() : known;
     return stored !== null && sameHash(hashKey(token), stored);
@@ -82,19 +82,19 @@ export class Authenticator {
 
   /** Drops everything remembered; the next request of each key asks the store. */
   forget(): void {
-    for (const [name, kept] of this.#known) putBounded(this.#forgotten, name, kept, callersMax);
+    for (const [name, cached] of this.#known) putBounded(this.#forgotten, name, cached, callersMax);
     this.#generation++;
     this.#known.clear();
     this.#unknown.clear();
-    this.#asked.clear();
+    this.#pendingLookUps.clear();
     this.#adminHash = undefined;
   }
 
   /** `alsoFor` is called with the tenants whose keys were asked for again. */
-  chores(alsoFor: (tenantIds: readonly string[]) => Promise<void>): Chore[] {
+  periodicTasks(refreshTenants: (tenantIds: readonly string[]) => Promise<void>): PeriodicTask[] {
     return [
       { everyMs: markUsedMs, run: () => this.markUsed() },
-      { everyMs: askAgainMs, run: async () => alsoFor(await this.askAgain()) },
+      { everyMs: refreshMs, run: async () => refreshTenants(await this.refreshKeysInUse()) },
     ];
   }
 
@@ -103,23 +103,26 @@ export class Authenticator {
    * be away by then. Answers the tenants of these keys; none where another change came in between,
    * which has a round of its own.
    */
-  async askAgain(): Promise<readonly string[]> {
+  async refreshKeysInUse(): Promise<readonly string[]> {
     const generation = this.#generation;
-    if (this.#askedAgain === generation) return [];
-    this.#askedAgain = generation;
+    if (this.#refreshedGeneration === generation) return [];
+    this.#refreshedGeneration = generation;
     const since = this.#now() - inUseMs;
     const inUse = [...this.#forgotten]
       .filter(([, { usedAt }]) => usedAt > since)
-      .slice(0, askedAgainMax);
+      .slice(0, refreshedKeysMax);
     this.#forgotten = new Map(inUse);
-    for (let at = 0; at < inUse.length; at += askedAtOnce) {
-      const missing = inUse.slice(at, at + askedAtOnce).filter(([name]) => !this.#known.has(name));
-      const asked = missing.map(
+    for (let index = 0; index < inUse.length; index += refreshBatchSize) {
+      const missing = inUse
+        .slice(index, index + refreshBatchSize)
+        .filter(([name]) => !this.#known.has(name));
+      const lookUps = missing.map(
         ([name, { usedAt }]) =>
-          this.#asked.get(name) ?? this.#ask(name, Uint8Array.fromHex(name), usedAt),
+          this.#pendingLookUps.get(name) ??
+          this.#startLookUp(name, Uint8Array.fromHex(name), usedAt),
       );
       // Where it fails, the next request asks.
-      await Promise.allSettled(asked);
+      await Promise.allSettled(lookUps);
       if (generation !== this.#generation) return [];
     }
     return [...new Set(inUse.map(([, { caller }]) => caller.tenantId))];
@@ -135,54 +138,56 @@ export class Authenticator {
 
   async #lookUpAdmin(): Promise<Uint8Array | null> {
     const generation = this.#generation;
-    const stored = (await this.#directory.adminTokenHash().catch(keysAway)) ?? null;
+    const stored = (await this.#directory.adminTokenHash().catch(keyStoreUnavailable)) ?? null;
     if (generation === this.#generation) this.#adminHash = stored;
     return stored;
   }
 
-  async #askOnce(name: string, hash: Uint8Array): Promise<Caller> {
-    return this.#admit(await (this.#asked.get(name) ?? this.#ask(name, hash, this.#now())));
+  async #lookUpShared(name: string, hash: Uint8Array): Promise<Caller> {
+    return this.#admit(
+      await (this.#pendingLookUps.get(name) ?? this.#startLookUp(name, hash, this.#now())),
+    );
   }
 
-  #ask(name: string, hash: Uint8Array, usedAt: number): Promise<Kept> {
-    const asked = this.#lookUp(name, hash, usedAt).finally(() => {
-      if (this.#asked.get(name) === asked) this.#asked.delete(name);
+  #startLookUp(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
+    const lookUp = this.#lookUp(name, hash, usedAt).finally(() => {
+      if (this.#pendingLookUps.get(name) === lookUp) this.#pendingLookUps.delete(name);
     });
-    this.#asked.set(name, asked);
-    return asked;
+    this.#pendingLookUps.set(name, lookUp);
+    return lookUp;
   }
 
-  async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<Kept> {
+  async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
     const generation = this.#generation;
-    const match = await this.#directory.findKey(hash).catch(keysAway);
+    const match = await this.#directory.findKey(hash).catch(keyStoreUnavailable);
     // A revocation that arrived meanwhile must not be undone by this older answer.
     const current = generation === this.#generation;
     if (!match || !sameHash(match.hash, hash)) {
       if (current) putBounded(this.#unknown, name, this.#now() + negativeKeyMs, negativeKeysMax);
       throw unknownKey();
     }
-    const kept = { ...toKnown(match), usedAt };
-    if (current) putBounded(this.#known, name, kept, callersMax);
-    return kept;
+    const cached = { ...toKnownKey(match), usedAt };
+    if (current) putBounded(this.#known, name, cached, callersMax);
+    return cached;
   }
 
-  #admit(kept: Kept): Caller {
-    const { caller, refusal } = kept;
+  #admit(cached: CachedKey): Caller {
+    const { caller, refusal } = cached;
     if (refusal !== null) throw new GatewayError('invalid_api_key', refusal);
     const now = this.#now();
     if (caller.expiresAt !== null && caller.expiresAt <= now) {
       const when = new Date(caller.expiresAt).toISOString();
       throw new GatewayError('invalid_api_key', `This API key expired at ${when}.`);
     }
-    kept.usedAt = now;
+    cached.usedAt = now;
     this.#lastUsed.set(caller.keyId, now);
     return caller;
   }
 }
 
 /** The caller that a key and its tenant make, and why it is not admitted, if so. */
-export function toKnown({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): Known {
-  const ends = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
+function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): KnownKey {
+  const expiries = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
   const caller: Caller = Object.freeze({
     tenantId: tenant.id,
     keyId: key.id,
@@ -194,7 +199,7 @@ export function toKnown({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>
     cacheMode: key.cacheMode,
     limitCredits: key.limitCredits,
     limitReset: key.limitReset,
-    expiresAt: ends.length > 0 ? Math.min(...ends) : null,
+    expiresAt: expiries.length > 0 ? Math.min(...expiries) : null,
   });
   if (tenant.disabled) return { caller, refusal: 'This account is disabled.' };
   if (key.disabled) return { caller, refusal: 'This API key is disabled.' };
@@ -206,12 +211,12 @@ function lowest(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
-function keysAway(cause: unknown): never {
+function keyStoreUnavailable(cause: unknown): never {
   throw unavailable('The key store cannot be reached right now.', cause);
 }
 
 /** Most often the provider's own key, which the client used before. */
-function foreignKey(): GatewayError {
+function notTollgateKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',
     'This is no key of this gateway: those begin with sk-tg-, sk-mgmt- or sk-admin-.',
@@ -223,4 +228,33 @@ function unknownKey(): GatewayError {
     'invalid_api_key',
     'The API key is not valid; check that it was copied whole and was not deleted.',
   );
+}
+
+/**
+ * The caller behind a key that was admitted before, for a job that it left with us. A key does no
+ * more work once it was deleted or disabled, has expired, or may no longer have jobs.
+ */
+export async function callerForKey(
+  directory: Pick<Directory, 'getKey' | 'getTenant'>,
+  tenantId: string,
+  keyId: string,
+  now: number,
+): Promise<Caller> {
+  const key = await directory.getKey(tenantId, keyId);
+  const tenant = await directory.getTenant(tenantId);
+  if (!key || !tenant) throw rejectedKey('The API key of this job has been deleted.');
+  const { caller, refusal } = toKnownKey({ key, tenant, secretExpiresAt: null });
+  if (refusal !== null) throw rejectedKey(refusal);
+  if (caller.expiresAt !== null && caller.expiresAt <= now) {
+    throw rejectedKey('The API key of this job has expired.');
+  }
+  if (caller.scopes && !caller.scopes.includes('jobs')) {
+    const message = 'The API key of this job does not have the scope "jobs" any more.';
+    throw new GatewayError('forbidden', message);
+  }
+  return caller;
+}
+
+function rejectedKey(message: string): GatewayError {
+  return new GatewayError('invalid_api_key', message);
 }

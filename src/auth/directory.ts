@@ -1,4 +1,6 @@
+import { changePollMs } from '../core/bounds.ts';
 import type { CacheMode, KeyKind, LimitReset, Scope } from '../core/caller.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
 
 /** A customer: the owner of keys, a wallet, logs and everything else that must not leak. */
 export interface Tenant {
@@ -144,4 +146,32 @@ export interface Directory {
 
   /** A number that grows with every change above, so that other processes notice (not markUsed). */
   version(): Promise<number>;
+}
+
+/**
+ * Notices within half a second that keys, tenants, credentials or skills changed, in this process
+ * or another, through HTTP or the command line. One cheap read per poll; nothing is pushed, so
+ * nothing can get lost. While the store cannot be reached, what is known stays in force.
+ */
+export class ChangeWatcher {
+  readonly #directory: Pick<Directory, 'version'>;
+  readonly #onChange: () => void;
+  #seen: number | undefined;
+
+  constructor(directory: Pick<Directory, 'version'>, onChange: () => void) {
+    this.#directory = directory;
+    this.#onChange = onChange;
+  }
+
+  periodicTasks(): PeriodicTask[] {
+    return [{ everyMs: changePollMs, run: () => this.check() }];
+  }
+
+  /** Looks now; used by those who just made a change and must not wait for the next poll. */
+  async check(): Promise<void> {
+    const version = await this.#directory.version();
+    if (version === this.#seen) return;
+    this.#seen = version;
+    this.#onChange();
+  }
 }

@@ -5,9 +5,14 @@ import { join } from 'node:path';
 import { Secret } from '../core/secret.ts';
 import { openStore, type Store } from '../store/open.ts';
 import { hashKey } from './api-key.ts';
-import { type Brought, type FreshSecrets, firstStart } from './first-start.ts';
+import { type BootstrapSettings, firstStart, type GeneratedSecrets } from './first-start.ts';
 
-const nothing: Brought = { apiKey: null, managementKey: null, adminToken: null, credits: 500 };
+const nothing: BootstrapSettings = {
+  apiKey: null,
+  managementKey: null,
+  adminToken: null,
+  credits: 500,
+};
 
 let folder: string;
 let store: Store;
@@ -22,7 +27,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function start(brought: Partial<Brought> = {}): Promise<FreshSecrets | undefined> {
+function start(brought: Partial<BootstrapSettings> = {}): Promise<GeneratedSecrets | undefined> {
   return firstStart(
     { ...nothing, ...brought },
     {

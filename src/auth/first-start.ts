@@ -1,13 +1,19 @@
 import type { KeyKind } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
-import { hashAndLabel, hashKey, makeAdminToken, makeKey, type NewKey } from './api-key.ts';
+import {
+  type GeneratedKey,
+  generateAdminToken,
+  generateKey,
+  hashAndLabel,
+  hashKey,
+} from './api-key.ts';
 import { type ApiKey, type Directory, unrestricted } from './directory.ts';
 
 /** The tenant that exists from the first start on. */
 const defaultTenant = 'default';
 
 /** What the environment brought along; see the configuration. */
-export interface Brought {
+export interface BootstrapSettings {
   readonly apiKey: Secret | null;
   readonly managementKey: Secret | null;
   readonly adminToken: Secret | null;
@@ -15,13 +21,13 @@ export interface Brought {
 }
 
 /** Secrets made by the first start, to be shown once. */
-export interface FreshSecrets {
+export interface GeneratedSecrets {
   readonly apiKey: string;
   readonly managementKey: string;
   readonly adminToken: string;
 }
 
-interface FirstStartParts {
+interface FirstStartDeps {
   readonly directory: Directory;
   /** Grants once, however often it is asked. */
   grantOnce(tenantId: string, credits: number): Promise<void>;
@@ -33,9 +39,9 @@ interface FirstStartParts {
  * processes at once: only one of them makes secrets, the rest find them made.
  */
 export async function firstStart(
-  brought: Brought,
-  { directory, grantOnce, now }: FirstStartParts,
-): Promise<FreshSecrets | undefined> {
+  bootstrap: BootstrapSettings,
+  { directory, grantOnce, now }: FirstStartDeps,
+): Promise<GeneratedSecrets | undefined> {
   await directory.addTenant({
     id: defaultTenant,
     name: 'Default',
@@ -46,25 +52,28 @@ export async function firstStart(
     updatedAt: now,
   });
   const isFirst = (await directory.adminTokenHash()) === undefined;
-  if (isFirst && brought.credits > 0) await grantOnce(defaultTenant, brought.credits);
-  const { apiKey, managementKey, adminToken } = brought;
+  if (isFirst && bootstrap.credits > 0) await grantOnce(defaultTenant, bootstrap.credits);
+  const { apiKey, managementKey, adminToken } = bootstrap;
   if (apiKey || managementKey || adminToken) {
     if (apiKey) await adopt(directory, 'routing', apiKey, now);
     if (managementKey) await adopt(directory, 'management', managementKey, now);
     if (adminToken) await directory.setAdminTokenHash(hashKey(adminToken.reveal()));
     return undefined;
   }
-  return isFirst ? makeSecrets(directory, now) : undefined;
+  return isFirst ? generateSecrets(directory, now) : undefined;
 }
 
-async function makeSecrets(directory: Directory, now: number): Promise<FreshSecrets | undefined> {
-  const adminToken = makeAdminToken();
+async function generateSecrets(
+  directory: Directory,
+  now: number,
+): Promise<GeneratedSecrets | undefined> {
+  const adminToken = generateAdminToken();
   if (!(await directory.claimAdminToken(hashKey(adminToken)))) return undefined;
-  const routing = makeKey('routing');
-  const management = makeKey('management');
-  await directory.addKey(record(routing, 'routing', 'First routing key', now), routing.hash);
-  const managing = record(management, 'management', 'First management key', now);
-  await directory.addKey(managing, management.hash);
+  const routing = generateKey('routing');
+  const management = generateKey('management');
+  await directory.addKey(toApiKey(routing, 'routing', 'First routing key', now), routing.hash);
+  const managementRecord = toApiKey(management, 'management', 'First management key', now);
+  await directory.addKey(managementRecord, management.hash);
   return { apiKey: routing.text, managementKey: management.text, adminToken };
 }
 
@@ -82,13 +91,13 @@ async function adopt(
   const { hash, label } = hashAndLabel(secret.reveal());
   const rotate = (id: string) =>
     directory.rotateKey(defaultTenant, id, { hash, label, oldUntil: now }, now);
-  for (let place = 1; ; place++) {
+  for (let sequence = 1; ; sequence++) {
     // Looked up every time: another process may bring the same secret.
     const known = await directory.findKey(hash);
     if (known && (known.secretExpiresAt ?? now + 1) > now) return;
     if (known && (await rotate(known.key.id))) return;
-    const id = place === 1 ? bootstrapIds[kind] : `${bootstrapIds[kind]}${place}`;
-    const key = record({ id, label }, kind, `Bootstrap ${kind} key`, now);
+    const id = sequence === 1 ? bootstrapIds[kind] : `${bootstrapIds[kind]}${sequence}`;
+    const key = toApiKey({ id, label }, kind, `Bootstrap ${kind} key`, now);
     if ((await directory.addKey(key, hash)) === 'added' || (await rotate(id))) return;
   }
 }
@@ -98,8 +107,8 @@ const bootstrapIds: Readonly<Record<KeyKind, string>> = {
   management: 'key_bootstrapmanage',
 };
 
-function record(
-  { id, label }: Pick<NewKey, 'id' | 'label'>,
+function toApiKey(
+  { id, label }: Pick<GeneratedKey, 'id' | 'label'>,
   kind: KeyKind,
   name: string,
   now: number,

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { Secret } from '../core/secret.ts';
-import { SealingKey } from './sealing-key.ts';
+import { SealingKey } from './vault.ts';
 
 const key = new SealingKey(new Secret('0123456789-0123456789-0123456789'));
 const other = new SealingKey(new Secret('another-0123456789-0123456789-01'));

@@ -1,7 +1,12 @@
 import { GatewayError } from '../core/errors.ts';
 import type { SecretKeys } from '../core/secret.ts';
-import { type SealingKey, sealingKeysOf } from './sealing-key.ts';
-import { purposeOf, type StoredCredential, wrongKey } from './vault.ts';
+import {
+  purposeOf,
+  type SealingKey,
+  type StoredCredential,
+  sealingKeysOf,
+  wrongKey,
+} from './vault.ts';
 
 /** Credentials that are read and written at a time: running gateways save between two batches. */
 const batchSize = 200;
@@ -20,7 +25,7 @@ export interface RotationStore {
    * From now on `wanted` encrypts, and the one before is needed until `finish`. False, and nothing
    * changed, where a key is in use or still needed that is not among those `held`.
    */
-  turnTo(wanted: string, held: readonly string[]): Promise<boolean>;
+  switchTo(target: string, held: readonly string[]): Promise<boolean>;
   /** Leaves out what was saved or removed meanwhile. False when `inUse` does not encrypt now. */
   reseal(rows: readonly Resealed[], inUse: string): Promise<boolean>;
   /** No other key is needed any more. False when `inUse` does not encrypt now. */
@@ -30,9 +35,9 @@ export interface RotationStore {
 /** How many credentials each key opens. */
 interface KeyCounts {
   readonly current: number;
-  readonly former: number;
+  readonly previous: number;
   /** Tampered with, moved to another row, or encrypted with a key that is not at hand. */
-  readonly unreadable: number;
+  readonly undecryptable: number;
 }
 
 /**
@@ -50,41 +55,41 @@ export class SecretRotation {
 
   /** The counts as they are; nothing is changed. */
   async count(): Promise<KeyCounts> {
-    return this.#walk(async () => undefined);
+    return this.#visitAll(async () => undefined);
   }
 
   /** The counts before; afterwards all readable ones are encrypted with the current key. */
   async rotate(): Promise<KeyCounts> {
-    const [current, former] = this.#keys;
-    if (!former) throw noFormerKey();
+    const [current, previous] = this.#keys;
+    if (!previous) throw noPreviousKey();
     const { fingerprint } = current;
     const held = this.#keys.map((key) => key.fingerprint);
-    if (!(await this.#store.turnTo(fingerprint, held))) throw wrongKey();
-    const counts = await this.#walk(async (rows) => {
+    if (!(await this.#store.switchTo(fingerprint, held))) throw wrongKey();
+    const counts = await this.#visitAll(async (rows) => {
       if (!(await this.#store.reseal(rows, fingerprint))) throw wrongKey();
     });
     if (!(await this.#store.finish(fingerprint))) throw wrongKey();
     return counts;
   }
 
-  async #walk(reseal: (rows: readonly Resealed[]) => Promise<void>): Promise<KeyCounts> {
-    const counts = { current: 0, former: 0, unreadable: 0 };
-    const [current, ...former] = this.#keys;
+  async #visitAll(reseal: (rows: readonly Resealed[]) => Promise<void>): Promise<KeyCounts> {
+    const counts = { current: 0, previous: 0, undecryptable: 0 };
+    const [current, ...previous] = this.#keys;
     let last: StoredCredential | undefined;
     do {
       const rows = await this.#store.page(last, batchSize);
       const resealed: Resealed[] = [];
       for (const row of rows) {
-        if (opened(row, current) !== undefined) {
+        if (decrypt(row, current) !== undefined) {
           counts.current++;
           continue;
         }
-        const apiKey = former.map((key) => opened(row, key)).find((text) => text !== undefined);
+        const apiKey = previous.map((key) => decrypt(row, key)).find((text) => text !== undefined);
         if (apiKey === undefined) {
-          counts.unreadable++;
+          counts.undecryptable++;
           continue;
         }
-        counts.former++;
+        counts.previous++;
         resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
       }
       if (resealed.length > 0) await reseal(resealed);
@@ -95,12 +100,12 @@ export class SecretRotation {
 }
 
 /** Without a former key, a rotation would say that nothing is left to do, and might be believed. */
-function noFormerKey(): GatewayError {
+function noPreviousKey(): GatewayError {
   const message =
     'TOLLGATE_FORMER_SECRET_KEY is not set: it has to be the secret key that is being replaced.';
   return new GatewayError('service_unavailable', message);
 }
 
-function opened(row: StoredCredential, key: SealingKey): string | undefined {
+function decrypt(row: StoredCredential, key: SealingKey): string | undefined {
   return key.open(row.ciphertext, purposeOf(row));
 }

@@ -4,7 +4,7 @@ import {
   type NewCredential,
   type StoredCredential,
   Vault,
-  type VaultParts,
+  type VaultDeps,
   type VaultStore,
 } from './vault.ts';
 
@@ -48,14 +48,14 @@ function memoryStore() {
 
 async function openVault() {
   const memory = memoryStore();
-  const unreadable: string[] = [];
+  const undecryptable: string[] = [];
   const vault = await Vault.open({
     store: memory.store,
     secrets: [secret],
     isStart: true,
-    onUnreadable: (tenant, provider) => unreadable.push(`${tenant} ${provider}`),
+    onUndecryptable: (tenant, provider) => undecryptable.push(`${tenant} ${provider}`),
   });
-  return { ...memory, vault, unreadable };
+  return { ...memory, vault, undecryptable };
 }
 
 describe('credentials', () => {
@@ -82,14 +82,14 @@ describe('credentials', () => {
     ['another provider', { provider: 'groq' }],
     ['another address', { baseUrl: 'https://evil.example/v1' }],
   ])('that were moved to %s do not open', async (_, change) => {
-    const { vault, rows, unreadable } = await openVault();
+    const { vault, rows, undecryptable } = await openVault();
     const saved = await vault.save(acme, 7);
     rows.clear();
     const moved = { ...saved, ...change };
     rows.set('moved', moved);
     const [credential] = await vault.credentialsOf(moved.tenantId);
     expect(credential?.apiKey).toBeNull();
-    expect(unreadable).toEqual([`${moved.tenantId} ${moved.provider}`]);
+    expect(undecryptable).toEqual([`${moved.tenantId} ${moved.provider}`]);
   });
 
   test('that are replaced are another credential for the circuit breaker', async () => {
@@ -148,12 +148,12 @@ describe('the memory', () => {
     await vault.save(acme, 7);
     await vault.credentialsOf('acme');
     vault.forget();
-    await vault.readAgain(['acme', 'other']);
+    await vault.refresh(['acme', 'other']);
     state.isAway = true;
     expect((await vault.credentialsOf('acme')).length).toBe(1);
     expect(await vault.credentialsOf('other')).toEqual([]);
     vault.forget();
-    await vault.readAgain(['acme']);
+    await vault.refresh(['acme']);
     state.isAway = false;
     expect((await vault.credentialsOf('acme')).length).toBe(1);
   });
@@ -172,10 +172,10 @@ describe('the memory', () => {
 describe('the secret key', () => {
   const wrong = new Secret('wrong-0123456789-0123456789-0123');
 
-  async function refusalOf(parts: VaultParts): Promise<string> {
-    return Vault.open(parts).then(
+  async function refusalOf(deps: VaultDeps): Promise<string> {
+    return Vault.open(deps).then(
       () => 'none',
-      (thrown: unknown) => String(thrown),
+      (error: unknown) => String(error),
     );
   }
 

@@ -1,9 +1,9 @@
-import type { ByokMode, Credential } from '../core/byok.ts';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { ReadCache } from '../core/bounded-map.ts';
+import type { ByokMode, Credential } from '../core/caller.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
-import { KeptReads } from '../core/kept-reads.ts';
 import { labelOfKey } from '../core/provider-key.ts';
-import { Secret, type SecretKeys } from '../core/secret.ts';
-import { sealingKeysOf } from './sealing-key.ts';
+import { derivedKey, Secret, type SecretKeys } from '../core/secret.ts';
 
 /** Tenants whose credentials are kept in memory; beyond this the oldest is asked for again. */
 const tenantsMax = 50_000;
@@ -49,13 +49,13 @@ export interface NewCredential {
   readonly mode: ByokMode;
 }
 
-export interface VaultParts {
+export interface VaultDeps {
   readonly store: VaultStore;
   readonly secrets: SecretKeys;
   /** A gateway's start may bring a new key; a command beside a running gateway may not. */
   readonly isStart: boolean;
   /** Told once per reading: a row that was tampered with, or encrypted with another key. */
-  onUnreadable?(tenantId: string, provider: string): void;
+  onUndecryptable?(tenantId: string, provider: string): void;
 }
 
 /**
@@ -66,26 +66,26 @@ export interface VaultParts {
 export class Vault {
   readonly #store: VaultStore;
   readonly #keys: ReturnType<typeof sealingKeysOf>;
-  readonly #onUnreadable: NonNullable<VaultParts['onUnreadable']>;
-  readonly #known = new KeptReads<readonly Credential[]>(tenantsMax);
+  readonly #onUndecryptable: NonNullable<VaultDeps['onUndecryptable']>;
+  readonly #known = new ReadCache<readonly Credential[]>(tenantsMax);
 
-  private constructor({ store, secrets, onUnreadable }: VaultParts) {
+  private constructor({ store, secrets, onUndecryptable }: VaultDeps) {
     this.#store = store;
     this.#keys = sealingKeysOf(secrets);
-    this.#onUnreadable = onUnreadable ?? (() => undefined);
+    this.#onUndecryptable = onUndecryptable ?? (() => undefined);
   }
 
   /** Refuses a key that cannot read what is kept: all credentials would quietly be lost. */
-  static async open(parts: VaultParts): Promise<Vault> {
-    const vault = new Vault(parts);
+  static async open(deps: VaultDeps): Promise<Vault> {
+    const vault = new Vault(deps);
     const fingerprints = vault.#keys.map((key) => key.fingerprint);
-    if (!(await parts.store.claimKeys(fingerprints, parts.isStart))) throw wrongKey();
+    if (!(await deps.store.claimKeys(fingerprints, deps.isStart))) throw wrongKey();
     return vault;
   }
 
   /** Answers at once, without touching the store, for a tenant seen before. */
   credentialsOf(tenantId: string): readonly Credential[] | Promise<readonly Credential[]> {
-    return this.#known.get(tenantId) ?? this.#known.keep(tenantId, this.#read(tenantId));
+    return this.#known.get(tenantId) ?? this.#known.set(tenantId, this.#read(tenantId));
   }
 
   async save(credential: NewCredential, now: number): Promise<StoredCredential> {
@@ -99,24 +99,24 @@ export class Vault {
       return [key.fingerprint, row] as const;
     });
     const saved = await this.#store.save(new Map(byKey));
-    if (!saved) throw cannotKeep();
+    if (!saved) throw cannotSave();
     this.forget();
     return saved;
   }
 
   /** Drops everything remembered; the next request of each tenant asks the store. */
   forget(): void {
-    this.#known.forget();
+    this.#known.clear();
   }
 
   /** For tenants in use, before their next request: the store may be away by then. */
-  async readAgain(tenantIds: readonly string[]): Promise<void> {
+  async refresh(tenantIds: readonly string[]): Promise<void> {
     // Where it fails, the next request asks.
     await Promise.allSettled(tenantIds.map((tenantId) => this.credentialsOf(tenantId)));
   }
 
   async #read(tenantId: string): Promise<readonly Credential[]> {
-    const rows = await this.#store.list(tenantId).catch(credentialsAway);
+    const rows = await this.#store.list(tenantId).catch(credentialsUnavailable);
     return rows.map((row) => this.#open(row));
   }
 
@@ -124,7 +124,7 @@ export class Vault {
     const { tenantId, provider, baseUrl, mode, updatedAt } = row;
     const opened = this.#keys.map((key) => key.open(row.ciphertext, purposeOf(row)));
     const text = opened.find((one) => one !== undefined);
-    if (text === undefined) this.#onUnreadable(tenantId, provider);
+    if (text === undefined) this.#onUndecryptable(tenantId, provider);
     const apiKey = text === undefined ? null : new Secret(text);
     return { provider, apiKey, baseUrl, mode, scope: `${tenantId} ${updatedAt}` };
   }
@@ -134,16 +134,18 @@ export class Vault {
  * What a ciphertext is good for: this tenant, at this provider, at this address. In any other row
  * it does not open, and an address that was changed behind the tenant's back does not get the key.
  */
-export function purposeOf(of: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>): string {
-  return JSON.stringify(['byok credential', of.tenantId, of.provider, of.baseUrl]);
+export function purposeOf(
+  binding: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>,
+): string {
+  return JSON.stringify(['byok credential', binding.tenantId, binding.provider, binding.baseUrl]);
 }
 
-function credentialsAway(cause: unknown): never {
+function credentialsUnavailable(cause: unknown): never {
   throw unavailable('The credentials cannot be read right now.', cause);
 }
 
 /** Another process has started with another key since we did; tenants need not know which errs. */
-function cannotKeep(): GatewayError {
+function cannotSave(): GatewayError {
   const message = 'Credentials cannot be saved right now; the operator has to look after it.';
   return new GatewayError('service_unavailable', message, { cause: wrongKey() });
 }
@@ -155,4 +157,59 @@ export function wrongKey(): GatewayError {
     'process, or TOLLGATE_FORMER_SECRET_KEY until "tollgate secret rotate" is done; ' +
     'or remove the credentials with "tollgate byok delete".';
   return new GatewayError('service_unavailable', message);
+}
+
+/** First byte of what is sealed, so that another way of sealing can follow one day. */
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** One sealing key from each secret, in the same order. */
+export function sealingKeysOf([current, ...previous]: SecretKeys): readonly [
+  SealingKey,
+  ...SealingKey[],
+] {
+  return [new SealingKey(current), ...previous.map((secret) => new SealingKey(secret))];
+}
+
+/**
+ * Encrypts small secrets with AES-256-GCM. The purpose is authenticated with them: what was sealed
+ * for one purpose does not open for another. Its key is derived, so that the operator's secret key
+ * itself is never used twice.
+ */
+export class SealingKey {
+  readonly #key: Uint8Array;
+  /** Names the key without telling it. */
+  readonly fingerprint: string;
+
+  constructor(secret: Secret) {
+    this.#key = derivedKey(secret, 'seal');
+    this.fingerprint = derivedKey(secret, 'fingerprint').subarray(0, 16).toHex();
+  }
+
+  seal(text: string, purpose: string): Uint8Array {
+    const nonce = randomBytes(nonceBytes);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce);
+    cipher.setAAD(Buffer.from(purpose));
+    const sealed = [cipher.update(text, 'utf8'), cipher.final()];
+    return new Uint8Array(
+      Buffer.concat([Buffer.of(version), nonce, ...sealed, cipher.getAuthTag()]),
+    );
+  }
+
+  /** Undefined for what was changed, sealed for another purpose, or sealed with another key. */
+  open(sealed: Uint8Array, purpose: string): string | undefined {
+    const start = 1 + nonceBytes;
+    const end = sealed.length - tagBytes;
+    if (sealed[0] !== version || end < start) return undefined;
+    const decipher = createDecipheriv('aes-256-gcm', this.#key, sealed.subarray(1, start));
+    decipher.setAAD(Buffer.from(purpose));
+    decipher.setAuthTag(sealed.subarray(end));
+    try {
+      const text = decipher.update(sealed.subarray(start, end));
+      return Buffer.concat([text, decipher.final()]).toString('utf8');
+    } catch {
+      return undefined;
+    }
+  }
 }

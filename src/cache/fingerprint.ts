@@ -14,6 +14,6 @@ function canonical(value: unknown): string {
 }
 
 /** Names a request. Parts are told apart: no two lists of parts give the same text. */
-export function fingerprint(parts: readonly unknown[]): string {
-  return new Bun.CryptoHasher('sha256').update(canonical(parts)).digest('base64url');
+export function fingerprint(values: readonly unknown[]): string {
+  return new Bun.CryptoHasher('sha256').update(canonical(values)).digest('base64url');
 }

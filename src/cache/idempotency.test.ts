@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'bun:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { idempotentBytesPerTenantMax, unwrittenLengthMax } from '../core/bounds.ts';
-import type { Claim, NamedAnswer } from '../core/claim.ts';
 import { GatewayError } from '../core/errors.ts';
-import type { Recording } from '../core/recording.ts';
-import type { Claimed, ClaimStore } from './claim.ts';
-import type { Charge, Duty } from './duty.ts';
+import type { IdempotencyClaim, IdempotentAnswer, Recording } from '../core/recording.ts';
+import type { ClaimResult, ClaimStore } from './idempotency.ts';
 import { Idempotency } from './idempotency.ts';
+import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
 
 const staying = new AbortController().signal;
 
@@ -16,13 +15,13 @@ function recording(text: string): Recording {
 }
 
 let requests = 0;
-function claim(key: string, fingerprint = 'f', tenantId = 't'): Claim {
+function claim(key: string, fingerprint = 'f', tenantId = 't'): IdempotencyClaim {
   requests += 1;
   return { tenantId, key, fingerprint, requestId: `r${requests}` };
 }
 
 /** Like the real store, tells after the faster request was told, and not whether it is the same. */
-async function tooLate(): Promise<Claimed> {
+async function tooLate(): Promise<ClaimResult> {
   await nextTurn();
   return { state: 'running' };
 }
@@ -37,10 +36,13 @@ class Claims implements ClaimStore {
   readonly written: string[] = [];
   readonly extended: string[] = [];
   #givenUp = Promise.withResolvers<never>();
-  kept: ReadonlyMap<string, number> = new Map();
-  readonly rows = new Map<string, { claim: Claim; done?: Recording | null; until: number }>();
+  stored: ReadonlyMap<string, number> = new Map();
+  readonly rows = new Map<
+    string,
+    { claim: IdempotencyClaim; done?: Recording | null; until: number }
+  >();
 
-  async claim(one: Claim, now: number, leaseMs: number): Promise<Claimed> {
+  async claim(one: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult> {
     this.asked += 1;
     const isNew = !this.rows.has(one.key);
     await this.#reach();
@@ -54,7 +56,7 @@ class Claims implements ClaimStore {
     return row.done === undefined ? { state: 'running' } : { state: 'done', recording: row.done };
   }
 
-  async extend(claims: readonly Claim[], until: number): Promise<void> {
+  async extend(claims: readonly IdempotencyClaim[], until: number): Promise<void> {
     await this.#reach();
     for (const { key } of claims) {
       this.extended.push(key);
@@ -63,7 +65,7 @@ class Claims implements ClaimStore {
     }
   }
 
-  async finish({ claim: one, recording: done, expiresAt }: NamedAnswer): Promise<boolean> {
+  async finish({ claim: one, recording: done, expiresAt }: IdempotentAnswer): Promise<boolean> {
     this.written.push(one.key);
     await this.#reach();
     if (one.key === this.refused) throw new Error('the store does not take this one');
@@ -73,7 +75,7 @@ class Claims implements ClaimStore {
     return isHeld;
   }
 
-  async release({ key }: Claim): Promise<void> {
+  async release({ key }: IdempotencyClaim): Promise<void> {
     await this.#reach();
     if (this.rows.get(key)?.done === undefined) this.rows.delete(key);
   }
@@ -83,8 +85,8 @@ class Claims implements ClaimStore {
     for (const [key, { until }] of this.rows) if (until <= now) this.rows.delete(key);
   }
 
-  async keptBytes(): Promise<ReadonlyMap<string, number>> {
-    return this.kept;
+  async storedBytes(): Promise<ReadonlyMap<string, number>> {
+    return this.stored;
   }
 
   giveUp(): void {
@@ -103,24 +105,24 @@ class Claims implements ClaimStore {
 function make(now = () => 0, writeMs = 20) {
   const store = new Claims();
   const idempotency = new Idempotency(store, now, writeMs);
-  const ask = (one: Claim, client = staying, isFit = true) =>
-    idempotency.recall(one, client, ({ text }) => (isFit ? text : undefined));
-  const [extend, writeShort, writeLong, tidy] = idempotency.chores().map(({ run }) => run);
+  const ask = (one: IdempotencyClaim, client = staying, isFit = true) =>
+    idempotency.lookUp(one, client, ({ text }) => (isFit ? text : undefined));
+  const [extend, writeShort, writeLong, tidy] = idempotency.periodicTasks().map(({ run }) => run);
   if (!extend || !writeShort || !writeLong || !tidy) throw new Error('Chores are missing.');
   const writeLate = () => Promise.all([writeShort(), writeLong()]);
   const chores = { extend, writeShort, writeLong, writeLate, tidy };
   return { store, ask, ...chores, close: () => idempotency.close() };
 }
 
-type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+type LookUp = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
 
-function dutyOf(asked: Asked): Duty {
-  if ('duty' in asked) return asked.duty;
+function inFlightOf(asked: LookUp): InFlightEntry {
+  if ('inFlight' in asked) return asked.inFlight;
   throw new Error(`No duty, but ${asked.found}.`);
 }
 
-async function refusalOf(asked: Promise<Asked>): Promise<GatewayError> {
-  const outcome = await asked.catch((thrown: unknown) => thrown);
+async function refusalOf(asked: Promise<LookUp>): Promise<GatewayError> {
+  const outcome = await asked.catch((error: unknown) => error);
   if (outcome instanceof GatewayError) return outcome;
   throw new Error(`Expected a refusal, got ${JSON.stringify(outcome)}.`);
 }
@@ -130,33 +132,33 @@ describe('a tenant whose answers fill the store', () => {
 
   test('is refused new keys, and none that it has used', async () => {
     const { store, ask, tidy } = make();
-    store.kept = new Map([['t', almost]]);
+    store.stored = new Map([['t', almost]]);
     await tidy();
-    await dutyOf(await ask(claim('last'))).finish(recording('first'));
+    await inFlightOf(await ask(claim('last'))).finish(recording('first'));
     const { status, param, message } = await refusalOf(ask(claim('new')));
     expect([status, param]).toEqual([429, 'Idempotency-Key']);
     expect(message).toContain(`${idempotentBytesPerTenantMax} bytes`);
     expect(await ask(claim('last'))).toEqual({ found: 'first' });
     // Nothing is left of what was refused, and others have their own room.
     expect([...store.rows.keys()]).toEqual(['last']);
-    dutyOf(await ask(claim('another', 'f', 'another')));
+    inFlightOf(await ask(claim('another', 'f', 'another')));
   });
 
   test('has room again when old answers have expired', async () => {
     const { store, ask, tidy } = make();
-    store.kept = new Map([['t', idempotentBytesPerTenantMax]]);
+    store.stored = new Map([['t', idempotentBytesPerTenantMax]]);
     await tidy();
     await refusalOf(ask(claim('k')));
-    store.kept = new Map([['t', almost]]);
+    store.stored = new Map([['t', almost]]);
     await tidy();
-    dutyOf(await ask(claim('k')));
+    inFlightOf(await ask(claim('k')));
   });
 });
 
 test('an answer is removed when its day is over', async () => {
   let now = 0;
   const { store, ask, tidy } = make(() => now);
-  await dutyOf(await ask(claim('k'))).finish(recording('of a day'));
+  await inFlightOf(await ask(claim('k'))).finish(recording('of a day'));
   now = 86_399_999;
   await tidy();
   expect(store.rows.size).toBe(1);
@@ -174,12 +176,12 @@ describe('a key', () => {
 
   test('of 255 signs is taken', async () => {
     const { ask } = make();
-    dutyOf(await ask(claim('~'.repeat(255))));
+    inFlightOf(await ask(claim('~'.repeat(255))));
   });
 
   test('brings the first answer again, and only to the same request', async () => {
     const { ask } = make();
-    await dutyOf(await ask(claim('k'))).finish(recording('first'));
+    await inFlightOf(await ask(claim('k'))).finish(recording('first'));
     expect(await ask(claim('k'))).toEqual({ found: 'first' });
     const other = await refusalOf(ask(claim('k', 'another request')));
     expect([other.status, other.param]).toEqual([409, 'Idempotency-Key']);
@@ -190,20 +192,20 @@ describe('a key', () => {
   test('that two different requests bring at once is answered for one of them', async () => {
     const { ask } = make();
     const [first, other] = [ask(claim('k')), ask(claim('k', 'another request'))];
-    const duty = dutyOf(await first);
+    const inFlight = inFlightOf(await first);
     const refused = refusalOf(other);
     // Now the other one knows that it was too late.
     await nextTurn();
-    await duty.finish(recording('of the first'));
+    await inFlight.finish(recording('of the first'));
     const { status, message } = await refused;
     expect([status, message]).toEqual([409, expect.stringContaining('different request')]);
   });
 
   test('whose answer was not kept, or is of no use, is a conflict', async () => {
     const { ask } = make();
-    await dutyOf(await ask(claim('long'))).finish(null);
+    await inFlightOf(await ask(claim('long'))).finish(null);
     expect((await refusalOf(ask(claim('long')))).message).toContain('too long to be kept');
-    await dutyOf(await ask(claim('odd'))).finish(recording('odd'));
+    await inFlightOf(await ask(claim('odd'))).finish(recording('odd'));
     expect((await refusalOf(ask(claim('odd'), staying, false))).message).toContain('this form');
   });
 });
@@ -211,10 +213,10 @@ describe('a key', () => {
 describe('a repetition of a running request', () => {
   test('waits, asks the store no second time, and gets what comes', async () => {
     const { store, ask } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     const repeated = [ask(claim('k')), ask(claim('k'))];
     await Bun.sleep(5);
-    await duty.finish(recording('for all'));
+    await inFlight.finish(recording('for all'));
     expect(await Promise.all(repeated)).toEqual([{ found: 'for all' }, { found: 'for all' }]);
     expect(store.asked).toBe(1);
   });
@@ -222,32 +224,32 @@ describe('a repetition of a running request', () => {
   test('waits also when the clock jumps ahead, and another request is refused', async () => {
     let now = 0;
     const { ask } = make(() => now);
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     now = 3_600_000;
     const repeated = ask(claim('k'));
     expect((await refusalOf(ask(claim('k', 'another request')))).status).toBe(409);
-    await duty.finish(recording('once'));
+    await inFlight.finish(recording('once'));
     expect(await repeated).toEqual({ found: 'once' });
   });
 
   test('takes over when the first brings nothing; one of several', async () => {
     const { ask } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     const repeated = [ask(claim('k')), ask(claim('k'))];
     await Bun.sleep(5);
-    await duty.release();
-    const next = dutyOf(await Promise.race(repeated));
+    await inFlight.release();
+    const next = inFlightOf(await Promise.race(repeated));
     await next.finish(recording('second try'));
     const all = await Promise.all(repeated);
-    expect(all.filter((one) => 'duty' in one)).toHaveLength(1);
+    expect(all.filter((one) => 'inFlight' in one)).toHaveLength(1);
     expect(all.filter((one) => 'found' in one)).toEqual([{ found: 'second try' }]);
   });
 
   test('waits for who took over, though the first gives up a second time', async () => {
     const { store, ask } = make();
-    const first = dutyOf(await ask(claim('k')));
+    const first = inFlightOf(await ask(claim('k')));
     await first.release();
-    const next = dutyOf(await ask(claim('k')));
+    const next = inFlightOf(await ask(claim('k')));
     await first.release();
     const repeated = ask(claim('k'));
     await next.finish(recording('second try'));
@@ -257,25 +259,25 @@ describe('a repetition of a running request', () => {
 
   test('ends when its client leaves, and leaves the first alone', async () => {
     const { ask } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     const leaving = new AbortController();
     const repeated = ask(claim('k'), leaving.signal);
     await Bun.sleep(5);
     leaving.abort();
     expect((await refusalOf(repeated)).status).toBe(409);
-    await duty.finish(recording('undisturbed'));
+    await inFlight.finish(recording('undisturbed'));
     expect(await ask(claim('k'))).toEqual({ found: 'undisturbed' });
   });
 });
 
 test('an answer that comes after another has taken its key over is not given', async () => {
   const { store, ask } = make();
-  const late = dutyOf(await ask(claim('k')));
+  const late = inFlightOf(await ask(claim('k')));
   const repeated = ask(claim('k'));
   const heir = { claim: claim('k'), done: recording('the heir’s'), until: 1 };
   store.rows.set('k', heir);
-  const thrown = await late.finish(recording('late')).catch((failure: unknown) => failure);
-  expect(thrown).toMatchObject({ status: 409, param: 'Idempotency-Key', retryHelps: true });
+  const error = await late.finish(recording('late')).catch((failure: unknown) => failure);
+  expect(error).toMatchObject({ status: 409, param: 'Idempotency-Key', retryHelps: true });
   expect(store.rows.get('k')).toBe(heir);
   // Who waited for it gets the one that counts.
   expect(await repeated).toEqual({ found: 'the heir’s' });
@@ -283,19 +285,22 @@ test('an answer that comes after another has taken its key over is not given', a
 
 describe('an answer with a charge', () => {
   /** One of which the store hears at once with the answer, as far as it is said to. */
-  const charge = (keepWith: Charge['keepWith']): Charge => {
-    return { keep: () => Promise.reject(new Error('Not by itself.')), keepWith };
+  const charge = (keepWith: ChargeWriter['saveWithAnswer']): ChargeWriter => {
+    return {
+      saveSettlement: () => Promise.reject(new Error('Not by itself.')),
+      saveWithAnswer: keepWith,
+    };
   };
 
   test('is written down by who charges it, in one change with that', async () => {
     const { store, ask } = make(() => 5);
     const first = claim('k');
-    const given: NamedAnswer[] = [];
-    const keepWith = async (answer: NamedAnswer) => {
+    const given: IdempotentAnswer[] = [];
+    const keepWith = async (answer: IdempotentAnswer) => {
       given.push(answer);
       return 'written' as const;
     };
-    await dutyOf(await ask(first)).finish(recording('paid for'), charge(keepWith));
+    await inFlightOf(await ask(first)).finish(recording('paid for'), charge(keepWith));
     const expected = { claim: first, recording: recording('paid for'), expiresAt: 86_400_005 };
     expect(given).toEqual([expected]);
     // It was not written a second time beside it.
@@ -305,12 +310,12 @@ describe('an answer with a charge', () => {
   test('is told to nobody before it is charged', async () => {
     const { ask } = make();
     const charged = Promise.withResolvers<'unwritten'>();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     let told: unknown;
     const repeated = ask(claim('k')).then((found) => {
       told = found;
     });
-    const finishing = duty.finish(
+    const finishing = inFlight.finish(
       recording('paid for'),
       charge(() => charged.promise),
     );
@@ -323,8 +328,8 @@ describe('an answer with a charge', () => {
 
   test('that the store did not take with it is written later', async () => {
     const { store, ask, writeLate } = make();
-    const duty = dutyOf(await ask(claim('k')));
-    await duty.finish(
+    const inFlight = inFlightOf(await ask(claim('k')));
+    await inFlight.finish(
       recording('paid for'),
       charge(async () => 'unwritten'),
     );
@@ -334,14 +339,14 @@ describe('an answer with a charge', () => {
 
   test('that cannot be made is given to nobody: the next makes its own', async () => {
     const { store, ask, writeLate } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     const repeated = ask(claim('k'));
     const failing = charge(() => Promise.reject(new Error('no journal')));
-    const thrown = await duty.finish(recording('not paid for'), failing).catch(String);
-    expect(thrown).toContain('no journal');
-    await duty.release();
+    const error = await inFlight.finish(recording('not paid for'), failing).catch(String);
+    expect(error).toContain('no journal');
+    await inFlight.release();
     await writeLate();
-    await dutyOf(await repeated).finish(recording('second try'));
+    await inFlightOf(await repeated).finish(recording('second try'));
     expect(store.rows.get('k')?.done?.text).toBe('second try');
   });
 });
@@ -360,9 +365,9 @@ describe('a store that is away', () => {
     async (how) => {
       let now = 0;
       const { store, ask, extend, writeLate } = make(() => now);
-      const duty = dutyOf(await ask(claim('k')));
+      const inFlight = inFlightOf(await ask(claim('k')));
       store[how] = true;
-      await duty.finish(recording('made meanwhile'));
+      await inFlight.finish(recording('made meanwhile'));
       const late = writeLate();
       if (how === 'hangs') store.giveUp();
       await late;
@@ -381,9 +386,9 @@ describe('a store that is away', () => {
 
   test('hears of it at the latest before it is closed', async () => {
     const { store, ask, close } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     store.isAway = true;
-    await duty.finish(recording('in time'));
+    await inFlight.finish(recording('in time'));
     await close();
     store.isAway = false;
     await close();
@@ -392,7 +397,7 @@ describe('a store that is away', () => {
 
   test('hears of the others when there is one that it never takes', async () => {
     const { store, ask, writeLate } = make();
-    const [one, two] = [dutyOf(await ask(claim('one'))), dutyOf(await ask(claim('two')))];
+    const [one, two] = [inFlightOf(await ask(claim('one'))), inFlightOf(await ask(claim('two')))];
     store.isAway = true;
     await Promise.all([one.finish(recording('never')), two.finish(recording('at last'))]);
     store.isAway = false;
@@ -403,7 +408,10 @@ describe('a store that is away', () => {
 
   test('hears of short ones while it takes a long one, and of that only once', async () => {
     const { store, ask, writeShort, writeLong } = make();
-    const [one, two] = [dutyOf(await ask(claim('long'))), dutyOf(await ask(claim('short')))];
+    const [one, two] = [
+      inFlightOf(await ask(claim('long'))),
+      inFlightOf(await ask(claim('short'))),
+    ];
     store.isAway = true;
     const long = recording('x'.repeat(1_000_000));
     await Promise.all([one.finish(long), two.finish(recording('short'))]);
@@ -431,9 +439,9 @@ describe('a store that is away', () => {
 
   test('hears between two tries that the claim is still ours', async () => {
     const { store, ask, writeShort } = make();
-    const duty = dutyOf(await ask(claim('k')));
+    const inFlight = inFlightOf(await ask(claim('k')));
     store.refused = 'k';
-    await duty.finish(recording('not taken yet'));
+    await inFlight.finish(recording('not taken yet'));
     expect(store.extended).toEqual([]);
     await writeShort();
     expect(store.extended).toEqual(['k']);
@@ -445,12 +453,12 @@ describe('a store that is away', () => {
 
   test('takes back nothing that was answered', async () => {
     const { store, ask } = make();
-    const answered = dutyOf(await ask(claim('k')));
+    const answered = inFlightOf(await ask(claim('k')));
     await answered.finish(recording('paid for'));
     await answered.release();
     expect(await ask(claim('k'))).toEqual({ found: 'paid for' });
     const second = claim('another');
-    const unsure = dutyOf(await ask(second));
+    const unsure = inFlightOf(await ask(second));
     const beside = recording('written beside it');
     await store.finish({ claim: second, recording: beside, expiresAt: 1 });
     await unsure.release();
@@ -459,7 +467,7 @@ describe('a store that is away', () => {
 
   test('takes back nothing that it has not heard of yet', async () => {
     const { store, ask } = make();
-    const answered = dutyOf(await ask(claim('k')));
+    const answered = inFlightOf(await ask(claim('k')));
     store.isAway = true;
     await answered.finish(recording('paid for'));
     store.isAway = false;
@@ -478,7 +486,7 @@ describe('a store that is away', () => {
 
   test('is not waited for by more text than there is room for', async () => {
     const { store, ask, writeLate } = make();
-    const [one, two] = [dutyOf(await ask(claim('one'))), dutyOf(await ask(claim('two')))];
+    const [one, two] = [inFlightOf(await ask(claim('one'))), inFlightOf(await ask(claim('two')))];
     store.isAway = true;
     await one.finish(recording('x'.repeat(unwrittenLengthMax - 1)));
     const waiting = ask(claim('two'));
@@ -496,9 +504,9 @@ describe('a store that is away', () => {
     'does not make a failed request fail twice, nor keep it from its charge: %s',
     async (how) => {
       const { store, ask } = make();
-      const duty = dutyOf(await ask(claim('k')));
+      const inFlight = inFlightOf(await ask(claim('k')));
       store[how] = true;
-      await duty.release();
+      await inFlight.release();
     },
   );
 });

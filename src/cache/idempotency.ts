@@ -6,17 +6,44 @@ import {
   idempotentBytesPerTenantMax,
   unwrittenLengthMax,
 } from '../core/bounds.ts';
-import type { Chore } from '../core/chore.ts';
-import type { Claim, NamedAnswer, Remembered } from '../core/claim.ts';
+import { unlessAborted, withTimeout } from '../core/deadlines.ts';
 import { GatewayError, invalidRequest, unavailable } from '../core/errors.ts';
-import { isLong, type Recording } from '../core/recording.ts';
-import { unlessAborted, within } from '../core/within.ts';
-import type { Claimed, ClaimStore } from './claim.ts';
-import type { Duty } from './duty.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
+import {
+  type AnswerWriteResult,
+  type IdempotencyClaim,
+  type IdempotentAnswer,
+  isLongRecording,
+  type Recording,
+} from '../core/recording.ts';
+import type { InFlightEntry } from './in-flight-entry.ts';
+
+export type ClaimResult =
+  /** The key is new, or the request that used it never finished: ours to answer. */
+  | { readonly state: 'ours' }
+  | { readonly state: 'other_request' }
+  /** The key is in use: where two came at once, maybe by another request. The next look tells. */
+  | { readonly state: 'running' }
+  /** Null when the answer was too long to be kept, or was lost with its process. */
+  | { readonly state: 'done'; readonly recording: Recording | null };
+
+/** Where claims are kept: in the store, because they decide what is charged. */
+export interface ClaimStore {
+  claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult>;
+  /** Prolongs claims that this process is still answering, so that no other takes them over. */
+  extend(claims: readonly IdempotencyClaim[], until: number): Promise<void>;
+  /** Keeps an answer that was not written with its charge. False: another one is kept already. */
+  finish(answer: IdempotentAnswer): Promise<boolean>;
+  /** Frees the claim, unless its answer is kept: that answer was paid for. */
+  release(claim: IdempotencyClaim): Promise<void>;
+  removeExpired(now: number): Promise<void>;
+  /** The bytes that each tenant's kept answers take; an expired one may count for an hour more. */
+  storedBytes(): Promise<ReadonlyMap<string, number>>;
+}
 
 /** A claim that this process is answering. `ended` brings the answer; undefined where none came. */
-interface Running {
-  readonly claim: Claim;
+interface RunningClaim {
+  readonly claim: IdempotencyClaim;
   readonly ended: Promise<Recording | null | undefined>;
 }
 
@@ -29,29 +56,29 @@ const keyPattern = /^[\x21-\x7e]{1,255}$/;
 export class Idempotency {
   readonly #store: ClaimStore;
   readonly #now: () => number;
-  readonly #writeMs: number;
-  readonly #running = new Map<string, Running>();
+  readonly #writeTimeoutMs: number;
+  readonly #running = new Map<string, RunningClaim>();
   /** Answers that have ended, but that the store has not taken yet. */
-  readonly #unwritten = new Map<Running, Recording | null>();
+  readonly #unwritten = new Map<RunningClaim, Recording | null>();
   /** By tenant, the bytes in the store when it was last counted, and what was added here since. */
-  #kept = new Map<string, number>();
+  #storedBytes = new Map<string, number>();
 
   constructor(
     store: ClaimStore,
     now: () => number = Date.now,
-    writeMs: number = idempotencyWriteMs,
+    writeTimeoutMs: number = idempotencyWriteMs,
   ) {
     this.#store = store;
     this.#now = now;
-    this.#writeMs = writeMs;
+    this.#writeTimeoutMs = writeTimeoutMs;
   }
 
   /** The first answer, or the duty to make it. 400 409 429 503 */
-  async recall<T>(
-    claim: Claim,
+  async lookUp<T>(
+    claim: IdempotencyClaim,
     client: AbortSignal,
-    use: (recording: Recording) => T | undefined,
-  ): Promise<{ found: T } | { duty: Duty }> {
+    toReplay: (recording: Recording) => T | undefined,
+  ): Promise<{ found: T } | { inFlight: InFlightEntry }> {
     if (!keyPattern.test(claim.key)) {
       const message = 'Idempotency-Key must be 1 to 255 visible ASCII characters.';
       throw invalidRequest(message, 'Idempotency-Key');
@@ -59,60 +86,64 @@ export class Idempotency {
     for (;;) {
       const claimed = await this.#claim(claim);
       if (claimed.state === 'ours') {
-        await this.#requireRoom(claim);
-        return { duty: this.#dutyFor(claim) };
+        await this.#requireQuota(claim);
+        return { inFlight: this.#inFlightFor(claim) };
       }
       if (claimed.state === 'other_request') {
         throw refusal('was used before with a different request');
       }
       const done = claimed.state === 'done' ? claimed.recording : await this.#wait(claim, client);
-      if (done !== undefined) return { found: used(done, use) };
+      if (done !== undefined) return { found: replayOrReject(done, toReplay) };
     }
   }
 
-  chores(): readonly Chore[] {
+  periodicTasks(): readonly PeriodicTask[] {
     return [
       { everyMs: idempotencyLeaseMs / 3, run: () => this.#extend() },
       { everyMs: 1_000, run: () => this.#writeLateOrExtend(false) },
       { everyMs: 1_000, run: () => this.#writeLateOrExtend(true) },
-      { everyMs: 60_000, run: () => this.#tidy() },
+      { everyMs: 60_000, run: () => this.#removeExpired() },
     ];
   }
 
   /** Before the store is closed: what it did not take yet would be forgotten. */
   async close(): Promise<void> {
-    await Promise.all([false, true].map((long) => this.#writeLate(long, this.#writeMs)));
+    await Promise.all([false, true].map((long) => this.#writeLate(long, this.#writeTimeoutMs)));
   }
 
-  async #tidy(): Promise<void> {
+  async #removeExpired(): Promise<void> {
     await this.#store.removeExpired(this.#now());
-    this.#kept = new Map(await this.#store.keptBytes());
+    this.#storedBytes = new Map(await this.#store.storedBytes());
   }
 
   /** Before anything is sent. Repetitions of what is kept already are answered all the same. */
-  async #requireRoom(claim: Claim): Promise<void> {
-    if ((this.#kept.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
+  async #requireQuota(claim: IdempotencyClaim): Promise<void> {
+    if ((this.#storedBytes.get(claim.tenantId) ?? 0) < idempotentBytesPerTenantMax) return;
     await this.#store.release(claim).catch(() => undefined);
     const message =
       `Answers under Idempotency-Keys take ${idempotentBytesPerTenantMax} bytes here, as much as ` +
       'one account may have; wait until some are a day old, or send this one without a key.';
-    const more = { param: 'Idempotency-Key', retryAfterSeconds: 60 };
-    throw new GatewayError('rate_limit_exceeded', message, more);
+    const details = { param: 'Idempotency-Key', retryAfterSeconds: 60 };
+    throw new GatewayError('rate_limit_exceeded', message, details);
   }
 
-  #count({ tenantId }: Claim, recording: Recording | null): void {
-    this.#kept.set(tenantId, (this.#kept.get(tenantId) ?? 0) + (recording?.text.length ?? 0));
+  #addStoredBytes({ tenantId }: IdempotencyClaim, recording: Recording | null): void {
+    this.#storedBytes.set(
+      tenantId,
+      (this.#storedBytes.get(tenantId) ?? 0) + (recording?.text.length ?? 0),
+    );
   }
 
   /** A claim that is being answered here stays ours, even if a set clock has ended its lease. */
-  async #claim(claim: Claim): Promise<Claimed> {
+  async #claim(claim: IdempotencyClaim): Promise<ClaimResult> {
     const here = this.#running.get(nameOf(claim))?.claim;
-    if (!here) return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(claimsAway);
+    if (!here)
+      return this.#store.claim(claim, this.#now(), idempotencyLeaseMs).catch(claimsUnavailable);
     return { state: here.fingerprint === claim.fingerprint ? 'running' : 'other_request' };
   }
 
   /** What a running one brought; undefined when it is time to ask the store again. */
-  async #wait(claim: Claim, client: AbortSignal): Promise<Recording | null | undefined> {
+  async #wait(claim: IdempotencyClaim, client: AbortSignal): Promise<Recording | null | undefined> {
     if (client.aborted) throw refusal('is still being answered');
     const here = this.#running.get(nameOf(claim));
     if (here?.claim.fingerprint === claim.fingerprint) return unlessAborted(here.ended, client);
@@ -125,49 +156,52 @@ export class Idempotency {
    * still for longer than its lease brings late is not given: a key is answered and charged once.
    * Those who wait here are told after the charge, which a process that is killed then still makes.
    */
-  #dutyFor(claim: Claim): Duty {
+  #inFlightFor(claim: IdempotencyClaim): InFlightEntry {
     const { promise: ended, resolve: end } = Promise.withResolvers<Recording | null | undefined>();
-    const running: Running = { claim, ended };
+    const running: RunningClaim = { claim, ended };
     this.#running.set(nameOf(claim), running);
-    let isOver = false;
+    let isFinished = false;
     return {
       finish: async (recording, charge) => {
         const answer = this.#answer(claim, recording);
-        const how = await (charge ? charge.keepWith(answer) : this.#write(answer, this.#writeMs));
-        isOver = true;
-        if (how === 'unwritten') this.#writeLater(running, recording);
+        const outcome = await (charge
+          ? charge.saveWithAnswer(answer)
+          : this.#write(answer, this.#writeTimeoutMs));
+        isFinished = true;
+        if (outcome === 'unwritten') this.#writeLater(running, recording);
         else this.#forget(running);
-        end(how === 'taken_over' ? undefined : recording);
-        if (how === 'taken_over') throw refusal('is being answered by another process now', true);
-        this.#count(claim, recording);
+        end(outcome === 'taken_over' ? undefined : recording);
+        if (outcome === 'taken_over')
+          throw refusal('is being answered by another process now', true);
+        this.#addStoredBytes(claim, recording);
       },
       release: async () => {
-        if (isOver) return;
-        isOver = true;
+        if (isFinished) return;
+        isFinished = true;
         this.#forget(running);
         end(undefined);
         // If the store cannot be told, the claim is free again when its lease ends. A row that has
         // its answer, which we never heard of, is paid for or belongs to a job: it stays.
         const released = this.#store.release(claim).catch(() => undefined);
         // The charge and the client's error come after this: neither may wait for long.
-        await within(released, this.#writeMs);
+        await withTimeout(released, this.#writeTimeoutMs);
       },
     };
   }
 
-  #forget({ claim }: Running): void {
+  #forget({ claim }: RunningClaim): void {
     this.#running.delete(nameOf(claim));
   }
 
-  #answer(claim: Claim, recording: Recording | null): NamedAnswer {
+  #answer(claim: IdempotencyClaim, recording: Recording | null): IdempotentAnswer {
     return { claim, recording, expiresAt: this.#now() + idempotencyTtlMs };
   }
 
   /** An answer that the store did not take, or not in time, may be written again. */
-  async #write(answer: NamedAnswer, waitMs?: number): Promise<Remembered> {
+  async #write(answer: IdempotentAnswer, waitMs?: number): Promise<AnswerWriteResult> {
     try {
       const finishing = this.#store.finish(answer);
-      const isOurs = await (waitMs === undefined ? finishing : within(finishing, waitMs));
+      const isOurs = await (waitMs === undefined ? finishing : withTimeout(finishing, waitMs));
       if (isOurs === undefined) return 'unwritten';
       return isOurs ? 'written' : 'taken_over';
     } catch {
@@ -176,19 +210,19 @@ export class Idempotency {
   }
 
   /** Requests that wait here get it in any case; later ones only if there is room to keep it. */
-  #writeLater(running: Running, recording: Recording | null): void {
-    if (this.#hasRoomFor(recording)) {
+  #writeLater(running: RunningClaim, recording: Recording | null): void {
+    if (this.#fitsInMemory(recording)) {
       this.#unwritten.set(running, recording);
       return;
     }
     const { claim } = running;
     // Replaces the entry, which would keep the text in memory for as long as the store is away.
-    const without: Running = { claim, ended: Promise.resolve(null) };
-    this.#running.set(nameOf(claim), without);
-    this.#unwritten.set(without, null);
+    const placeholder: RunningClaim = { claim, ended: Promise.resolve(null) };
+    this.#running.set(nameOf(claim), placeholder);
+    this.#unwritten.set(placeholder, null);
   }
 
-  #hasRoomFor(recording: Recording | null): boolean {
+  #fitsInMemory(recording: Recording | null): boolean {
     let length = recording?.text.length ?? 0;
     for (const waiting of this.#unwritten.values()) length += waiting?.text.length ?? 0;
     return length <= unwrittenLengthMax;
@@ -203,10 +237,10 @@ export class Idempotency {
   /** Writes the long ones or the short ones, which do not wait for those. False: some are left. */
   async #writeLate(long: boolean, waitMs?: number): Promise<boolean> {
     for (const [running, recording] of this.#unwritten) {
-      if (isLong(recording) !== long) continue;
-      const how = await this.#write(this.#answer(running.claim, recording), waitMs);
+      if (isLongRecording(recording) !== long) continue;
+      const outcome = await this.#write(this.#answer(running.claim, recording), waitMs);
       this.#unwritten.delete(running);
-      if (how === 'unwritten') {
+      if (outcome === 'unwritten') {
         // To the end of the line: it may be the only one that the store does not take.
         this.#unwritten.set(running, recording);
         return false;
@@ -223,27 +257,30 @@ export class Idempotency {
   }
 }
 
-function used<T>(recording: Recording | null, use: (recording: Recording) => T | undefined): T {
+function replayOrReject<T>(
+  recording: Recording | null,
+  toReplay: (recording: Recording) => T | undefined,
+): T {
   if (!recording) {
     throw refusal('was answered before, and its answer was too long to be kept, or was lost');
   }
-  const found = use(recording);
+  const found = toReplay(recording);
   if (found !== undefined) return found;
   throw refusal('was answered before, and its answer cannot be given in this form');
 }
 
 /** A key has no spaces, so no two claims share a name. */
-function nameOf({ tenantId, key }: Claim): string {
+function nameOf({ tenantId, key }: IdempotencyClaim): string {
   return `${tenantId} ${key}`;
 }
 
 /** Where a repetition helps, the error says so to SDKs, which repeat by themselves. */
 function refusal(why: string, retryHelps = false): GatewayError {
   const message = `This Idempotency-Key ${why}.`;
-  const more = { status: 409, param: 'Idempotency-Key', retryHelps } as const;
-  return new GatewayError('invalid_request_error', message, more);
+  const details = { status: 409, param: 'Idempotency-Key', retryHelps } as const;
+  return new GatewayError('invalid_request_error', message, details);
 }
 
-function claimsAway(cause: unknown): never {
+function claimsUnavailable(cause: unknown): never {
   throw unavailable('An Idempotency-Key cannot be looked up right now; try again shortly.', cause);
 }

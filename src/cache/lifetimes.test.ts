@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'bun:test';
-import type { Claim } from '../core/claim.ts';
-import type { Recording } from '../core/recording.ts';
-import type { ClaimStore } from './claim.ts';
-import { readDirectives } from './directives.ts';
+import type { IdempotencyClaim, Recording } from '../core/recording.ts';
+import { MemoryCacheStore } from './cache-store.ts';
+import type { ClaimStore } from './idempotency.ts';
 import { Idempotency } from './idempotency.ts';
-import { MemoryShelf } from './memory-shelf.ts';
-import { ResponseCache } from './response-cache.ts';
+import { ResponseCache, readDirectives } from './response-cache.ts';
 
 const staying = new AbortController().signal;
 
@@ -19,16 +17,16 @@ const answer: Recording = {
 
 describe('a kept answer', () => {
   const cacheOf = (bytesMax: number, now: () => number) => {
-    const cache = new ResponseCache(new MemoryShelf(bytesMax, now), 60, now);
+    const cache = new ResponseCache(new MemoryCacheStore(bytesMax, now), 60, now);
     return (isFit = true) =>
-      cache.recall('q', readDirectives(null), staying, ({ text }) => (isFit ? text : undefined));
+      cache.lookUp('q', readDirectives(null), staying, ({ text }) => (isFit ? text : undefined));
   };
 
   test('is given again for as long as answers are kept, and no longer', async () => {
     let now = 0;
     const ask = cacheOf(1_000_000, () => now);
     const first = await ask();
-    if ('duty' in first) await first.duty?.finish(answer);
+    if ('inFlight' in first) await first.inFlight?.finish(answer);
     now = 59_999;
     expect(await ask()).toEqual({ found: 'It rained.' });
     now = 60_000;
@@ -40,7 +38,7 @@ describe('a kept answer', () => {
     const first = await ask();
     const waiting = [ask(), ask()];
     await Bun.sleep(1);
-    if ('duty' in first) await first.duty?.finish(answer);
+    if ('inFlight' in first) await first.inFlight?.finish(answer);
     expect(await Promise.all(waiting)).toEqual([{ found: 'It rained.' }, { found: 'It rained.' }]);
     expect(await ask()).toHaveProperty('duty');
   });
@@ -50,7 +48,7 @@ describe('a kept answer', () => {
     const first = await ask();
     const waiting = ask(false);
     await Bun.sleep(1);
-    if ('duty' in first) await first.duty?.finish(answer);
+    if ('inFlight' in first) await first.inFlight?.finish(answer);
     expect(await waiting).toHaveProperty('duty');
   });
 });
@@ -58,7 +56,7 @@ describe('a kept answer', () => {
 test('a claim is kept up for as long as its answer is being made and written down', async () => {
   let now = 0;
   let isAway = true;
-  const extended: { claims: readonly Claim[]; until: number }[] = [];
+  const extended: { claims: readonly IdempotencyClaim[]; until: number }[] = [];
   const store: ClaimStore = {
     claim: async () => ({ state: 'ours' }),
     extend: async (claims, until) => {
@@ -70,23 +68,23 @@ test('a claim is kept up for as long as its answer is being made and written dow
     },
     release: async () => {},
     removeExpired: async () => {},
-    keptBytes: async () => new Map(),
+    storedBytes: async () => new Map(),
   };
   const idempotency = new Idempotency(store, () => now);
-  const [extend, writeLate] = idempotency.chores();
+  const [extend, writeLate] = idempotency.periodicTasks();
   if (!extend || !writeLate) throw new Error('Chores are missing.');
   await extend.run();
   expect(extended).toEqual([]);
 
   const claim = { tenantId: 't', key: 'k', fingerprint: 'f', requestId: 'r' };
-  const asked = await idempotency.recall(claim, staying, ({ text }) => text);
+  const asked = await idempotency.lookUp(claim, staying, ({ text }) => text);
   now = 20_000;
   await extend.run();
   // Others take over what was not extended for 30 s; one extension may fail before that.
   expect(extended).toEqual([{ claims: [claim], until: 50_000 }]);
   expect(extend.everyMs).toBeLessThan(15_000);
 
-  if ('duty' in asked) await asked.duty.finish(answer);
+  if ('inFlight' in asked) await asked.inFlight.finish(answer);
   await extend.run();
   expect(extended).toHaveLength(2);
   isAway = false;

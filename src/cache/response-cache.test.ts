@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { cacheFollowersMax } from '../core/bounds.ts';
 import type { Recording } from '../core/recording.ts';
-import { readDirectives } from './directives.ts';
-import type { Charge, Duty } from './duty.ts';
-import { MemoryShelf } from './memory-shelf.ts';
-import { ResponseCache } from './response-cache.ts';
+import { MemoryCacheStore } from './cache-store.ts';
+import type { ChargeWriter, InFlightEntry } from './in-flight-entry.ts';
+import { ResponseCache, readDirectives } from './response-cache.ts';
 
 const staying = new AbortController().signal;
 
@@ -14,17 +13,17 @@ function recording(text: string): Recording {
 
 /** A cache, and requests to it that take any answer unless they say otherwise. */
 function make(now: () => number = Date.now) {
-  const cache = new ResponseCache(new MemoryShelf(1_000_000, now), 60, now);
+  const cache = new ResponseCache(new MemoryCacheStore(1_000_000, now), 60, now);
   const ask = (key: string, header: string | null = null, client = staying, isFit = true) =>
-    cache.recall(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
+    cache.lookUp(key, readDirectives(header), client, ({ text }) => (isFit ? text : undefined));
   return { cache, ask };
 }
 
-type Asked = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
+type LookUp = Awaited<ReturnType<ReturnType<typeof make>['ask']>>;
 
-function dutyOf(recalled: Asked): Duty {
-  if ('duty' in recalled && recalled.duty) return recalled.duty;
-  throw new Error(`No duty, but ${JSON.stringify(recalled)}.`);
+function inFlightOf(lookUp: LookUp): InFlightEntry {
+  if ('inFlight' in lookUp && lookUp.inFlight) return lookUp.inFlight;
+  throw new Error(`No duty, but ${JSON.stringify(lookUp)}.`);
 }
 
 /** What has come of a promise by now; 'waits' when nothing has. */
@@ -36,7 +35,7 @@ async function soFar<T>(promise: Promise<T>): Promise<T | 'waits'> {
 describe('identical requests at the same time', () => {
   test('wait for the first, and all get what it brings', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const others = [ask('q'), ask('q'), ask('q')];
     expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits', 'waits']);
     await lead.finish(recording('once'));
@@ -46,18 +45,21 @@ describe('identical requests at the same time', () => {
 
   test('get nothing before it is charged, and nothing that cannot be', async () => {
     const { ask } = make();
-    const charge = (keep: Charge['keep']): Charge => {
-      return { keep, keepWith: () => Promise.reject(new Error('It has no name.')) };
+    const charge = (keep: ChargeWriter['saveSettlement']): ChargeWriter => {
+      return {
+        saveSettlement: keep,
+        saveWithAnswer: () => Promise.reject(new Error('It has no name.')),
+      };
     };
-    const failing = dutyOf(await ask('q'));
+    const failing = inFlightOf(await ask('q'));
     const others = [ask('q'), ask('q')];
     const refused = charge(() => Promise.reject(new Error('no journal')));
-    const thrown = await failing.finish(recording('not paid for'), refused).catch(String);
-    expect(thrown).toContain('no journal');
+    const error = await failing.finish(recording('not paid for'), refused).catch(String);
+    expect(error).toContain('no journal');
     expect(await Promise.all(others.map(soFar))).toEqual(['waits', 'waits']);
     await failing.release();
     const charged = Promise.withResolvers<void>();
-    const second = dutyOf(await Promise.race(others));
+    const second = inFlightOf(await Promise.race(others));
     const finishing = second.finish(
       recording('paid for'),
       charge(() => charged.promise),
@@ -71,28 +73,31 @@ describe('identical requests at the same time', () => {
 
   test('get nothing of an answer that was too long to be kept, which is charged', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const other = ask('q');
     let charges = 0;
     const keep = () => void charges++;
-    await lead.finish(null, { keep, keepWith: () => Promise.reject(new Error('It has no name.')) });
+    await lead.finish(null, {
+      saveSettlement: keep,
+      saveWithAnswer: () => Promise.reject(new Error('It has no name.')),
+    });
     expect(charges).toBe(1);
-    await dutyOf(await other).finish(recording('shorter'));
+    await inFlightOf(await other).finish(recording('shorter'));
     expect(await ask('q')).toEqual({ found: 'shorter' });
   });
 
   test('do not wait for another question', async () => {
     const { ask } = make();
-    dutyOf(await ask('q'));
-    dutyOf(await ask('another'));
+    inFlightOf(await ask('q'));
+    inFlightOf(await ask('another'));
   });
 
   test('are sent one after the other while none brings anything', async () => {
     const { ask } = make();
-    const first = dutyOf(await ask('q'));
+    const first = inFlightOf(await ask('q'));
     const [second, third] = [ask('q'), ask('q')];
     await first.release();
-    const next = dutyOf(await second);
+    const next = inFlightOf(await second);
     expect(await soFar(third)).toBe('waits');
     await next.finish(recording('at last'));
     expect(await third).toEqual({ found: 'at last' });
@@ -100,16 +105,16 @@ describe('identical requests at the same time', () => {
 
   test('wait for two that bring nothing, and then go on their own', async () => {
     const { ask } = make();
-    const first = dutyOf(await ask('q'));
+    const first = inFlightOf(await ask('q'));
     const [second, third, fourth] = [ask('q'), ask('q'), ask('q')];
     expect(await soFar(fourth)).toBe('waits');
     await first.release();
-    const next = dutyOf(await second);
+    const next = inFlightOf(await second);
     const later = ask('q');
     expect(await soFar(third)).toBe('waits');
     await next.release();
-    const alone = dutyOf(await third);
-    await dutyOf(await fourth).finish(recording('at last'));
+    const alone = inFlightOf(await third);
+    await inFlightOf(await fourth).finish(recording('at last'));
     expect(await ask('q')).toEqual({ found: 'at last' });
     // The second request that this one waits for brings nothing, but another has brought something.
     expect(await soFar(later)).toBe('waits');
@@ -119,13 +124,13 @@ describe('identical requests at the same time', () => {
 
   test('go on without those whose client has left', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const leaving = new AbortController();
     const [gone, here] = [ask('q', null, leaving.signal), ask('q')];
     expect(await soFar(gone)).toBe('waits');
     leaving.abort();
     // Its client has left, so what it does with its duty changes nothing.
-    await dutyOf(await gone).release();
+    await inFlightOf(await gone).release();
     const later = ask('q');
     expect(await soFar(here)).toBe('waits');
     expect(await soFar(later)).toBe('waits');
@@ -136,16 +141,16 @@ describe('identical requests at the same time', () => {
 
   test('do not wait when the client has left before', async () => {
     const { ask } = make();
-    dutyOf(await ask('q'));
-    dutyOf(await ask('q', null, AbortSignal.abort()));
+    inFlightOf(await ask('q'));
+    inFlightOf(await ask('q', null, AbortSignal.abort()));
   });
 
   test('do not wait when too many do already', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const crowd = Array.from({ length: cacheFollowersMax }, () => ask('q'));
     await Bun.sleep(1);
-    await dutyOf(await ask('q')).release();
+    await inFlightOf(await ask('q')).release();
     expect(await soFar(crowd.at(-1) ?? ask('q'))).toBe('waits');
     await lead.finish(recording('crowded'));
     const answers = await Promise.all(crowd);
@@ -154,13 +159,13 @@ describe('identical requests at the same time', () => {
 
   test('wait in the place of one that has left', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const leaving = new AbortController();
     const gone = ask('q', null, leaving.signal);
     const crowd = Array.from({ length: cacheFollowersMax - 1 }, () => ask('q'));
     await Bun.sleep(1);
     leaving.abort();
-    await dutyOf(await gone).release();
+    await inFlightOf(await gone).release();
     const next = ask('q');
     expect(await soFar(next)).toBe('waits');
     await lead.finish(recording('crowded'));
@@ -170,11 +175,11 @@ describe('identical requests at the same time', () => {
 
   test('of which one cannot use the answer: that one asks for itself', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
+    const lead = inFlightOf(await ask('q'));
     const picky = ask('q', null, staying, false);
     await Bun.sleep(1); // Until it waits.
     await lead.finish(recording('odd'));
-    await dutyOf(await picky).finish(recording('fits'));
+    await inFlightOf(await picky).finish(recording('fits'));
     expect(await ask('q')).toEqual({ found: 'fits' });
   });
 });
@@ -182,23 +187,23 @@ describe('identical requests at the same time', () => {
 describe('directives', () => {
   test('no-store neither reads nor keeps, and does not wait', async () => {
     const { ask } = make();
-    await dutyOf(await ask('q')).finish(recording('kept'));
-    expect(await ask('q', 'no-store')).toEqual({ duty: undefined });
-    dutyOf(await ask('other'));
-    expect(await ask('other', 'no-store')).toEqual({ duty: undefined });
+    await inFlightOf(await ask('q')).finish(recording('kept'));
+    expect(await ask('q', 'no-store')).toEqual({ inFlight: undefined });
+    inFlightOf(await ask('other'));
+    expect(await ask('other', 'no-store')).toEqual({ inFlight: undefined });
   });
 
   test('no-cache makes the answer anew, for those who come later too', async () => {
     const { ask } = make();
-    await dutyOf(await ask('q')).finish(recording('old'));
-    await dutyOf(await ask('q', 'no-cache')).finish(recording('new'));
+    await inFlightOf(await ask('q')).finish(recording('old'));
+    await inFlightOf(await ask('q', 'no-cache')).finish(recording('new'));
     expect(await ask('q')).toEqual({ found: 'new' });
   });
 
   test('no-cache beside a running request does not end that one’s flight', async () => {
     const { ask } = make();
-    const lead = dutyOf(await ask('q'));
-    const refresh = dutyOf(await ask('q', 'no-cache'));
+    const lead = inFlightOf(await ask('q'));
+    const refresh = inFlightOf(await ask('q', 'no-cache'));
     await refresh.release();
     const follower = ask('q');
     expect(await soFar(follower)).toBe('waits');
@@ -209,20 +214,42 @@ describe('directives', () => {
   test('max-age wants an answer of that age at most', async () => {
     let now = 100_000;
     const { ask } = make(() => now);
-    await dutyOf(await ask('q')).finish(recording('old'));
+    await inFlightOf(await ask('q')).finish(recording('old'));
     now += 10_000;
     expect(await ask('q', 'max-age=10')).toEqual({ found: 'old' });
     now += 1;
-    await dutyOf(await ask('q', 'max-age=10')).finish(recording('new'));
+    await inFlightOf(await ask('q', 'max-age=10')).finish(recording('new'));
     expect(await ask('q', 'max-age=0')).toEqual({ found: 'new' });
   });
 
   test('max-age wants none whose age nobody knows: the clock was set back since', async () => {
     let now = 4_000_000;
     const { ask } = make(() => now);
-    await dutyOf(await ask('q')).finish(recording('old'));
+    await inFlightOf(await ask('q')).finish(recording('old'));
     now -= 3_600_000;
-    await dutyOf(await ask('q', 'max-age=60')).release();
+    await inFlightOf(await ask('q', 'max-age=60')).release();
     expect(await ask('q')).toEqual({ found: 'old' });
   });
+});
+
+const plain = { mayRead: true, mayWrite: true, maxAgeSeconds: null };
+
+test.each([
+  [null, plain],
+  ['', plain],
+  ['public, no-transform', plain],
+  ['no-store', { mayRead: false, mayWrite: false, maxAgeSeconds: null }],
+  ['No-Store', { mayRead: false, mayWrite: false, maxAgeSeconds: null }],
+  ['no-cache, no-store', { mayRead: false, mayWrite: false, maxAgeSeconds: null }],
+  ['no-cache', { mayRead: false, mayWrite: true, maxAgeSeconds: null }],
+  ['max-age=60, no-cache', { mayRead: false, mayWrite: true, maxAgeSeconds: null }],
+  ['max-age=60', { mayRead: true, mayWrite: true, maxAgeSeconds: 60 }],
+  ['MAX-AGE="5"', { mayRead: true, mayWrite: true, maxAgeSeconds: 5 }],
+  ['max-age=0', { mayRead: true, mayWrite: true, maxAgeSeconds: 0 }],
+  ['max-age=-1', plain],
+  ['max-age=1e3', plain],
+  ['max-age=9999999999', plain],
+  ['x-no-store', plain],
+])('%p', (header, wanted) => {
+  expect(readDirectives(header)).toEqual(wanted);
 });

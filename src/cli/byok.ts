@@ -1,11 +1,10 @@
-import * as manage from '../auth/manage/byok.ts';
-import { byokModes } from '../core/byok.ts';
+import * as manage from '../auth/management/byok.ts';
+import { byokModes } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { given } from '../core/given.ts';
+import { definedFields } from '../core/json.ts';
 import type { Command, Topic } from './command.ts';
-import { printJson, printTable } from './output.ts';
-import { deskOfTenant, tenantOf, tenantOption } from './shared-options.ts';
-import { minute } from './table.ts';
+import { servicesForTenant, tenantOf, tenantOption } from './command.ts';
+import { minute, printJson, printTable } from './output.ts';
 
 const operand = '<provider>';
 
@@ -15,8 +14,8 @@ const list: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const { desk, tenantId } = await deskOfTenant(context);
-    const data = await manage.listCredentials(desk, tenantId);
+    const { services, tenantId } = await servicesForTenant(context);
+    const data = await manage.listCredentials(services, tenantId);
     if (args.has('json')) return printJson(context, { data });
     const rows = data.map((credential) => [
       credential.provider,
@@ -53,20 +52,20 @@ const set: Command = {
     const { args } = context;
     const question = { text: `The key for ${args.operand}`, isSecret: true };
     const apiKey = args.text('api-key') ?? (await context.input(question)).trim();
-    if (apiKey === '') throw noKey(args.operand);
-    const body = given({
+    if (apiKey === '') throw missingKeyError(args.operand);
+    const body = definedFields({
       api_key: apiKey,
       mode: args.text('mode'),
       base_url: args.text('base-url'),
     });
-    const desk = await context.desk();
-    const data = await manage.setCredential(desk, tenantOf(args), args.operand, body);
+    const services = await context.services();
+    const data = await manage.setCredential(services, tenantOf(args), args.operand, body);
     if (args.has('json')) return printJson(context, { data });
     context.out(`The key ${data.label} is kept for ${data.provider} (${data.mode}).`);
   },
 };
 
-function noKey(provider: string): Error {
+function missingKeyError(provider: string): Error {
   const example = `tollgate byok set ${provider} < key.txt`;
   return invalidRequest(`No key came on standard input: write "${example}".`, 'api_key');
 }
@@ -78,7 +77,7 @@ const remove: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteCredential(await context.desk(), tenantOf(args), args.operand);
+    await manage.deleteCredential(await context.services(), tenantOf(args), args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`The key for ${args.operand} was deleted.`);
   },

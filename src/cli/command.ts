@@ -1,15 +1,17 @@
 import { parseArgs } from 'node:util';
-import type { ByokDesk } from '../auth/manage/byok.ts';
-import type { CreditDesk } from '../auth/manage/credits.ts';
-import type { KeyDesk } from '../auth/manage/keys.ts';
+import type { ByokService } from '../auth/management/byok.ts';
+import type { CreditService } from '../auth/management/credits.ts';
+import type { KeyService } from '../auth/management/keys.ts';
+import { showTenant } from '../auth/management/tenants.ts';
 import type { SecretRotation } from '../auth/secret-rotation.ts';
-import type { ListedModel } from '../config/listed-models.ts';
-import type { Flags } from '../config/overrides.ts';
-import { nearest } from '../core/nearest.ts';
-import type { EverybodysLog } from '../record/request-log.ts';
-import type { StatementReads } from '../record/statement.ts';
+import type { ListedModel } from '../config/config.ts';
+import type { Flags } from '../config/load.ts';
+import { invalidRequest } from '../core/errors.ts';
+import { nearest } from '../core/text.ts';
+import type { AllTenantsLog } from '../records/request-log.ts';
+import type { StatementReads } from '../records/statement.ts';
 import type { Progress, Report, Verification } from '../store/verify/verify.ts';
-import type { SkillDesk } from '../tools/skills/skill-desk.ts';
+import type { SkillService } from '../tools/skills/skill-service.ts';
 import type { Question } from './input.ts';
 
 /** What a command is, what it gets, and how its words on the command line are read. */
@@ -35,7 +37,7 @@ export interface Command {
   /** At least one of these options must be given: without any, the command would change nothing. */
   readonly changes?: readonly string[];
   /** May create the store; for all other commands, a store that does not exist is an error. */
-  readonly beginsStore?: true;
+  readonly createsStore?: true;
   run(context: Context): Promise<void>;
 }
 
@@ -48,16 +50,20 @@ export interface Topic {
 }
 
 /** A topic that is itself the command; `inList` is its summary in the list of all topics. */
-export function onlyCommand(name: string, inList: string, command: Omit<Command, 'name'>): Topic {
-  return { name, summary: inList, commands: [{ name: '', ...command }] };
+export function singleCommandTopic(
+  name: string,
+  listSummary: string,
+  command: Omit<Command, 'name'>,
+): Topic {
+  return { name, summary: listSummary, commands: [{ name: '', ...command }] };
 }
 
 /** Everything in the store that commands use. */
-export interface Desk extends KeyDesk, CreditDesk, ByokDesk {
-  readonly directory: KeyDesk['directory'] & CreditDesk['directory'];
-  readonly skills: SkillDesk;
+export interface CommandServices extends KeyService, CreditService, ByokService {
+  readonly directory: KeyService['directory'] & CreditService['directory'];
+  readonly skills: SkillService;
   /** Requests of all tenants. */
-  readonly requests: EverybodysLog;
+  readonly requests: AllTenantsLog;
   readonly statements: StatementReads;
   verify(report: Report, onProgress: Progress): Promise<Verification>;
   /** Re-encrypts credentials with the operator's secret key, which is read on the first call. */
@@ -69,7 +75,7 @@ export interface Context {
   /** Settings that every command takes: which configuration, which data. */
   readonly flags: Flags;
   /** Opens the store on first use; it is closed when the command has ended. */
-  desk(): Promise<Desk>;
+  services(): Promise<CommandServices>;
   models(): Promise<readonly ListedModel[]>;
   /** Prints one or more lines on standard output and adds the last line break. */
   out(text: string): void;
@@ -120,15 +126,15 @@ export class Args {
   }
 }
 
-type Reading =
+type ParsedArgs =
   | { readonly kind: 'args'; readonly args: Args }
   | { readonly kind: 'wrong'; readonly message: string };
 
-export function readArgs(command: Command, words: readonly string[]): Reading {
+export function readArgs(command: Command, argv: readonly string[]): ParsedArgs {
   const options = { ...commonOptions, ...command.options };
   // Strict parsing would refuse `--amount -5` as ambiguous, with error messages that are not ours.
   const { tokens } = parseArgs({
-    args: [...words],
+    args: [...argv],
     options: Object.fromEntries(
       Object.entries(options).map(([name, option]) => [
         name,
@@ -146,30 +152,30 @@ export function readArgs(command: Command, words: readonly string[]): Reading {
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
-    if (!option) return wrong(unknownOption(rawName, options));
-    if (values.has(name)) return wrong(`${rawName} is given twice.`);
+    if (!option) return invalid(unknownOption(rawName, options));
+    if (values.has(name)) return invalid(`${rawName} is given twice.`);
     if (option.value === undefined) {
-      if (value !== undefined) return wrong(`${rawName} takes no value.`);
+      if (value !== undefined) return invalid(`${rawName} takes no value.`);
     } else if (value === undefined || (!inlineValue && value.startsWith('--'))) {
-      return wrong(`${rawName} needs a value: ${rawName} ${option.value}.`);
+      return invalid(`${rawName} needs a value: ${rawName} ${option.value}.`);
     }
     values.set(name, value ?? '');
   }
   const args = new Args(operands[0] ?? '', values);
-  return args.has('help') ? { kind: 'args', args } : complete(command, args, operands);
+  return args.has('help') ? { kind: 'args', args } : checkComplete(command, args, operands);
 }
 
-function complete(command: Command, args: Args, operands: readonly string[]): Reading {
+function checkComplete(command: Command, args: Args, operands: readonly string[]): ParsedArgs {
   const { operand, options, changes } = command;
   const surplus = operands[operand === undefined ? 0 : 1];
-  if (surplus !== undefined) return wrong(`"${surplus}" is one word too many.`);
-  if (operand?.startsWith('<') && args.operand === '') return wrong(`${operand} is missing.`);
+  if (surplus !== undefined) return invalid(`"${surplus}" is one word too many.`);
+  if (operand?.startsWith('<') && args.operand === '') return invalid(`${operand} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
-    return wrong(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
+    return invalid(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
   }
   if (changes && !changes.some((name) => args.has(name))) {
-    return wrong(`Name what to change: ${changes.map((name) => `--${name}`).join(', ')}.`);
+    return invalid(`Name what to change: ${changes.map((name) => `--${name}`).join(', ')}.`);
   }
   return { kind: 'args', args };
 }
@@ -180,6 +186,34 @@ function unknownOption(rawName: string, options: Readonly<Record<string, Option>
   return `There is no option ${rawName}${close ? `; did you mean --${close}?` : '.'}`;
 }
 
-function wrong(message: string): Reading {
+function invalid(message: string): ParsedArgs {
   return { kind: 'wrong', message };
+}
+
+/** Options that several commands take: which tenant, and where in a list to begin. */
+
+export const tenantOption = {
+  tenant: { value: '<id>', summary: 'Which tenant (default: "default")' },
+} as const;
+
+export const offsetOption: Readonly<Record<string, Option>> = {
+  offset: { value: '<n>', summary: 'Leave out the first n' },
+};
+
+/** The tenant that the first start makes, unless another one is named. */
+export function tenantOf(args: Args): string {
+  return args.text('tenant') ?? 'default';
+}
+
+/** An unknown tenant is refused before anything happens. */
+export async function servicesForTenant({ args, services }: Context) {
+  const opened = await services();
+  const { id } = await showTenant(opened, tenantOf(args));
+  return { services: opened, tenantId: id };
+}
+
+export function offsetOf(args: Args): number {
+  const offset = args.number('offset') ?? 0;
+  if (typeof offset === 'number' && Number.isSafeInteger(offset) && offset >= 0) return offset;
+  throw invalidRequest('offset must be a whole number of at least 0.', 'offset');
 }

@@ -1,18 +1,27 @@
+import type { ListedModel, Model } from '../config/config.ts';
+import { environment } from '../config/environment.ts';
+import { loadConfig } from '../config/load.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { didYouMean } from '../core/nearest.ts';
-import { gapsOf, keyPlaceholder } from './clients/gaps.ts';
-import { type Client, clients } from './clients/index.ts';
-import { filled, type Gaps, settingsText, stepsOf } from './clients/settings.ts';
-import { type Trial, tryOut } from './clients/trial.ts';
-import { type Context, onlyCommand } from './command.ts';
-import { printJson } from './output.ts';
-import { typed } from './own-program.ts';
-import { counted, fields, table } from './table.ts';
+import { fieldsOf, objectsIn, parseJson, textOf } from '../core/json.ts';
+import { didYouMean } from '../core/text.ts';
+import { chatModelOf } from '../route/capability.ts';
+import {
+  type Client,
+  clients,
+  fillPlaceholders,
+  type SettingValues,
+  settingsText,
+  stepsOf,
+} from './clients/settings.ts';
+import { type Args, type Context, singleCommandTopic } from './command.ts';
+import { callGateway, ownAddress, urlOption } from './gateway-address.ts';
+import { counted, fields, printJson, table } from './output.ts';
+import { commandLine } from './program.ts';
 
 /**
  * Prints what to set in another program so that it uses this gateway. Changes no program's files.
  */
-export const connect = onlyCommand(
+export const connect = singleCommandTopic(
   'connect',
   'Print how to point a client at this gateway, and try it',
   {
@@ -31,22 +40,24 @@ export const connect = onlyCommand(
 async function connectTo(context: Context): Promise<void> {
   const { args, out } = context;
   if (args.operand === '') return listClients(context);
-  const wanted = args.operand.toLowerCase();
-  const client = clients.find(({ name }) => name === wanted);
-  if (!client) throw new Error(unknownClient(wanted));
-  const gaps = await gapsOf(context);
-  if (args.has('try') && gaps.key === keyPlaceholder) {
+  const clientName = args.operand.toLowerCase();
+  const client = clients.find(({ name }) => name === clientName);
+  if (!client) throw new Error(unknownClient(clientName));
+  const values = await resolveValues(context);
+  if (args.has('try') && values.key === keyPlaceholder) {
     throw invalidRequest(`--try needs a key: --key ${keyPlaceholder}.`, 'key');
   }
   if (args.has('json')) {
-    const trial = args.has('try') ? { trial: await tryOut(client, gaps) } : {};
-    return printJson(context, { data: { ...clientObject(client, gaps), ...trial } });
+    const trial = args.has('try') ? { trial: await runTrial(client, values) } : {};
+    return printJson(context, { data: { ...clientObject(client, values), ...trial } });
   }
-  out(settingsText(client, gaps));
+  out(settingsText(client, values));
   if (!args.has('key')) {
-    out(`\nTo make a key: ${typed('keys create', `--name "${client.title}"`, context.flags)}`);
+    out(
+      `\nTo make a key: ${commandLine('keys create', `--name "${client.title}"`, context.flags)}`,
+    );
   }
-  if (args.has('try')) out(`\n${trialText(await tryOut(client, gaps))}`);
+  if (args.has('try')) out(`\n${trialText(await runTrial(client, values))}`);
 }
 
 function listClients(context: Context): void {
@@ -57,21 +68,22 @@ function listClients(context: Context): void {
 
 function unknownClient(name: string): string {
   const names = clients.map((client) => client.name);
-  const begun = names.filter((known) => known.startsWith(name));
-  const near = begun.length > 0 ? `; did you mean ${begun.join(', ')}?` : didYouMean(name, names);
+  const byPrefix = names.filter((known) => known.startsWith(name));
+  const near =
+    byPrefix.length > 0 ? `; did you mean ${byPrefix.join(', ')}?` : didYouMean(name, names);
   return `There is no client "${name}"${near || '; "tollgate connect" lists those it knows.'}`;
 }
 
-function clientObject(client: Client, gaps: Gaps) {
+function clientObject(client: Client, values: SettingValues) {
   const { name, title, speaks, base, trap } = client;
   return {
     name,
     title,
     speaks,
-    base_url: `${gaps.url}${base}`,
-    model: gaps.model,
-    steps: stepsOf(client, gaps),
-    trap: filled(trap, gaps).trimEnd(),
+    base_url: `${values.url}${base}`,
+    model: values.model,
+    steps: stepsOf(client, values),
+    trap: fillPlaceholders(trap, values).trimEnd(),
   };
 }
 
@@ -81,4 +93,164 @@ function trialText({ answer, cost, request_id }: Trial): string {
     cost: cost === null ? null : counted(cost, 'credit'),
     request: request_id,
   });
+}
+
+/** Finds the values for the gaps: on the command line, else in the configuration. */
+
+const keyPlaceholder = 'sk-tg-…';
+
+/** For a model without known limits: small enough to be true of most models. */
+const defaultLimits = { contextLength: 128_000, outputTokens: 4_096 };
+
+type ModelInfo = Pick<Model, 'id' | 'name' | 'context_length' | 'max_completion_tokens'>;
+
+async function resolveValues(context: Context): Promise<SettingValues> {
+  const url = urlOf(context);
+  const model = modelOf(context.args, await context.models());
+  return {
+    url,
+    container_url: fromContainer(url),
+    key: keyOf(context.args),
+    model: model.id,
+    // The settings of some clients hold the name inside double quotes.
+    model_name: model.name.replace(/["\\\p{Cc}]/gu, ''),
+    context: String(model.context_length ?? defaultLimits.contextLength),
+    output: String(model.max_completion_tokens ?? defaultLimits.outputTokens),
+  };
+}
+
+function urlOf({ args, flags }: Context): string {
+  const url = urlOption(args);
+  if (url !== undefined) return url;
+  const { server } = loadConfig(flags, environment, ['server']);
+  return server.publicUrl ?? ownAddress(server);
+}
+
+/** Inside a container, loopback addresses mean the container, not the machine that it runs on. */
+function fromContainer(url: string): string {
+  return url.replace(/\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?=[:/]|$)/, '//host.docker.internal');
+}
+
+function keyOf(args: Args): string {
+  const key = args.text('key') ?? keyPlaceholder;
+  if (key === keyPlaceholder || /^sk-tg-[\w-]+$/.test(key)) return key;
+  throw invalidRequest('--key must be a routing key: it begins with sk-tg-.', 'key');
+}
+
+/** A gateway at another `--url` may have models that this configuration does not know. */
+function modelOf(args: Args, models: readonly ListedModel[]): ModelInfo {
+  const modelName = args.text('model');
+  if (modelName === undefined) return defaultModel(models);
+  const known = models.find(({ id }) => id === modelName);
+  if (known) return known;
+  if (args.has('url') && /^[\w.-]+\/[\w.:-]+$/.test(modelName))
+    return { id: modelName, name: modelName };
+  const near = didYouMean(
+    modelName,
+    models.map(({ id }) => id),
+  );
+  throw invalidRequest(
+    `There is no model "${modelName}"${near || '; see "tollgate models".'}`,
+    'model',
+  );
+}
+
+function defaultModel(models: readonly ListedModel[]): Model {
+  const model = chatModelOf(models.filter(({ isLive }) => isLive));
+  if (model) return model;
+  const message = 'No model can be called yet: configure a provider, or name one with --model.';
+  throw invalidRequest(message, 'model');
+}
+
+/** One small question to a running gateway, asked the way a client asks. */
+
+interface Trial {
+  readonly request_id: string;
+  readonly answer: string;
+  /** Null if the answer does not say what it cost. */
+  readonly cost: number | null;
+}
+
+/** A model may think for a while before it says hello. */
+const trialTimeoutMs = 60_000;
+const question = 'Say hello in one short sentence.';
+const messages = [{ role: 'user', content: question }];
+/** Enough for a model that thinks before it answers. */
+const outputTokens = 512;
+/** Characters of the answer that are shown: enough to recognise it as an answer. */
+const shownMax = 80;
+
+interface TrialFormat {
+  headers(key: string): Readonly<Record<string, string>>;
+  readonly body: object;
+  textOfAnswer(answer: unknown): string;
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+const trialFormats: { readonly [Name in Client['speaks']]: TrialFormat } = {
+  chat: {
+    headers: bearer,
+    body: { messages, max_tokens: outputTokens },
+    textOfAnswer: (answer) => {
+      const [choice] = objectsIn(fieldsOf(answer).choices);
+      return textOf(fieldsOf(choice?.message).content);
+    },
+  },
+  messages: {
+    headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
+    body: { messages, max_tokens: outputTokens },
+    textOfAnswer: (answer) => textsIn(fieldsOf(answer).content),
+  },
+  responses: {
+    headers: bearer,
+    body: { input: question, max_output_tokens: outputTokens, store: false },
+    textOfAnswer: (answer) =>
+      objectsIn(fieldsOf(answer).output)
+        .map((item) => textsIn(item.content))
+        .join(''),
+  },
+};
+
+function textsIn(content: unknown): string {
+  return objectsIn(content)
+    .map(({ text }) => textOf(text))
+    .join('');
+}
+
+function shorten(text: string): string {
+  return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
+}
+
+/** Throws an error with the message of the server that refused. */
+async function runTrial({ speaks, base, appends }: Client, values: SettingValues): Promise<Trial> {
+  const { headers, body, textOfAnswer } = trialFormats[speaks];
+  const call = {
+    method: 'POST',
+    url: `${values.url}${base}${appends}`,
+    headers: { ...headers(values.key), 'content-type': 'application/json' },
+    body: JSON.stringify({ model: values.model, ...body }),
+  } as const;
+  const response = await callGateway(call, trialTimeoutMs);
+  const text = await response.text();
+  const answer = parseJson(text);
+  if (response.status !== 200) {
+    const { message } = fieldsOf(fieldsOf(answer).error);
+    throw new Error(textOf(message) || `It answered with ${response.status} and no reason.`);
+  }
+  const requestId = response.headers.get('x-request-id');
+  if (requestId === null) throw new Error(`What answers at ${values.url} is no Tollgate.`);
+  return {
+    request_id: requestId,
+    answer: shorten(textOfAnswer(answer)),
+    cost: await costOf(requestId, values),
+  };
+}
+
+async function costOf(requestId: string, { url, key }: SettingValues): Promise<number | null> {
+  const receiptUrl = `${url}/v1/generation?id=${encodeURIComponent(requestId)}`;
+  const call = { method: 'GET', url: receiptUrl, headers: bearer(key) } as const;
+  const response = await callGateway(call, trialTimeoutMs);
+  const { total_cost: cost } = fieldsOf(fieldsOf(parseJson(await response.text())).data);
+  return typeof cost === 'number' ? cost : null;
 }

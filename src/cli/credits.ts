@@ -1,10 +1,9 @@
-import * as manage from '../auth/manage/credits.ts';
+import * as manage from '../auth/management/credits.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { given } from '../core/given.ts';
+import { definedFields } from '../core/json.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
-import { nextPage, printJson } from './output.ts';
-import { deskOfTenant, offsetOf, offsetOption, tenantOf, tenantOption } from './shared-options.ts';
-import { counted, fields, minute, table } from './table.ts';
+import { offsetOf, offsetOption, servicesForTenant, tenantOf, tenantOption } from './command.ts';
+import { counted, fields, minute, nextPage, printJson, table } from './output.ts';
 
 const changeOptions: Readonly<Record<string, Option>> = {
   ...tenantOption,
@@ -22,10 +21,10 @@ const show: Command = {
   options: { ...tenantOption, ...offsetOption },
   async run(context) {
     const { args } = context;
-    const { desk, tenantId } = await deskOfTenant(context);
+    const { services, tenantId } = await servicesForTenant(context);
     const offset = offsetOf(args);
-    const wallet = await manage.showWallet(desk, tenantId);
-    const entries = await manage.listEntries(desk, tenantId, offset);
+    const wallet = await manage.showWallet(services, tenantId);
+    const entries = await manage.listEntries(services, tenantId, offset);
     if (args.has('json')) return printJson(context, { data: { ...wallet, entries } });
     context.out(fields({ tenant: tenantId, ...wallet }));
     if (entries.length === 0) return;
@@ -82,13 +81,13 @@ export const credits: Topic = {
 
 async function change(context: Context, amount: unknown): Promise<void> {
   const { args } = context;
-  const body = given({
+  const body = definedFields({
     amount,
     note: args.text('note'),
     idempotency_key: args.text('idempotency-key'),
   });
-  const desk = await context.desk();
-  const { entry, repeated } = await manage.changeCredits(desk, tenantOf(args), body);
+  const services = await context.services();
+  const { entry, repeated } = await manage.changeCredits(services, tenantOf(args), body);
   if (args.has('json')) return printJson(context, { data: entry });
   const sentence = repeated ? 'was booked before; nothing changed' : 'was booked';
   context.out(

@@ -1,12 +1,12 @@
-import type { FreshSecrets } from '../auth/first-start.ts';
+import type { GeneratedSecrets } from '../auth/first-start.ts';
+import type { Tollgate } from '../compose/build.ts';
 import type { Config } from '../config/config.ts';
-import type { Flags } from '../config/overrides.ts';
+import type { Flags } from '../config/load.ts';
 import { version } from '../config/version.ts';
-import { hostInUrl } from '../core/host-in-url.ts';
-import type { Tollgate } from '../wire.ts';
-import { ownAddress } from './own-address.ts';
-import { typed } from './own-program.ts';
-import { counted } from './table.ts';
+import { hostInUrl } from '../core/network-address.ts';
+import { ownAddress } from './gateway-address.ts';
+import { counted } from './output.ts';
+import { commandLine } from './program.ts';
 
 /** What the greeting needs to know of a process that is ready; a worker sends it to its parent. */
 export interface Ready {
@@ -15,7 +15,7 @@ export interface Ready {
   readonly models: number;
   /** A model to chat with; null if no model can chat. */
   readonly model: string | null;
-  readonly firstSecrets: FreshSecrets | null;
+  readonly firstSecrets: GeneratedSecrets | null;
 }
 
 export function readyOf(tollgate: Tollgate, port: number): Ready {
@@ -33,20 +33,20 @@ export function readyOf(tollgate: Tollgate, port: number): Ready {
 export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1): string {
   const { firstSecrets, engine } = ready;
   const { publicUrl, host } = config.server;
-  const own = `http://${hostInUrl(host)}:${ready.port}`;
+  const ownUrl = `http://${hostInUrl(host)}:${ready.port}`;
   const url = publicUrl ?? ownAddress({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
   const models = counted(ready.models, 'model');
   const demo = config.demo ? ', the demo among them' : '';
   const lines = [
-    `Tollgate ${version} is ready at ${own}`,
+    `Tollgate ${version} is ready at ${ownUrl}`,
     `${models}${demo}; ${data}; settings from ${config.source}.`,
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
-    ...(publicUrl === null || url === own ? [] : [`Clients reach it at ${url}`]),
+    ...(publicUrl === null || url === ownUrl ? [] : [`Clients reach it at ${url}`]),
     `Dashboard: ${url}/dashboard`,
   ];
   if (!firstSecrets) {
-    lines.push(`New keys: ${typed('keys create', '--name "my app"', flags)}`);
+    lines.push(`New keys: ${commandLine('keys create', '--name "my app"', flags)}`);
     return lines.join('\n');
   }
   return [
@@ -58,12 +58,12 @@ export function greeting(ready: Ready, config: Config, flags: Flags, workers = 1
     `  Admin token     ${firstSecrets.adminToken}`,
     '',
     'Try it:',
-    ...firstQuestion(url, firstSecrets.apiKey, ready.model),
+    ...tryItLines(url, firstSecrets.apiKey, ready.model),
   ].join('\n');
 }
 
 /** A curl command for a first chat; if no model can chat, one that lists the models. */
-function firstQuestion(url: string, key: string, model: string | null): string[] {
+function tryItLines(url: string, key: string, model: string | null): string[] {
   const authorization = `    -H "Authorization: Bearer ${key}"`;
   if (model === null) return [`  curl ${url}/v1/models \\`, authorization];
   return [

@@ -16,14 +16,16 @@ export interface Question {
 export function readInput({ text, isSecret = false }: Question): Promise<string> {
   if (!process.stdin.isTTY) return Bun.stdin.text();
   // Hiding begins before the question is shown, so that no typed character is echoed or lost.
-  const read = isSecret ? unseenKey() : Bun.stdin.text();
-  const how = isSecret ? 'it is not shown; end with Enter' : 'end with Ctrl-D on a line of its own';
-  process.stderr.write(`${text} (${how}):\n`);
+  const read = isSecret ? readHiddenLine() : Bun.stdin.text();
+  const hint = isSecret
+    ? 'it is not shown; end with Enter'
+    : 'end with Ctrl-D on a line of its own';
+  process.stderr.write(`${text} (${hint}):\n`);
   return read;
 }
 
 /** Reads a line without echo. Ctrl-C or Ctrl-D gives an empty text. */
-function unseenKey(): Promise<string> {
+function readHiddenLine(): Promise<string> {
   const output = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input: process.stdin, output, terminal: true });
   const { promise, resolve } = Promise.withResolvers<string>();
@@ -31,7 +33,7 @@ function unseenKey(): Promise<string> {
   editor.on('line', (line) => {
     lines.push(line);
     const text = lines.join('\n');
-    if (isBegunJson(text)) return;
+    if (isIncompleteJson(text)) return;
     resolve(text);
     editor.close();
   });
@@ -43,6 +45,6 @@ function unseenKey(): Promise<string> {
  * A pasted Google account is JSON of many lines: any line not read here would go to the shell,
  * which runs it and keeps it in its history.
  */
-function isBegunJson(text: string): boolean {
+function isIncompleteJson(text: string): boolean {
   return text.trimStart().startsWith('{') && parseJson(text) === undefined;
 }

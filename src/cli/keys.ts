@@ -1,18 +1,17 @@
-import type { KeyObject } from '../auth/manage/key-object.ts';
-import * as manage from '../auth/manage/keys.ts';
+import type { KeyObject } from '../auth/management/keys.ts';
+import * as manage from '../auth/management/keys.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
-import { given } from '../core/given.ts';
+import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
-import { nextPage, printJson, printTable } from './output.ts';
-import { deskOfTenant, offsetOf, offsetOption, tenantOf, tenantOption } from './shared-options.ts';
-import { fields, minute } from './table.ts';
+import { offsetOf, offsetOption, servicesForTenant, tenantOf, tenantOption } from './command.ts';
+import { fields, minute, nextPage, printJson, printTable } from './output.ts';
 
 const operand = '<key id>';
 
 /**
  * What the output shows for a key without this restriction, and what the option takes to lift it.
  */
-const free = {
+const unrestricted = {
   limit: 'none',
   'limit-reset': 'never',
   'expires-at': 'never',
@@ -22,23 +21,23 @@ const free = {
   cache: 'default',
 } as const;
 
-const restrictions: Readonly<Record<keyof typeof free, Option>> = {
-  limit: { value: '<credits>', summary: `The most it may spend, or "${free.limit}"` },
+const restrictions: Readonly<Record<keyof typeof unrestricted, Option>> = {
+  limit: { value: '<credits>', summary: `The most it may spend, or "${unrestricted.limit}"` },
   'limit-reset': {
     value: limitResets.join('|'),
-    summary: `How often the limit starts anew, or "${free['limit-reset']}"`,
+    summary: `How often the limit starts anew, or "${unrestricted['limit-reset']}"`,
   },
   'expires-at': {
     value: '<time>',
-    summary: `UTC, as 2030-01-31T00:00:00Z, or "${free['expires-at']}"`,
+    summary: `UTC, as 2030-01-31T00:00:00Z, or "${unrestricted['expires-at']}"`,
   },
-  models: { value: '<a/b,c/*>', summary: `Models it may use, or "${free.models}"` },
-  scopes: { value: '<a,b>', summary: `Of ${scopes.join(', ')}, or "${free.scopes}"` },
+  models: { value: '<a/b,c/*>', summary: `Models it may use, or "${unrestricted.models}"` },
+  scopes: { value: '<a,b>', summary: `Of ${scopes.join(', ')}, or "${unrestricted.scopes}"` },
   'requests-per-minute': {
     value: '<n>',
-    summary: `Its own rate limit, or "${free['requests-per-minute']}"`,
+    summary: `Its own rate limit, or "${unrestricted['requests-per-minute']}"`,
   },
-  cache: { value: cacheModes.join('|'), summary: `Its own cache mode, or "${free.cache}"` },
+  cache: { value: cacheModes.join('|'), summary: `Its own cache mode, or "${unrestricted.cache}"` },
 };
 
 /**
@@ -67,15 +66,15 @@ const list: Command = {
   },
   async run(context) {
     const { args } = context;
-    const { desk, tenantId } = await deskOfTenant(context);
+    const { services, tenantId } = await servicesForTenant(context);
     const page = { offset: offsetOf(args), includeDisabled: args.has('include-disabled') };
-    const data = await manage.listKeys(desk, tenantId, page);
+    const data = await manage.listKeys(services, tenantId, page);
     if (args.has('json')) return printJson(context, { data });
     const rows = data.map((key) => [
       key.id,
       key.label,
       key.name,
-      stateOf(key, desk.now()),
+      stateOf(key, services.now()),
       key.usage,
       key.limit,
       key.limit_remaining,
@@ -101,7 +100,7 @@ const create: Command = {
   async run(context) {
     const { args } = context;
     const body = { ...settingsIn(args), management: args.has('management') };
-    const issued = await manage.createKey(await context.desk(), tenantOf(args), body);
+    const issued = await manage.createKey(await context.services(), tenantOf(args), body);
     printSecret(context, issued, `Key ${issued.key.id} was created.`);
   },
 };
@@ -113,29 +112,29 @@ const show: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const desk = await context.desk();
-    const key = await manage.showKey(desk, tenantOf(args), args.operand);
+    const services = await context.services();
+    const key = await manage.showKey(services, tenantOf(args), args.operand);
     if (args.has('json')) return printJson(context, { data: key });
     context.out(
       fields({
         id: key.id,
         key: key.label,
         name: key.name,
-        state: stateOf(key, desk.now()),
+        state: stateOf(key, services.now()),
         spent: key.usage,
         'spent today': key.usage_daily,
         'spent this week': key.usage_weekly,
         'spent this month': key.usage_monthly,
-        limit: key.limit ?? free.limit,
+        limit: key.limit ?? unrestricted.limit,
         'limit remaining': key.limit_remaining,
-        'limit resets': key.limit_reset ?? free['limit-reset'],
-        models: key.models?.join(', ') ?? free.models,
-        scopes: key.scopes?.join(', ') ?? free.scopes,
-        'requests per minute': key.requests_per_minute ?? free['requests-per-minute'],
-        cache: key.cache ?? free.cache,
+        'limit resets': key.limit_reset ?? unrestricted['limit-reset'],
+        models: key.models?.join(', ') ?? unrestricted.models,
+        scopes: key.scopes?.join(', ') ?? unrestricted.scopes,
+        'requests per minute': key.requests_per_minute ?? unrestricted['requests-per-minute'],
+        cache: key.cache ?? unrestricted.cache,
         created: key.created_at,
         updated: key.updated_at,
-        expires: key.expires_at ?? free['expires-at'],
+        expires: key.expires_at ?? unrestricted['expires-at'],
         'last used': key.last_used_at ?? 'never',
       }),
     );
@@ -148,7 +147,7 @@ const change: Command = {
   operand,
   options: { ...tenantOption, name, ...restrictions },
   changes: ['name', ...Object.keys(restrictions)],
-  run: (context) => changeTo(context, settingsIn(context.args), 'was changed'),
+  run: (context) => applyChange(context, settingsIn(context.args), 'was changed'),
 };
 
 const rotate: Command = {
@@ -164,9 +163,9 @@ const rotate: Command = {
   },
   async run(context) {
     const { args } = context;
-    const body = given({ overlap_seconds: args.number('overlap-seconds') });
-    const desk = await context.desk();
-    const issued = await manage.rotateKey(desk, tenantOf(args), args.operand, body);
+    const body = definedFields({ overlap_seconds: args.number('overlap-seconds') });
+    const services = await context.services();
+    const issued = await manage.rotateKey(services, tenantOf(args), args.operand, body);
     printSecret(context, issued, `Key ${issued.key.id} has a new secret.`);
   },
 };
@@ -176,7 +175,7 @@ const disable: Command = {
   summary: 'Refuse a key until it is enabled again',
   operand,
   options: tenantOption,
-  run: (context) => changeTo(context, { disabled: true }, 'is disabled'),
+  run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
 };
 
 const enable: Command = {
@@ -184,7 +183,7 @@ const enable: Command = {
   summary: 'Accept a disabled key again',
   operand,
   options: tenantOption,
-  run: (context) => changeTo(context, { disabled: false }, 'is enabled'),
+  run: (context) => applyChange(context, { disabled: false }, 'is enabled'),
 };
 
 const remove: Command = {
@@ -194,7 +193,7 @@ const remove: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    await manage.deleteKey(await context.desk(), tenantOf(args), args.operand);
+    await manage.deleteKey(await context.services(), tenantOf(args), args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`Key ${args.operand} was deleted.`);
   },
@@ -214,9 +213,9 @@ export const keys: Topic = {
 
 /** The fields of the API's request body for the options that were given. */
 function settingsIn(args: Args): Record<string, unknown> {
-  const orNull = <T>(name: keyof typeof free, value: T) =>
-    args.text(name) === free[name] ? null : value;
-  return given({
+  const orNull = <T>(name: keyof typeof unrestricted, value: T) =>
+    args.text(name) === unrestricted[name] ? null : value;
+  return definedFields({
     name: args.text('name'),
     limit: orNull('limit', args.number('limit')),
     limit_reset: orNull('limit-reset', args.text('limit-reset')),
@@ -228,9 +227,9 @@ function settingsIn(args: Args): Record<string, unknown> {
   });
 }
 
-async function changeTo(context: Context, body: object, done: string): Promise<void> {
+async function applyChange(context: Context, body: object, done: string): Promise<void> {
   const { args } = context;
-  const data = await manage.changeKey(await context.desk(), tenantOf(args), args.operand, body);
+  const data = await manage.changeKey(await context.services(), tenantOf(args), args.operand, body);
   if (args.has('json')) return printJson(context, { data });
   context.out(`Key ${data.id} ${done}.`);
 }

@@ -6,9 +6,9 @@ import { sql } from 'kysely';
 import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
 import { readTable } from '../../tests/support/csv.ts';
 import { openStore, type Store } from '../store/open.ts';
+import { commandEnvironment } from './process.ts';
 import { runCommand } from './run.ts';
 import { topics } from './topics.ts';
-import { world } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-ledger-'));
 let store: Store;
@@ -29,7 +29,7 @@ afterAll(async () => {
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runCommand([...words, '--data-dir', folder], topics, {
-    ...world,
+    ...commandEnvironment,
     out: (text) => void out.push(`${text}\n`),
     write: async (piece) => void out.push(piece),
     err: (text) => void err.push(`${text}\n`),

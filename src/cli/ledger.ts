@@ -1,10 +1,9 @@
-import { readMonth } from '../record/period.ts';
-import { statementCsv } from '../record/statement.ts';
+import { readMonth } from '../records/period.ts';
+import { statementCsv } from '../records/statement.ts';
 import type { Progress, Verification } from '../store/verify/verify.ts';
 import type { Command, Context, Topic } from './command.ts';
-import { printJson } from './output.ts';
-import { deskOfTenant, tenantOption } from './shared-options.ts';
-import { counted } from './table.ts';
+import { servicesForTenant, tenantOption } from './command.ts';
+import { counted, printJson } from './output.ts';
 
 /** The most discrepancies listed as JSON; with more than that, mending begins with these. */
 const listedMax = 1_000;
@@ -15,39 +14,39 @@ const verify: Command = {
   options: {},
   async run(context) {
     const { args, out } = context;
-    const desk = await context.desk();
+    const services = await context.services();
     const listed: string[] = [];
     const report = (line: string) => {
       if (!args.has('json')) out(line);
       else if (listed.length < listedMax) listed.push(line);
     };
-    const found = await desk.verify(report, progressOn(context));
+    const found = await services.verify(report, progressReporter(context));
     const { discrepancies, ...counts } = found;
     if (args.has('json')) {
       printJson(context, { ok: discrepancies === 0, ...counts, discrepancies, listed });
     }
-    const right = rightBooks(found);
-    if (!args.has('json')) out(right);
+    const summary = verificationSummary(found);
+    if (!args.has('json')) out(summary);
   },
 };
 
 /** Tells how far the check is: books with millions of rows take minutes. */
-export function progressOn({ err }: Pick<Context, 'err'>): Progress {
+export function progressReporter({ err }: Pick<Context, 'err'>): Progress {
   return (what, rows) => err(`${what}: ${rows.toLocaleString('en-US')} checked`);
 }
 
 /** The result of a check as a sentence; thrown as an error if the books are wrong. */
-export function rightBooks({ discrepancies, ...counts }: Verification): string {
+export function verificationSummary({ discrepancies, ...counts }: Verification): string {
   if (discrepancies > 0) {
     const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');
     throw new Error(`The books are wrong: ${wrong}.`);
   }
-  const held = [
+  const checked = [
     counted(counts.accounts, 'account'),
     counted(counts.entries, 'entry', 'entries'),
     counted(counts.requests, 'request'),
   ];
-  return `The books are right: ${held.join(', ')}.`;
+  return `The books are right: ${checked.join(', ')}.`;
 }
 
 const statement: Command = {
@@ -59,9 +58,9 @@ const statement: Command = {
   },
   async run(context) {
     const { args, write } = context;
-    const { desk, tenantId } = await deskOfTenant(context);
-    const month = readMonth(args.text('month') ?? null, desk.now());
-    const statement = statementCsv(desk.statements, tenantId, month, desk.now());
+    const { services, tenantId } = await servicesForTenant(context);
+    const month = readMonth(args.text('month') ?? null, services.now());
+    const statement = statementCsv(services.statements, tenantId, month, services.now());
     for await (const lines of statement) await write(lines);
   },
 };

@@ -1,9 +1,8 @@
-import type { ListedModel } from '../config/listed-models.ts';
-import { onlyCommand } from './command.ts';
-import { printJson } from './output.ts';
-import { table } from './table.ts';
+import type { ListedModel } from '../config/config.ts';
+import { singleCommandTopic } from './command.ts';
+import { printJson, table } from './output.ts';
 
-export const models = onlyCommand('models', 'List the models that can be called', {
+export const models = singleCommandTopic('models', 'List the models that can be called', {
   summary: 'List the models that can be called',
   options: {
     all: { summary: 'Also models whose provider is not configured' },

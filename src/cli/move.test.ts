@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
 import { startPostgres } from '../../tests/support/postgres.ts';
 import { openStore } from '../store/open.ts';
+import { commandEnvironment } from './process.ts';
 import { runCommand } from './run.ts';
 import { topics } from './topics.ts';
-import { world } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-move-'));
 const path = join(folder, 'tollgate.db');
@@ -25,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 async function tollgate(words: readonly string[], typed = '', dataDir = folder) {
   const [out, err]: [string[], string[]] = [[], []];
   const code = await runCommand([...words, '--data-dir', dataDir], topics, {
-    ...world,
+    ...commandEnvironment,
     out: (text) => void out.push(`${text}\n`),
     err: (text) => void err.push(`${text}\n`),
     input: async () => typed,

@@ -5,23 +5,21 @@ import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import { journalRoot } from '../ledger/journal-folder.ts';
-import { readFolderName } from '../ledger/journal-lines.ts';
+import { journalRoot, readFolderName } from '../money/settle/journal-files.ts';
 import type { Database } from '../store/database.ts';
 import { moveStore, type Rows } from '../store/move.ts';
-import { openToLook } from '../store/open.ts';
+import { openReadOnly } from '../store/open.ts';
 import {
   type Progress,
   type Report,
   type Verification,
-  verifyBooks,
+  verifyLedger,
 } from '../store/verify/verify.ts';
-import { type Context, onlyCommand } from './command.ts';
-import { progressOn, rightBooks } from './ledger.ts';
-import { printJson } from './output.ts';
-import { counted, table } from './table.ts';
+import { type Context, singleCommandTopic } from './command.ts';
+import { progressReporter, verificationSummary } from './ledger.ts';
+import { counted, printJson, table } from './output.ts';
 
-export const move = onlyCommand('move', 'Take all data from SQLite to Postgres', {
+export const move = singleCommandTopic('move', 'Take all data from SQLite to Postgres', {
   summary: 'Copy the whole store into an empty Postgres database; the file stays as it is',
   options: {
     to: {
@@ -43,13 +41,13 @@ async function moveAll(context: Context): Promise<void> {
   }
   const source = await openSource(config);
   try {
-    requireBooked(config);
+    requireEmptyJournal(config);
     const rows = await moveStore({
       ...{ source, url, now: now() },
       onProgress: (name, moved, all) =>
         context.err(`${name}: ${moved.toLocaleString('en-US')} of ${counted(all, 'row')}`),
     });
-    await tell(context, config, url, rows);
+    await reportMove(context, config, url, rows);
   } finally {
     await source.close();
   }
@@ -61,7 +59,7 @@ async function openSource({ database, dataDir }: Config): Promise<Database> {
       'The store is in Postgres already. To move from a file, leave DATABASE_URL (database) unset.',
     );
   }
-  const source = await openToLook(database.reveal());
+  const source = await openReadOnly(database.reveal());
   if (source) return source;
   throw new Error(`There is no database in ${dataDir}: name its folder with --data-dir.`);
 }
@@ -69,7 +67,7 @@ async function openSource({ database, dataDir }: Config): Promise<Database> {
 /**
  * Refuses to move while requests wait in the journal: their charges would be missing in the copy.
  */
-function requireBooked({ dataDir }: Config): void {
+function requireEmptyJournal({ dataDir }: Config): void {
   const root = journalRoot(dataDir);
   const names = existsSync(root) ? readdirSync(root) : [];
   const [owner] = names.flatMap((name) => readFolderName(name) ?? []);
@@ -80,11 +78,16 @@ function requireBooked({ dataDir }: Config): void {
   );
 }
 
-async function tell(context: Context, config: Config, url: string, rows: Rows): Promise<void> {
+async function reportMove(
+  context: Context,
+  config: Config,
+  url: string,
+  rows: Rows,
+): Promise<void> {
   const { out, err, args } = context;
   const isJson = args.has('json');
   if (!isJson) out(table(['TABLE', 'ROWS'], [...rows]));
-  const found = await verify(url, isJson ? err : out, progressOn(context));
+  const found = await verifyTarget(url, isJson ? err : out, progressReporter(context));
   if (isJson) {
     const ok = found.discrepancies === 0;
     printJson(context, { ok, tables: Object.fromEntries(rows), ...found });
@@ -92,18 +95,18 @@ async function tell(context: Context, config: Config, url: string, rows: Rows): 
   if (found.discrepancies > 0) {
     err('All was moved as it is: "tollgate ledger verify" should say the same of the file.');
   }
-  const right = rightBooks(found);
-  if (!isJson) out(`${right}\n${nextSteps(config)}`);
+  const summary = verificationSummary(found);
+  if (!isJson) out(`${summary}\n${nextSteps(config)}`);
 }
 
-async function verify(
+async function verifyTarget(
   url: string,
-  ...hearing: [report: Report, onProgress: Progress]
+  ...callbacks: [report: Report, onProgress: Progress]
 ): Promise<Verification> {
-  const target = await openToLook(url);
+  const target = await openReadOnly(url);
   assert(target, 'Postgres is never a file that is not there.');
   try {
-    return await verifyBooks(target, ...hearing);
+    return await verifyLedger(target, ...callbacks);
   } finally {
     await target.close();
   }
@@ -112,14 +115,14 @@ async function verify(
 function nextSteps({ database, dataDir, secretKey }: Config): string {
   const file = database.reveal().slice('sqlite:'.length);
   const key = join(dataDir, 'secret.key');
-  const same = secretKey
+  const keyStep = secretKey
     ? 'Keep TOLLGATE_SECRET_KEY: provider keys of tenants are encrypted with it.'
     : `Keep ${key}, which provider keys of tenants are encrypted with; for a gateway with ` +
       'another data folder, set TOLLGATE_SECRET_KEY to what is in it.';
   return [
     `All of it is in Postgres now; ${file} is as it was. Next:`,
     '1. Set DATABASE_URL (database in the configuration) to the address that you moved to.',
-    `2. ${same}`,
+    `2. ${keyStep}`,
     '3. Start the gateway, and no other on the file any more.',
   ].join('\n');
 }

@@ -4,15 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
-import type { Endpoint } from '../config/config.ts';
-import type { ListedModel } from '../config/listed-models.ts';
+import type { Endpoint, ListedModel } from '../config/config.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
-import { verifyBooks } from '../store/verify/verify.ts';
+import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
-import { SkillDesk } from '../tools/skills/skill-desk.ts';
-import { runCommand, type World } from './run.ts';
+import { SkillService } from '../tools/skills/skill-service.ts';
+import { type CommandEnvironment, runCommand } from './run.ts';
 import { topics } from './topics.ts';
 
 let folder: string;
@@ -57,7 +56,7 @@ const now = () => Date.UTC(2026, 10, 15, 12);
 /** One command line over the real store, as a process of its own would run it. */
 async function tollgate(...words: string[]) {
   const [out, err]: [string[], string[]] = [[], []];
-  const world: World = {
+  const world: CommandEnvironment = {
     version: '1.2.3',
     out: (text) => void out.push(text),
     write: async (piece) => void out.push(piece),
@@ -89,17 +88,17 @@ async function tollgate(...words: string[]) {
         rotation: () => new SecretRotation(credentials, secretKeys()),
         refusalOf: async (url) => (url.includes('public') ? null : 'The address is not public.'),
         changed: () => undefined,
-        skills: new SkillDesk({
-          book: store.skills,
+        skills: new SkillService({
+          store: store.skills,
           builtIn: builtInSkills,
           now,
-          changed: () => undefined,
+          onChanged: () => undefined,
         }),
         credits: creditBook,
         spending: keySpending,
         statements,
         requests: store.requestLog,
-        verify: (...hearing) => verifyBooks(database, ...hearing),
+        verify: (...hearing) => verifyLedger(database, ...hearing),
         async close() {
           await database.close();
           opened--;

@@ -1,21 +1,22 @@
-import type { Flags } from '../config/overrides.ts';
+import type { Flags } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
-import { GatewayError } from '../core/errors.ts';
-import { failureCode, failureMessage } from '../core/failure-code.ts';
-import { given } from '../core/given.ts';
-import { didYouMean } from '../core/nearest.ts';
+import { failureCode, failureMessage, GatewayError } from '../core/errors.ts';
+import { definedFields } from '../core/json.ts';
+import { didYouMean } from '../core/text.ts';
 import {
   type Args,
   type Command,
+  type CommandServices,
   type Context,
-  type Desk,
+  commonOptions,
+  type Option,
   readArgs,
   type Topic,
 } from './command.ts';
-import { commandHelp, overviewHelp, topicHelp } from './help.ts';
 
 /** What the commands need of the process around them. */
-export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
+export interface CommandEnvironment
+  extends Pick<Context, 'out' | 'write' | 'err' | 'input' | 'now'> {
   readonly version: string;
   /** Resolves when all output has been written; rejects if some of it could not be. */
   flush(): Promise<void>;
@@ -23,13 +24,13 @@ export interface World extends Pick<Context, 'out' | 'write' | 'err' | 'input' |
   loadModels(flags: Flags): ReturnType<Context['models']>;
 }
 
-type OpenStore = Desk & { close(): Promise<void> };
+type OpenStore = CommandServices & { close(): Promise<void> };
 
 /** All the spellings by which programs are usually asked for their version. */
-const versionWords = new Set(['version', '--version', '-v', '-V']);
+const versionArgs = new Set(['version', '--version', '-v', '-V']);
 
 /** What other programs call the same command. */
-const otherNames: ReadonlyMap<string, string> = new Map([
+const commandAliases: ReadonlyMap<string, string> = new Map([
   ['start', 'serve'],
   ['run', 'serve'],
   ['up', 'serve'],
@@ -41,94 +42,101 @@ const settings = ['config', 'data-dir', 'host', 'port'];
 
 /** Runs one command line and answers the exit code: 0 done, 1 refused or failed, 2 misused. */
 export async function runCommand(
-  words: readonly string[],
+  argv: readonly string[],
   topics: readonly Topic[],
-  world: World,
+  environment: CommandEnvironment,
 ): Promise<number> {
   // People try `-h` first.
-  const [first = 'help', ...rest] = words.map((word) => (word === '-h' ? '--help' : word));
-  if (versionWords.has(first)) {
-    world.out(world.version);
+  const [first = 'help', ...rest] = argv.map((word) => (word === '-h' ? '--help' : word));
+  if (versionArgs.has(first)) {
+    environment.out(environment.version);
     return 0;
   }
   const isHelp = first === 'help' || first === '--help';
-  const wanted = isHelp ? rest[0] : first;
-  if (wanted === undefined || wanted === 'help') {
-    world.out(overviewHelp(topics));
+  const topicName = isHelp ? rest[0] : first;
+  if (topicName === undefined || topicName === 'help') {
+    environment.out(overviewHelp(topics));
     return 0;
   }
-  const topic = topics.find(({ name }) => name === wanted);
-  if (!topic) return misused(world, unknownTopic(wanted, topics), 'tollgate --help');
-  return runTopic(topic, isHelp ? ['help', ...rest.slice(1)] : rest, world);
+  const topic = topics.find(({ name }) => name === topicName);
+  if (!topic) return usageError(environment, unknownTopic(topicName, topics), 'tollgate --help');
+  return runTopic(topic, isHelp ? ['help', ...rest.slice(1)] : rest, environment);
 }
 
-function runTopic(topic: Topic, words: readonly string[], world: World): number | Promise<number> {
-  const [first, ...others] = words;
+function runTopic(
+  topic: Topic,
+  argv: readonly string[],
+  environment: CommandEnvironment,
+): number | Promise<number> {
+  const [first, ...others] = argv;
   const isHelp = first === 'help' || first === '--help';
   const [only] = topic.commands;
-  if (only?.name === '') return runOne(topic, only, isHelp ? ['--help'] : words, world);
+  if (only?.name === '') return runOne(topic, only, isHelp ? ['--help'] : argv, environment);
   if (isHelp && others.length === 0) {
-    world.out(topicHelp(topic));
+    environment.out(topicHelp(topic));
     return 0;
   }
   // `keys help create` is `keys create --help`.
-  const [name, ...rest] = isHelp ? [...others, '--help'] : words;
+  const [name, ...rest] = isHelp ? [...others, '--help'] : argv;
   const page = `tollgate ${topic.name} --help`;
   if (name === undefined) {
     const known = topic.commands.map((command) => command.name).join(', ');
     const message = `"tollgate ${topic.name}" needs one more word: ${known}.`;
-    return misused(world, message, page);
+    return usageError(environment, message, page);
   }
   const command = topic.commands.find((one) => one.name === name);
-  if (!command) return misused(world, unknownWord(name, topic.commands), page);
-  return runOne(topic, command, rest, world);
+  if (!command) return usageError(environment, unknownCommand(name, topic.commands), page);
+  return runOne(topic, command, rest, environment);
 }
 
 async function runOne(
   topic: Topic,
   command: Command,
-  words: readonly string[],
-  world: World,
+  argv: readonly string[],
+  environment: CommandEnvironment,
 ): Promise<number> {
   const path = ['tollgate', topic.name, command.name].filter((word) => word !== '').join(' ');
-  const reading = readArgs(command, words);
-  if (reading.kind === 'wrong') return misused(world, reading.message, `${path} --help`);
-  const { args } = reading;
+  const parsed = readArgs(command, argv);
+  if (parsed.kind === 'wrong') return usageError(environment, parsed.message, `${path} --help`);
+  const { args } = parsed;
   if (args.has('help')) {
-    world.out(commandHelp(topic, command));
+    environment.out(commandHelp(topic, command));
     return 0;
   }
   // As a script with an unset variable does it: `--data-dir "$DATA"`.
   const empty = settings.find((name) => args.text(name) === '');
-  if (empty !== undefined) return misused(world, `--${empty} is empty.`, `${path} --help`);
-  const flags: Flags = given({ config: args.text('config'), dataDir: args.text('data-dir') });
+  if (empty !== undefined) return usageError(environment, `--${empty} is empty.`, `${path} --help`);
+  const flags: Flags = definedFields({
+    config: args.text('config'),
+    dataDir: args.text('data-dir'),
+  });
   let store: OpenStore | undefined;
   try {
     await command.run({
-      ...world,
+      ...environment,
       args,
       flags,
-      models: () => world.loadModels(flags),
-      async desk() {
-        store ??= await world.openStore(flags, !command.beginsStore);
+      models: () => environment.loadModels(flags),
+      async services() {
+        store ??= await environment.openStore(flags, !command.createsStore);
         return store;
       },
     });
-    await world.flush();
+    await environment.flush();
     return 0;
-  } catch (thrown) {
+  } catch (error) {
     // A reader that closes the pipe, as `head` does, has all that it wanted: this is no failure.
-    if (failureCode(thrown) === 'EPIPE') return 0;
-    world.err(failureMessage(thrown) + (isAbsent(thrown) ? tenantHint(command, args) : ''));
-    return thrown instanceof ConfigProblems ? 2 : 1;
+    if (failureCode(error) === 'EPIPE') return 0;
+    environment.err(failureMessage(error) + (isNotFound(error) ? tenantHint(command, args) : ''));
+    return error instanceof ConfigProblems ? 2 : 1;
   } finally {
     await store?.close();
   }
 }
 
 /** A tenant or a thing of a tenant does not exist; a wrong value of a field has a `param`. */
-function isAbsent(thrown: unknown): boolean {
-  return thrown instanceof GatewayError && thrown.status === 404 && thrown.param === null;
+function isNotFound(error: unknown): boolean {
+  return error instanceof GatewayError && error.status === 404 && error.param === null;
 }
 
 /** Without `--tenant` the first tenant is used; the person may have meant another. */
@@ -139,17 +147,80 @@ function tenantHint({ options }: Command, args: Args): string {
 
 function unknownTopic(word: string, topics: readonly Topic[]): string {
   if (word.startsWith('-')) return 'The command comes first: tollgate <command> [options].';
-  const other = otherNames.get(word);
+  const other = commandAliases.get(word);
   if (other !== undefined) return `There is no command "${word}"; did you mean "${other}"?`;
-  return unknownWord(word, topics);
+  return unknownCommand(word, topics);
 }
 
-function unknownWord(word: string, known: readonly { readonly name: string }[]): string {
+function unknownCommand(word: string, known: readonly { readonly name: string }[]): string {
   const names = known.map(({ name }) => name);
   return `There is no command "${word}"${didYouMean(word, names) || '.'}`;
 }
 
-function misused(world: World, message: string, help: string): number {
-  world.err(`${message} See "${help}".`);
+function usageError(environment: CommandEnvironment, message: string, help: string): number {
+  environment.err(`${message} See "${help}".`);
   return 2;
+}
+
+/** The help pages: all topics, one topic, one command. */
+
+export function overviewHelp(topics: readonly Topic[]): string {
+  return [
+    'Tollgate: one endpoint in front of every model provider, billed in credits.',
+    '',
+    'Usage: tollgate <command> [options]',
+    '',
+    'Commands:',
+    ...columns(topics.map(({ name, summary }) => [name, summary])),
+    '',
+    'Run "tollgate <command> --help" to learn more about one of them,',
+    '"tollgate version" for the version.',
+  ].join('\n');
+}
+
+export function topicHelp(topic: Topic): string {
+  return [
+    `${topic.summary}.`,
+    '',
+    `Usage: tollgate ${topic.name} <command> [options]`,
+    '',
+    'Commands:',
+    ...columns(topic.commands.map((command) => [synopsis(command), command.summary])),
+    ...examples(topic),
+    '',
+    `Run "tollgate ${topic.name} <command> --help" for the options of one command.`,
+  ].join('\n');
+}
+
+export function commandHelp(topic: Topic, command: Command): string {
+  const usage = ['tollgate', topic.name, synopsis(command)].filter((word) => word !== '');
+  return [
+    `${command.summary}.`,
+    '',
+    `Usage: ${usage.join(' ')} [options]`,
+    '',
+    'Options:',
+    ...columns(optionRows({ ...command.options, ...commonOptions })),
+  ].join('\n');
+}
+
+function synopsis({ name, operand = '' }: Command): string {
+  return `${name} ${operand}`.trim();
+}
+
+function optionRows(options: Readonly<Record<string, Option>>): [string, string][] {
+  const shown = Object.entries(options).filter(([, { isInternal }]) => !isInternal);
+  return shown.map(([name, { value = '', summary, required }]) => [
+    `--${name} ${value}`.trim(),
+    required ? `${summary} (required)` : summary,
+  ]);
+}
+
+function examples({ examples: lines = [] }: Topic): string[] {
+  return lines.length === 0 ? [] : ['', 'Examples:', ...lines.map((line) => `  ${line}`)];
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
 }

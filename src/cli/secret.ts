@@ -6,13 +6,15 @@ const show: Command = {
   summary: 'Count what is encrypted with the secret key and with the former one',
   options: {},
   async run(context) {
-    const { current, former, unreadable } = await (await context.desk()).rotation().count();
+    const { current, previous, undecryptable } = await (await context.services())
+      .rotation()
+      .count();
     if (context.args.has('json')) {
-      return printJson(context, { data: { current, former, unreadable } });
+      return printJson(context, { data: { current, previous, undecryptable } });
     }
     context.out(
       `Provider keys of tenants: ${current} encrypted with the secret key, ` +
-        `${former} with the former one, ${unreadable} that cannot be opened.`,
+        `${previous} with the former one, ${undecryptable} that cannot be opened.`,
     );
   },
 };
@@ -22,13 +24,15 @@ const rotate: Command = {
   summary: 'Encrypt with the secret key what the former one has encrypted',
   options: {},
   async run(context) {
-    const { current, former, unreadable } = await (await context.desk()).rotation().rotate();
+    const { current, previous, undecryptable } = await (await context.services())
+      .rotation()
+      .rotate();
     if (context.args.has('json')) {
-      return printJson(context, { data: { rotated: former, current, unreadable } });
+      return printJson(context, { data: { rotated: previous, current, undecryptable } });
     }
     context.out(
-      `Provider keys of tenants: ${former} encrypted anew, ${current} already before, ` +
-        `${unreadable} that cannot be opened. ` +
+      `Provider keys of tenants: ${previous} encrypted anew, ${current} already before, ` +
+        `${undecryptable} that cannot be opened. ` +
         'The former secret key is not needed for them any more.',
     );
   },

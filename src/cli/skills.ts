@@ -1,10 +1,9 @@
 import { invalidRequest } from '../core/errors.ts';
-import { given } from '../core/given.ts';
-import { readSkillFile } from '../tools/skills/front-matter.ts';
+import { definedFields } from '../core/json.ts';
+import { readSkillFile } from '../tools/skills/built-in.ts';
 import type { Command, Topic } from './command.ts';
-import { printJson } from './output.ts';
-import { deskOfTenant, tenantOption } from './shared-options.ts';
-import { counted, fields, minute, table } from './table.ts';
+import { servicesForTenant, tenantOption } from './command.ts';
+import { counted, fields, minute, printJson, table } from './output.ts';
 
 const operand = '<name>';
 
@@ -13,8 +12,8 @@ const list: Command = {
   summary: 'List the skills that requests of a tenant may name',
   options: tenantOption,
   async run(context) {
-    const { desk, tenantId } = await deskOfTenant(context);
-    const data = await desk.skills.list(tenantId);
+    const { services, tenantId } = await servicesForTenant(context);
+    const data = await services.skills.list(tenantId);
     if (context.args.has('json')) return printJson(context, { data });
     const rows = data.map((skill) => [
       skill.name,
@@ -32,8 +31,8 @@ const show: Command = {
   operand,
   options: tenantOption,
   async run(context) {
-    const { desk, tenantId } = await deskOfTenant(context);
-    const data = await desk.skills.show(tenantId, context.args.operand);
+    const { services, tenantId } = await servicesForTenant(context);
+    const data = await services.skills.show(tenantId, context.args.operand);
     if (context.args.has('json')) return printJson(context, { data });
     const { instructions, ...rest } = data;
     context.out(`${fields({ ...rest })}\n\n${instructions}`);
@@ -59,9 +58,9 @@ const put: Command = {
       throw invalidRequest(message, 'name');
     }
     const description = args.text('description') ?? file.description;
-    const body = given({ description, instructions: file.instructions });
-    const { desk, tenantId } = await deskOfTenant(context);
-    const data = await desk.skills.put(tenantId, args.operand, body);
+    const body = definedFields({ description, instructions: file.instructions });
+    const { services, tenantId } = await servicesForTenant(context);
+    const data = await services.skills.put(tenantId, args.operand, body);
     if (args.has('json')) return printJson(context, { data });
     const length = counted(data.instructions.length, 'character');
     context.out(`The skill ${data.name} is saved (${length}).`);
@@ -75,8 +74,8 @@ const remove: Command = {
   options: tenantOption,
   async run(context) {
     const { args } = context;
-    const { desk, tenantId } = await deskOfTenant(context);
-    await desk.skills.delete(tenantId, args.operand);
+    const { services, tenantId } = await servicesForTenant(context);
+    await services.skills.delete(tenantId, args.operand);
     if (args.has('json')) return printJson(context, { deleted: true });
     context.out(`The skill ${args.operand} was deleted.`);
   },

@@ -1,11 +1,10 @@
-import { showWallet } from '../auth/manage/credits.ts';
-import * as manage from '../auth/manage/tenants.ts';
-import { given } from '../core/given.ts';
+import { showWallet } from '../auth/management/credits.ts';
+import * as manage from '../auth/management/tenants.ts';
+import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
-import { nextPage, printJson, printTable } from './output.ts';
-import { typed } from './own-program.ts';
-import { offsetOf, offsetOption } from './shared-options.ts';
-import { fields, minute } from './table.ts';
+import { offsetOf, offsetOption } from './command.ts';
+import { fields, minute, nextPage, printJson, printTable } from './output.ts';
+import { commandLine } from './program.ts';
 
 const name = { value: '<text>', summary: 'What people call the tenant' } as const;
 
@@ -13,7 +12,7 @@ const name = { value: '<text>', summary: 'What people call the tenant' } as cons
  * What `show` prints for a limit that the tenant does not have, and what `change` takes to lift
  * one.
  */
-const free = 'default';
+const unrestricted = 'default';
 
 const limits = {
   'requests-per-minute': { value: '<n>', summary: 'Default for its keys' },
@@ -25,11 +24,14 @@ const list: Command = {
   summary: 'List tenants and their balances',
   options: offsetOption,
   async run(context) {
-    const desk = await context.desk();
+    const services = await context.services();
     const offset = offsetOf(context.args);
-    const tenants = await manage.listTenants(desk, { offset });
+    const tenants = await manage.listTenants(services, { offset });
     const data = await Promise.all(
-      tenants.map(async (tenant) => ({ ...tenant, credits: await showWallet(desk, tenant.id) })),
+      tenants.map(async (tenant) => ({
+        ...tenant,
+        credits: await showWallet(services, tenant.id),
+      })),
     );
     if (context.args.has('json')) return printJson(context, { data });
     const rows = data.map((tenant) => [
@@ -48,7 +50,7 @@ const list: Command = {
 
 const create: Command = {
   name: 'create',
-  beginsStore: true,
+  createsStore: true,
   summary: 'Create a tenant',
   options: {
     name: { ...name, required: true },
@@ -57,9 +59,13 @@ const create: Command = {
   },
   async run(context) {
     const { args } = context;
-    const body = given({ id: args.text('id'), name: args.text('name'), ...limitsIn(args) });
-    const tenant = await manage.createTenant(await context.desk(), body);
-    const grant = typed('credits grant', `--tenant ${tenant.id} --amount 1000000`, context.flags);
+    const body = definedFields({ id: args.text('id'), name: args.text('name'), ...limitsIn(args) });
+    const tenant = await manage.createTenant(await context.services(), body);
+    const grant = commandLine(
+      'credits grant',
+      `--tenant ${tenant.id} --amount 1000000`,
+      context.flags,
+    );
     await print(context, tenant, `Tenant ${tenant.id} was created. Credits for it: ${grant}`);
   },
 };
@@ -70,7 +76,7 @@ const show: Command = {
   operand: '<tenant id>',
   options: {},
   async run(context) {
-    await print(context, await manage.showTenant(await context.desk(), context.args.operand));
+    await print(context, await manage.showTenant(await context.services(), context.args.operand));
   },
 };
 
@@ -79,16 +85,16 @@ const rename: Command = {
   summary: 'Give a tenant another name',
   operand: '<tenant id>',
   options: { name: { ...name, required: true } },
-  run: (context) => changeTo(context, { name: context.args.text('name') }, 'was renamed'),
+  run: (context) => applyChange(context, { name: context.args.text('name') }, 'was renamed'),
 };
 
 const change: Command = {
   name: 'change',
-  summary: `Change the limits of a tenant; "${free}" lifts one`,
+  summary: `Change the limits of a tenant; "${unrestricted}" lifts one`,
   operand: '<tenant id>',
   options: limits,
   changes: Object.keys(limits),
-  run: (context) => changeTo(context, limitsIn(context.args), 'was changed'),
+  run: (context) => applyChange(context, limitsIn(context.args), 'was changed'),
 };
 
 const disable: Command = {
@@ -96,7 +102,7 @@ const disable: Command = {
   summary: 'Refuse all keys of a tenant',
   operand: '<tenant id>',
   options: {},
-  run: (context) => changeTo(context, { disabled: true }, 'is disabled'),
+  run: (context) => applyChange(context, { disabled: true }, 'is disabled'),
 };
 
 const enable: Command = {
@@ -104,7 +110,7 @@ const enable: Command = {
   summary: 'Accept the keys of a tenant again',
   operand: '<tenant id>',
   options: {},
-  run: (context) => changeTo(context, { disabled: false }, 'is enabled'),
+  run: (context) => applyChange(context, { disabled: false }, 'is enabled'),
 };
 
 export const tenants: Topic = {
@@ -121,16 +127,16 @@ export const tenants: Topic = {
 /** The fields of the API's request body for the options that were given. */
 function limitsIn(args: Args): Record<string, unknown> {
   const orNull = (name: keyof typeof limits) =>
-    args.text(name) === free ? null : args.number(name);
-  return given({
+    args.text(name) === unrestricted ? null : args.number(name);
+  return definedFields({
     requests_per_minute: orNull('requests-per-minute'),
     concurrent_requests: orNull('concurrent-requests'),
   });
 }
 
-async function changeTo(context: Context, body: object, done: string): Promise<void> {
+async function applyChange(context: Context, body: object, done: string): Promise<void> {
   const { operand } = context.args;
-  const tenant = await manage.changeTenant(await context.desk(), operand, body);
+  const tenant = await manage.changeTenant(await context.services(), operand, body);
   await print(context, tenant, `Tenant ${tenant.id} ${done}.`);
 }
 
@@ -140,7 +146,7 @@ async function print(
   tenant: manage.TenantObject,
   sentence?: string,
 ): Promise<void> {
-  const credits = await showWallet(await context.desk(), tenant.id);
+  const credits = await showWallet(await context.services(), tenant.id);
   if (context.args.has('json')) return printJson(context, { data: { ...tenant, credits } });
   if (sentence !== undefined) return context.out(sentence);
   context.out(
@@ -150,8 +156,8 @@ async function print(
       state: stateOf(tenant),
       credits: credits.total,
       'credits held': credits.held,
-      'requests per minute': tenant.requests_per_minute ?? free,
-      'concurrent requests': tenant.concurrent_requests ?? free,
+      'requests per minute': tenant.requests_per_minute ?? unrestricted,
+      'concurrent requests': tenant.concurrent_requests ?? unrestricted,
       created: tenant.created_at,
       updated: tenant.updated_at,
     }),

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addCustomer, book, makeRecord } from '../../tests/contracts/bookings.ts';
 import { noUsage } from '../core/usage.ts';
-import { noCharges, type RequestRecord } from '../record/request-record.ts';
+import { noCharges, type RequestRecord } from '../records/request-record.ts';
 import { openStore, type Store } from '../store/open.ts';
+import { commandEnvironment } from './process.ts';
 import { runCommand } from './run.ts';
 import { why } from './why.ts';
-import { world } from './world.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-cli-why-'));
 let store: Store;
@@ -27,7 +27,7 @@ async function told(change: Partial<RequestRecord>): Promise<string> {
   await book(store, [record]);
   const out: string[] = [];
   const code = await runCommand(['why', record.requestId, '--data-dir', folder], [why], {
-    ...world,
+    ...commandEnvironment,
     out: (text) => void out.push(text),
   });
   expect(code).toBe(0);

@@ -2,55 +2,53 @@ import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
-import { patientFind } from '../record/patient-find.ts';
-import { type Receipt, receiptObject } from '../record/receipt.ts';
-import type { RequestRecord } from '../record/request-record.ts';
-import { bill } from './bill.ts';
-import { type Context, type Desk, onlyCommand } from './command.ts';
-import { printJson } from './output.ts';
-import { type Cell, fields, table } from './table.ts';
+import { type Receipt, type ReceiptLine, receiptObject, sumLines } from '../records/receipt.ts';
+import { findWithRetry } from '../records/request-log.ts';
+import type { RequestRecord } from '../records/request-record.ts';
+import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
+import { type Cell, counted, fields, printJson, table } from './output.ts';
 
 /**
  * Explains one request to the operator: the receipt that its tenant sees, and the providers'
  * messages about the operator's accounts, which no tenant sees.
  */
-export const why = onlyCommand(
+export const why = singleCommandTopic(
   'why',
   'Tell the story of one request: attempts, times, tokens, charge',
   {
     summary: 'Tell the story of one request, by its x-request-id or the id of its answer',
     operand: '<request id>',
     options: {},
-    run: tell,
+    run: explainRequest,
   },
 );
 
-async function tell(context: Context): Promise<void> {
+async function explainRequest(context: Context): Promise<void> {
   const { args, flags, out } = context;
   const { creditsPerUsd } = loadConfig(flags, environment, ['credits_per_usd']);
-  const desk = await context.desk();
-  const record = await patientFind(toRequestId(args.operand), (id) =>
-    desk.requests.findAnybodys(id),
+  const services = await context.services();
+  const record = await findWithRetry(toRequestId(args.operand), (id) =>
+    services.requests.findForAnyTenant(id),
   );
   if (!record) throw notFound('There is no request with this id.', 'id');
   const receipt = { ...receiptObject(record, creditsPerUsd), attempts: record.attempts };
-  const asker = await askerOf(desk, record);
-  if (args.has('json')) return printJson(context, { data: { ...receipt, ...asker } });
-  const parts = [
-    head(receipt, asker),
+  const caller = await callerOf(services, record);
+  if (args.has('json')) return printJson(context, { data: { ...receipt, ...caller } });
+  const sections = [
+    head(receipt, caller),
     attempts(receipt),
     receipt.tokens.total === 0 ? null : fields(tokens(receipt)),
     bill(receipt),
     longPrompt(receipt),
     receipt.billing_note,
   ];
-  out(parts.filter((part) => part !== null).join('\n\n'));
+  out(sections.filter((part) => part !== null).join('\n\n'));
 }
 
-type Asker = Awaited<ReturnType<typeof askerOf>>;
+type CallerNames = Awaited<ReturnType<typeof callerOf>>;
 
 /** The names of the tenant and the key; a deleted key has no name any more. */
-async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord) {
+async function callerOf({ directory }: CommandServices, { tenantId, keyId }: RequestRecord) {
   const tenant = await directory.getTenant(tenantId);
   const key = await directory.getKey(tenantId, keyId);
   return {
@@ -59,10 +57,10 @@ async function askerOf({ directory }: Desk, { tenantId, keyId }: RequestRecord) 
   };
 }
 
-function head(receipt: Receipt, { tenant, key }: Asker): string {
+function head(receipt: Receipt, { tenant, key }: CallerNames): string {
   const { answered_by: by, first_byte_ms: firstByteMs } = receipt;
-  const asked = [receipt.model || 'no model named', receipt.operation];
-  if (receipt.streamed) asked.push('streamed');
+  const requested = [receipt.model || 'no model named', receipt.operation];
+  if (receipt.streamed) requested.push('streamed');
   const optional = {
     ...(receipt.job_id === null ? {} : { job: receipt.job_id }),
     ...(receipt.user === null ? {} : { 'end user': receipt.user }),
@@ -73,16 +71,16 @@ function head(receipt: Receipt, { tenant, key }: Asker): string {
     when: `${receipt.created_at.slice(0, 19).replace('T', ' ')} UTC`,
     tenant: tenant.name === null ? tenant.id : `${tenant.name} (${tenant.id})`,
     key: key.name === null ? `${key.id}, deleted` : `${key.name} (${key.label}, ${key.id})`,
-    asked: asked.join(', '),
+    requested: requested.join(', '),
     ...optional,
     'answered by': by.provider === null ? null : `${by.provider}, ${by.model}`,
-    ended: ending(receipt),
-    'first byte': firstByteMs === null ? null : `${took(firstByteMs)} after its attempt began`,
-    'whole answer': took(receipt.latency_ms),
+    ended: outcomeText(receipt),
+    'first byte': firstByteMs === null ? null : `${formatMs(firstByteMs)} after its attempt began`,
+    'whole answer': formatMs(receipt.latency_ms),
   });
 }
 
-function ending(receipt: Receipt): string {
+function outcomeText(receipt: Receipt): string {
   if (receipt.failure !== null) return `${receipt.error}. ${receipt.failure}`;
   const finish = receipt.finish_reason === null ? '' : `, finish reason "${receipt.finish_reason}"`;
   if (receipt.cache_hit) return `well, with an answer given before${finish}`;
@@ -97,7 +95,7 @@ function attempts({ attempts: tried }: Receipt): string {
     model,
     outcome.replaceAll('_', ' '),
     status,
-    took(ms),
+    formatMs(ms),
     message ?? '',
   ]);
   return table(['ATTEMPT', 'PROVIDER', 'MODEL', 'ENDED', 'STATUS', 'TOOK', 'WHY'], rows);
@@ -122,6 +120,62 @@ function longPrompt({ prices_above_tokens: above }: Receipt): string | null {
   return `The prices are those of prompts above ${above.toLocaleString('en-US')} tokens.`;
 }
 
-function took(ms: number): string {
+function formatMs(ms: number): string {
   return `${Math.round(ms).toLocaleString('en-US')} ms`;
+}
+
+/** What was charged for one request, line by line. */
+
+type BillRow = readonly [what: string, how: string, credits: string];
+
+/** Every column of amounts adds up to its last line, exactly. */
+function bill(receipt: Receipt): string {
+  const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
+  const isOwn = receipt.traffic_mode === 'byok';
+  const { exact, roundedUpBy } = sumLines(lines);
+  const listed = lines.map((line): BillRow => [line.price, rate(line), line.credits]);
+  const modelRows: BillRow[] = [
+    ...listed,
+    ...(roundedUpBy === '0' ? [] : [['rounded up, once', '', roundedUpBy] as const]),
+  ];
+  const basisPoints = Number(prices?.byok_fee_basis_points ?? 0);
+  const ownFee = `${basisPoints / 100}% of the list price, rounded up, once`;
+  const ownRows: BillRow[] = [
+    ['byok platform fee', ownFee, String(fees.byok_platform_fee + notCharged)],
+  ];
+  const searches = counted(receipt.search_requests, 'web search', 'web searches');
+  const more: BillRow[] = [
+    ['managed tool fee', searches, String(fees.managed_tool_fee)],
+    ['agent runtime fee', '', String(fees.agent_runtime_fee)],
+  ];
+  const charge = columns('CREDITS', [
+    ...(isOwn ? ownRows : modelRows),
+    ...(notCharged === 0 ? [] : [['not charged', '', String(-notCharged)] as const]),
+    ...more.filter(([, , credits]) => credits !== '0'),
+    ['charged', '', String(cost)],
+  ]);
+  if (!isOwn) return charge;
+  return `${columns('AT LIST PRICE', [...listed, ['all of it', '', exact]])}\n\n${charge}`;
+}
+
+function columns(title: string, rows: readonly BillRow[]): string {
+  const width = Math.max(...rows.map(([, , credits]) => integerPart(credits).length));
+  const shown = rows.map(([what, detail, credits]) => [
+    what,
+    detail,
+    ' '.repeat(width - integerPart(credits).length) + credits,
+  ]);
+  return table(['CHARGE', '', title], shown);
+}
+
+/** For aligning a column of amounts at their decimal points. */
+function integerPart(amount: string): string {
+  return amount.split('.')[0] ?? '';
+}
+
+function rate({ quantity, usd, per }: ReceiptLine): string {
+  const used = quantity.toLocaleString('en-US');
+  if (per === 1) return `${used} × $${usd} each`;
+  // Prices per minute are quoted per 60 units: the usage itself is in seconds.
+  return per === 60 ? `${used} s × $${usd} per minute` : `${used} × $${usd} per million`;
 }

@@ -1,9 +1,8 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { Secret } from '../core/secret.ts';
+import type { S3Credentials, Tracing } from './environment.ts';
 import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
-import type { ObjectStorage } from './object-storage.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
-import type { Tracing } from './tracing.ts';
 
 /** The configuration as every part gets it: complete, checked, frozen, secrets wrapped. */
 export interface Config {
@@ -22,7 +21,7 @@ export interface Config {
   readonly database: Secret;
   readonly redis: Secret | null;
   readonly objects: Secret;
-  readonly objectStorage: ObjectStorage;
+  readonly s3Credentials: S3Credentials;
   /**
    * Names, addresses and ranges in private networks that may be called when a user gives such an
    * address.
@@ -60,7 +59,7 @@ export interface Config {
   /** Encrypts what must be kept secret in the store; `null`: a file in the data directory does. */
   readonly secretKey: Secret | null;
   /** The previous key, while credentials encrypted with it are being encrypted again. */
-  readonly formerSecretKey: Secret | null;
+  readonly previousSecretKey: Secret | null;
   /** The file that the settings came from, for the greeting. */
   readonly source: string;
 }
@@ -115,7 +114,7 @@ export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
    */
   readonly isShipped?: true;
   /** Why the model is known but cannot be called, in words that follow its name. */
-  readonly whyOff?: string;
+  readonly disabledReason?: string;
 }
 
 /** Keys and credits that an unattended start makes sure of. */
@@ -124,4 +123,22 @@ export interface Bootstrap {
   readonly managementKey: Secret | null;
   readonly adminToken: Secret | null;
   readonly credits: number;
+}
+
+export interface ListedModel extends Model {
+  /** Whether every tenant can call the model, through the operator's own accounts. */
+  readonly isLive: boolean;
+}
+
+/**
+ * A live model lists only the endpoints that the operator's accounts serve; any other model lists
+ * those that need a tenant's own key.
+ */
+export function listedModels(config: Pick<Config, 'models' | 'providers'>): ListedModel[] {
+  const { models, providers } = config;
+  return models.map((model) => {
+    const live = model.endpoints.filter(({ provider }) => providers.get(provider)?.shared === true);
+    const isLive = live.length > 0;
+    return { ...model, isLive, endpoints: isLive ? live : model.endpoints };
+  });
 }

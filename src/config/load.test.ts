@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { stringify } from 'yaml';
-import { listedModels } from './listed-models.ts';
+import { listedModels } from './config.ts';
+import type { Flags } from './load.ts';
 import { loadConfig } from './load.ts';
-import type { Flags } from './overrides.ts';
 import { ConfigProblems } from './problems.ts';
 import type { Environment } from './read-file.ts';
 
@@ -29,9 +29,9 @@ function load(content: object | string, env: Environment = {}, flags: Flags = {}
 function problems(content: object | string, env: Environment = {}, flags: Flags = {}): string[] {
   try {
     load(content, env, flags);
-  } catch (thrown) {
-    if (!(thrown instanceof ConfigProblems)) throw thrown;
-    return thrown.message.split('\n').map((line) => line.replace(/^\S+\.yaml: /, ''));
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    return error.message.split('\n').map((line) => line.replace(/^\S+\.yaml: /, ''));
   }
   throw new Error('The configuration was accepted.');
 }
@@ -385,7 +385,7 @@ describe('providers and models', () => {
     expect(load({}).secretKey).toBeNull();
     const former = load({}, { TOLLGATE_FORMER_SECRET_KEY: long });
     expect(former.secretKey).toBeNull();
-    expect(former.formerSecretKey?.reveal()).toBe(long);
+    expect(former.previousSecretKey?.reveal()).toBe(long);
     expect(JSON.stringify(former)).not.toContain('hidden');
     expect(problems({}, { TOLLGATE_FORMER_SECRET_KEY: long.slice(0, 31) })).toEqual([
       'environment: TOLLGATE_FORMER_SECRET_KEY must have at least 32 characters',
@@ -396,7 +396,7 @@ describe('providers and models', () => {
   });
 
   test('catalogue: none starts from nothing', () => {
-    const config = load({ catalogue: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
+    const config = load({ catalog: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
     expect(config.models).toEqual([]);
     expect(config.providers.size).toBe(0);
   });
@@ -428,7 +428,7 @@ describe('providers and models', () => {
       pricing,
     }));
     const config = load({
-      catalogue: 'none',
+      catalog: 'none',
       providers: { mine },
       models: [{ ...model, endpoints }],
     });

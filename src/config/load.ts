@@ -1,26 +1,23 @@
 import { Compile } from 'typebox/schema';
-import { explain, type Problem } from '../core/explain.ts';
 import { fieldsOf, isObject } from '../core/json.ts';
+import { explain, type Schema, type ValidationIssue } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
-import { readBootstrap, readSecretKey } from './bootstrap.ts';
-import { builtinCatalogue } from './catalogue/index.ts';
+import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
-import { isCleanBase, mergeModels, mergeProviders, uncleanBase } from './merge.ts';
+import { readS3Credentials, readTracing } from './environment.ts';
+import { invalidBaseUrl, isValidBaseUrl, mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
-import { readObjectStorage } from './object-storage.ts';
-import { applyOverrides, type Flags, type Override, overridesOf } from './overrides.ts';
-import { readPrivateAddresses } from './private-addresses.ts';
-import { ConfigProblems, type OutsideProblem } from './problems.ts';
+import { ConfigProblems, type ExternalProblem } from './problems.ts';
 import {
   type ConfigText,
+  convert,
   type Environment,
   noFile,
   readConfigFile,
   substitute,
 } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
-import { readTracing } from './tracing.ts';
-import { readWebSearch } from './web-search.ts';
+import { readBootstrap, readPrivateAddresses, readSecretKey, readWebSearch } from './settings.ts';
 
 const validator = Compile(configFileSchema);
 const shape: object = configFileSchema;
@@ -36,37 +33,39 @@ export function loadConfig(
   used: readonly (keyof ConfigFile)[] = everySection,
   { source, data }: ConfigText = readConfigText(flags, environment),
 ): Config {
-  const unset: Problem[] = [];
+  const unset: ValidationIssue[] = [];
   const substituted = substitute(data, shape, environment, unset);
   const overrides = overridesOf(flags, environment);
   const isOverridden = (path: string) => overrides.some((one) => one.path.join('.') === path);
   const problems = unset.filter(({ path }) => !isOverridden(path));
   const merged = applyOverrides(substituted, overrides, shape);
   if (!validator.Check(merged)) {
-    const told = new Set(problems.map((problem) => problem.path));
-    const misfits = explain(shape, merged).filter(({ path }) => !told.has(path));
-    problems.push(...misfits.map((problem) => nameOverride(problem, overrides)));
+    const reportedPaths = new Set(problems.map((problem) => problem.path));
+    const schemaProblems = explain(shape, merged).filter(({ path }) => !reportedPaths.has(path));
+    problems.push(...schemaProblems.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
   // A mistake in the file is reported even if an override hides it: it would count once the
   // override is gone.
   problems.push(...unset.filter((one) => isOverridden(one.path) && !('variable' in one)));
   const isUnset = (path: string) => unset.some((one) => one.path === path);
-  const isCovered = (path: string) => overrides.some((one) => liesIn(one.path.join('.'), path));
-  const beneath = validator.Check(substituted) ? [] : explain(shape, substituted);
-  problems.push(...beneath.filter(({ path }) => isCovered(path) && !isUnset(path)));
+  const isHidden = (path: string) => overrides.some((one) => isWithin(one.path.join('.'), path));
+  const hiddenProblems = validator.Check(substituted) ? [] : explain(shape, substituted);
+  problems.push(...hiddenProblems.filter(({ path }) => isHidden(path) && !isUnset(path)));
   // Broken fields are left out so that the rest can still be checked in the same run. The path of a
   // field that came from outside the file is written as `NAME (path)`.
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
-  const sound = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
-  const more: Problem[] = [];
-  const config = assemble(sound, environment, source, more);
-  const isBroken = (path: string) => broken.some((at) => liesIn(at, path));
+  const checked = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
+  const moreProblems: ValidationIssue[] = [];
+  const config = assemble(checked, environment, source, moreProblems);
+  const isBroken = (path: string) => broken.some((at) => isWithin(at, path));
   const models = isObject(merged) ? merged.models : [];
-  more.push(...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken));
+  moreProblems.push(
+    ...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken),
+  );
   // A broken field was left out above, so it now looks missing: that is no second problem.
-  problems.push(...more.filter(({ path }) => !broken.includes(path)));
-  const isUsed = (path: string) => used.some((section) => liesIn(path, section));
+  problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
+  const isUsed = (path: string) => used.some((section) => isWithin(path, section));
   const refused = problems.filter((problem) => !('variable' in problem) || isUsed(problem.path));
   if (refused.length > 0) throw new ConfigProblems(source, refused);
   return deepFreeze(config);
@@ -89,7 +88,7 @@ export const everySection = Object.keys(configFileSchema.properties) as (keyof C
 
 /** Shipped providers that cannot be called because their key is not set, each with its variable. */
 function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
-  const shipped = builtinCatalogue.providers.filter(
+  const shipped = builtinCatalog.providers.filter(
     ({ name }) => providers.get(name)?.shared === false,
   );
   return new Map(shipped.map(({ name, api_key_env }) => [name, api_key_env]));
@@ -100,24 +99,24 @@ function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
  * reported once, not again for each of its models.
  */
 function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
-  const meant = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
+  const namedInFile = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
   const callable = [...providers.values()].filter(({ shared }) => shared);
-  return new Set([...callable.map(({ name }) => name), ...meant]);
+  return new Set([...callable.map(({ name }) => name), ...namedInFile]);
 }
 
 function assemble(
   file: ConfigFile,
   environment: Environment,
   source: string,
-  problems: Problem[],
+  problems: ValidationIssue[],
 ): Config {
-  const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalogue;
+  const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalog;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
   const hasCapacity = [...providers.values()].some(({ shared }) => shared);
   const models = mergeModels(builtin.models, file.models ?? [], providers);
   const publicUrl = file.server?.public_url;
-  if (publicUrl !== undefined && !isCleanBase(publicUrl)) {
-    problems.push({ path: 'server.public_url', message: uncleanBase });
+  if (publicUrl !== undefined && !isValidBaseUrl(publicUrl)) {
+    problems.push({ path: 'server.public_url', message: invalidBaseUrl });
   } else if (/[^/]/.test(URL.parse(publicUrl ?? '')?.pathname ?? '')) {
     // The dashboard requests its files and the API at the root of the host.
     const message = 'must have no path: Tollgate is served at the root of a host';
@@ -138,7 +137,7 @@ function assemble(
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
     redis: file.redis ? new Secret(file.redis) : null,
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
-    objectStorage: readObjectStorage(environment),
+    s3Credentials: readS3Credentials(environment),
     privateAddresses: readPrivateAddresses(file, problems),
     demo: file.demo === true || (file.demo !== false && !hasCapacity),
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
@@ -167,50 +166,60 @@ function assemble(
 }
 
 /** Settings that come from the environment only, never from the file. */
-function environmentIn(environment: Environment, problems: Problem[]) {
-  const found: Problem[] = [];
+function environmentIn(environment: Environment, problems: ValidationIssue[]) {
+  const found: ValidationIssue[] = [];
   const settings = {
     tracing: readTracing(environment, found),
     bootstrap: readBootstrap(environment, found),
     secretKey: readSecretKey('TOLLGATE_SECRET_KEY', environment, found),
-    formerSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, found),
+    previousSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, found),
   };
-  const outside = (problem: Problem): OutsideProblem => ({ ...problem, place: 'environment' });
-  problems.push(...found.map(outside));
+  const external = (problem: ValidationIssue): ExternalProblem => ({
+    ...problem,
+    origin: 'environment',
+  });
+  problems.push(...found.map(external));
   return settings;
 }
 
-function nameOverride(problem: Problem, overrides: readonly Override[]): Problem | OutsideProblem {
+function nameOverride(
+  problem: ValidationIssue,
+  overrides: readonly Override[],
+): ValidationIssue | ExternalProblem {
   const origin = overrides.findLast(({ path }) => path.join('.') === problem.path);
   if (!origin) return problem;
   const path = `${origin.from} (${problem.path})`;
-  return { ...problem, path, place: origin.from.startsWith('--') ? 'command line' : 'environment' };
+  return {
+    ...problem,
+    path,
+    origin: origin.from.startsWith('--') ? 'command line' : 'environment',
+  };
 }
 
-function liesIn(path: string, place: string): boolean {
-  return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
+function isWithin(path: string, parent: string): boolean {
+  return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }
 
 /** Drops broken fields, and the sections, providers and models that are useless without them. */
 function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
-  const kept: Record<string, unknown> = {};
+  const valid: Record<string, unknown> = {};
   for (const [section, value] of Object.entries(fieldsOf(data))) {
     const left = pruned(value, section, broken);
     if (section === 'providers' && isObject(left)) {
-      const whole = Object.entries(left).filter(([name, one]) =>
-        fits({ providers: { [name]: one } }),
+      const validProviders = Object.entries(left).filter(([name, one]) =>
+        isValid({ providers: { [name]: one } }),
       );
-      kept[section] = Object.fromEntries(whole);
+      valid[section] = Object.fromEntries(validProviders);
     } else if (section === 'models' && Array.isArray(left)) {
-      kept[section] = left.filter((one) => fits({ models: [one] }));
-    } else if (fits({ [section]: left })) {
-      kept[section] = left;
+      valid[section] = left.filter((one) => isValid({ models: [one] }));
+    } else if (isValid({ [section]: left })) {
+      valid[section] = left;
     }
   }
-  return validator.Check(kept) ? kept : {};
+  return validator.Check(valid) ? valid : {};
 }
 
-const fits = (file: object) => validator.Check(file);
+const isValid = (file: object) => validator.Check(file);
 
 function pruned(value: unknown, path: string, broken: ReadonlySet<string>): unknown {
   if (broken.has(path)) return undefined;
@@ -233,4 +242,50 @@ function deepFreeze<T>(value: T): T {
     deepFreeze(inner);
   }
   return Object.freeze(value);
+}
+
+/** Settings given on the command line; they win over the environment, which wins over the file. */
+export interface Flags {
+  readonly config?: string;
+  readonly host?: string;
+  readonly port?: string;
+  readonly dataDir?: string;
+}
+
+/** A setting from outside the file, with the name of its option or variable for error messages. */
+interface Override {
+  readonly path: readonly [string] | readonly [string, string];
+  readonly from: string;
+  readonly value: string;
+}
+
+function overridesOf(flags: Flags, environment: Environment): Override[] {
+  const candidates: [Override['path'], string, string | undefined][] = [
+    [['server', 'host'], 'HOST', environment.HOST],
+    [['server', 'port'], 'PORT', environment.PORT],
+    [['data_dir'], 'TOLLGATE_DATA_DIR', environment.TOLLGATE_DATA_DIR],
+    [['database'], 'DATABASE_URL', environment.DATABASE_URL],
+    [['redis'], 'REDIS_URL', environment.REDIS_URL],
+    [['objects'], 'OBJECTS_URL', environment.OBJECTS_URL],
+    [['server', 'host'], '--host', flags.host],
+    [['server', 'port'], '--port', flags.port],
+    [['data_dir'], '--data-dir', flags.dataDir],
+  ];
+  return candidates.flatMap(([path, from, value]) => (value ? [{ path, from, value }] : []));
+}
+
+function applyOverrides(data: unknown, overrides: readonly Override[], schema: Schema): unknown {
+  if (!isObject(data)) return data;
+  const result: Record<string, unknown> = { ...data };
+  for (const { path, value } of overrides) {
+    const [outer, inner] = path;
+    const rule = schema.properties?.[outer] ?? {};
+    if (inner === undefined) {
+      result[outer] = convert(value, rule);
+    } else {
+      const section = isObject(result[outer]) ? result[outer] : {};
+      result[outer] = { ...section, [inner]: convert(value, rule.properties?.[inner] ?? {}) };
+    }
+  }
+  return result;
 }

@@ -1,20 +1,19 @@
-import type { Problem } from '../core/explain.ts';
-import { isLoopback } from '../core/host-in-url.ts';
+import { isLoopback } from '../core/network-address.ts';
 import { readProviderKey, regionIn } from '../core/provider-key.ts';
+import type { ValidationIssue } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
-import type { BuiltinProvider } from './catalogue/index.ts';
+import type { BuiltinProvider } from './catalog/index.ts';
 import type { Endpoint, Model, Provider } from './config.ts';
 import type { ModelFile } from './model-schema.ts';
 import type { MissingVariable } from './problems.ts';
 import { type DialectName, dialectNames, type ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
-import { isSendable, unsendableKey } from './sendable.ts';
 
 /** The shipped catalogue and the operator's file, laid over each other. */
 
 const defaultTimeoutMs = 120_000;
 /** The voices of `first_party` speech models, unless a model lists its own. */
-const usualVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
+const defaultVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
  * The file's providers and the built-in ones. A built-in provider whose key is not set stays, for
@@ -24,24 +23,24 @@ export function mergeProviders(
   builtin: readonly BuiltinProvider[],
   file: Readonly<Record<string, ProviderFile>>,
   environment: Environment,
-  problems: Problem[],
+  problems: ValidationIssue[],
 ): ReadonlyMap<string, Provider> {
   const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
-  const unnamed = builtin
+  const notInFile = builtin
     .filter(({ name }) => !(name in file))
     .map(({ name, api_key_env }) => [name, { shared: Boolean(environment[api_key_env]) }] as const);
-  const providers = [...Object.entries(file), ...unnamed].flatMap(
-    ([name, own]) => merge(name, own, shippedByName.get(name), environment, problems) ?? [],
+  const providers = [...Object.entries(file), ...notInFile].flatMap(
+    ([name, own]) => mergeProvider(name, own, shippedByName.get(name), environment, problems) ?? [],
   );
   return new Map(providers.map((provider) => [provider.name, provider]));
 }
 
-function merge(
+function mergeProvider(
   name: string,
   own: ProviderFile,
   shipped: BuiltinProvider | undefined,
   environment: Environment,
-  problems: Problem[],
+  problems: ValidationIssue[],
 ): Provider | undefined {
   const path = `providers.${name}`;
   const refuse = (field: string, message: string) =>
@@ -65,13 +64,13 @@ function merge(
   }
   if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
   const headers = Object.entries(own.headers ?? {});
-  if (headers.some((header) => !isSendable(...header))) {
+  if (headers.some((header) => !isValidHeader(...header))) {
     refuse('headers', 'has a name or a value that no header can carry');
   }
   // A provider without an address is kept: a command that calls no provider need not have its
   // variable set.
   if (dialect === undefined) return undefined;
-  if (baseUrl !== '' && !isCleanBase(baseUrl)) refuse('base_url', uncleanBase);
+  if (baseUrl !== '' && !isValidBaseUrl(baseUrl)) refuse('base_url', invalidBaseUrl);
   return {
     name,
     dialect,
@@ -96,7 +95,7 @@ function isProxied(url: string, environment: Environment): boolean {
   return !isLoopback(url) && Boolean(proxy);
 }
 
-interface KeyPlace {
+interface KeyTarget {
   readonly dialect: DialectName | undefined;
   readonly baseUrl: string;
   readonly region?: string;
@@ -106,12 +105,12 @@ interface KeyPlace {
 function keyProblems(
   path: string,
   text: string,
-  { dialect = 'openai', baseUrl, region }: KeyPlace,
-): readonly Problem[] {
+  { dialect = 'openai', baseUrl, region }: KeyTarget,
+): readonly ValidationIssue[] {
   const key = readProviderKey(text, dialect);
   if (typeof key === 'string') return [{ path: `${path}.api_key`, message: key }];
-  if (key.kind === 'word' && !isSendable('authorization', text)) {
-    return [{ path: `${path}.api_key`, message: unsendableKey }];
+  if (key.kind === 'word' && !isValidHeader('authorization', text)) {
+    return [{ path: `${path}.api_key`, message: invalidKeyMessage }];
   }
   if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];
   const message = 'is required: the key signs for a region, and base_url does not name one';
@@ -127,16 +126,16 @@ export function mergeModels(
   file: readonly ModelFile[],
   providers: ReadonlyMap<string, Provider>,
 ): readonly Model[] {
-  const own = new Map(file.map((model) => [model.id, complete(model, providers)]));
+  const own = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
   const shipped = builtin.filter((model) => !own.has(model.id));
   return [
-    ...shipped.map((model) => ({ ...complete(model, providers), isShipped: true as const })),
+    ...shipped.map((model) => ({ ...completeModel(model, providers), isShipped: true as const })),
     ...own.values(),
   ];
 }
 
-function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {
-  const { speech: asWritten } = model;
+function completeModel(model: ModelFile, providers: ReadonlyMap<string, Provider>): Model {
+  const { speech: speechAsWritten } = model;
   const endpoints: Endpoint[] = model.endpoints
     .filter((endpoint) => providers.has(endpoint.provider))
     .map((endpoint) => ({
@@ -145,25 +144,42 @@ function complete(model: ModelFile, providers: ReadonlyMap<string, Provider>): M
       pricing: endpoint.pricing ?? {},
       // As written, without the default voices added below: those are names for clients, and each
       // dialect knows what its provider calls them.
-      ...(asWritten && { speech: endpoint.speech ?? asWritten }),
+      ...(speechAsWritten && { speech: endpoint.speech ?? speechAsWritten }),
     }))
     .sort((a, b) => a.priority - b.priority);
-  const speech = withVoices(asWritten);
+  const speech = withVoices(speechAsWritten);
   return { ...model, features: model.features ?? [], endpoints, ...(speech && { speech }) };
 }
 
 /** A `first_party` model must refuse unknown voices, so it always has a list of known ones. */
 function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
   if (speech?.style !== 'first_party' || speech.voices) return speech;
-  return { ...speech, voices: Object.fromEntries(usualVoices.map((voice) => [voice, voice])) };
+  return { ...speech, voices: Object.fromEntries(defaultVoices.map((voice) => [voice, voice])) };
 }
 
-export const uncleanBase = 'must be an http(s) address without user, query or fragment';
+export const invalidBaseUrl = 'must be an http(s) address without user, query or fragment';
 
 /** Whether a path can be appended to the address. */
-export function isCleanBase(text: string): boolean {
+export function isValidBaseUrl(text: string): boolean {
   const url = URL.parse(text);
   // The text itself is searched: `url.search` is empty for a bare `?`, but a path behind it would
   // become a query.
   return url !== null && url.username === '' && !/[?#]/.test(text);
 }
+
+/** Set by each request itself; a second value could make a server read one request as two. */
+const bodyHeaders = /^(?:content-length|transfer-encoding)$/i;
+
+/** Whether this header can be sent; otherwise every request would fail. */
+export function isValidHeader(name: string, value: string): boolean {
+  // Clients and servers disagree on the encoding of letters beyond ASCII.
+  if (bodyHeaders.test(name) || !/^[\t\n\r\x20-\x7e]*$/.test(value)) return false;
+  try {
+    new Headers([[name, value]]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const invalidKeyMessage = 'has characters that no header can carry; was it copied whole?';

@@ -1,6 +1,6 @@
-import type { Problem } from '../core/explain.ts';
 import { isObject } from '../core/json.ts';
-import { didYouMean } from '../core/nearest.ts';
+import type { ValidationIssue } from '../core/schema.ts';
+import { didYouMean } from '../core/text.ts';
 import type { PricingFile } from './model-schema.ts';
 import type { MissingVariable } from './problems.ts';
 
@@ -15,16 +15,16 @@ export function modelProblems(
   keyless: ReadonlyMap<string, string>,
   /** Whether a problem at or below a path was reported already. */
   isBroken: (path: string) => boolean,
-): Problem[] {
+): ValidationIssue[] {
   const ids = new Set<unknown>();
-  return listed(models).flatMap(([model, i]) => {
+  return indexedObjects(models).flatMap(([model, i]) => {
     const path = `models[${i}]`;
     const { id, features } = model;
-    const problems: Problem[] = [];
+    const problems: ValidationIssue[] = [];
     if (ids.has(id)) problems.push({ path: `${path}.id`, message: `repeats "${id}"` });
     if (typeof id === 'string') ids.add(id);
     const kinds = Array.isArray(features) ? features : [];
-    for (const [{ provider, pricing }, j] of listed(model.endpoints)) {
+    for (const [{ provider, pricing }, j] of indexedObjects(model.endpoints)) {
       const at = `${path}.endpoints[${j}]`;
       if (typeof provider === 'string' && provider !== '' && !providers.has(provider)) {
         const variable = keyless.get(provider);
@@ -36,7 +36,7 @@ export function modelProblems(
   });
 }
 
-function listed(list: unknown): [Readonly<Record<string, unknown>>, number][] {
+function indexedObjects(list: unknown): [Readonly<Record<string, unknown>>, number][] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((item: unknown, i) => (isObject(item) ? [[item, i]] : []));
 }
@@ -46,7 +46,7 @@ function unknownProvider(
   providers: ReadonlySet<string>,
   variable: string | undefined,
   path: string,
-): Problem | MissingVariable {
+): ValidationIssue | MissingVariable {
   const message = `names "${name}", which is not a configured provider`;
   if (variable === undefined) {
     const hint = didYouMean(name, providers) || `; describe it as providers.${name}`;
@@ -61,7 +61,7 @@ function priceProblems(
   pricing: unknown = {},
   path: string,
   isBroken: (path: string) => boolean,
-): Problem[] {
+): ValidationIssue[] {
   if (!isObject(pricing)) return [];
   const missing = missingPrices(features, pricing);
   if (missing.length > 0) {
@@ -72,13 +72,13 @@ function priceProblems(
 }
 
 /** What is wrong with the price steps for long prompts; empty if nothing is. */
-export function stepProblems(pricing: PricingFile, path: string): Problem[] {
+export function stepProblems(pricing: PricingFile, path: string): ValidationIssue[] {
   const { long_prompts: steps = [], prompt, completion } = pricing;
   if (steps.length > 0 && prompt === undefined && completion === undefined) {
     const message = 'needs prompt or completion beside it: only token prices have steps';
     return [{ path, message }];
   }
-  return steps.flatMap(({ above_tokens: above, ...changed }, i): Problem[] => {
+  return steps.flatMap(({ above_tokens: above, ...changed }, i): ValidationIssue[] => {
     const before = steps[i - 1]?.above_tokens ?? 0;
     if (above <= before) {
       const message = `must be more than ${before}, where the step before it begins, not ${above}`;

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { oneOf, wholeNumber } from '../core/schema-builders.ts';
+import { integer, oneOf } from '../core/schema.ts';
 import { quirksSchema } from './provider-schema.ts';
-import { closed, usd } from './schema-parts.ts';
+import { strictObject, usd } from './schema-fields.ts';
 
 const features = [
   'tools',
@@ -21,7 +21,7 @@ const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 /** Prices for prompts above `above_tokens`; a price that is left out stays as it is. */
 const longPromptSchema = Type.Object(
   {
-    above_tokens: wholeNumber(1),
+    above_tokens: integer(1),
     prompt: Type.Optional(usd()),
     audio: Type.Optional(usd()),
     completion: Type.Optional(usd()),
@@ -40,7 +40,7 @@ const longPromptsMax = 10;
 /**
  * US dollars as decimal text. Tokens, characters and bytes are priced per million, all else each.
  */
-const pricingSchema = closed({
+const pricingSchema = strictObject({
   prompt: usd(),
   /** Audio tokens in the input, if the provider counts them separately. */
   audio: usd(),
@@ -59,15 +59,15 @@ const pricingSchema = closed({
 });
 export type PricingFile = Static<typeof pricingSchema>;
 
-const speechSchema = closed({
+const speechSchema = strictObject({
   /**
    * `first_party` models refuse unknown voices and wrong speeds; `mapped` ones map or ignore them.
    */
   style: oneOf('first_party', 'mapped'),
   voices: Type.Record(Type.String(), Type.String()),
   default_voice: Type.String(),
-  input_characters_max: wholeNumber(1),
-  input_bytes_max: wholeNumber(1),
+  input_characters_max: integer(1),
+  input_bytes_max: integer(1),
   instructions: Type.Boolean(),
   /**
    * Whether the endpoint can stream events that report the tokens used; otherwise they are
@@ -75,7 +75,7 @@ const speechSchema = closed({
    */
   reports_usage: Type.Boolean(),
 });
-export type SpeechTerms = Static<typeof speechSchema>;
+export type SpeechSettings = Static<typeof speechSchema>;
 
 /** One place where a model can be had. */
 const endpointSchema = Type.Object(
@@ -84,7 +84,7 @@ const endpointSchema = Type.Object(
     /** The provider's name for the model; never shown to a client. */
     model: Type.String({ minLength: 1 }),
     /** Lowest is tried first. */
-    priority: Type.Optional(wholeNumber(0, 1000)),
+    priority: Type.Optional(integer(0, 1000)),
     pricing: Type.Optional(pricingSchema),
     quirks: Type.Optional(quirksSchema),
     /**
@@ -108,16 +108,16 @@ export const modelSchema = Type.Object(
     name: Type.String({ minLength: 1, maxLength: 200 }),
     description: Type.Optional(Type.String({ maxLength: 2000 })),
     /** Unix seconds of the release, as `created` in the model list. */
-    created: Type.Optional(wholeNumber(0)),
-    context_length: Type.Optional(wholeNumber(1)),
-    max_completion_tokens: Type.Optional(wholeNumber(1)),
+    created: Type.Optional(integer(0)),
+    context_length: Type.Optional(integer(1)),
+    max_completion_tokens: Type.Optional(integer(1)),
     input_modalities: Type.Array(modality, { minItems: 1 }),
     output_modalities: Type.Array(modality, { minItems: 1 }),
     features: Type.Optional(Type.Array(oneOf(...features))),
     tokenizer: Type.Optional(Type.String()),
     /** The largest image the model takes; larger ones are refused before they cost anything. */
     image_limits: Type.Optional(
-      closed({ long_edge_px: wholeNumber(1), megapixels: Type.Number({ minimum: 0 }) }),
+      strictObject({ long_edge_px: integer(1), megapixels: Type.Number({ minimum: 0 }) }),
     ),
     /** `adaptive`: the model decides how long to think, and a token budget is an error. */
     thinking: Type.Optional(oneOf('adaptive', 'budget', 'effort')),

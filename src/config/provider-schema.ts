@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { nullable, oneOf, wholeNumber } from '../core/schema-builders.ts';
-import { closed, httpAddress, secretText } from './schema-parts.ts';
+import { integer, nullable, oneOf } from '../core/schema.ts';
+import { httpAddress, secretText, strictObject } from './schema-fields.ts';
 
 export const dialectNames = [
   'openai',
@@ -17,7 +17,7 @@ export type DialectName = (typeof dialectNames)[number];
  * Every way in which a vendor may deviate from its dialect. A vendor's quirks are data: no code
  * checks a vendor's name. An endpoint's quirks override those of its provider.
  */
-export const quirksSchema = closed({
+export const quirksSchema = strictObject({
   /**
    * The parameter for the output cap. OpenAI's newer models refuse `max_tokens`; some vendors know
    * only that.
@@ -102,7 +102,7 @@ export const quirksSchema = closed({
   /**
    * The most texts in one call. Text Embeddings Inference takes 32 unless it was started with more.
    */
-  embedding_batch: wholeNumber(1, 2048),
+  embedding_batch: integer(1, 2048),
   /**
    * Tools and parameters that vendors charge for separately are dropped; `keep` is for servers of
    * one's own that know them, such as vLLM and SGLang, and for prices that cover them.
@@ -113,7 +113,7 @@ export const quirksSchema = closed({
 });
 export type Quirks = Static<typeof quirksSchema>;
 
-export const providerSchema = closed({
+export const providerSchema = strictObject({
   dialect: oneOf(...dialectNames),
   base_url: httpAddress('https://api.example.com/v1'),
   api_key: nullable(secretText()),
@@ -124,9 +124,9 @@ export const providerSchema = closed({
     expected: 'a region such as "eu-central-1"',
   }),
   /** The longest wait for the first byte of the answer. */
-  timeout_ms: wholeNumber(1, 3_600_000),
+  timeout_ms: integer(1, 3_600_000),
   /** The longest wait between two bytes of the answer. */
-  idle_timeout_ms: wholeNumber(1, 3_600_000),
+  idle_timeout_ms: integer(1, 3_600_000),
   /** False: only tenants who bring their own key may use it. */
   shared: Type.Boolean(),
   /** Whether a tenant's own key may come with an address of its own. */

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Document, type ErrorCode, LineCounter, type Node, parseDocument, visit } from 'yaml';
-import type { Problem, Schema } from '../core/explain.ts';
-import { failureCode } from '../core/failure-code.ts';
+import { failureCode } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
+import type { Schema, ValidationIssue } from '../core/schema.ts';
 import { ConfigProblems, type MissingVariable } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -12,7 +12,7 @@ const defaultFile = 'tollgate.yaml';
 export const noFile = 'no configuration file';
 
 /** Plain messages for common mistakes, where the parser's own would speak of YAML's grammar. */
-const plainWords: Partial<Record<ErrorCode, string>> = {
+const plainMessages: Partial<Record<ErrorCode, string>> = {
   TAB_AS_INDENT: 'YAML takes no tabs here; indent with spaces',
   BLOCK_AS_IMPLICIT_KEY:
     'a second colon in one line; put quotes around the text, or break the line',
@@ -21,7 +21,7 @@ const plainWords: Partial<Record<ErrorCode, string>> = {
 
 const bareVariable = 'inside of braces a text with "${" in it needs quotes around it';
 
-const unreadable: Readonly<Record<string, string>> = {
+const readErrors: Readonly<Record<string, string>> = {
   ENOENT: 'this file does not exist',
   EISDIR: 'this is a folder, not a file',
   EACCES: 'this file may not be read by this user',
@@ -48,8 +48,8 @@ export function readConfigFile(path: string | undefined): ConfigText {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
-  } catch (thrown) {
-    const message = unreadable[failureCode(thrown) ?? ''] ?? 'this file cannot be read';
+  } catch (error) {
+    const message = readErrors[failureCode(error) ?? ''] ?? 'this file cannot be read';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
   const lines = new LineCounter();
@@ -61,13 +61,13 @@ export function readConfigFile(path: string | undefined): ConfigText {
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
       const [sentence = ''] = error.message.split(/ at line|; please use|\n/);
-      const words = bare.length > 0 ? bareVariable : plainWords[error.code];
-      return { path: '', message: `${where}${words ?? sentence}` };
+      const plainMessage = bare.length > 0 ? bareVariable : plainMessages[error.code];
+      return { path: '', message: `${where}${plainMessage ?? sentence}` };
     });
     throw new ConfigProblems(file, problems);
   }
-  const wrong = wrongAliases(document, lines);
-  if (wrong.length > 0) throw new ConfigProblems(file, wrong);
+  const aliasProblems = findAliasProblems(document, lines);
+  if (aliasProblems.length > 0) throw new ConfigProblems(file, aliasProblems);
   try {
     return { source: file, data: document.toJS({ maxAliasCount: aliasUsesMax }) ?? {} };
   } catch {
@@ -81,18 +81,18 @@ export function readConfigFile(path: string | undefined): ConfigText {
  * YAML reads a text such as `*.example.com` as an alias. The text may be a secret, so no message
  * repeats it.
  */
-function wrongAliases(document: Document, lines: LineCounter): Problem[] {
-  const problems: Problem[] = [];
+function findAliasProblems(document: Document, lines: LineCounter): ValidationIssue[] {
+  const problems: ValidationIssue[] = [];
   const anchored = new Map<string, Node>();
   visit(document, {
     Value(_, node) {
       if (node.anchor) anchored.set(node.anchor, node);
     },
-    Alias(_, alias, around) {
-      const meant = anchored.get(alias.source);
-      if (meant && !around.includes(meant)) return;
+    Alias(_, alias, ancestors) {
+      const anchor = anchored.get(alias.source);
+      if (anchor && !ancestors.includes(anchor)) return;
       const { line, col } = lines.linePos(alias.range?.[0] ?? 0);
-      const message = `line ${line}, column ${col}: ${meant ? circular : unanchored}`;
+      const message = `line ${line}, column ${col}: ${anchor ? circular : unanchored}`;
       problems.push({ path: '', message });
     },
   });
@@ -107,7 +107,7 @@ export function substitute(
   data: unknown,
   schema: Schema,
   environment: Environment,
-  problems: Problem[],
+  problems: ValidationIssue[],
 ): unknown {
   const fill = (text: string, path: string) => {
     // Such as `${NAME:-other}` of shells. The text may be a secret, so the message does not repeat
@@ -148,19 +148,21 @@ export function substitute(
 function withoutEmpty(data: unknown, { properties }: Schema): unknown {
   if (!isObject(data)) return data;
   const isSection = (name: string) => /object|array/.test(properties?.[name]?.type ?? '');
-  const told = Object.entries(data).filter(([name, value]) => value !== null || !isSection(name));
-  return Object.fromEntries(told);
+  const present = Object.entries(data).filter(
+    ([name, value]) => value !== null || !isSection(name),
+  );
+  return Object.fromEntries(present);
 }
 
 /** Text from the environment, converted to the type of its field; unchanged if it does not fit. */
 export function convert(text: string, schema: Schema): unknown {
-  const wanted = [schema, ...(schema.anyOf ?? [])].map((branch) => branch.type);
+  const types = [schema, ...(schema.anyOf ?? [])].map((branch) => branch.type);
   if (
-    wanted.some((type) => type === 'integer' || type === 'number') &&
+    types.some((type) => type === 'integer' || type === 'number') &&
     /^-?\d+(\.\d+)?$/.test(text)
   ) {
     return Number(text);
   }
-  if (wanted.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
+  if (types.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
   return text;
 }

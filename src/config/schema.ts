@@ -1,20 +1,20 @@
 import { type Static, Type } from 'typebox';
 import { searchResultsMax } from '../core/bounds.ts';
 import { cacheModes } from '../core/caller.ts';
-import { nullable, oneOf, wholeNumber } from '../core/schema-builders.ts';
+import { integer, nullable, oneOf } from '../core/schema.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
-import { closed, httpAddress, secretText, usd } from './schema-parts.ts';
+import { httpAddress, secretText, strictObject, usd } from './schema-fields.ts';
 
 /** The schema of `tollgate.yaml`. Everything is optional; load.ts has the defaults. */
 
-export const configFileSchema = closed({
-  server: closed({
+export const configFileSchema = strictObject({
+  server: strictObject({
     host: Type.String({ minLength: 1 }),
-    port: wholeNumber(0, 65_535),
+    port: integer(0, 65_535),
     public_url: httpAddress('https://gateway.example.com'),
-    drain_seconds: wholeNumber(0, 86_400),
-    database_wait_seconds: wholeNumber(0, 86_400),
+    drain_seconds: integer(0, 86_400),
+    database_wait_seconds: integer(0, 86_400),
   }),
   data_dir: Type.String({ minLength: 1 }),
   database: Type.String({
@@ -35,37 +35,37 @@ export const configFileSchema = closed({
   demo: Type.Union([Type.Literal('auto'), Type.Boolean()], {
     expected: '"auto", true or false',
   }),
-  credits_per_usd: wholeNumber(1, 1_000_000_000),
-  limits: closed({
-    requests_per_minute: wholeNumber(1),
-    tokens_per_minute: nullable(wholeNumber(1)),
-    concurrent_requests: wholeNumber(1),
-    body_bytes: wholeNumber(1024, 1_073_741_824),
+  credits_per_usd: integer(1, 1_000_000_000),
+  limits: strictObject({
+    requests_per_minute: integer(1),
+    tokens_per_minute: nullable(integer(1)),
+    concurrent_requests: integer(1),
+    body_bytes: integer(1024, 1_073_741_824),
   }),
-  cache: closed({
+  cache: strictObject({
     mode: oneOf(...cacheModes),
-    ttl_seconds: wholeNumber(1, 31_536_000),
-    max_bytes: wholeNumber(0),
+    ttl_seconds: integer(1, 31_536_000),
+    max_bytes: integer(0),
   }),
-  billing: closed({
-    byok_fee_basis_points: wholeNumber(0, 100_000),
+  billing: strictObject({
+    byok_fee_basis_points: integer(0, 100_000),
     durability: oneOf('journal', 'fsync'),
   }),
-  logs: closed({
+  logs: strictObject({
     // At least a week: when a gateway replays the journal of a crash, rows of the log show what was
     // booked already, so they must outlive the time until that gateway starts again.
-    keep_days: nullable(wholeNumber(7, 36_500)),
+    keep_days: nullable(integer(7, 36_500)),
     requests: Type.Boolean(),
   }),
-  tools: closed({
+  tools: strictObject({
     web_search: nullable(
-      closed({
+      strictObject({
         engine: oneOf('searxng', 'brave', 'tavily'),
         url: httpAddress('http://127.0.0.1:8888'),
         api_key: nullable(secretText()),
         usd_per_search: usd(),
-        calls_max: wholeNumber(1, 20),
-        results_max: wholeNumber(1, searchResultsMax),
+        calls_max: integer(1, 20),
+        results_max: integer(1, searchResultsMax),
       }),
     ),
   }),

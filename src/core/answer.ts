@@ -7,7 +7,7 @@ import type { Usage } from './usage.ts';
  *
  * Told in order. Parts do not interleave, but for tool calls, whose arguments may.
  */
-export interface AnswerListener {
+export interface AnswerSink {
   text(text: string): void;
   /** A piece of the model's visible thinking; `name` is the upstream's own, which clients know. */
   reasoning(text: string, name?: ReasoningName): void;
@@ -33,7 +33,7 @@ export interface AnswerListener {
    * Why the answer ended. Usage may follow, and even words: then the last finish counts. `word` is
    * the upstream's own, where it is new to us and the reason a guess.
    */
-  finish(reason: FinishReason, stopSequence: string | null, word?: string): void;
+  finish(reason: FinishReason, stopSequence: string | null, upstreamReason?: string): void;
   /**
    * All that was used so far, perhaps in part a guess; the last one counts. Left out where nobody
    * asks: clients are told the settled numbers at the end.
@@ -43,7 +43,7 @@ export interface AnswerListener {
    * The listener to another choice of the same answer; asked for once for each, by its number, from
    * 1 on. The words above are the first choice's. Undefined, or left out, where nobody wants more.
    */
-  choice?(number: number): AnswerListener | undefined;
+  choice?(number: number): AnswerSink | undefined;
 }
 
 /** Where many OpenAI-style upstreams put their thinking, and their clients look for it. */

@@ -40,7 +40,7 @@ export const eventBytesMax = 4 * 1024 * 1024;
  * Bytes of a stream without a word among them: comments that keep it open are less than 1 MB in an
  * hour, and what opens the answer to a coding agent is two events.
  */
-export const wordlessBytesMax = 4 * eventBytesMax;
+export const contentlessBytesMax = 4 * eventBytesMax;
 
 /** A whole non-streamed upstream answer; images come as base64 inside JSON. */
 export const replyBytesMax = 64 * 1024 * 1024;
@@ -58,7 +58,7 @@ export const idleConnectionsMax = 64;
  * Connections to one provider that were given up before they were open: the system keeps each for
  * some two minutes. A provider that drops whatever is sent to it would take all open files.
  */
-export const connectionsLeftMax = 256;
+export const abandonedConnectionsMax = 256;
 
 /** How much of an upstream's error page we read to find its message. */
 export const errorBytesMax = 64 * 1024;
@@ -89,7 +89,7 @@ export const clientStallMs = 240_000;
 export const keepAliveMs = 15_000;
 
 /** Settled requests waiting for a database that is away. Past this, new work is refused. */
-export const undrainedMax = 100_000;
+export const unbookedMax = 100_000;
 
 /** Journal bytes on disk while the database is away. Past this, new work is refused. */
 export const journalBytesMax = 1024 * 1024 * 1024;
@@ -104,8 +104,8 @@ export const metricSeriesMax = 1_000;
  * Names of no model that a process keeps for a tenant and a day, and of how many tenants it knows
  * them. Each keeps a row of the daily sums for ever; a person's typing errors are few.
  */
-export const strangeNamesMax = 100;
-export const strangersMax = 1_000;
+export const unknownModelNamesMax = 100;
+export const unknownModelTenantsMax = 1_000;
 
 /** Log lines waiting for a reader that does not read; some 5 MB. Past this, lines are dropped. */
 export const requestLinesMax = 10_000;
@@ -125,7 +125,7 @@ export const skillInstructionsMax = 20_000;
 export const skillDescriptionMax = 500;
 
 /** Skills kept ready in memory; of the longest ones that is 40 MB. */
-export const skillsKeptMax = 1_000;
+export const cachedSkillsMax = 1_000;
 
 /** A search engine's whole answer: 50 KB for each of the twenty results it can have. */
 export const searchAnswerBytesMax = 1024 * 1024;
@@ -135,7 +135,7 @@ export const searchMsMax = 10_000;
 
 /** Characters and words of one query: Brave and Tavily refuse longer ones. */
 export const searchQueryMax = 400;
-export const searchWordsMax = 50;
+export const searchTermsMax = 50;
 
 /** The most results that any of the engines gives for one query. */
 export const searchResultsMax = 20;
@@ -160,14 +160,14 @@ export const redisRetryMsMax = 5_000;
 export const rateWindowsBackMax = 5;
 
 /** How long a request keeps its place in Redis unless its process, which may die, renews it. */
-export const placeTtlMs = 30_000;
-export const placeRenewMs = 10_000;
+export const slotTtlMs = 30_000;
+export const slotRenewMs = 10_000;
 
 /** How long a place that was left may still count, unless the next request tells the others. */
-export const placeLeftMs = 20;
+export const slotReleaseMs = 20;
 
 /** Places named in one command: a few hundred keep Redis busy for less than a millisecond. */
-export const placesPerMessage = 500;
+export const slotsPerMessage = 500;
 
 /** Requests followed at the same time. Past this, new ones are not traced. */
 export const tracesOpenMax = 20_000;
@@ -201,8 +201,8 @@ export const jobOutputMs = 24 * 3_600_000;
 export const jobRowMs = 30 * 24 * 3_600_000;
 
 /** Webhooks on their way at once, of all tenants and of one. */
-export const webhooksAtOnceMax = 16;
-export const webhooksOfTenantMax = 4;
+export const concurrentWebhooksMax = 16;
+export const webhooksPerTenantMax = 4;
 
 /** How long a receiver of webhooks may take to answer; what it answers is not read. */
 export const webhookMsMax = 10_000;
@@ -217,7 +217,7 @@ export const formFieldsBytesMax = 1024 * 1024;
  * answers have another such part. Measured, a request takes up to four times its body, and as much
  * of its answer: the bytes, their text, its values and what is sent.
  */
-export const longTextsPart = 1 / 8;
+export const longTextsFraction = 1 / 8;
 
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;
@@ -229,11 +229,11 @@ export const refusedBodyMsMax = 10_000;
 export const bodyBytesPerSecondMin = 16 * 1024;
 
 /** Arguments of tool calls that wait for the call before them; 1 MB is a whole file. */
-export const waitingArgumentsMax = 4 * 1024 * 1024;
+export const bufferedArgumentsMax = 4 * 1024 * 1024;
 
 /** Tool calls of one streamed answer, and the length of their ids and names: both are kept. */
-export const callsPerAnswerMax = 1_024;
-export const callNamesLengthMax = 4 * 1024 * 1024;
+export const toolCallsPerAnswerMax = 1_024;
+export const toolCallNamesLengthMax = 4 * 1024 * 1024;
 
 /** Blocks of one upstream answer that are open at the same time; honest ones have one. */
 export const openBlocksMax = 64;
@@ -281,7 +281,7 @@ export const streamedResponseLengthMax = 32 * 1024 * 1024;
 export const embeddingsInputsMax = 2_048;
 
 /** Calls that one embeddings request has under way, where a provider takes few texts at once. */
-export const embeddingCallsAtOnce = 4;
+export const concurrentEmbeddingCalls = 4;
 
 /** A whole image edit with its files. */
 export const imageEditBytesMax = 100 * 1024 * 1024;
@@ -296,7 +296,7 @@ export const imageAttemptMs = 300_000;
 export const maskPixelsMax = 32 * 1024 * 1024;
 
 /** A picture that a provider answers with as an address. */
-export const pictureBytesMax = 32 * 1024 * 1024;
+export const imageBytesMax = 32 * 1024 * 1024;
 
 /** Files of running requests on the disk together: forty of the longest image edits. */
 export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
@@ -314,4 +314,4 @@ export const countMsMax = 5_000;
 export const countAnswerLengthMax = 16 * 1024;
 
 /** Counts that one tenant has under way at providers, free as they are; more are estimated. */
-export const countsAtOnceMax = 32;
+export const concurrentCountsMax = 32;

@@ -1,4 +1,4 @@
-import { given } from './given.ts';
+import { definedFields } from './json.ts';
 
 /**
  * `imageType` is what image endpoints call it; `blame` decides whether a job is tried again;
@@ -27,10 +27,10 @@ export const errorTable = {
 
 export type ErrorSymbol = keyof typeof errorTable;
 
-type OwnStatus = (typeof errorTable)[ErrorSymbol]['status'];
+type DefaultStatus = (typeof errorTable)[ErrorSymbol]['status'];
 
 /** A symbol may carry another status than its own. */
-type ErrorStatus = OwnStatus | 404 | 405 | 409 | 413 | 415 | 426 | 504;
+type ErrorStatus = DefaultStatus | 404 | 405 | 409 | 413 | 415 | 426 | 504;
 
 interface ErrorDetails {
   readonly status?: ErrorStatus;
@@ -60,12 +60,12 @@ export class GatewayError extends Error {
 
   constructor(symbol: ErrorSymbol, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    const usual = errorTable[symbol];
+    const defaults = errorTable[symbol];
     this.symbol = symbol;
-    this.status = details.status ?? usual.status;
+    this.status = details.status ?? defaults.status;
     this.param = details.param ?? null;
     this.retryAfterSeconds = details.retryAfterSeconds ?? null;
-    this.retryHelps = details.retryHelps ?? usual.retryHelps;
+    this.retryHelps = details.retryHelps ?? defaults.retryHelps;
     this.isOverload = details.isOverload ?? false;
     this.unquoted = details.unquoted ?? message;
   }
@@ -77,7 +77,7 @@ export function invalidRequest(
   param?: string,
   status?: ErrorStatus,
 ): GatewayError {
-  return new GatewayError('invalid_request_error', message, given({ param, status }));
+  return new GatewayError('invalid_request_error', message, definedFields({ param, status }));
 }
 
 /** A record, model or route that does not exist, or belongs to somebody else: the same answer. */
@@ -97,11 +97,22 @@ export function shuttingDown(): GatewayError {
 }
 
 /** Whatever was thrown, as the error a client may see. Unknown failures keep their cause to us. */
-export function asGatewayError(thrown: unknown): GatewayError {
-  if (thrown instanceof GatewayError) return thrown;
+export function asGatewayError(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
   return new GatewayError(
     'internal_error',
     'Tollgate failed to handle this request; the request id helps to find out why.',
-    { cause: thrown },
+    { cause: error },
   );
+}
+
+/** The code that a driver or the system gave a failure: `SQLITE_FULL`, `ECONNREFUSED`, `23505`. */
+export function failureCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** The message of a failure, whatever was thrown. */
+export function failureMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

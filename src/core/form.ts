@@ -28,7 +28,7 @@ export function addField(fields: Map<string, string[]>, { name, value }: FormFie
  * The list that a field is an entry of: `name[]`, or `name[0]` where no name can be written twice,
  * as in PHP.
  */
-export function listName(field: string): string {
+export function formListName(field: string): string {
   return field.replace(/\[\d*\]$/, '');
 }
 
@@ -36,7 +36,7 @@ export function listName(field: string): string {
  * A list in a form: a field for each entry, as OpenAI's libraries send it, or all in one text, as
  * JSON or with commas between. What was left blank is none. Unchecked, as JSON is.
  */
-export function listIn(texts: readonly string[]): readonly unknown[] {
+export function parseFormList(texts: readonly string[]): readonly unknown[] {
   return texts.flatMap((text) => {
     const list = text.trimStart().startsWith('[') ? parseJson(text) : undefined;
     if (Array.isArray(list)) return list as unknown[];
@@ -49,25 +49,47 @@ export function listIn(texts: readonly string[]): readonly unknown[] {
 const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /** A number as any language writes one; anything else stays text, for whoever checks it. */
-export function numberIn(text: string): number | string {
+export function parseFormNumber(text: string): number | string {
   return number.test(text) ? Number(text) : text;
 }
 
 /** A yes or no as forms write it; anything else stays text, for whoever checks it. */
-export function flagIn(text: string): boolean | string {
+export function parseFormFlag(text: string): boolean | string {
   if (text === 'true') return true;
   return text === 'false' ? false : text;
 }
 
-export function givenTwice(name: string): GatewayError {
+export function duplicateField(name: string): GatewayError {
   return invalidRequest(`${name} is given twice.`, name);
 }
 
-export function wantsText(name: string): GatewayError {
+export function mustBeText(name: string): GatewayError {
   return invalidRequest(`${name} must be a text, not a file.`, name);
 }
 
 /** Mentions the filename: a file that was sent without one arrives as a text. */
-export function wantsFile(name: string): GatewayError {
+export function mustBeFile(name: string): GatewayError {
   return invalidRequest(`${name} must be a file, not a text; a file needs a filename.`, name);
+}
+
+/** Bytes that are too many to be held: a file of a client, or a request that carries one. */
+export interface LongBytes {
+  readonly bytes: number;
+  /** From the beginning, as often as wanted. */
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+/** A file that a client sent, put aside until its request has ended. */
+export interface Upload extends LongBytes {
+  readonly sha256: string;
+  /** At most this many of its first bytes. */
+  start(bytesMax: number): Promise<Uint8Array>;
+}
+
+/** Where the files of one request lie. */
+export interface UploadDirectory {
+  /** Takes the bytes as they come; when their source fails, nothing stays. */
+  keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload>;
+  /** Throws everything away. Safe to call again. */
+  clear(): Promise<void>;
 }

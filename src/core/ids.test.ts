@@ -4,7 +4,7 @@ import {
   newRequestId,
   newTenantId,
   randomText,
-  requestIdForm,
+  requestIdPattern,
   requestIdTime,
   toRequestId,
 } from './ids.ts';
@@ -53,7 +53,7 @@ describe('a request id', () => {
 
   test.each([Date.UTC(2106, 1, 7, 6, 28, 16), Date.UTC(2155, 11, 31), -1])(
     'has its form by a clock that says %d, or its charge could never be booked',
-    (now) => expect(newRequestId(now)).toMatch(requestIdForm),
+    (now) => expect(newRequestId(now)).toMatch(requestIdPattern),
   );
 
   test('tells its second again; anything else tells none', () => {

@@ -22,13 +22,13 @@ export function randomText(length: number): string {
  * together lie together in the index, where scattered ones would each cost a page of the disk.
  */
 export function newRequestId(now = Date.now()): string {
-  return secondText(Math.floor(now / 1000)) + crypto.randomUUID().slice(8);
+  return hexSecond(Math.floor(now / 1000)) + crypto.randomUUID().slice(8);
 }
 
 let lastSecond = { second: 0, text: '00000000' };
 
 /** Formatted once a second, not for every request. */
-function secondText(second: number): string {
+function hexSecond(second: number): string {
   if (lastSecond.second !== second) {
     // Eight digits whatever the clock says: one that is broken may be before 1970 or beyond 2106.
     lastSecond = { second, text: (second >>> 0).toString(16).padStart(8, '0') };
@@ -54,14 +54,14 @@ export function completionId(requestId: string): string {
  */
 export function toRequestId(id: string): string {
   const [, hex] = /^(?:chatcmpl-|msg_|resp_|log_)(.{32})$/.exec(id) ?? [];
-  return hex === undefined ? id : withDashes(hex);
+  return hex === undefined ? id : formatUuid(hex);
 }
 
 /** A UUID, of whatever version. */
-export const requestIdForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const requestIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The 32 digits of a UUID as people write them. */
-export function withDashes(hex: string): string {
+export function formatUuid(hex: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 

@@ -25,9 +25,9 @@ describe('the key of AWS', () => {
 
   test('is a word where it is an API key of Bedrock, or the dialect is another', () => {
     const word = 'ABSKQmVkcm9ja0FQSUtleS1hYmNkZWY=';
-    expect(readProviderKey(word, 'bedrock')).toEqual({ kind: 'word', word });
+    expect(readProviderKey(word, 'bedrock')).toEqual({ kind: 'word', value: word });
     const pair = `${id}:${secret}`;
-    expect(readProviderKey(pair, 'openai')).toEqual({ kind: 'word', word: pair });
+    expect(readProviderKey(pair, 'openai')).toEqual({ kind: 'word', value: pair });
   });
 
   test.each([

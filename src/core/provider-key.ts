@@ -6,11 +6,11 @@ import { Secret } from './secret.ts';
  * What the key of a provider can be. Most are a word that goes into a header as it is; those of
  * AWS sign each request, and those of Google's service accounts are exchanged for a token.
  */
-type ProviderKey = KeyWord | AwsKey | ServiceAccount;
+type ProviderKey = PlainKey | AwsKey | ServiceAccount;
 
-interface KeyWord {
+interface PlainKey {
   readonly kind: 'word';
-  readonly word: string;
+  readonly value: string;
 }
 
 export interface AwsKey {
@@ -46,7 +46,7 @@ export function readProviderKey(text: string, dialect: string): ProviderKey | st
   }
   if (/^\s*\{/.test(text)) return readServiceAccount(text);
   const isPair = /^A[KS]IA[A-Z0-9]{12,}$|:/.test(text);
-  return signedByAws.has(dialect) && isPair ? readAwsKey(text) : { kind: 'word', word: text };
+  return signedByAws.has(dialect) && isPair ? readAwsKey(text) : { kind: 'word', value: text };
 }
 
 /** How people tell one key from another without seeing it. */
@@ -56,44 +56,45 @@ export function labelOfKey(text: string): string {
   return typeof email === 'string' ? email : new Secret(text).toString();
 }
 
-const awsForm = 'must be <access key id>:<secret access key>[:<session token>]';
+const awsFormat = 'must be <access key id>:<secret access key>[:<session token>]';
 
 function readAwsKey(text: string): AwsKey | string {
   const [accessKeyId = '', secretAccessKey = '', sessionToken = null, ...more] = text.split(':');
-  if (more.length > 0) return `${awsForm}: it has more parts than these three`;
+  if (more.length > 0) return `${awsFormat}: it has more parts than these three`;
   if (!/^A[KS]IA[A-Z0-9]{12,124}$/.test(accessKeyId)) {
-    return `${awsForm}: the access key id is AKIA or ASIA and 12 or more capitals and digits`;
+    return `${awsFormat}: the access key id is AKIA or ASIA and 12 or more capitals and digits`;
   }
   if (!/^[\w+/=-]{16,128}$/.test(secretAccessKey)) {
-    return `${awsForm}: the secret access key is missing, or was not copied whole`;
+    return `${awsFormat}: the secret access key is missing, or was not copied whole`;
   }
   if (accessKeyId.startsWith('ASIA') && !sessionToken) {
-    return `${awsForm}: an access key id that begins with ASIA needs its session token`;
+    return `${awsFormat}: an access key id that begins with ASIA needs its session token`;
   }
   if (sessionToken !== null && !/^[\w+/=-]+$/.test(sessionToken)) {
-    return `${awsForm}: the session token was not copied whole`;
+    return `${awsFormat}: the session token was not copied whole`;
   }
   return { kind: 'aws', accessKeyId, secretAccessKey, sessionToken };
 }
 
-const accountForm = 'begins as JSON, so it must be the key of a Google service account';
+const accountFormat = 'begins as JSON, so it must be the key of a Google service account';
 
 function readServiceAccount(text: string): ServiceAccount | string {
   const fields = parseJson(text);
-  if (!isObject(fields)) return `${accountForm}: this JSON cannot be read, or was not copied whole`;
-  const { type, client_email: email, private_key_id: keyId, token_uri: given } = fields;
-  if (type !== 'service_account') return `${accountForm}: its type must be "service_account"`;
+  if (!isObject(fields))
+    return `${accountFormat}: this JSON cannot be read, or was not copied whole`;
+  const { type, client_email: email, private_key_id: keyId, token_uri: tokenUri } = fields;
+  if (type !== 'service_account') return `${accountFormat}: its type must be "service_account"`;
   if (typeof email !== 'string' || !/^[\x21-\x7e]{3,320}$/.test(email)) {
-    return `${accountForm}: its client_email is missing or is none`;
+    return `${accountFormat}: its client_email is missing or is none`;
   }
   if (keyId !== undefined && (typeof keyId !== 'string' || !/^\w{1,200}$/.test(keyId))) {
-    return `${accountForm}: its private_key_id must be letters and digits`;
+    return `${accountFormat}: its private_key_id must be letters and digits`;
   }
   const privateKey = readPrivateKey(fields.private_key);
-  if (!privateKey) return `${accountForm}: its private_key must be an RSA key in PEM`;
-  const tokenUrl = given === undefined ? googleTokenUrl : given;
+  if (!privateKey) return `${accountFormat}: its private_key must be an RSA key in PEM`;
+  const tokenUrl = tokenUri === undefined ? googleTokenUrl : tokenUri;
   if (typeof tokenUrl !== 'string' || !isHttpAddress(tokenUrl)) {
-    return `${accountForm}: its token_uri must be an http(s) address`;
+    return `${accountFormat}: its token_uri must be an http(s) address`;
   }
   return { kind: 'service_account', email, keyId: keyId ?? null, privateKey, tokenUrl };
 }

@@ -22,7 +22,7 @@ export interface Recording {
 /** In characters. A busy store may take seconds for a longer one: others do not wait for it. */
 const longLength = 500_000;
 
-export function isLong(recording: Recording | null): boolean {
+export function isLongRecording(recording: Recording | null): boolean {
   return recording !== null && recording.text.length > longLength;
 }
 
@@ -35,3 +35,26 @@ export interface FirstRequest {
   readonly usage: Usage;
   readonly costCredits: number;
 }
+
+/** One use of an `Idempotency-Key`. */
+export interface IdempotencyClaim {
+  readonly tenantId: string;
+  readonly key: string;
+  /** Names the request it was first used with. */
+  readonly fingerprint: string;
+  readonly requestId: string;
+}
+
+/** What a claim is answered with from then on. */
+export interface IdempotentAnswer {
+  readonly claim: IdempotencyClaim;
+  /** Null when it was too long to be kept. */
+  readonly recording: Recording | null;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+/**
+ * Whether the store has the answer now, could not be reached, or has given the claim to another.
+ */
+export type AnswerWriteResult = 'written' | 'unwritten' | 'taken_over';

@@ -45,8 +45,8 @@ export function derivedKey(secret: Secret, use: string): Uint8Array {
 
 /** One derived key from each secret, in the same order. */
 export function derivedKeys(
-  [current, ...former]: SecretKeys,
+  [current, ...previous]: SecretKeys,
   use: string,
 ): readonly [Uint8Array, ...Uint8Array[]] {
-  return [derivedKey(current, use), ...former.map((secret) => derivedKey(secret, use))];
+  return [derivedKey(current, use), ...previous.map((secret) => derivedKey(secret, use))];
 }

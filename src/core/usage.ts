@@ -45,7 +45,7 @@ export function totalTokens(usage: Usage): number {
 }
 
 /** What a picture counts for while nobody has told its tokens: models bill some 1,300 for one. */
-export const pictureCharacters = 5_200;
+export const charactersPerImage = 5_200;
 
 /** What is counted besides tokens, where an operation is priced by it. */
 export interface Units {

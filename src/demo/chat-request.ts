@@ -1,7 +1,7 @@
 /** Reads a chat request as far as the demo cares about it. */
 import { invalidRequest } from '../core/errors.ts';
 import { type Fields, fieldsOf, isObject, objectsIn } from '../core/json.ts';
-import { delayField, flagField, integerField, textField } from './request-fields.ts';
+import { delayField, flagField, integerField, textField } from './http.ts';
 import { excerpt, tokensOfBytes } from './tokens.ts';
 import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-calls.ts';
 
@@ -45,14 +45,14 @@ export function readChatRequest(body: Fields): ChatRequest {
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw invalidRequest("'messages' must be an array with at least one message.", 'messages');
   }
-  const readings = body.messages.map(readMessage);
+  const parsedMessages = body.messages.map(readMessage);
   const tools = readTools(body.tools);
   const effort = textField(body, 'reasoning_effort') ?? 'none';
   const streamOptions = fieldsOf(body.stream_options);
   return {
     model: textField(body, 'model') ?? 'demo-chat',
-    messages: readings.map(({ message }) => message),
-    promptTokens: promptTokens(readings, body),
+    messages: parsedMessages.map(({ message }) => message),
+    promptTokens: promptTokens(parsedMessages, body),
     tools,
     toolChoice: readToolChoice(body.tool_choice, tools),
     isParallel: body.parallel_tool_calls !== false,
@@ -67,13 +67,13 @@ export function readChatRequest(body: Fields): ChatRequest {
   };
 }
 
-interface Reading {
+interface ParsedMessage {
   readonly message: Message;
   readonly bytes: number;
   readonly attachments: number;
 }
 
-function readMessage(value: unknown, index: number): Reading {
+function readMessage(value: unknown, index: number): ParsedMessage {
   const path = `messages[${index}]`;
   if (!isObject(value)) throw invalidRequest(`'${path}' must be an object.`, path);
   const role = value.role;
@@ -113,15 +113,15 @@ function imageUrl(part: Fields): string[] {
   return typeof image === 'string' ? [image] : [];
 }
 
-function promptTokens(readings: readonly Reading[], body: Fields): number {
+function promptTokens(parsedMessages: readonly ParsedMessage[], body: Fields): number {
   const extras = [body.tools, body.response_format].filter(
     (extra) => isObject(extra) || Array.isArray(extra),
   );
   const bytes = [
-    ...readings.map((reading) => reading.bytes),
+    ...parsedMessages.map((parsed) => parsed.bytes),
     ...extras.map((extra) => Buffer.byteLength(JSON.stringify(extra))),
   ].reduce((sum, each) => sum + each, 0);
-  const attachments = readings.reduce((sum, reading) => sum + reading.attachments, 0);
+  const attachments = parsedMessages.reduce((sum, parsed) => sum + parsed.attachments, 0);
   return tokensOfBytes(bytes) + attachments * tokensPerAttachment;
 }
 

@@ -1,8 +1,18 @@
+import { readDataUrlImageSize } from '../core/media/images.ts';
+import { type ChatRequest, type Message, readChatRequest } from './chat-request.ts';
+import {
+  jsonReply,
+  pause,
+  type Reply,
+  type ReplyStream,
+  readJsonBody,
+  streamReply,
+} from './http.ts';
+import { sampleSchema } from './schema-sample.ts';
+import { excerpt, TokenBudget } from './tokens.ts';
+import { callTool, pickTools, type ToolCall } from './tool-calls.ts';
+
 /** POST /v1/chat/completions: the answer in OpenAI's two forms, one body or a stream of chunks. */
-import { answerChat, type ChatAnswer } from './chat-answer.ts';
-import { type ChatRequest, readChatRequest } from './chat-request.ts';
-import { jsonReply, pause, type Reply, type ReplyStream, streamReply } from './reply.ts';
-import { readJsonBody } from './request-fields.ts';
 
 /** The fields that every chunk of a stream repeats. */
 interface Envelope {
@@ -109,4 +119,122 @@ function* deltas(answer: ChatAnswer) {
 /** Splits a text at words, and long words into parts; joined again, the pieces are the text. */
 function pieces(text: string): readonly string[] {
   return text.match(/^\s+|\S{1,24}\s*/gu) ?? [];
+}
+
+/** What the demo says: an answer that repeats what arrived, so that people see it got through. */
+
+interface ChatAnswer {
+  readonly reasoning: string | null;
+  /** `null` when there are only tool calls. */
+  readonly text: string | null;
+  readonly toolCalls: readonly ToolCall[];
+  readonly finishReason: 'stop' | 'length' | 'tool_calls';
+  readonly reasoningTokens: number;
+  readonly completionTokens: number;
+}
+
+/** The most images that are described one by one; beyond that they are only counted. */
+const imagesDescribedMax = 8;
+
+/** `seed` makes the ids of tool calls; equal requests have equal seeds. */
+function answerChat(request: ChatRequest, seed: string): ChatAnswer {
+  const budget = new TokenBudget(request.tokensMax);
+  const reasoning = request.effort === null ? null : budget.take(reasoningText(request));
+  const reasoningTokens = budget.used;
+  const toolCalls = withinBudget(callTools(request, seed), budget);
+  const text =
+    toolCalls === null ? budget.take(cutAtStop(answerText(request), request.stops)) : null;
+  const finished = toolCalls === null ? 'stop' : 'tool_calls';
+  return {
+    reasoning,
+    text,
+    toolCalls: toolCalls ?? [],
+    finishReason: budget.exceeded ? 'length' : finished,
+    reasoningTokens,
+    completionTokens: budget.used,
+  };
+}
+
+function callTools(request: ChatRequest, seed: string): ToolCall[] {
+  const last = request.messages.at(-1);
+  const picked = pickTools({
+    tools: request.tools,
+    choice: request.toolChoice,
+    isParallel: request.isParallel,
+    userText: last?.role === 'user' ? last.text : null,
+    called: request.messages.flatMap((message) => message.called),
+  });
+  return picked.map((tool, index) => callTool(tool, seed, index));
+}
+
+/** Like a real model, it may run out of tokens inside a call, whose arguments then break off. */
+function withinBudget(calls: readonly ToolCall[], budget: TokenBudget): ToolCall[] | null {
+  if (calls.length === 0) return null;
+  return calls.flatMap((call) => {
+    if (budget.take(call.name) !== call.name) return [];
+    return [{ ...call, arguments: budget.take(call.arguments) }];
+  });
+}
+
+function reasoningText({ effort, messages }: ChatRequest): string {
+  const count = messages.length === 1 ? 'one message' : `${messages.length} messages`;
+  return `This is demo reasoning at effort "${effort}". I got ${count} and will repeat the last.`;
+}
+
+function answerText(request: ChatRequest): string {
+  if (request.format === 'json_schema')
+    return JSON.stringify(sampleSchema(request.schema), null, 2);
+  if (request.format === 'json_object') {
+    return JSON.stringify(
+      {
+        demo: true,
+        message: 'No language model runs here.',
+        your_question: quoteQuestion(request),
+      },
+      null,
+      2,
+    );
+  }
+  const results = toolResults(request.messages);
+  if (results.length > 0) {
+    const quotes = results.map((result) => `“${excerpt(result.text)}”`);
+    return `This is the Tollgate demo. The tool answered ${quotes.join(' and ')}.`;
+  }
+  return [
+    'Hello from the Tollgate demo!',
+    'No language model runs here; this answer shows that your request made the whole trip.',
+    `You asked: “${quoteQuestion(request)}”`,
+    ...describeImages(lastOfUser(request)?.imageUrls ?? []),
+  ].join(' ');
+}
+
+function lastOfUser({ messages }: ChatRequest): Message | undefined {
+  return messages.findLast((message) => message.role === 'user');
+}
+
+function quoteQuestion(request: ChatRequest): string {
+  return excerpt(lastOfUser(request)?.text ?? '');
+}
+
+/**
+ * The tool results at the end of the conversation: those of parallel calls are several messages.
+ */
+function toolResults(messages: readonly Message[]): readonly Message[] {
+  return messages.slice(messages.findLastIndex((message) => message.role !== 'tool') + 1);
+}
+
+function describeImages(urls: readonly string[]): string[] {
+  if (urls.length === 0) return [];
+  const sizes = urls.slice(0, imagesDescribedMax).map((url) => {
+    const size = readDataUrlImageSize(url);
+    if (size !== undefined) return `${size.kind} of ${size.width}×${size.height} pixels`;
+    return url.startsWith('data:') ? 'unreadable' : 'an address, not fetched';
+  });
+  const count = urls.length === 1 ? 'one image' : `${urls.length} images`;
+  return [`I received ${count}: ${sizes.join('; ')}.`];
+}
+
+function cutAtStop(text: string, stops: readonly string[]): string {
+  const found = stops.map((stop) => text.indexOf(stop)).filter((at) => at !== -1);
+  return found.length === 0 ? text : text.slice(0, Math.min(...found));
 }

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test';
-import { startDemoUpstream } from './demo-upstream.ts';
+import { startDemoUpstream } from './server.ts';
 
 const demo = startDemoUpstream();
 afterAll(() => demo.stop());

@@ -4,8 +4,7 @@
  */
 import { invalidRequest } from '../core/errors.ts';
 import type { Fields } from '../core/json.ts';
-import { jsonReply, type Reply } from './reply.ts';
-import { choiceField, integerField, readJsonBody } from './request-fields.ts';
+import { choiceField, integerField, jsonReply, type Reply, readJsonBody } from './http.ts';
 import { countTokens } from './tokens.ts';
 
 const dimensionsDefault = 256;
@@ -17,7 +16,7 @@ const tokensPerInputMax = 8_192;
 const tokensMax = 300_000;
 
 /** Several places per word, so that two words are rarely alike by a collision of their hashes. */
-const placesPerWord = 4;
+const dimensionsPerWord = 4;
 
 /** A text, or a text that the client already cut into token numbers. */
 type Input = string | readonly number[];
@@ -80,7 +79,7 @@ function isTokens(value: unknown): value is number[] {
 
 function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float64Array(dimensions);
-  for (const word of wordsOf(input)) addWord(vector, word);
+  for (const word of eachWord(input)) addWord(vector, word);
   // The words of a text may cancel each other out, or it has none: then the whole text counts as
   // one word.
   if (vector.every((value) => value === 0)) {
@@ -91,7 +90,7 @@ function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
 }
 
 /** Each ideograph is a word by itself: Chinese is written without spaces. */
-function* wordsOf(input: Input): Generator<string> {
+function* eachWord(input: Input): Generator<string> {
   if (typeof input !== 'string') {
     for (const token of input) yield String(token);
     return;
@@ -102,8 +101,8 @@ function* wordsOf(input: Input): Generator<string> {
 }
 
 function addWord(vector: Float64Array, word: string): void {
-  for (let place = 0; place < placesPerWord; place += 1) {
-    const hash = Bun.hash.xxHash32(word, place);
+  for (let seed = 0; seed < dimensionsPerWord; seed += 1) {
+    const hash = Bun.hash.xxHash32(word, seed);
     const at = (hash >>> 1) % vector.length;
     vector[at] = (vector[at] ?? 0) + (hash & 1 ? 1 : -1);
   }

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'bun:test';
 import { inflateSync } from 'node:zlib';
-import { startDemoUpstream } from './demo-upstream.ts';
+import { startDemoUpstream } from './server.ts';
 
 const demo = startDemoUpstream();
 afterAll(() => demo.stop());

@@ -1,21 +1,29 @@
-/** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
+import { deflateSync } from 'node:zlib';
 import { invalidRequest } from '../core/errors.ts';
 import type { Fields } from '../core/json.ts';
-import { type ImageSize, imageHeaderBytesMax, readImageSize } from '../core/media/image-size.ts';
-import { compressPixels, encodePng } from './png.ts';
-import { jsonReply, type Reply } from './reply.ts';
+import {
+  type ImageSize,
+  imageHeaderBytesMax,
+  pngChunk,
+  pngFile,
+  readImageSize,
+} from '../core/media/images.ts';
 import {
   choiceField,
   flagField,
   formFields,
   formFiles,
   integerField,
+  jsonReply,
+  type Reply,
   readForm,
   readJsonBody,
   requiredTextField,
   textField,
-} from './request-fields.ts';
+} from './http.ts';
 import { countTokens } from './tokens.ts';
+
+/** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
 
 /** Larger images would take noticeable time to draw. */
 const sideMax = 2_048;
@@ -47,7 +55,7 @@ export async function answerImageEdit(request: Request): Promise<Reply> {
   if (mask !== undefined && (mask.width !== first.width || mask.height !== first.height)) {
     throw invalidRequest("'mask' must have the same size as 'image'.", 'mask');
   }
-  return draw(formFields(form), images.map(fitIn), fitIn(first));
+  return draw(formFields(form), images.map(fitWithin), fitWithin(first));
 }
 
 async function measure(file: File, field: string): Promise<ImageSize> {
@@ -60,7 +68,7 @@ async function measure(file: File, field: string): Promise<ImageSize> {
  * A file's header may claim any size: nobody must be billed for an image of four billion pixels a
  * side.
  */
-function fitIn({ width, height }: Size): Size {
+function fitWithin({ width, height }: Size): Size {
   const scale = Math.min(1, sideMax / Math.max(width, height));
   return {
     width: Math.max(1, Math.round(width * scale)),
@@ -135,4 +143,35 @@ function imageUsage(prompt: string, inputs: readonly Size[], size: Size, count: 
 
 function imageTokens({ width, height }: Size): number {
   return Math.ceil(width / tilePixels) * Math.ceil(height / tilePixels);
+}
+
+/** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
+
+interface PngImage {
+  readonly width: number;
+  readonly height: number;
+  /** Three bytes for each colour: red, green, blue. */
+  readonly palette: Uint8Array;
+  /** The result of `compressPixels`; pictures that differ only in their colours can share it. */
+  readonly pixels: Uint8Array;
+}
+
+/** Each pixel is the index of a colour in the palette; rows follow each other. */
+function compressPixels(
+  width: number,
+  height: number,
+  colorAt: (x: number, y: number) => number,
+): Uint8Array {
+  const rowBytes = width + 1;
+  const rows = new Uint8Array(rowBytes * height);
+  for (let y = 0; y < height; y += 1) {
+    // The first byte of a row names its filter; it stays 0, which means no filter.
+    for (let x = 0; x < width; x += 1) rows[y * rowBytes + 1 + x] = colorAt(x, y);
+  }
+  return deflateSync(rows, { level: 1 });
+}
+
+function encodePng(image: PngImage): Buffer {
+  const { palette, pixels } = image;
+  return pngFile(image, 3, [pngChunk('PLTE', palette), pngChunk('IDAT', pixels)]);
 }

@@ -24,7 +24,7 @@ const schemas: Record<string, object> = {
   },
   'enum and const': {
     type: 'object',
-    properties: { kind: { const: 'cat' }, colour: { enum: ['red', 'blue'] }, nil: { const: null } },
+    properties: { kind: { const: 'cat' }, color: { enum: ['red', 'blue'] }, nil: { const: null } },
     required: ['kind', 'colour', 'nil'],
   },
   'numbers in bounds': {

@@ -1,11 +1,11 @@
+import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
+
 /**
  * Makes a value that satisfies a JSON schema, always the same value. It knows the keywords that are
  * common in requests to models, not `pattern`, `not` and conditions.
  */
-import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
-import { sampleNumber, sampleString } from './scalar-sample.ts';
 
-export type Schema = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Record<string, unknown>>;
 
 /**
  * Beyond `small`, the sample only grows where the schema demands it, so recursive schemas come to
@@ -30,11 +30,11 @@ class Sampler {
   }
 
   /** `name` is the name of the value's property; sample texts mention it. */
-  sample(given: unknown, name: string, depth: number): unknown {
+  sample(rawSchema: unknown, name: string, depth: number): unknown {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
     const isSmall = depth >= depthBounds.small || this.#values >= valueBounds.small;
-    const schema = this.#resolve(fieldsOf(given), isSmall);
+    const schema = this.#resolve(fieldsOf(rawSchema), isSmall);
     if (Object.hasOwn(schema, 'const')) return schema.const;
     if (Array.isArray(schema.enum) && schema.enum.length > 0) return schema.enum[0];
     switch (typeOf(schema, isSmall)) {
@@ -75,16 +75,16 @@ class Sampler {
     const prefix = itemsOf(schema.prefixItems);
     const min = typeof schema.minItems === 'number' ? schema.minItems : 0;
     const max = typeof schema.maxItems === 'number' ? schema.maxItems : itemsMax;
-    const wanted = isSmall ? min : Math.max(min, prefix.length, 1);
-    const length = Math.max(0, Math.min(Math.ceil(wanted), Math.floor(max), itemsMax));
+    const preferred = isSmall ? min : Math.max(min, prefix.length, 1);
+    const length = Math.max(0, Math.min(Math.ceil(preferred), Math.floor(max), itemsMax));
     return Array.from({ length }, (_, index) =>
       this.sample(index < prefix.length ? prefix[index] : schema.items, name, depth + 1),
     );
   }
 
   /** Follows references and picks branches until what is left describes a value directly. */
-  #resolve(given: Schema, isSmall: boolean): Schema {
-    let schema = given;
+  #resolve(rawSchema: Schema, isSmall: boolean): Schema {
+    let schema = rawSchema;
     for (let hop = 0; hop < hopsMax; hop += 1) {
       const { $ref, anyOf, oneOf, allOf, ...rest } = schema;
       if (typeof $ref === 'string') {
@@ -147,4 +147,54 @@ function typeOf(schema: Schema, isSmall: boolean): unknown {
   if (schema.items !== undefined || Array.isArray(schema.prefixItems)) return 'array';
   if (typeof schema.minimum === 'number' || typeof schema.maximum === 'number') return 'number';
   return 'string';
+}
+
+/** Numbers and texts that satisfy a JSON schema. */
+
+/** A schema may demand a text of any length; longer ones than this are not made. */
+const charactersMax = 1_000;
+
+const formatSamples: Readonly<Record<string, string>> = {
+  date: '2025-01-31',
+  'date-time': '2025-01-31T12:00:00Z',
+  time: '12:00:00Z',
+  email: 'demo@example.com',
+  hostname: 'demo.example.com',
+  ipv4: '192.0.2.1',
+  uri: 'https://example.com/demo',
+  uuid: '00000000-0000-4000-8000-000000000000',
+};
+
+function sampleString(schema: Schema, name: string): string {
+  const { format } = schema;
+  const known = typeof format === 'string' && Object.hasOwn(formatSamples, format);
+  if (known) return formatSamples[format] ?? '';
+  const min = Math.min(numberOr(schema.minLength, 0), charactersMax);
+  const max = Math.min(numberOr(schema.maxLength, charactersMax), charactersMax);
+  const characters = Array.from(`demo ${name}`.slice(0, charactersMax));
+  while (characters.length < min) characters.push('.');
+  return characters.slice(0, Math.max(0, max)).join('');
+}
+
+/** The allowed number nearest to 1. */
+function sampleNumber(schema: Schema): number {
+  const isInteger = schema.type === 'integer';
+  const step = numberOr(schema.multipleOf, isInteger ? 1 : 0);
+  const over = numberOr(schema.exclusiveMinimum, Number.NEGATIVE_INFINITY);
+  const under = numberOr(schema.exclusiveMaximum, Number.POSITIVE_INFINITY);
+  const min = numberOr(schema.minimum, Number.NEGATIVE_INFINITY);
+  const max = numberOr(schema.maximum, Number.POSITIVE_INFINITY);
+  // Keeps a distance from excluded ends, however narrow the range between them is.
+  const margin = Math.min(1, (Math.min(max, under) - Math.max(min, over)) / 2);
+  const low = Math.max(min, isInteger ? Math.floor(over) + 1 : over + margin);
+  const high = Math.min(max, isInteger ? Math.ceil(under) - 1 : under - margin);
+  const nearest = Math.min(Math.max(1, low), high);
+  if (step <= 0) return nearest;
+  const above = Math.ceil(nearest / step) * step;
+  return above <= high ? above : Math.floor(nearest / step) * step;
+}
+
+/** JSON can hold numbers such as 1e999, too large for a double: they count as absent. */
+function numberOr(value: unknown, otherwise: number): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }

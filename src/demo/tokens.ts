@@ -24,10 +24,10 @@ export class TokenBudget {
   /** Returns as much of the text as fits, and counts that as used. */
   take(text: string): string {
     const bytesLeft = (this.#tokensMax - this.used) * bytesPerToken;
-    const kept = Buffer.byteLength(text) <= bytesLeft ? text : cutToBytes(text, bytesLeft);
-    if (kept !== text) this.exceeded = true;
-    this.used += countTokens(kept);
-    return kept;
+    const fitting = Buffer.byteLength(text) <= bytesLeft ? text : cutToBytes(text, bytesLeft);
+    if (fitting !== text) this.exceeded = true;
+    this.used += countTokens(fitting);
+    return fitting;
   }
 }
 

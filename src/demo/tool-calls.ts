@@ -50,21 +50,23 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   );
 }
 
-interface Situation {
+interface ToolContext {
   readonly tools: readonly Tool[];
   readonly choice: ToolChoice;
   readonly isParallel: boolean;
   /** The last message, if it is the user's; otherwise `null`. */
-  readonly said: string | null;
+  readonly userText: string | null;
   /** Names of the tools that the conversation has called already. */
   readonly called: readonly string[];
 }
 
-export function pickTools({ tools, choice, isParallel, said, called }: Situation): Tool[] {
+export function pickTools({ tools, choice, isParallel, userText, called }: ToolContext): Tool[] {
   if (choice === 'none') return [];
   if (typeof choice === 'object') return tools.filter((tool) => tool.name === choice.name);
-  const mentioned = said === null ? [] : tools.filter(({ name }) => asksFor(said, name));
-  const picked = choice === 'required' && mentioned.length === 0 ? next(tools, called) : mentioned;
+  const mentioned =
+    userText === null ? [] : tools.filter(({ name }) => isMentioned(userText, name));
+  const picked =
+    choice === 'required' && mentioned.length === 0 ? nextTool(tools, called) : mentioned;
   return picked.slice(0, isParallel ? callsMax : 1);
 }
 
@@ -72,7 +74,7 @@ export function pickTools({ tools, choice, isParallel, said, called }: Situation
  * Picks the first tool that was not called yet. An agent that must call a tool at every step ends
  * with the tool that takes its answer; always the first tool would keep it going for ever.
  */
-function next(tools: readonly Tool[], called: readonly string[]): Tool[] {
+function nextTool(tools: readonly Tool[], called: readonly string[]): Tool[] {
   const fresh = tools.filter((tool) => !called.includes(tool.name));
   return [...fresh, ...tools].slice(0, 1);
 }
@@ -83,7 +85,7 @@ function next(tools: readonly Tool[], called: readonly string[]): Tool[] {
  */
 const lastWord = /\p{Lu}?[\p{Ll}\p{N}]{4,}$/u;
 
-function asksFor(text: string, name: string): boolean {
+function isMentioned(text: string, name: string): boolean {
   return [name, ...(lastWord.exec(name) ?? [])].some((word) => mentions(text, word));
 }
 
@@ -94,8 +96,8 @@ function mentions(text: string, name: string): boolean {
   let at = lowerText.indexOf(lowerName);
   while (at !== -1) {
     const end = at + lowerName.length;
-    const around = [lowerText.slice(Math.max(0, at - 1), at), lowerText.slice(end, end + 1)];
-    if (!around.some((character) => nameCharacter.test(character))) return true;
+    const neighbors = [lowerText.slice(Math.max(0, at - 1), at), lowerText.slice(end, end + 1)];
+    if (!neighbors.some((character) => nameCharacter.test(character))) return true;
     at = lowerText.indexOf(lowerName, end);
   }
   return false;

@@ -1,15 +1,23 @@
+import { invalidRequest } from '../core/errors.ts';
+import { transcriptFormats } from '../core/media/audio.ts';
+import { id3Bytes, mp3FrameAt, readWavHead } from '../core/media/audio-files.ts';
+import { writeSubtitles } from '../core/media/subtitles.ts';
+import {
+  choiceField,
+  type Form,
+  formFields,
+  formFiles,
+  jsonReply,
+  type Reply,
+  readForm,
+  textReply,
+} from './http.ts';
+import { excerpt } from './tokens.ts';
+
 /**
  * POST /v1/audio/transcriptions: recognises no speech; its text truthfully describes the file that
  * arrived.
  */
-
-import { invalidRequest } from '../core/errors.ts';
-import { transcriptFormats } from '../core/media/audio-formats.ts';
-import { writeSubtitles } from '../core/media/subtitles.ts';
-import { audioSeconds } from './audio-duration.ts';
-import { jsonReply, type Reply, textReply } from './reply.ts';
-import { choiceField, type Form, formFields, formFiles, readForm } from './request-fields.ts';
-import { excerpt } from './tokens.ts';
 
 interface Span {
   readonly start: number;
@@ -75,17 +83,20 @@ function roundToMs(seconds: number): number {
 
 /** As at OpenAI, segments are included unless only words are asked for. */
 function timestamps(form: Form, sentences: readonly string[], duration: number) {
-  const asked = [
+  const granularities = [
     ...form.getAll('timestamp_granularities'),
     ...form.getAll('timestamp_granularities[]'),
   ];
-  const wantsWords = asked.includes('word');
-  const wantsSegments = !wantsWords || asked.includes('segment');
-  const spoken = sentences.flatMap((sentence) => sentence.split(' '));
-  const words = spread(spoken, duration).map(({ text: word, ...times }) => ({ word, ...times }));
+  const includeWordTimes = granularities.includes('word');
+  const includeSegments = !includeWordTimes || granularities.includes('segment');
+  const wordTexts = sentences.flatMap((sentence) => sentence.split(' '));
+  const wordTimes = spread(wordTexts, duration).map(({ text: word, ...times }) => ({
+    word,
+    ...times,
+  }));
   return {
-    ...(wantsSegments ? { segments: spread(sentences, duration).map(segment) } : {}),
-    ...(wantsWords ? { words } : {}),
+    ...(includeSegments ? { segments: spread(sentences, duration).map(segment) } : {}),
+    ...(includeWordTimes ? { wordTimes } : {}),
   };
 }
 
@@ -110,4 +121,42 @@ function subtitles(format: 'srt' | 'vtt', spans: readonly Span[]): string {
     text,
   }));
   return writeSubtitles(format, cues);
+}
+
+/** How long an audio file plays: exact for WAV and MP3, guessed from the size for the rest. */
+
+/** 128 kbit/s, what compressed audio usually has. */
+const guessedBytesPerSecond = 16_000;
+
+/** How many other bytes may stand before the first MP3 frame. */
+const resyncBytesMax = 64 * 1024;
+
+function audioSeconds(file: Uint8Array): number {
+  const seconds = wavSeconds(file) ?? mp3Seconds(file) ?? file.length / guessedBytesPerSecond;
+  return Math.round(seconds * 1_000) / 1_000;
+}
+
+function wavSeconds(file: Uint8Array): number | undefined {
+  const head = readWavHead(file);
+  return head && Math.min(head.dataBytes, file.length - head.dataStart) / head.bytesPerSecond;
+}
+
+function mp3Seconds(file: Uint8Array): number | undefined {
+  const start = id3Bytes(file);
+  for (let at = start; at < Math.min(file.length, start + resyncBytesMax); at += 1) {
+    const { frames, seconds } = walkFrames(file, at);
+    // Two frames in a row are proof; one header can be chance.
+    if (frames >= 2) return seconds;
+  }
+  return undefined;
+}
+
+function walkFrames(file: Uint8Array, start: number): { frames: number; seconds: number } {
+  let [frames, seconds, at] = [0, 0, start];
+  for (let frame = mp3FrameAt(file, at); frame; frame = mp3FrameAt(file, at)) {
+    frames += 1;
+    seconds += frame.samples / frame.sampleRate;
+    at += frame.bytes;
+  }
+  return { frames, seconds };
 }

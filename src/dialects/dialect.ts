@@ -1,9 +1,9 @@
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
-import type { AnswerListener } from '../core/answer.ts';
-import type { ChatAsk } from '../core/ask.ts';
-import type { Dialogue, UnheardPart } from '../core/dialogue.ts';
+import type { AnswerSink } from '../core/answer.ts';
 import type { GatewayError } from '../core/errors.ts';
-import type { LongBytes } from '../core/upload.ts';
+import type { LongBytes } from '../core/form.ts';
+import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
+import type { ChatRequestInfo } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
 
 /**
@@ -59,7 +59,7 @@ export type FailureKind =
   | 'malformed';
 
 /** What the meter and the log need to know about an answer, however it was relayed. */
-export interface ReplyFacts {
+export interface AnswerMetrics {
   /** As the upstream reported it; undefined when it said nothing usable. */
   readonly usage: Usage | undefined;
   /** Part of that usage is a guess: the upstream had not finished counting. */
@@ -73,7 +73,7 @@ export interface ReplyFacts {
 }
 
 /** Settled numbers that go into the last words of an answer. */
-export interface ReplyClosing {
+export interface SettledUsage {
   readonly usage: Usage;
   readonly costCredits: number;
   /** Epoch milliseconds; now, unless told. */
@@ -81,8 +81,8 @@ export interface ReplyClosing {
 }
 
 /** One upstream stream on its way to one client. Used once, by one request. */
-export interface StreamRelay {
-  readonly facts: ReplyFacts;
+export interface StreamTransform {
+  readonly metrics: AnswerMetrics;
   /** One upstream message in, what the client shall see out; '' for nothing. */
   push(message: SseMessage): string;
   /** True once the answer has begun, if only with its opening; comments do not count. */
@@ -92,7 +92,7 @@ export interface StreamRelay {
   /** The upstream sent its terminator, too: nothing after it is heard. */
   readonly ended: boolean;
   /** The last words of a complete answer: usage if the client wants it, then the terminator. */
-  close(closing: ReplyClosing): string;
+  close(settled: SettledUsage): string;
   /** The last words of a broken answer, in the client's dialect; no terminator after it. */
   fail(error: GatewayError): string;
   /** Said while the upstream is silent. */
@@ -100,24 +100,24 @@ export interface StreamRelay {
 }
 
 /** A whole reply on its way to one client. */
-export interface ReplyRelay {
-  readonly facts: ReplyFacts;
+export interface TransformedReply {
+  readonly metrics: AnswerMetrics;
   /** The client's body, with settled numbers put in. */
-  write(closing: ReplyClosing): string;
+  write(settled: SettledUsage): string;
   /** The client left before the end of the reply, and pays for what was done until then. */
-  readonly wasLeft?: boolean;
+  readonly isCanceled?: boolean;
 }
 
 /** A whole reply on its way to a client that asked for a stream. */
 export interface StreamedReply {
   /** The relay of the stream, which has ended. */
-  readonly relay: StreamRelay;
+  readonly transform: StreamTransform;
   /** All that the stream said before its last words. */
   readonly opening: string;
 }
 
 /** Addresses of pictures that were fetched, and the `data:` URLs to send instead. */
-export type Images = ReadonlyMap<string, string>;
+export type FetchedImages = ReadonlyMap<string, string>;
 
 /** Where a request is going, as far as its wording is concerned. */
 export interface Target {
@@ -129,13 +129,13 @@ export interface Target {
    * Fetched pictures that this upstream does not fetch itself. In a translated dialogue they are
    * already in place.
    */
-  readonly images: Images;
+  readonly images: FetchedImages;
   /** The most output the model can give; null when nobody wrote it down. */
   readonly modelOutputTokensMax: number | null;
   /** How the model wants to be told about thinking; null when it does not think. */
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
   /** Whether the catalogue says that the model reasons. */
-  readonly reasons?: boolean;
+  readonly isReasoningModel?: boolean;
   /** What the model can answer with besides text; some make pictures only when asked. */
   readonly outputModalities?: readonly string[] | undefined;
   /** The tenant pays the vendor, with an account of their own. */
@@ -149,7 +149,7 @@ export type MediaTarget = Pick<
 >;
 
 /** A long body with a new beginning: the rest is the client's own bytes, which need no copy. */
-export interface Spliced {
+export interface SplicedBody {
   readonly start: string;
   readonly rest: Uint8Array;
 }
@@ -158,7 +158,7 @@ export interface Spliced {
 export interface UpstreamRequest {
   /** Appended to the provider's base URL. */
   readonly path: string;
-  readonly body: string | Uint8Array | Spliced | LongBytes;
+  readonly body: string | Uint8Array | SplicedBody | LongBytes;
   /** Headers in addition to those that every request to this provider has. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Parameters of the client's that this upstream has no words for, by the client's names. */
@@ -166,10 +166,10 @@ export interface UpstreamRequest {
 }
 
 /** The way from one client dialect to one upstream dialect and back, for one request. */
-export interface Crossing {
+export interface Adapter {
   write(target: Target): UpstreamRequest;
-  relayStream(identity: ReplyIdentity): StreamRelay;
-  relayReply(text: string, identity: ReplyIdentity): ReplyRelay | UpstreamFailure;
+  transformStream(identity: ReplyIdentity): StreamTransform;
+  transformReply(text: string, identity: ReplyIdentity): TransformedReply | UpstreamFailure;
   /** A whole reply where a stream was asked for. Undefined when only the form asked for will do. */
   streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined;
 }
@@ -179,14 +179,14 @@ export interface UpstreamDialect {
   /** Longer names of tools are shortened on the way there and told in full on the way back. */
   readonly toolNameLengthMax: number;
   /** Requests cannot name content by its address: such content is sent as bytes. */
-  readonly takesBytesOnly?: boolean;
+  readonly requiresInlineContent?: boolean;
   /** How a model thinks when only its name is known; null where it is better not asked to think. */
-  usualThinking?(upstreamModel: string): Target['thinking'];
-  write(dialogue: Dialogue, target: Target): UpstreamRequest;
+  defaultThinking?(upstreamModel: string): Target['thinking'];
+  write(prompt: Prompt, target: Target): UpstreamRequest;
   /** `toolNames`: the upstream's names of the tools, to recognise a name that comes in pieces. */
-  readStream(listener: AnswerListener, toolNames?: readonly string[]): StreamReader;
+  readStream(sink: AnswerSink, toolNames?: readonly string[]): StreamReader;
   /** Tells a whole answer to the listener; answers the failure if it is one. */
-  readReply(text: string, listener: AnswerListener): UpstreamFailure | undefined;
+  readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
 }
 
 /** One stream of an upstream on its way into our words. */
@@ -206,48 +206,76 @@ export interface ClientDialect {
 }
 
 /** One stream on its way into a client's words. */
-export interface StreamWriter extends AnswerListener {
+export interface StreamWriter extends AnswerSink {
   /** What there is to send since the last time. */
   take(): string;
-  close(closing: ReplyClosing): string;
+  close(settled: SettledUsage): string;
   fail(error: GatewayError): string;
   keepAlive(): string;
   /** Whether its client would run a tool with half an input if the answer ended here. */
-  readonly isHalf?: boolean;
+  readonly hasOpenToolCall?: boolean;
 }
 
 /** One whole answer on its way into a client's words. */
-export interface ReplyWriter extends AnswerListener {
-  write(closing: ReplyClosing): string;
+export interface ReplyWriter extends AnswerSink {
+  write(settled: SettledUsage): string;
 }
 
 /** The identity of a stream before any upstream has answered. */
 export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
 /** What the gateway itself says to a client in a stream. */
-export interface ClientWords {
+export interface StreamFormat {
   /** Said instead of an answer; nothing comes after it. */
   fail(error: GatewayError, identity: StreamIdentity): string;
 }
 
 /** One chat request as its client worded it, ready to be put to any upstream that can take it. */
-export interface Conversation {
-  readonly ask: ChatAsk;
-  readonly words: ClientWords;
+export interface ClientRequest {
+  readonly request: ChatRequestInfo;
+  readonly streamFormat: StreamFormat;
   /** Undefined when that dialect has no chat. */
-  crossTo(dialect: DialectName): Crossing | undefined;
+  adapterFor(dialect: DialectName): Adapter | undefined;
   /** A part that is all of its message, and that upstreams of `dialect` cannot be told. */
-  unheardAt(dialect: DialectName): UnheardPart | undefined;
+  unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined;
   /** The whole request in our words. */
-  dialogue(): Dialogue;
+  toPrompt(): Prompt;
   /** The same conversation with more instructions after the client's own. */
-  instruct(text: string): Conversation;
+  withInstructions(text: string): ClientRequest;
   /** Writes an answer that is told in our words for this client. */
   readonly client: ClientDialect;
   /** Everything that decides the answer, but for whether it is streamed. */
-  wording(): unknown;
+  cacheKeyInput(): unknown;
   /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
-  readonly isFormBound: boolean;
+  readonly isStreamModeFixed: boolean;
   /** At temperature 0 the same request is meant to get the same answer. */
   readonly temperature: number | null;
 }
+
+/** The parts of a request that decide which upstream counts its tokens. */
+export type TokenCountRequestInfo = Pick<
+  ChatRequestInfo,
+  'models' | 'preferences' | 'parameters' | 'addresses' | 'images' | 'ownAccount'
+>;
+
+/** One request whose tokens are to be counted, ready to be put to upstreams that count. */
+export interface TokenCountRequest {
+  readonly request: TokenCountRequestInfo;
+  /** Whether upstreams of `dialect` can be asked to count this request. */
+  supports(dialect: DialectName): boolean;
+  /** Undefined when this upstream could not take the request as it is. */
+  write(target: CountTarget): UpstreamRequest | undefined;
+  /** Undefined for an answer that is neither a count nor a refusal of the request. */
+  read(status: number, text: string): TokenCountResult | undefined;
+}
+
+export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
+
+/** A count as clients hear it, and the count before context editing, if there was any. */
+export interface TokenCount {
+  readonly input_tokens: number;
+  readonly context_management?: { readonly original_input_tokens: number };
+}
+
+/** The count, or what is wrong with the request in the upstream's own sentence. */
+export type TokenCountResult = TokenCount | { readonly fault: string };

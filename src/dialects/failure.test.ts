@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { failureInside, readErrorObject, readFailure } from './failure.ts';
+import { failureInside, readAnswer, readErrorObject, readFailure } from './failure.ts';
 
 const now = Date.parse('2026-10-01T12:00:00Z');
 const fail = (status: number, body: unknown, headers: Record<string, string> = {}) =>
@@ -442,5 +442,27 @@ describe('an error inside an answer of status 200', () => {
     for (const error_code of [0, 200, null]) {
       expect(failureInside({ choices, error_code, error_msg: '' })).toBeUndefined();
     }
+  });
+});
+
+const read = (text: string) => readAnswer(text, () => 'read');
+
+describe('an answer that is read whole', () => {
+  test('has vectors of many numbers', () => {
+    expect(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`)).toBe('read');
+  });
+
+  /** The outermost bracket counts, too. */
+  test.each([
+    ['lists', '[],'],
+    ['objects', '{},'],
+  ])('has a million %s at most: they would parse to gigabytes', (_, unit) => {
+    expect(read(`{"data":[${unit.repeat(999_999)}1]}`)).toBe('read');
+    expect(read(`{"data":[${unit.repeat(1_000_000)}1]}`)).toMatchObject({ kind: 'malformed' });
+  });
+
+  test('is an object, or a list of one', () => {
+    expect([read('{}'), read('[{}]')]).toEqual(['read', 'read']);
+    expect(read('[]')).toMatchObject({ kind: 'malformed' });
   });
 });

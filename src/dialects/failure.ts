@@ -1,10 +1,25 @@
-/** Reads what went wrong at an upstream: from an error status, or inside an answer with 200. */
-import { type Fields, isObject, isText } from '../core/json.ts';
-import { type Complaint, readComplaint } from './answer/complaint.ts';
-import { parseExact } from './answer/exact-json.ts';
-import { kindOf, numberedKinds } from './answer/failure-kind.ts';
-import { readRetryAfter } from './answer/retry-after.ts';
+import { answerBracketsMax } from '../core/bounds.ts';
+import { type Fields, isObject, isText, parseJson } from '../core/json.ts';
 import type { FailureKind, UpstreamFailure } from './dialect.ts';
+import { parseExact } from './normalize/exact-json.ts';
+import {
+  kindOf,
+  kindsByNumericCode,
+  readProblem,
+  readRetryAfter,
+  type UpstreamProblem,
+} from './normalize/responses/upstream-problem.ts';
+
+/** The upstream sent something that no honest answer needs: too large, too many, or useless. */
+export class MalformedAnswer extends Error {
+  override readonly name = 'UnusableAnswer';
+
+  constructor(content: string) {
+    super(`The upstream sent ${content}.`);
+  }
+}
+
+/** Reads what went wrong at an upstream: from an error status, or inside an answer with 200. */
 
 const messageLengthMax = 500;
 /** How much of an error page is read: its sentence stands near the beginning. */
@@ -15,7 +30,7 @@ function cutMessage(message: string): string {
 }
 
 /** The one sentence of an HTML page from a proxy, or of plain text. */
-function readPage(body: string): string | undefined {
+function readTextBody(body: string): string | undefined {
   const start = body.slice(0, pageLengthMax).trim();
   if (!start.startsWith('<')) return start.slice(0, 300) || undefined;
   const title = /<title[^>]*>([^<]*)/i.exec(start)?.[1] ?? start.replace(/<[^>]*>/g, ' ');
@@ -23,7 +38,7 @@ function readPage(body: string): string | undefined {
 }
 
 /** The message for JSON that has no sentence: it names the error's code, if there is one. */
-function withoutMessage(status: number, { codes: [code] }: Complaint): string {
+function fallbackMessage(status: number, { codes: [code] }: UpstreamProblem): string {
   const rest = code ? `, only with the code ${code}.` : '.';
   return `HTTP ${status} without a message${rest}`;
 }
@@ -37,50 +52,50 @@ export function readFailure(
 ): UpstreamFailure {
   const json = parseExact(body);
   // Amazon names its errors in this header, and seldom in the body.
-  const complaint = readComplaint(json, headers.get('x-amzn-errortype'));
-  const kind = kindOf(complaint, status >= 400 ? status : (complaint.claimedStatus ?? status));
-  const said = complaint.message ?? (json === undefined ? readPage(body) : undefined);
-  const message = said ?? withoutMessage(status, complaint);
+  const problem = readProblem(json, headers.get('x-amzn-errortype'));
+  const kind = kindOf(problem, status >= 400 ? status : (problem.claimedStatus ?? status));
+  const reportedMessage = problem.message ?? (json === undefined ? readTextBody(body) : undefined);
+  const message = reportedMessage ?? fallbackMessage(status, problem);
   return {
     kind,
     status,
     message: cutMessage(message),
-    param: complaint.param,
-    retryAfterSeconds: readRetryAfter(headers, complaint.details, kind === 'rate_limited', nowMs),
+    param: problem.param,
+    retryAfterSeconds: readRetryAfter(headers, problem.details, kind === 'rate_limited', nowMs),
   };
 }
 
 /** A failure in our own words: the upstream itself said nothing about it. */
-export function ownFailure(kind: FailureKind, message: string): UpstreamFailure {
+export function createFailure(kind: FailureKind, message: string): UpstreamFailure {
   return { kind, status: null, message: cutMessage(message), retryAfterSeconds: null };
 }
 
 /** An answer that is not what it claims to be. */
 export function malformed(message: string): UpstreamFailure {
-  return ownFailure('malformed', message);
+  return createFailure('malformed', message);
 }
 
 /** A whole answer that cannot be read. */
-export function unreadableAnswer(text: string): UpstreamFailure {
+export function invalidJsonAnswer(text: string): UpstreamFailure {
   const start = text.trim().slice(0, 200);
   return malformed(`The upstream's answer is no readable JSON object: ${start}`);
 }
 
 /** One event of a stream that cannot be read. */
-export function unreadableEvent(data: string): UpstreamFailure {
+export function invalidJsonEvent(data: string): UpstreamFailure {
   const start = data.slice(0, 200);
   return malformed(`The upstream sent an event that is no readable JSON object: ${start}`);
 }
 
 /** An error that came inside an answer of status 200. */
 export function readErrorObject(raw: unknown): UpstreamFailure {
-  const complaint = readComplaint(raw);
+  const problem = readProblem(raw);
   return {
-    kind: kindOf(complaint, complaint.claimedStatus),
-    status: complaint.claimedStatus,
-    message: cutMessage(complaint.message ?? 'The upstream reported an error without a message.'),
-    param: complaint.param,
-    retryAfterSeconds: readRetryAfter(null, complaint.details, false, 0),
+    kind: kindOf(problem, problem.claimedStatus),
+    status: problem.claimedStatus,
+    message: cutMessage(problem.message ?? 'The upstream reported an error without a message.'),
+    param: problem.param,
+    retryAfterSeconds: readRetryAfter(null, problem.details, false, 0),
   };
 }
 
@@ -90,7 +105,7 @@ function isError(error: unknown): boolean {
 }
 
 /** Finish reasons of answers that were never finished. */
-const brokenFinishes: ReadonlyMap<string, FailureKind> = new Map([
+const failedFinishReasons: ReadonlyMap<string, FailureKind> = new Map([
   // OpenRouter, Zhipu, DeepSeek, vLLM.
   ['error', 'server'],
   ['network_error', 'server'],
@@ -102,25 +117,28 @@ const brokenFinishes: ReadonlyMap<string, FailureKind> = new Map([
 ]);
 
 /** An answer whose finish reason says that it failed. */
-export function brokenFinish(kind: FailureKind, reason: string, more = ''): UpstreamFailure {
-  return ownFailure(kind, `The upstream ended its answer with the finish reason ${reason}.${more}`);
+export function finishReasonFailure(kind: FailureKind, reason: string, more = ''): UpstreamFailure {
+  return createFailure(
+    kind,
+    `The upstream ended its answer with the finish reason ${reason}.${more}`,
+  );
 }
 
-function finishFailure(reason: unknown): UpstreamFailure | undefined {
+function readFinishFailure(reason: unknown): UpstreamFailure | undefined {
   if (typeof reason !== 'string') return undefined;
   const word = reason.slice(reason.lastIndexOf(' ') + 1).toLowerCase();
-  const kind = brokenFinishes.get(word);
-  return kind && brokenFinish(kind, reason);
+  const kind = failedFinishReasons.get(word);
+  return kind && finishReasonFailure(kind, reason);
 }
 
 /** Errors given as a number and a sentence, not as an error object, beside an answer or instead. */
-function numberedFailure(body: Fields): UpstreamFailure | undefined {
-  const { base_resp: base, error_code: own } = body;
-  const [code, holder] = isObject(base) ? [base.status_code, base] : [own, body];
+function numericCodeFailure(body: Fields): UpstreamFailure | undefined {
+  const { base_resp: base, error_code: errorCode } = body;
+  const [code, source] = isObject(base) ? [base.status_code, base] : [errorCode, body];
   // Some vendors write 0 or 200 to say that nothing is wrong.
   if (typeof code !== 'number' || code === 0 || code === 200) return undefined;
-  const failure = readErrorObject(holder);
-  return { ...failure, kind: numberedKinds.get(code) ?? failure.kind };
+  const failure = readErrorObject(source);
+  return { ...failure, kind: kindsByNumericCode.get(code) ?? failure.kind };
 }
 
 /**
@@ -132,15 +150,15 @@ const successCodes: ReadonlySet<unknown> = new Set([0, 200, 20000, '0', '200', '
 /** Flat errors have no `error` key: older vLLM, Mistral, SiliconFlow, Z.ai (`success: false`). */
 function isFlatError({ code, message, detail, success }: Fields): boolean {
   if (success === false) return true;
-  const isWell = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);
-  return !isWell && (isText(message) || (detail !== undefined && detail !== null));
+  const isSuccess = successCodes.has(typeof code === 'string' ? code.toLowerCase() : code);
+  return !isSuccess && (isText(message) || (detail !== undefined && detail !== null));
 }
 
 /** The failure that a chunk or a body of status 200 carries, if it carries one. */
 export function failureInside(body: Fields): UpstreamFailure | undefined {
   if (isError(body.error)) return readErrorObject(body);
   if (body.base_resp !== undefined || body.error_code !== undefined) {
-    const failure = numberedFailure(body);
+    const failure = numericCodeFailure(body);
     if (failure !== undefined) return failure;
   }
   const { choices, x_groq: groq } = body;
@@ -150,8 +168,30 @@ export function failureInside(body: Fields): UpstreamFailure | undefined {
   for (const choice of choices) {
     if (!isObject(choice)) continue;
     if (isError(choice.error)) return readErrorObject(choice);
-    const failure = finishFailure(choice.finish_reason);
+    const failure = readFinishFailure(choice.finish_reason);
     if (failure !== undefined) return failure;
   }
   return undefined;
+}
+
+/** Reads the JSON object that a whole answer should be, or says what it is instead. */
+export function readAnswer<Result>(
+  text: string,
+  read: (body: Fields) => Result | UpstreamFailure,
+): Result | UpstreamFailure {
+  const hasTooManyBrackets = exceedsBracketLimit('[', text) || exceedsBracketLimit('{', text);
+  const body = hasTooManyBrackets ? undefined : parseJson(text);
+  // Google wraps some of its errors in a list.
+  const answer: unknown = Array.isArray(body) ? body[0] : body;
+  return isObject(answer) ? read(answer) : invalidJsonAnswer(text);
+}
+
+/** Whether a bracket occurs too often. Even long vectors have few brackets, so this is fast. */
+function exceedsBracketLimit(bracket: string, text: string): boolean {
+  let at = -1;
+  for (let times = 0; times <= answerBracketsMax; times += 1) {
+    at = text.indexOf(bracket, at + 1);
+    if (at === -1) return false;
+  }
+  return true;
 }

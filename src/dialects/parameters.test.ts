@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { question, targetOf } from '../../tests/support/question.ts';
-import type { Dialogue } from '../core/dialogue.ts';
-import { namesGiven, supportedParameters, supportsParameter } from './parameters.ts';
-import { upstreamDialect } from './upstreams.ts';
+import type { Prompt } from '../core/prompt.ts';
+import { presentParameterNames, supportedParameters, supportsParameter } from './parameters.ts';
+import { upstreamDialect } from './registry.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
@@ -21,7 +21,7 @@ test('user and safety_identifier are taken where a dialect has words for them', 
 });
 
 test('a choice of tools that is left to the model asks nothing of a provider', () => {
-  const asked = (tool_choice: unknown) => namesGiven({ tools: [], tool_choice });
+  const asked = (tool_choice: unknown) => presentParameterNames({ tools: [], tool_choice });
   for (const choice of ['auto', { type: 'auto' }, null]) expect(asked(choice)).toEqual(['tools']);
   for (const choice of ['required', { type: 'any' }, 'none']) {
     expect(asked(choice)).toEqual(['tools', 'tool_choice']);
@@ -94,7 +94,7 @@ test('reasoning that is refused by one of its names is refused by the other', ()
 const tools = [{ name: 'look', parameters: null }];
 
 /** Each wish that a dialogue can express, by the name of its parameter. */
-const wishes: Readonly<Record<string, Partial<Dialogue>>> = {
+const wishes: Readonly<Record<string, Partial<Prompt>>> = {
   temperature: { sampling: { temperature: 0.5 } },
   top_p: { sampling: { topP: 0.5 } },
   top_k: { sampling: { topK: 5 } },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { normalisePath } from './paths.ts';
+import { normalizePath } from './paths.ts';
 
 describe('one endpoint under every spelling', () => {
   const plain = { openRouterStyle: false, anthropicStyle: false };
@@ -50,7 +50,7 @@ describe('one endpoint under every spelling', () => {
     ['/api/v1/key', '/v1/key', openRouter],
     ['/customer/logs', '/v1/customer/logs', plain],
   ])('%s', (written, path, style) => {
-    expect(normalisePath(written)).toEqual({ path, ...style });
+    expect(normalizePath(written)).toEqual({ path, ...style });
   });
 });
 
@@ -75,21 +75,21 @@ describe('paths that are not a spelling of anything', () => {
     ['/constructor/v1/models', '/constructor/v1/models'],
     ['/v1/toString/models', '/v1/toString/models'],
   ])('%s stays itself', (written, path) => {
-    expect(normalisePath(written)).toMatchObject({ path, openRouterStyle: false });
+    expect(normalizePath(written)).toMatchObject({ path, openRouterStyle: false });
   });
 
   test.each(['//metrics', '/metrics/', '/metrics//'])(
     '%s gets around no rule of a proxy about /metrics',
     (written) => {
-      expect(normalisePath(written).path).toBe(written);
-      expect(normalisePath('/metrics').path).toBe('/metrics');
+      expect(normalizePath(written).path).toBe(written);
+      expect(normalizePath('/metrics').path).toBe('/metrics');
     },
   );
 
   test('no prefix leads a public spelling into the management or the operator’s rooms', () => {
     for (const prefix of ['/v1', '/openai', '/anthropic', '/v1/v1', '/api']) {
       for (const room of ['/api/v1/keys', '/admin/v1/tenants']) {
-        expect(normalisePath(prefix + room).path).toBe(prefix + room);
+        expect(normalizePath(prefix + room).path).toBe(prefix + room);
       }
     }
   });
@@ -102,8 +102,8 @@ describe('paths that are not a spelling of anything', () => {
       '/anthropic/messages',
       '/v1/messages/messages/messages',
     ]) {
-      const once = normalisePath(path).path;
-      expect(normalisePath(once).path).toBe(once);
+      const once = normalizePath(path).path;
+      expect(normalizePath(once).path).toBe(once);
     }
   });
 });

@@ -27,17 +27,19 @@ const resources = new Set([
 const prefixes: Readonly<Record<string, boolean>> = { v1: false, openai: false, anthropic: true };
 
 /** What one API or another puts in front of its endpoints, also where it is not served here. */
-export const isAnyPrefix = /^(?:v\d\w*|api|openai|anthropic)$/;
+export const prefixPattern = /^(?:v\d\w*|api|openai|anthropic)$/;
 
 /** These really live below `/api/v1`; the rest there is OpenRouter's spelling of `/v1`. */
-const managed = new Set(['keys', 'credits', 'byok']);
+const managementResources = new Set(['keys', 'credits', 'byok']);
 
 /** Whole endpoints that were given as a base URL, in front of the one that the client appends. */
-const callable = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
-const pasted = new RegExp(`^(?:(?:${callable})/(?:v1/)*)+(?=${callable}|models)`);
+const callableEndpoints = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
+const pastedEndpoints = new RegExp(
+  `^(?:(?:${callableEndpoints})/(?:v1/)*)+(?=${callableEndpoints}|models)`,
+);
 
 /** Served at exactly this path, because proxies shut it out by its path. */
-const exact = '/metrics';
+const exactPath = '/metrics';
 
 interface RoutePath {
   /** The path as the route table spells it. */
@@ -50,28 +52,28 @@ interface RoutePath {
 
 /** Clients write the same few paths over and over; others are worked out each time. */
 const knownPathsMax = 200;
-const known = new Map<string, RoutePath>();
+const knownPaths = new Map<string, RoutePath>();
 
-export function normalisePath(pathname: string): RoutePath {
-  const found = known.get(pathname);
+export function normalizePath(pathname: string): RoutePath {
+  const found = knownPaths.get(pathname);
   if (found) return found;
-  const route = readPath(pathname);
-  if (known.size < knownPathsMax && pathname.length <= 100) known.set(pathname, route);
+  const route = parsePath(pathname);
+  if (knownPaths.size < knownPathsMax && pathname.length <= 100) knownPaths.set(pathname, route);
   return route;
 }
 
-function readPath(pathname: string): RoutePath {
+function parsePath(pathname: string): RoutePath {
   const segments = pathname.split('/').filter((segment) => segment !== '');
-  let at = 0;
+  let index = 0;
   let openRouterStyle = false;
   let anthropicStyle = false;
-  for (; at < segments.length; at++) {
-    const segment = segments[at] ?? '';
-    if (segment === 'api' && isOpenRouterBase(segments, at)) openRouterStyle = true;
+  for (; index < segments.length; index++) {
+    const segment = segments[index] ?? '';
+    if (segment === 'api' && isOpenRouterBase(segments, index)) openRouterStyle = true;
     else if (!Object.hasOwn(prefixes, segment)) break;
     anthropicStyle ||= prefixes[segment] === true;
   }
-  const rest = segments.slice(at).join('/').replace(pasted, '');
+  const rest = segments.slice(index).join('/').replace(pastedEndpoints, '');
   const [first = ''] = rest.split('/', 1);
   // Coding agents look for this path below any base URL they were given.
   if (rest === 'api/hello') {
@@ -79,7 +81,7 @@ function readPath(pathname: string): RoutePath {
   }
   if (!resources.has(first)) {
     const path = `/${segments.join('/')}`;
-    return { path: path === exact ? pathname : path, openRouterStyle: false, anthropicStyle };
+    return { path: path === exactPath ? pathname : path, openRouterStyle: false, anthropicStyle };
   }
   return {
     path: `/v1/${rest}`,
@@ -88,6 +90,6 @@ function readPath(pathname: string): RoutePath {
   };
 }
 
-function isOpenRouterBase(segments: readonly string[], at: number): boolean {
-  return segments[at + 1] === 'v1' && !managed.has(segments[at + 2] ?? '');
+function isOpenRouterBase(segments: readonly string[], index: number): boolean {
+  return segments[index + 1] === 'v1' && !managementResources.has(segments[index + 2] ?? '');
 }

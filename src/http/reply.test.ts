@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { GatewayError } from '../core/errors.ts';
-import { Exchange } from './exchange.ts';
 import { errorReply } from './reply.ts';
+import { Exchange } from './routes.ts';
 
 function waits(error: GatewayError): (string | null)[] {
   const { headers } = errorReply(new Exchange(new Request('http://gateway/v1/key')), error);

@@ -1,7 +1,6 @@
 import type { ParamIndexMap, ParamStash } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
-import { nearestRoute } from './nearest-route.ts';
-import { insteadOf } from './not-served.ts';
+import { nearestRoute, suggestionFor } from './not-found.ts';
 import type { Method, Route } from './routes.ts';
 
 export interface Match {
@@ -44,16 +43,17 @@ export class Router {
 
   /** What to do instead, as a sentence with a blank in front; empty where nothing comes to mind. */
   hint(method: string, path: string): string {
-    const instead = insteadOf(path);
-    if (instead !== undefined) return ` ${instead}`;
-    const near = nearestRoute(method, path, this.#routes);
-    if (!near) return '';
+    const suggestion = suggestionFor(path);
+    if (suggestion !== undefined) return ` ${suggestion}`;
+    const nearest = nearestRoute(method, path, this.#routes);
+    if (!nearest) return '';
     // The route as people write it, without the patterns of its variable parts.
-    const name = patternOf(near.route).replace(/\{[^}]*\}/g, '');
-    if (near.isLike) return ` Did you mean ${name}?`;
-    const list = 'GET /docs';
-    const all = name !== list && this.#fixed.has(list) ? `; ${list} lists them all` : '';
-    return ` The nearest route is ${name}${all}.`;
+    const name = patternOf(nearest.route).replace(/\{[^}]*\}/g, '');
+    if (nearest.isSimilar) return ` Did you mean ${name}?`;
+    const docsRoute = 'GET /docs';
+    const docsHint =
+      name !== docsRoute && this.#fixed.has(docsRoute) ? `; ${docsRoute} lists them all` : '';
+    return ` The nearest route is ${name}${docsHint}.`;
   }
 
   #matchPattern(method: string, path: string): Match | undefined {
@@ -62,8 +62,8 @@ export class Router {
       ParamStash,
     ];
     if (!found) return undefined;
-    const [route, places] = found;
-    const param = (name: string) => captured[places[name] ?? -1] ?? '';
+    const [route, paramIndexes] = found;
+    const param = (name: string) => captured[paramIndexes[name] ?? -1] ?? '';
     return { route, pattern: patternOf(route), param };
   }
 }

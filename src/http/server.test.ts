@@ -6,11 +6,10 @@ import { Authenticator } from '../auth/authenticate.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { createLog } from '../telemetry/log.ts';
-import type { Exchange } from './exchange.ts';
 import { json } from './reply.ts';
-import { HttpServer } from './server.ts';
-import { cutWhenStalled } from './stalled-client.ts';
-import { type Handlers, WaitingRoom } from './waiting-room.ts';
+import type { Exchange } from './routes.ts';
+import { type Handlers, HttpServer, StartupServer } from './server.ts';
+import { disconnectWhenStalled } from './stalled-client.ts';
 
 /** The runtime counts in steps of four seconds. */
 const idleSeconds = 4;
@@ -91,13 +90,13 @@ const server = new HttpServer({
       method: 'GET',
       path: '/endless',
       access: 'routing',
-      handle: (it) => new Response(cutWhenStalled(it, endless, idleSeconds)),
+      handle: (it) => new Response(disconnectWhenStalled(it, endless, idleSeconds)),
     },
     {
       method: 'GET',
       path: '/slow',
       access: 'routing',
-      handle: (it) => new Response(cutWhenStalled(it, slow(), idleSeconds)),
+      handle: (it) => new Response(disconnectWhenStalled(it, slow(), idleSeconds)),
     },
     { method: 'GET', path: '/long', access: 'public', handle: (it) => json(it, long) },
     { method: 'GET', path: '/fail', access: 'public', handle: failAs },
@@ -241,13 +240,13 @@ test.each([
 });
 
 /** Notes what the server that it hands over is told. */
-class WatchedRoom extends WaitingRoom {
+class WatchedRoom extends StartupServer {
   readonly patience: number[] = [];
   handlers: Handlers | undefined;
 
-  override handOver(handlers: Handlers): Bun.Server<undefined> | undefined {
+  override handOff(handlers: Handlers): Bun.Server<undefined> | undefined {
     this.handlers = handlers;
-    const handedOver = super.handOver(handlers);
+    const handedOver = super.handOff(handlers);
     if (handedOver) {
       const note = (_: Request, seconds: number) => void this.patience.push(seconds);
       spyOn(handedOver, 'timeout').mockImplementation(note);
@@ -258,7 +257,7 @@ class WatchedRoom extends WaitingRoom {
 
 function listenWatched(): WatchedRoom {
   const room = new WatchedRoom('1.0.0');
-  room.wait('127.0.0.1', 0, false, 'not yet');
+  room.listen('127.0.0.1', 0, false, 'not yet');
   const lengthOf = ({ query }: Exchange) => Number(query.get('length'));
   const watched = new HttpServer({
     idleSeconds,
@@ -270,7 +269,7 @@ function listenWatched(): WatchedRoom {
         path: '/answer',
         access: 'public',
         handle(exchange) {
-          exchange.answerLength = lengthOf(exchange);
+          exchange.responseLength = lengthOf(exchange);
           return new Response();
         },
       },
@@ -331,7 +330,7 @@ test('failed requests leave a line for what is away, and one for each fault of o
     { event: 'request_failed', symbol: 'internal_error' },
   ]);
   const counted = { level: 'error', event: 'requests_failed', reason: away };
-  await Promise.all(server.chores().map((chore) => chore.run()));
+  await Promise.all(server.periodicTasks().map((chore) => chore.run()));
   expect(toldOf(logged.slice(3))).toMatchObject([{ ...counted, requests: 1 }]);
   for (let times = 0; times < 2; times++) await fail();
   // A stop must not lose the line that the next minute would have logged.

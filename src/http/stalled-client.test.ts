@@ -1,7 +1,7 @@
 /** What the pieces of an answer ask of their connection; that it obeys is the server's test. */
 import { expect, test } from 'bun:test';
-import { Exchange } from './exchange.ts';
-import { cutWhenStalled } from './stalled-client.ts';
+import { Exchange } from './routes.ts';
+import { disconnectWhenStalled } from './stalled-client.ts';
 
 const stallSeconds = 0.05;
 
@@ -10,11 +10,11 @@ function watched(pieces: AsyncIterator<string>, seconds = stallSeconds) {
   const silences: number[] = [];
   const cut = Promise.withResolvers<void>();
   const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
-  exchange.allowSilence = (seconds) => {
+  exchange.setIdleTimeout = (seconds) => {
     silences.push(seconds);
     if (seconds === 1) cut.resolve();
   };
-  return { taken: cutWhenStalled(exchange, pieces, seconds), silences, cut: cut.promise };
+  return { taken: disconnectWhenStalled(exchange, pieces, seconds), silences, cut: cut.promise };
 }
 
 async function* words() {

@@ -1,54 +1,54 @@
 import { clientStallMs } from '../core/bounds.ts';
-import { Waiting, Watch } from '../core/watch.ts';
-import type { Exchange } from './exchange.ts';
+import { Deadline, DeadlineWatcher } from '../core/deadlines.ts';
+import type { Exchange } from './routes.ts';
 
-const stallSecondsUsual = clientStallMs / 1000;
+const defaultStallSeconds = clientStallMs / 1000;
 
 /**
  * The same pieces. The runtime asks for the next piece when the last has left; a client that stops
  * reading is cut off, or its answer would keep its credits, its place and its connection for ever.
  * Waiting for a silent upstream does not count: the upstream has deadlines of its own.
  */
-export function cutWhenStalled<Piece>(
+export function disconnectWhenStalled<Chunk>(
   exchange: Exchange,
-  pieces: AsyncIterator<Piece>,
-  stallSeconds = stallSecondsUsual,
-): AsyncIterableIterator<Piece> {
-  return new WatchedPieces(exchange, pieces, stallSeconds);
+  chunks: AsyncIterator<Chunk>,
+  stallSeconds = defaultStallSeconds,
+): AsyncIterableIterator<Chunk> {
+  return new MonitoredIterator(exchange, chunks, stallSeconds);
 }
 
-const watch = new Watch();
+const deadlines = new DeadlineWatcher();
 
 /** The runtime could time each piece, at the cost of two calls into it; a field costs nothing. */
-class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piece> {
+class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator<Chunk> {
   readonly #exchange: Exchange;
-  readonly #pieces: AsyncIterator<Piece>;
+  readonly #chunks: AsyncIterator<Chunk>;
   readonly #stallSeconds: number;
   #isStalled = false;
 
-  constructor(exchange: Exchange, pieces: AsyncIterator<Piece>, stallSeconds: number) {
+  constructor(exchange: Exchange, chunks: AsyncIterator<Chunk>, stallSeconds: number) {
     super();
     this.#exchange = exchange;
-    this.#pieces = pieces;
+    this.#chunks = chunks;
     this.#stallSeconds = stallSeconds;
-    exchange.allowSilence(0);
-    watch.add(this);
+    exchange.setIdleTimeout(0);
+    deadlines.add(this);
   }
 
   [Symbol.asyncIterator](): this {
     return this;
   }
 
-  next(): Promise<IteratorResult<Piece>> {
+  next(): Promise<IteratorResult<Chunk>> {
     this.at = Number.POSITIVE_INFINITY;
-    if (this.#isStalled) this.#forgive();
-    return this.#pieces.next().then(this.#give, this.#fail);
+    if (this.#isStalled) this.#resume();
+    return this.#chunks.next().then(this.#onNext, this.#onError);
   }
 
   /** The client has left; or it sent a HEAD request, and its connection goes on. */
-  async return(): Promise<IteratorResult<Piece>> {
-    this.#leave();
-    await this.#pieces.return?.();
+  async return(): Promise<IteratorResult<Chunk>> {
+    this.#stopMonitoring();
+    await this.#chunks.return?.();
     return { done: true, value: undefined };
   }
 
@@ -56,28 +56,28 @@ class WatchedPieces<Piece> extends Waiting implements AsyncIterableIterator<Piec
   fire(): void {
     this.at = Number.POSITIVE_INFINITY;
     this.#isStalled = true;
-    this.#exchange.allowSilence(1);
+    this.#exchange.setIdleTimeout(1);
   }
 
   /** The client has gone on reading before it was cut off. */
-  #forgive(): void {
+  #resume(): void {
     this.#isStalled = false;
-    this.#exchange.allowSilence(0);
+    this.#exchange.setIdleTimeout(0);
   }
 
-  readonly #give = (step: IteratorResult<Piece>) => {
-    if (step.done) this.#leave();
+  readonly #onNext = (result: IteratorResult<Chunk>) => {
+    if (result.done) this.#stopMonitoring();
     else this.at = performance.now() + this.#stallSeconds * 1000;
-    return step;
+    return result;
   };
 
-  readonly #fail = (reason: unknown) => {
-    this.#leave();
+  readonly #onError = (reason: unknown) => {
+    this.#stopMonitoring();
     throw reason;
   };
 
   /** Bytes still on their way out have as long as any piece; then the connection is idle. */
-  #leave(): void {
-    if (watch.remove(this)) this.#exchange.allowSilence(this.#stallSeconds);
+  #stopMonitoring(): void {
+    if (deadlines.remove(this)) this.#exchange.setIdleTimeout(this.#stallSeconds);
   }
 }

@@ -1,18 +1,17 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { jobTextLengthMax } from '../core/bounds.ts';
-import { countCharacters } from '../core/characters.ts';
 import { invalidRequest } from '../core/errors.ts';
-import { givenTwice, listIn, listName, numberIn } from '../core/form.ts';
+import { duplicateField, formListName, parseFormList, parseFormNumber } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
 import {
-  refuseUnspeakable,
-  refuseUntold,
+  refuseInvalidSpeechInput,
+  refuseUnsupportedTimestamps,
   speechFields,
   transcriptFields,
-} from '../core/media/audio-formats.ts';
-import { validate } from '../core/misfit.ts';
-import { optional } from '../core/schema-builders.ts';
+} from '../core/media/audio.ts';
+import { optional, validate } from '../core/schema.ts';
+import { countCharacters } from '../core/text.ts';
 
 /** What may be asked of a job, and every rule about it that needs no other part. */
 
@@ -61,34 +60,34 @@ export function readSpeechInput(body: unknown): SpeechInput {
     const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
     throw invalidRequest(message, 'input');
   }
-  refuseUnspeakable(input.input);
+  refuseInvalidSpeechInput(input.input);
   return input;
 }
 
 /** The fields of a form; each value is text until it is known what it should be. */
 export function readTranscriptionInput(fields: ReadonlyMap<string, readonly string[]>) {
   const body: Record<string, unknown> = {};
-  const times: unknown[] = [];
+  const granularities: unknown[] = [];
   for (const [name, values] of fields) {
-    const field = listName(name);
+    const field = formListName(name);
     if (field === 'timestamp_granularities') {
-      times.push(...listIn(values));
-      body[field] = times;
+      granularities.push(...parseFormList(values));
+      body[field] = granularities;
     } else if (values.length > 1 || Object.hasOwn(body, field)) {
-      throw givenTwice(name);
+      throw duplicateField(name);
     } else body[field] = readField(field, values[0] ?? '');
   }
   refuseRouting(body);
   refuseMetadata(body);
   const input = validate(transcriptionCheck, transcriptionJobSchema, body);
-  refuseUntold(input.response_format, input.timestamp_granularities);
+  refuseUnsupportedTimestamps(input.response_format, input.timestamp_granularities);
   return input;
 }
 
 function readField(name: string, text: string): unknown {
   // Forms send fields that were left blank.
   if (text === '') return undefined;
-  if (name === 'temperature') return numberIn(text);
+  if (name === 'temperature') return parseFormNumber(text);
   return name === 'metadata' ? (parseJson(text) ?? text) : text;
 }
 
@@ -113,8 +112,11 @@ function refuseMetadata(body: unknown): void {
   if (names.length > metadataEntriesMax) {
     throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
   }
-  const odd = names.find(({ length }) => length === 0 || length > metadataNameLengthMax);
-  if (odd === undefined) return;
+  const invalidName = names.find(({ length }) => length === 0 || length > metadataNameLengthMax);
+  if (invalidName === undefined) return;
   const bound = `names have 1 to ${metadataNameLengthMax}`;
-  throw invalidRequest(`metadata has a name of ${odd.length} characters; ${bound}.`, 'metadata');
+  throw invalidRequest(
+    `metadata has a name of ${invalidName.length} characters; ${bound}.`,
+    'metadata',
+  );
 }

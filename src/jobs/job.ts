@@ -1,4 +1,6 @@
-import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/media/audio-formats.ts';
+import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/media/audio.ts';
+import { contentTypeOf } from '../core/stored-object.ts';
+import type { ObjectStorage } from './objects.ts';
 
 /** A piece of audio work that outlives the request that asked for it. */
 export interface Job {
@@ -41,7 +43,7 @@ export const jobStatuses = [
 ] as const;
 export type JobStatus = (typeof jobStatuses)[number];
 
-export interface JobOutput {
+interface JobOutput {
   readonly key: string;
   readonly bytes: number;
 }
@@ -84,4 +86,70 @@ export interface Piece {
   readonly units: number;
   /** Who served it. */
   readonly provider: string;
+}
+
+/** Links are good for an hour, and never longer than what they lead to. */
+const linkTtlMs = 3_600_000;
+
+interface JobObjectContext {
+  readonly now: number;
+  readonly baseUrl: string;
+  readonly storage: Pick<ObjectStorage, 'link'>;
+}
+
+/** A job as its creation is answered. */
+export function newJobObject(job: JobSummary, baseUrl: string) {
+  return {
+    id: job.id,
+    object: 'job',
+    type: job.request.type,
+    status: job.status,
+    model: job.model,
+    created_at: time(job.createdAt),
+    polling_url: `${baseUrl}/v1/jobs/${job.id}`,
+  };
+}
+
+type JobSummary = Pick<Job, 'id' | 'request' | 'status' | 'model' | 'createdAt'>;
+
+/** A job as it is polled, listed and sent to webhooks. */
+export function jobObject(job: Job, context: JobObjectContext) {
+  const isExpired = job.status === 'succeeded' && (job.expiresAt ?? 0) <= context.now;
+  const status = isExpired ? 'expired' : job.status;
+  return {
+    ...newJobObject({ ...job, status }, context.baseUrl),
+    progress: progressOf(job),
+    started_at: time(job.startedAt),
+    completed_at: time(job.completedAt),
+    expires_at: time(job.expiresAt),
+    output: status === 'succeeded' ? outputOf(job, context) : null,
+    error: job.failure,
+    usage: usageOf(job),
+    cost: job.costCredits,
+    metadata: job.metadata,
+  };
+}
+
+function outputOf({ output, expiresAt }: Job, { now, baseUrl, storage }: JobObjectContext) {
+  if (!output) return null;
+  const until = Math.min(now + linkTtlMs, expiresAt ?? 0);
+  return {
+    url: storage.link(output.key, { now, expiresAt: until, baseUrl }),
+    url_expires_at: time(until),
+    content_type: contentTypeOf(output.key),
+    bytes: output.bytes,
+  };
+}
+
+function progressOf({ status, piecesDone, piecesTotal }: Job): number {
+  if (status === 'succeeded' || status === 'expired') return 1;
+  return piecesTotal ? Math.round((piecesDone / piecesTotal) * 100) / 100 : 0;
+}
+
+function usageOf({ request, units }: Job) {
+  return request.type === 'speech' ? { input_characters: units } : { seconds: units / 1000 };
+}
+
+function time(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString();
 }

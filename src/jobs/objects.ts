@@ -1,3 +1,7 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { derivedKeys, type SecretKeys } from '../core/secret.ts';
+import { isObjectKey } from '../core/stored-object.ts';
+
 /** Where the inputs and outputs of jobs lie: files, or S3. No client chooses a key. */
 export interface ObjectStorage {
   /**
@@ -10,7 +14,7 @@ export interface ObjectStorage {
   /** Also clears away what an upload under this key left when its process died. */
   delete(key: string): Promise<void>;
   /** An address that lets anybody fetch the object until then, and nothing else. */
-  link(key: string, wish: LinkWish): string;
+  link(key: string, options: LinkOptions): string;
 }
 
 export type Chunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
@@ -31,16 +35,54 @@ export async function readObject(
   to = bytes,
 ): Promise<Uint8Array> {
   const end = Math.min(to, bytes);
-  const part = from === 0 && end === bytes ? body : body.slice(from, end);
-  const read = new Uint8Array(await part.arrayBuffer());
+  const slice = from === 0 && end === bytes ? body : body.slice(from, end);
+  const read = new Uint8Array(await slice.arrayBuffer());
   if (read.length === end - from) return read;
   throw new Error(`The object storage gave ${read.length} bytes instead of ${end - from}.`);
 }
 
-export interface LinkWish {
+export interface LinkOptions {
   readonly now: number;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
   /** Where clients reach this gateway; S3 has an address of its own. */
   readonly baseUrl: string;
+}
+
+/**
+ * Links to objects in the embedded store. Whoever has one may fetch that object until it expires;
+ * every character of it is part of what is signed.
+ */
+export class ObjectLinks {
+  readonly #keys: ReturnType<typeof derivedKeys>;
+
+  constructor(...secrets: SecretKeys) {
+    this.#keys = derivedKeys(secrets, 'object links');
+  }
+
+  make(key: string, { expiresAt, baseUrl }: LinkOptions): string {
+    const expires = String(Math.floor(expiresAt / 1000));
+    return `${baseUrl}/v1/objects/${key}?${queryOf(this.#keys[0], key, expires)}`;
+  }
+
+  /** `query` as it came, without the question mark: a parameter more or less is a change. */
+  isValid(key: string, query: string, now: number): boolean {
+    const [, expires = ''] = /^expires=(\d{1,12})&/.exec(query) ?? [];
+    if (!isObjectKey(key) || expires === '') return false;
+    const isSigned = this.#keys.some((signingKey) =>
+      isEqual(query, queryOf(signingKey, key, expires)),
+    );
+    return isSigned && now < Number(expires) * 1000;
+  }
+}
+
+function queryOf(signingKey: Uint8Array, key: string, expires: string): string {
+  const signed = `GET\n${key}\n${expires}`;
+  const signature = createHmac('sha256', signingKey).update(signed).digest('hex');
+  return `expires=${expires}&signature=${signature}`;
+}
+
+function isEqual(actual: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(actual), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { formatUuid } from '../core/ids.ts';
 import type { SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
 
 /**
@@ -30,7 +32,7 @@ export interface JobRunner {
 export type StopReason = 'cancelled' | 'lost' | 'timeout' | 'shutdown';
 
 /** Another worker ran the piece under this id and died; the books took its end before ours. */
-export class IdUsedUp extends Error {
+export class RequestIdUsedError extends Error {
   override readonly name = 'IdUsedUp';
 }
 
@@ -42,7 +44,7 @@ export interface PieceRun {
   readonly signal: AbortSignal;
 }
 
-interface PieceOfJob extends PieceRun {
+interface JobPiece extends PieceRun {
   readonly jobId: string;
   readonly tenantId: string;
   /** The key that asked for the job. It may have been revoked since: `invalid_api_key`. */
@@ -50,11 +52,11 @@ interface PieceOfJob extends PieceRun {
   readonly model: string;
 }
 
-export interface SpeechPiece extends PieceOfJob, Omit<SpeechJobRequest, 'limit'> {
+export interface SpeechPiece extends JobPiece, Omit<SpeechJobRequest, 'limit'> {
   readonly input: string;
 }
 
-export interface TranscriptionPiece extends PieceOfJob, TranscriptionJobRequest {
+export interface TranscriptionPiece extends JobPiece, TranscriptionJobRequest {
   /** At most 25 MiB, in one of the formats that transcription takes. */
   readonly audio: Uint8Array;
   /** What the file really is, not what the client called it. */
@@ -68,4 +70,38 @@ export interface FinishedPiece {
   readonly seconds: number | null;
   readonly costCredits: number;
   readonly provider: string;
+}
+
+/** More failed tries of one piece than a job can make; a bound all the same. */
+const triesMax = 100;
+
+/**
+ * The request id under which a piece is run. It is the same for everybody who runs the piece: a
+ * worker that dies after the charge and before it has written the result down is followed by one
+ * that runs the piece again under the same id, and the books take an id once. Only an id whose row
+ * says that nothing was charged is left behind for the next.
+ */
+export async function pieceRequestId(
+  job: JobIdentity,
+  piece: number,
+  runner: Pick<JobRunner, 'chargeOf'>,
+): Promise<string> {
+  for (let tries = 0; tries < triesMax; tries += 1) {
+    const id = requestIdOf(job.id, piece, tries);
+    if ((await runner.chargeOf(job.tenantId, id)) !== 0) return id;
+  }
+  throw new Error('A piece of a job failed more often than jobs try.');
+}
+
+interface JobIdentity {
+  readonly id: string;
+  readonly tenantId: string;
+}
+
+/** A UUID whose random bits are a hash. */
+function requestIdOf(jobId: string, piece: number, tries: number): string {
+  const hash = createHash('sha256').update(`${jobId}/${piece}/${tries}`).digest();
+  hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x40;
+  hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
+  return formatUuid(hash.toString('hex', 0, 16));
 }

@@ -8,18 +8,18 @@ const hourMs = 3_600_000;
 function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
   const dueAt = new Map(keys.map((key) => [key, 0]));
   const clock = { now: 0 };
-  const told: { readonly objects: number; readonly why: unknown }[] = [];
+  const told: { readonly objects: number; readonly reason: unknown }[] = [];
   let tries = 0;
   const objects: JobObjects = {
-    async note() {},
+    async register() {},
     async due(now, limit) {
       const due = [...dueAt].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);
       return due.slice(0, limit).map(([key]) => key);
     },
-    async forget(key) {
+    async unregister(key) {
       dueAt.delete(key);
     },
-    async letGo() {
+    async releaseUnused() {
       return true;
     },
     async postpone(key, until) {
@@ -37,7 +37,7 @@ function rig(keys: readonly string[], isStuck: (key: string) => boolean) {
     objects,
     storage,
     now: () => clock.now,
-    onLeft: (left) => void told.push(left),
+    onDeleteFailures: (left) => void told.push(left),
   });
   return { sweep, clock, told, left: () => [...dueAt.keys()], tries: () => tries };
 }
@@ -54,7 +54,7 @@ test('an object that cannot be deleted does not hold up others, and is told of o
     clock.now += 60_000;
   }
   expect(left()).toEqual(stuck);
-  expect(told.map(({ objects, why }) => [objects, String(why)])).toEqual([
+  expect(told.map(({ objects, reason }) => [objects, String(reason)])).toEqual([
     [100, 'Error: stuck0 is held'],
   ]);
 });

@@ -6,15 +6,15 @@ import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { storeAudio, storeText } from './upload.ts';
 
 /** What a client hears whose input meets a storage that fails so. */
-function failureWith(thrown: Error): Promise<unknown> {
+function failureWith(error: Error): Promise<unknown> {
   const nothing = async () => undefined;
   const storage = {
-    put: () => Promise.reject(thrown),
+    put: () => Promise.reject(error),
     open: nothing,
     delete: nothing,
     link: () => '',
   };
-  const objects = { note: nothing, letGo: async () => true, forget: nothing };
+  const objects = { register: nothing, releaseUnused: async () => true, unregister: nothing };
   return failureOf(storeText('Hello.', 'job_1', 0, { storage, objects }));
 }
 
@@ -49,9 +49,9 @@ test('a file is known by its first bytes and kept whole, however it is cut', asy
     link: () => '',
   };
   const objects = {
-    note: async (...note: unknown[]) => void noted.push(note),
-    letGo: async () => true,
-    forget: nothing,
+    register: async (...register: unknown[]) => void noted.push(register),
+    releaseUnused: async () => true,
+    unregister: nothing,
   };
   async function* chunks() {
     for (const byte of whole) yield Uint8Array.of(byte);

@@ -1,13 +1,13 @@
 import { GatewayError } from '../core/errors.ts';
 import type { FormFile } from '../core/form.ts';
-import { readExtension, readKind, sniffBytes } from '../core/media/audio-type.ts';
-import { newObjectKey } from '../core/object-key.ts';
+import { readAudioKind, readExtension, sniffBytes } from '../core/media/audio.ts';
+import { newObjectKey } from '../core/stored-object.ts';
 import type { ObjectStorage } from './objects.ts';
 import type { JobObjects } from './queue.ts';
 
-interface UploadParts {
+interface UploadDeps {
   readonly storage: ObjectStorage;
-  readonly objects: Pick<JobObjects, 'note' | 'letGo' | 'forget'>;
+  readonly objects: Pick<JobObjects, 'register' | 'releaseUnused' | 'unregister'>;
 }
 
 export interface StoredInput {
@@ -27,22 +27,22 @@ export async function storeAudio(
   file: FormFile,
   jobId: string,
   now: number,
-  parts: UploadParts,
+  deps: UploadDeps,
 ): Promise<StoredAudio> {
-  const { storage, objects } = parts;
+  const { storage, objects } = deps;
   readExtension(file.filename);
   const source = file.chunks[Symbol.asyncIterator]();
   const start = await firstBytes(source);
-  const key = newObjectKey(readKind(start));
-  await objects.note(key, jobId, now + orphanMs);
+  const key = newObjectKey(readAudioKind(start));
+  await objects.register(key, jobId, now + orphanMs);
   const hash = new Bun.CryptoHasher('sha256');
   try {
     const bytes = await storage.put(key, hashed(start, source, hash));
     return { key, bytes, sha256: hash.digest('hex') };
-  } catch (thrown) {
+  } catch (error) {
     // Only after the client's failures: what a failed storage has kept, the sweep removes later.
-    if (thrown instanceof GatewayError) await discard(key, parts);
-    return notStored(thrown);
+    if (error instanceof GatewayError) await discardUpload(key, deps);
+    return rethrowAsUnavailable(error);
   }
 }
 
@@ -50,11 +50,13 @@ export async function storeText(
   text: string,
   jobId: string,
   now: number,
-  { storage, objects }: UploadParts,
+  { storage, objects }: UploadDeps,
 ): Promise<StoredInput> {
   const key = newObjectKey('txt');
-  await objects.note(key, jobId, now + orphanMs);
-  const bytes = await storage.put(key, [new TextEncoder().encode(text)]).catch(notStored);
+  await objects.register(key, jobId, now + orphanMs);
+  const bytes = await storage
+    .put(key, [new TextEncoder().encode(text)])
+    .catch(rethrowAsUnavailable);
   return { key, bytes };
 }
 
@@ -62,18 +64,18 @@ export async function storeText(
  * Removes an upload that became no job. The store decides, since a job may have been made whose
  * answer was lost.
  */
-export async function discard(key: string, { storage, objects }: UploadParts): Promise<void> {
+export async function discardUpload(key: string, { storage, objects }: UploadDeps): Promise<void> {
   try {
-    if (!(await objects.letGo(key))) return;
+    if (!(await objects.releaseUnused(key))) return;
     await storage.delete(key);
-    await objects.forget(key);
+    await objects.unregister(key);
   } catch {
     // The sweep finds the upload.
   }
 }
 
 /** A failure of the client's is told as it is; any other is one of the storage. */
-function notStored(cause: unknown): never {
+function rethrowAsUnavailable(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
   const message = 'The input cannot be stored right now; try again shortly.';
   throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });

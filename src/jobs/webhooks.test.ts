@@ -2,8 +2,7 @@ import { expect, test } from 'bun:test';
 import { speechJob } from '../../tests/support/speech-job.ts';
 import { Secret } from '../core/secret.ts';
 import type { Webhook } from './queue.ts';
-import { WebhookSigner } from './webhook-signature.ts';
-import { type PostToUser, WebhookSender } from './webhooks.ts';
+import { type PostToUserUrl, WebhookSender, WebhookSigner } from './webhooks.ts';
 
 const webhook: Webhook = {
   id: 'msg_1',
@@ -24,7 +23,7 @@ const job = speechJob({
 });
 
 /** What becomes of a message that is answered so. */
-async function outcomeOf(answer: Awaited<ReturnType<PostToUser>>): Promise<readonly string[]> {
+async function outcomeOf(answer: Awaited<ReturnType<PostToUserUrl>>): Promise<readonly string[]> {
   const heard: string[] = [];
   const due = [webhook];
   const sender = new WebhookSender({
@@ -33,12 +32,12 @@ async function outcomeOf(answer: Awaited<ReturnType<PostToUser>>): Promise<reado
       retry: async (id, dueAt) => void heard.push(`${id} again at ${dueAt}`),
       remove: async (id) => void heard.push(`${id} removed`),
     },
-    book: { find: async () => job },
+    jobs: { find: async () => job },
     storage: { link: () => '' },
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     post: async () => answer,
     baseUrl: () => 'https://gate.example',
-    onGivenUp: () => void heard.push('given up'),
+    onDropped: () => void heard.push('given up'),
     now: () => 1_000,
   });
   await sender.send();

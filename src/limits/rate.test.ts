@@ -140,11 +140,11 @@ describe('what was counted elsewhere', () => {
 
   test('is where counting goes on here, and never lowers a count', () => {
     const limiter = new RateLimiter();
-    limiter.look('a', requests(9), noon + 1);
+    limiter.peek('a', requests(9), noon + 1);
     expect(limiter.known('a')).toEqual({ window, requests: 0, tokens: 0 });
-    limiter.learn('a', { window, requests: 7, tokens: 20 });
-    limiter.learn('a', { window, requests: 5, tokens: 30 });
-    limiter.learn('a', { window, requests: 6, tokens: 10 });
+    limiter.mergeShared('a', { window, requests: 7, tokens: 20 });
+    limiter.mergeShared('a', { window, requests: 5, tokens: 30 });
+    limiter.mergeShared('a', { window, requests: 6, tokens: 10 });
     expect(limiter.known('a')).toEqual({ window, requests: 7, tokens: 30 });
     expect(limiter.take('a', requests(9), noon).remaining).toBe(1);
     expect(limiter.take('a', requests(9), noon).remaining).toBe(0);
@@ -154,9 +154,9 @@ describe('what was counted elsewhere', () => {
   test('in a later minute begins that minute here, and in an earlier one is forgotten', () => {
     const limiter = new RateLimiter();
     limiter.take('a', requests(5), noon);
-    limiter.learn('a', { window: window + 1, requests: 1, tokens: 0 });
+    limiter.mergeShared('a', { window: window + 1, requests: 1, tokens: 0 });
     expect(limiter.known('a')).toEqual({ window: window + 1, requests: 1, tokens: 0 });
-    limiter.learn('a', { window, requests: 5, tokens: 0 });
+    limiter.mergeShared('a', { window, requests: 5, tokens: 0 });
     expect(limiter.known('a')).toEqual({ window: window + 1, requests: 1, tokens: 0 });
   });
 });

@@ -5,10 +5,10 @@ import type { RateLimits, WindowCount } from './shared-counts.ts';
 
 const windowMs = 60_000;
 
-export interface RateVerdict {
+export interface RateDecision {
   readonly allowed: boolean;
   /** The quota that was used up; null when the request was allowed. */
-  readonly spent: 'requests' | 'tokens' | null;
+  readonly exhausted: 'requests' | 'tokens' | null;
   readonly limit: number;
   readonly remaining: number;
   /** Unix seconds at which the window ends. */
@@ -18,22 +18,22 @@ export interface RateVerdict {
 
 /** Counts in this process's memory: exact for one process. */
 export class RateLimiter {
-  readonly #counts = new Map<string, Used>();
+  readonly #counts = new Map<string, KeyUsage>();
   #window = -1;
 
   /** Takes one request out of the window's quota if there is one left. */
-  take(keyId: string, limits: RateLimits, now: number): RateVerdict {
+  take(keyId: string, limits: RateLimits, now: number): RateDecision {
     this.#moveTo(Math.floor(now / windowMs));
     const used = this.#usedBy(keyId);
-    const allowed = spentOf(used, limits) === null;
+    const allowed = exhaustedQuota(used, limits) === null;
     if (allowed) used.requests += 1;
-    return verdictOf(used, allowed, limits, now);
+    return rateDecision(used, allowed, limits, now);
   }
 
   /** The state of the window, with nothing taken out of it. */
-  look(keyId: string, limits: RateLimits, now: number): RateVerdict {
+  peek(keyId: string, limits: RateLimits, now: number): RateDecision {
     this.#moveTo(Math.floor(now / windowMs));
-    return verdictOf(this.known(keyId), true, limits, now);
+    return rateDecision(this.known(keyId), true, limits, now);
   }
 
   /** Tokens count in the minute in which they are known: at the end of their request. */
@@ -45,7 +45,7 @@ export class RateLimiter {
   /**
    * Takes over what all processes have counted, to go on from there if this one has to count alone.
    */
-  learn(keyId: string, { window, requests, tokens }: WindowCount): void {
+  mergeShared(keyId: string, { window, requests, tokens }: WindowCount): void {
     this.#moveTo(window);
     if (window < this.#window) return;
     const used = this.#usedBy(keyId);
@@ -59,7 +59,7 @@ export class RateLimiter {
   }
 
   #moveTo(window: number): void {
-    if (window < this.#window - rateWindowsBackMax) this.#setBackTo(window);
+    if (window < this.#window - rateWindowsBackMax) this.#rewindTo(window);
     // A clock that steps back must not open a fresh window: the later one stays in force.
     if (window <= this.#window) return;
     this.#counts.clear();
@@ -70,12 +70,12 @@ export class RateLimiter {
    * For a clock that was set back: the counts stay, now as those of this minute, so that nobody
    * waits until the clock catches up.
    */
-  #setBackTo(window: number): void {
+  #rewindTo(window: number): void {
     this.#window = window;
     for (const used of this.#counts.values()) used.window = window;
   }
 
-  #usedBy(keyId: string): Used {
+  #usedBy(keyId: string): KeyUsage {
     let used = this.#counts.get(keyId);
     if (!used) {
       used = { window: this.#window, requests: 0, tokens: 0 };
@@ -86,23 +86,23 @@ export class RateLimiter {
 }
 
 /** Counts of the window in force; all are forgotten when it ends. */
-interface Used extends WindowCount {
+interface KeyUsage extends WindowCount {
   window: number;
   requests: number;
   tokens: number;
 }
 
 /** `counted` includes the request itself when it was allowed. */
-export function verdictOf(
+export function rateDecision(
   counted: WindowCount,
   allowed: boolean,
   limits: RateLimits,
   now: number,
-): RateVerdict {
+): RateDecision {
   const endsAt = (counted.window + 1) * windowMs;
   return {
     allowed,
-    spent: allowed ? null : spentOf(counted, limits),
+    exhausted: allowed ? null : exhaustedQuota(counted, limits),
     limit: limits.requests,
     remaining: Math.max(0, limits.requests - counted.requests),
     resetAt: endsAt / 1000,
@@ -110,7 +110,10 @@ export function verdictOf(
   };
 }
 
-function spentOf({ requests, tokens }: WindowCount, limits: RateLimits): RateVerdict['spent'] {
+function exhaustedQuota(
+  { requests, tokens }: WindowCount,
+  limits: RateLimits,
+): RateDecision['exhausted'] {
   if (requests >= limits.requests) return 'requests';
   return limits.tokens !== null && tokens >= limits.tokens ? 'tokens' : null;
 }

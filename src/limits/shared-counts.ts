@@ -19,10 +19,10 @@ export interface SharedTake extends WindowCount {
   readonly now: number;
 }
 
-export interface Entering {
+export interface SlotResult {
   readonly isFree: boolean;
   /** Places taken by all processes together, this one included. */
-  readonly taken: number;
+  readonly running: number;
 }
 
 /**
@@ -43,10 +43,10 @@ export interface SharedCounts {
   /** Gives the places in `left` back, then takes one, which ends by itself unless renewed. */
   enter(
     tenantId: string,
-    place: string,
+    slot: string,
     limit: number,
-    left: readonly string[],
-  ): Promise<Entering | undefined>;
-  leave(tenantId: string, places: readonly string[]): Promise<void>;
-  renew(tenantId: string, places: readonly string[]): Promise<void>;
+    released: readonly string[],
+  ): Promise<SlotResult | undefined>;
+  leave(tenantId: string, slots: readonly string[]): Promise<void>;
+  renew(tenantId: string, slots: readonly string[]): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /** Takes a given number of bytes from a source that gives them in pieces of its own sizes. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
-  #held: Uint8Array = new Uint8Array();
+  #buffered: Uint8Array = new Uint8Array();
 
   constructor(source: AsyncIterable<Uint8Array>) {
     this.#source = source[Symbol.asyncIterator]();
@@ -10,28 +10,28 @@ export class ByteReader {
   /** Takes a few bytes; undefined when there are not that many left. */
   async take(bytes: number): Promise<Buffer | undefined> {
     const pieces: Uint8Array[] = [];
-    for await (const piece of this.some(bytes)) pieces.push(piece);
-    const taken = Buffer.concat(pieces);
-    return taken.length === bytes ? taken : undefined;
+    for await (const piece of this.readUpTo(bytes)) pieces.push(piece);
+    const result = Buffer.concat(pieces);
+    return result.length === bytes ? result : undefined;
   }
 
   async skip(bytes: number): Promise<void> {
-    for await (const _ of this.some(bytes)) {
+    for await (const _ of this.readUpTo(bytes)) {
       // Nobody wants them.
     }
   }
 
   /** The next bytes as they come, at most this many. */
-  async *some(bytes: number): AsyncGenerator<Uint8Array> {
-    for (let left = bytes; left > 0; ) {
-      if (this.#held.length === 0) {
+  async *readUpTo(bytes: number): AsyncGenerator<Uint8Array> {
+    for (let remaining = bytes; remaining > 0; ) {
+      if (this.#buffered.length === 0) {
         const next = await this.#source.next();
         if (next.done) return;
-        this.#held = next.value;
+        this.#buffered = next.value;
       }
-      const piece = this.#held.subarray(0, left);
-      this.#held = this.#held.subarray(piece.length);
-      left -= piece.length;
+      const piece = this.#buffered.subarray(0, remaining);
+      this.#buffered = this.#buffered.subarray(piece.length);
+      remaining -= piece.length;
       yield piece;
     }
   }

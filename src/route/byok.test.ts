@@ -2,11 +2,10 @@ import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../tests/support/caller.ts';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import type { Provider } from '../config/config.ts';
-import { noPreferences, type RoutePreferences } from '../core/ask.ts';
-import type { Credential } from '../core/byok.ts';
+import type { Credential } from '../core/caller.ts';
+import { noPreferences, type RoutePreferences } from '../core/request-info.ts';
 import { Secret } from '../core/secret.ts';
-import { withOwnAccounts } from './byok.ts';
-import { Catalogue, type Offer } from './catalogue.ts';
+import { Catalog, type Offer, withProviderKeys } from './catalog.ts';
 import { Health } from './health.ts';
 import { plan } from './plan.ts';
 
@@ -25,7 +24,7 @@ const providers = [
   provider('closed', { shared: false }),
   provider('open', { byokBaseUrl: true }),
 ];
-const catalogue = new Catalogue(
+const catalog = new Catalog(
   [
     modelAt('acme/a', [{ provider: 'north' }, { provider: 'south' }]),
     modelAt('acme/closed', [{ provider: 'closed' }]),
@@ -44,17 +43,21 @@ const caller = callerOf('t');
 
 interface Setting {
   readonly alias?: string;
-  readonly wishes?: Partial<RoutePreferences>;
+  readonly preferred?: Partial<RoutePreferences>;
   readonly health?: Health;
 }
 
 function planOffers(credentials: readonly Credential[], setting: Setting = {}): readonly Offer[] {
-  const { alias = 'acme/a', wishes = {}, health = new Health() } = setting;
-  const ask = { models: [alias], preferences: { ...noPreferences, ...wishes }, parameters: [] };
-  return plan(ask, caller, {
-    catalogue: withOwnAccounts(catalogue, credentials, 500),
+  const { alias = 'acme/a', preferred = {}, health = new Health() } = setting;
+  const request = {
+    models: [alias],
+    preferences: { ...noPreferences, ...preferred },
+    parameters: [],
+  };
+  return plan(request, caller, {
+    catalog: withProviderKeys(catalog, credentials, 500),
     health,
-    errand: { misfit: () => null },
+    operation: { incompatibility: () => null },
     supports: () => true,
   });
 }
@@ -72,7 +75,7 @@ describe('a tenant’s own account', () => {
       'own-south',
       'operator-south',
     ]);
-    expect(planned([credential('north')], { wishes: { ignore: ['south'] } })).toEqual([
+    expect(planned([credential('north')], { preferred: { ignore: ['south'] } })).toEqual([
       'own-north',
       'operator-north',
     ]);
@@ -88,9 +91,9 @@ describe('a tenant’s own account', () => {
     const [own] = planOffers([credential('north')]);
     const health = new Health();
     if (own) health.succeeded(own, 900);
-    for (const offer of catalogue.offers('acme/a')) health.succeeded(offer, 10);
-    const wishes = { sort: 'latency' } as const;
-    expect(planned([credential('north')], { health, wishes })).toEqual([
+    for (const offer of catalog.offers('acme/a')) health.succeeded(offer, 10);
+    const preferred = { sort: 'latency' } as const;
+    expect(planned([credential('north')], { health, preferred })).toEqual([
       'operator-south',
       'own-north',
       'operator-north',
@@ -98,7 +101,7 @@ describe('a tenant’s own account', () => {
   });
 
   test('is the one candidate when a request forbids others', () => {
-    expect(planned([credential('north')], { wishes: { allowFallbacks: false } })).toEqual([
+    expect(planned([credential('north')], { preferred: { allowFallbacks: false } })).toEqual([
       'own-north',
     ]);
   });
@@ -108,15 +111,15 @@ describe('a tenant’s own account', () => {
     expect(() => planned([], { alias: 'acme/closed' })).toThrow(why);
     expect(planned([credential('closed')], { alias: 'acme/closed' })).toEqual(['own-closed']);
     const live = (credentials: readonly Credential[]) =>
-      withOwnAccounts(catalogue, credentials, 500)
-        .live()
+      withProviderKeys(catalog, credentials, 500)
+        .callable()
         .map(({ id }) => id);
     expect(live([])).toEqual(['acme/a', 'acme/open']);
     expect(live([credential('open')])).toEqual(['acme/a', 'acme/open']);
     expect(live([credential('closed')])).toEqual(['acme/a', 'acme/closed', 'acme/open']);
-    const own = withOwnAccounts(catalogue, [credential('closed')], 500);
+    const own = withProviderKeys(catalog, [credential('closed')], 500);
     expect(own.suggest('acme/close')).toBe('acme/closed');
-    expect(catalogue.suggest('acme/close')).not.toBe('acme/closed');
+    expect(catalog.suggest('acme/close')).not.toBe('acme/closed');
   });
 
   test('gets nothing of the operator’s but the address, and pays the fee', () => {
@@ -172,7 +175,7 @@ test('failures of one credential open its own circuit and no other', () => {
 
 test('shared capacity that fails goes to the end, and the account before it stays', () => {
   const health = new Health(() => 0);
-  const [shared] = catalogue.offers('acme/a');
+  const [shared] = catalog.offers('acme/a');
   for (let i = 0; i < 5; i++) if (shared) health.failed(shared);
   expect(planned([credential('north')], { health })).toEqual([
     'own-north',
@@ -183,7 +186,7 @@ test('shared capacity that fails goes to the end, and the account before it stay
 
 test('health forgets the credentials unused for longest, never those in use', () => {
   const health = new Health(() => 0);
-  const [busy] = catalogue.offers('acme/a');
+  const [busy] = catalog.offers('acme/a');
   const [bad] = planOffers([credential('north')]);
   if (!busy || !bad) throw new Error('The plan is empty.');
   for (let i = 0; i < 5; i++) health.failed(bad);

@@ -1,8 +1,15 @@
 import { describe, expect, test } from 'bun:test';
 import { chatAsk, noNeeds } from '../../tests/support/question.ts';
 import type { Model } from '../config/config.ts';
-import type { ChatAsk, ModelNeeds } from '../core/ask.ts';
-import { chatMisfit, imageMisfit, keepEntitled, keepFitting } from './capability.ts';
+import type { SpeechSettings } from '../config/model-schema.ts';
+import type { ChatRequestInfo, ModelNeeds } from '../core/request-info.ts';
+import {
+  chatIncompatibility,
+  compatibleOffers,
+  entitledOffers,
+  imageIncompatibility,
+  textLimitOf,
+} from './capability.ts';
 
 const shared = { provider: { baseUrl: 'https://vendor.test/v1' }, own: null };
 
@@ -15,17 +22,20 @@ const able: Model = {
   endpoints: [],
 };
 
-function ask(needs: Partial<ModelNeeds> = {}, images: ChatAsk['images'] = []): ChatAsk {
+function request(
+  needs: Partial<ModelNeeds> = {},
+  images: ChatRequestInfo['images'] = [],
+): ChatRequestInfo {
   return chatAsk({ models: ['acme/all'], needs: { ...noNeeds, ...needs }, images });
 }
 
 describe('a model fits', () => {
   test('when it can do all that is needed', () => {
     const everything = { tools: true, json: true, images: true, audio: true, files: true };
-    expect(chatMisfit(able, ask(everything))).toBeNull();
-    expect(chatMisfit(able, ask({ thinkingBudget: true }))).toBeNull();
+    expect(chatIncompatibility(able, request(everything))).toBeNull();
+    expect(chatIncompatibility(able, request({ thinkingBudget: true }))).toBeNull();
     const strict: Model = { ...able, features: ['json_schema'] };
-    expect(chatMisfit(strict, ask({ json: true }))).toBeNull();
+    expect(chatIncompatibility(strict, request({ json: true }))).toBeNull();
   });
 
   test.each<[Partial<ModelNeeds>, string]>([
@@ -36,20 +46,22 @@ describe('a model fits', () => {
     [{ files: true }, 'files'],
   ])('not when it lacks %j', (needs, word) => {
     const plain: Model = { ...able, input_modalities: ['text'], features: [] };
-    expect(chatMisfit(plain, ask(needs))).toContain(word);
-    expect(chatMisfit(plain, ask())).toBeNull();
+    expect(chatIncompatibility(plain, request(needs))).toContain(word);
+    expect(chatIncompatibility(plain, request())).toBeNull();
   });
 
   test.each(['embeddings', 'speech', 'transcription'] as const)(
     'not when it is for %s',
     (feature) => {
-      expect(chatMisfit({ ...able, features: [feature] }, ask())).toContain('not a chat model');
+      expect(chatIncompatibility({ ...able, features: [feature] }, request())).toContain(
+        'not a chat model',
+      );
     },
   );
 
   test('not when it makes pictures only', () => {
     const painter: Model = { ...able, output_modalities: ['image'] };
-    expect(chatMisfit(painter, ask())).toBe('is not a chat model');
+    expect(chatIncompatibility(painter, request())).toBe('is not a chat model');
   });
 });
 
@@ -59,12 +71,12 @@ test('a budget goes past models that think adaptively; none left is a refusal of
     model: { ...able, id: 'acme/adaptive', thinking: 'adaptive' as const },
   };
   const other = { ...shared, model: able };
-  const asked = ask({ thinkingBudget: true });
-  expect(keepFitting([adaptive, other], asked)).toEqual([other]);
-  expect(keepFitting([adaptive], ask())).toEqual([adaptive]);
+  const asked = request({ thinkingBudget: true });
+  expect(compatibleOffers([adaptive, other], asked)).toEqual([other]);
+  expect(compatibleOffers([adaptive], request())).toEqual([adaptive]);
   const picture = { param: 'messages[0].content[0].image_url.url', url: 'https://a.test/a.png' };
-  expect(keepFitting([adaptive], ask({ images: true }, [picture]))).toEqual([adaptive]);
-  expect(() => keepFitting([adaptive], asked)).toThrow('use reasoning.effort');
+  expect(compatibleOffers([adaptive], request({ images: true }, [picture]))).toEqual([adaptive]);
+  expect(() => compatibleOffers([adaptive], asked)).toThrow('use reasoning.effort');
 });
 
 test('images whose size cannot be known here are left to the provider', () => {
@@ -73,7 +85,7 @@ test('images whose size cannot be known here are left to the provider', () => {
     param: 'messages[0].content[0].image_url.url',
     url,
   }));
-  expect(imageMisfit(limited, ask({}, images))).toBeNull();
+  expect(imageIncompatibility(limited, request({}, images))).toBeNull();
 });
 
 test('of a chain, the models that take the images remain; none left is a refusal', () => {
@@ -97,9 +109,9 @@ test('of a chain, the models that take the images remain; none left is a refusal
     ...shared,
     model: { ...able, id: 'acme/large', image_limits: { long_edge_px: 100 } },
   };
-  expect(keepFitting([small, large], ask({}, images))).toEqual([large]);
-  expect(() => keepFitting([small], ask({}, images))).toThrow('100x50');
-  expect(() => keepFitting([small], ask({}, picture(50, 100)))).toThrow('50x100');
+  expect(compatibleOffers([small, large], request({}, images))).toEqual([large]);
+  expect(() => compatibleOffers([small], request({}, images))).toThrow('100x50');
+  expect(() => compatibleOffers([small], request({}, picture(50, 100)))).toThrow('50x100');
   // Its 5,000 pixels are 0.005 megapixels.
   const few = {
     ...shared,
@@ -109,8 +121,8 @@ test('of a chain, the models that take the images remain; none left is a refusal
     ...shared,
     model: { ...able, id: 'acme/many', image_limits: { megapixels: 0.005 } },
   };
-  expect(keepFitting([few, many], ask({}, images))).toEqual([many]);
-  expect(() => keepFitting([few], ask({}, images))).toThrow('at most 0.004 megapixels');
+  expect(compatibleOffers([few, many], request({}, images))).toEqual([many]);
+  expect(() => compatibleOffers([few], request({}, images))).toThrow('at most 0.004 megapixels');
 });
 
 describe('what lies in an account', () => {
@@ -119,27 +131,49 @@ describe('what lies in an account', () => {
   const param = 'messages[0].content[0].file.file_id';
 
   test('is asked of the tenant’s own; none left is a refusal of the field', () => {
-    const asked = { ...ask(), ownAccount: { param, why: 'is kept there: send it' } };
-    expect(keepEntitled([offer, own], asked)).toEqual([own]);
+    const asked = { ...request(), ownAccount: { param, why: 'is kept there: send it' } };
+    expect(entitledOffers([offer, own], asked)).toEqual([own]);
     const refusal = `${param} is kept there: send it, or call with an account of your own.`;
-    expect(() => keepEntitled([offer], asked)).toThrow(refusal);
+    expect(() => entitledOffers([offer], asked)).toThrow(refusal);
   });
 
   test('has the addresses of its provider', () => {
-    const at = (url: string) => ({ ...ask(), addresses: [{ param, url }] });
-    expect(keepEntitled([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
-    expect(keepEntitled([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
-    expect(() => keepEntitled([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);
-    expect(keepEntitled([offer], at('https://elsewhere.test/v1/files/a'))).toEqual([offer]);
-    expect(keepEntitled([offer], at('https://'))).toEqual([offer]);
+    const at = (url: string) => ({ ...request(), addresses: [{ param, url }] });
+    expect(entitledOffers([offer, own], at('https://vendor.test/v1/files/a'))).toEqual([own]);
+    expect(entitledOffers([offer, own], at('HTTPS://Vendor.test:443/b'))).toEqual([own]);
+    expect(() => entitledOffers([offer], at('https://vendor.test/v1/files/a'))).toThrow(param);
+    expect(entitledOffers([offer], at('https://elsewhere.test/v1/files/a'))).toEqual([offer]);
+    expect(entitledOffers([offer], at('https://'))).toEqual([offer]);
   });
 
   test('may be shown as a picture', () => {
-    const shown = (url: string) => ask({}, [{ param, url }]);
+    const shown = (url: string) => request({}, [{ param, url }]);
     const kept = shown('https://vendor.test/v1/files/a');
-    expect(keepEntitled([offer, own], kept)).toEqual([own]);
-    expect(() => keepEntitled([offer], kept)).toThrow(`${param} leads into the account`);
-    expect(keepEntitled([offer], shown('https://elsewhere.test/a.png'))).toEqual([offer]);
-    expect(keepEntitled([offer], shown('data:image/png;base64,AAAA'))).toEqual([offer]);
+    expect(entitledOffers([offer, own], kept)).toEqual([own]);
+    expect(() => entitledOffers([offer], kept)).toThrow(`${param} leads into the account`);
+    expect(entitledOffers([offer], shown('https://elsewhere.test/a.png'))).toEqual([offer]);
+    expect(entitledOffers([offer], shown('data:image/png;base64,AAAA'))).toEqual([offer]);
   });
+});
+
+test.each<[string, SpeechSettings | undefined, number, 'characters' | 'bytes']>([
+  ['a first-party-style model', { style: 'first_party' }, 4096, 'characters'],
+  ['another', { style: 'mapped' }, 1000, 'bytes'],
+  ['one that says nothing', undefined, 1000, 'bytes'],
+  ['another with a number of characters', { input_characters_max: 300 }, 300, 'characters'],
+  ['another with a number of bytes', { input_bytes_max: 2000 }, 2000, 'bytes'],
+  [
+    'a first-party-style model with a number of characters',
+    { style: 'first_party', input_characters_max: 2000 },
+    2000,
+    'characters',
+  ],
+  [
+    'a first-party-style model with a number of bytes',
+    { style: 'first_party', input_bytes_max: 600 },
+    600,
+    'bytes',
+  ],
+])('%s: %j takes %d %s', (_, terms, max, unit) => {
+  expect(textLimitOf(terms)).toEqual({ unit, max });
 });

@@ -1,10 +1,12 @@
 import type { Model, Provider } from '../config/config.ts';
-import type { AddressInput, Ask, ChatAsk } from '../core/ask.ts';
+import type { SpeechSettings } from '../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { readDataUrlImageSize } from '../core/media/image-size.ts';
+import type { TextLimit } from '../core/media/audio.ts';
+import { readDataUrlImageSize } from '../core/media/images.ts';
+import type { AddressInput, ChatRequestInfo, RequestInfo } from '../core/request-info.ts';
 
 /** Why a model cannot serve a chat request, in words that follow its name; null when it can. */
-export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
+export function chatIncompatibility(model: Model, { needs }: ChatRequestInfo): string | null {
   if (!isChatModel(model)) return 'is not a chat model';
   if (needs.tools && !model.features.includes('tools')) return 'does not support tools';
   if (needs.json && !supportsJson(model)) return 'does not support structured JSON output';
@@ -14,17 +16,17 @@ export function chatMisfit(model: Model, { needs }: ChatAsk): string | null {
   return null;
 }
 
-const special: ReadonlySet<string> = new Set(['embeddings', 'speech', 'transcription']);
+const nonChatFeatures: ReadonlySet<string> = new Set(['embeddings', 'speech', 'transcription']);
 
-type Talent = Pick<Model, 'features' | 'output_modalities'>;
+type ModelFeatures = Pick<Model, 'features' | 'output_modalities'>;
 
-export function isChatModel({ features, output_modalities: output }: Talent): boolean {
-  for (const feature of features) if (special.has(feature)) return false;
+export function isChatModel({ features, output_modalities: output }: ModelFeatures): boolean {
+  for (const feature of features) if (nonChatFeatures.has(feature)) return false;
   return output.includes('text');
 }
 
 /** Whether a model can replace another: both chat, or both have some other feature in common. */
-export function isLike(model: Model, other: Model): boolean {
+export function isSimilarModel(model: Model, other: Model): boolean {
   if (isChatModel(other)) return isChatModel(model);
   return other.features.some((feature) => model.features.includes(feature));
 }
@@ -39,7 +41,10 @@ function supportsJson(model: Model): boolean {
 }
 
 /** Why a model would refuse a request's images, so that it is not asked; null when it would not. */
-export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | null {
+export function imageIncompatibility(
+  model: Model,
+  { images }: ChatRequestInfo,
+): GatewayError | null {
   const { long_edge_px: longEdge, megapixels } = model.image_limits ?? {};
   if (longEdge === undefined && megapixels === undefined) return null;
   for (const { url, param } of images) {
@@ -60,36 +65,40 @@ export function imageMisfit(model: Model, { images }: ChatAsk): GatewayError | n
 }
 
 /** Not for Anthropic's clients, whose needs never name a budget: see messages-request.ts. */
-function budgetMisfit({ id, thinking }: Model, { needs }: ChatAsk): GatewayError | null {
+function thinkingBudgetIncompatibility(
+  { id, thinking }: Model,
+  { needs }: ChatRequestInfo,
+): GatewayError | null {
   if (!needs.thinkingBudget || thinking !== 'adaptive') return null;
-  const instead = 'use reasoning.effort instead of reasoning.budget_tokens';
-  return invalidRequest(`${id} thinks adaptively: ${instead}.`, 'reasoning.budget_tokens');
+  const hint = 'use reasoning.effort instead of reasoning.budget_tokens';
+  return invalidRequest(`${id} thinks adaptively: ${hint}.`, 'reasoning.budget_tokens');
 }
 
-interface Fitted {
+interface RoutedOffer {
   readonly model: Model;
   readonly provider: Pick<Provider, 'baseUrl'>;
   readonly own: object | null;
 }
 
 /** The parts of a request that may refer to content in a provider's account. */
-type Leading = Pick<Ask, 'ownAccount' | 'addresses' | 'images'>;
+type AccountReferences = Pick<RequestInfo, 'ownAccount' | 'addresses' | 'images'>;
 
 /** Tenants share the operator's accounts, so no request may reach the content of one of those. */
-function accountMisfit(
-  { own, provider }: Fitted,
-  { ownAccount: need, addresses = [], images = [] }: Leading,
+function accountIncompatibility(
+  { own, provider }: RoutedOffer,
+  { ownAccount: required, addresses = [], images = [] }: AccountReferences,
 ): GatewayError | null {
   if (own) return null;
-  const instead = 'or call with an account of your own';
-  if (need) return invalidRequest(`${need.param} ${need.why}, ${instead}.`, need.param);
+  const hint = 'or call with an account of your own';
+  if (required)
+    return invalidRequest(`${required.param} ${required.why}, ${hint}.`, required.param);
   // Gemini takes the addresses of files that it keeps, and opens them by the key of the request.
   const host = hostOf(provider.baseUrl);
-  const isInside = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
-  const inside = addresses.find(isInside) ?? images.find(isInside);
-  if (!inside) return null;
+  const isProviderAddress = ({ url }: AddressInput) => !/^data:/i.test(url) && hostOf(url) === host;
+  const reference = addresses.find(isProviderAddress) ?? images.find(isProviderAddress);
+  if (!reference) return null;
   const why = 'leads into the account of the provider: send the content itself';
-  return invalidRequest(`${inside.param} ${why}, ${instead}.`, inside.param);
+  return invalidRequest(`${reference.param} ${why}, ${hint}.`, reference.param);
 }
 
 function hostOf(address: string): string | undefined {
@@ -97,29 +106,51 @@ function hostOf(address: string): string | undefined {
 }
 
 /** The offers whose account may serve the whole request; the error names the field if none may. */
-export function keepEntitled<O extends Fitted>(offers: readonly O[], ask: Leading): readonly O[] {
-  const { ownAccount, addresses, images } = ask;
+export function entitledOffers<O extends RoutedOffer>(
+  offers: readonly O[],
+  request: AccountReferences,
+): readonly O[] {
+  const { ownAccount, addresses, images } = request;
   if (!ownAccount && !addresses?.length && !images?.length) return offers;
-  return keepWithout((offer) => accountMisfit(offer, ask), offers);
+  return withoutIncompatible((offer) => accountIncompatibility(offer, request), offers);
 }
 
 /** The offers that take every field as it is; the error names the field if none of them does. */
-export function keepFitting<O extends Fitted>(offers: readonly O[], ask: ChatAsk): readonly O[] {
-  if (ask.images.length === 0 && !ask.needs.thinkingBudget) return offers;
-  return keepWithout(({ model }) => budgetMisfit(model, ask) ?? imageMisfit(model, ask), offers);
+export function compatibleOffers<O extends RoutedOffer>(
+  offers: readonly O[],
+  request: ChatRequestInfo,
+): readonly O[] {
+  if (request.images.length === 0 && !request.needs.thinkingBudget) return offers;
+  return withoutIncompatible(
+    ({ model }) =>
+      thinkingBudgetIncompatibility(model, request) ?? imageIncompatibility(model, request),
+    offers,
+  );
 }
 
-function keepWithout<O>(
-  misfitAt: (offer: O) => GatewayError | null,
+function withoutIncompatible<O>(
+  incompatibilityOf: (offer: O) => GatewayError | null,
   offers: readonly O[],
 ): readonly O[] {
-  const fitting: O[] = [];
-  let misfit: GatewayError | null = null;
+  const compatible: O[] = [];
+  let incompatibility: GatewayError | null = null;
   for (const offer of offers) {
-    const why = misfitAt(offer);
-    if (why === null) fitting.push(offer);
-    else misfit ??= why;
+    const why = incompatibilityOf(offer);
+    if (why === null) compatible.push(offer);
+    else incompatibility ??= why;
   }
-  if (misfit && fitting.length === 0) throw misfit;
-  return fitting;
+  if (incompatibility && compatible.length === 0) throw incompatibility;
+  return compatible;
+}
+
+/** Used where the catalogue names no limit: characters for first-party style, else bytes. */
+const defaultCharactersMax = 4_096;
+const defaultBytesMax = 1_000;
+
+export function textLimitOf(terms: SpeechSettings = {}): TextLimit {
+  const { style, input_characters_max: characters, input_bytes_max: bytes } = terms;
+  const isCounted = characters !== undefined || (bytes === undefined && style === 'first_party');
+  return isCounted
+    ? { unit: 'characters', max: characters ?? defaultCharactersMax }
+    : { unit: 'bytes', max: bytes ?? defaultBytesMax };
 }

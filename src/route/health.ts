@@ -1,4 +1,4 @@
-import { putBounded } from '../core/put-bounded.ts';
+import { putBounded } from '../core/bounded-map.ts';
 
 /**
  * How each offer has been doing: a circuit breaker, and the speeds that `provider.sort` asks for.
@@ -9,7 +9,7 @@ import { putBounded } from '../core/put-bounded.ts';
 /** Failures in a row that open a circuit: one bad minute, not one bad answer. */
 const failuresToOpen = 5;
 /** Broken answers that one whole answer makes up for: if every second breaks, the circuit opens. */
-const breaksPerWhole = 0.5;
+const breaksPerCompleteAnswer = 0.5;
 const openMsFirst = 5_000;
 const openMsMax = 60_000;
 /** While one request probes a recovering offer, the others still keep away this long. */
@@ -17,9 +17,9 @@ const probeMs = 5_000;
 /** Offers remembered: tenants' own credentials make many. The one unused for longest goes. */
 const conditionsMax = 10_000;
 /** Weight of the newest observation in a moving average. */
-const newest = 0.2;
+const newestWeight = 0.2;
 
-interface Condition {
+interface OfferHealth {
   failures: number;
   /** Answers that broke off after they had begun, less whole ones; counted in `failures`, too. */
   breaks: number;
@@ -32,7 +32,7 @@ interface Condition {
   tokensPerSecond: number | null;
 }
 
-interface Offered {
+interface OfferIdentity {
   readonly provider: { readonly name: string };
   readonly upstreamModel: string;
   readonly own?: { readonly scope: string } | null;
@@ -41,7 +41,7 @@ interface Offered {
 export type CircuitState = 'closed' | 'open' | 'half_open';
 
 export class Health {
-  readonly #conditions = new Map<string, Condition>();
+  readonly #conditions = new Map<string, OfferHealth>();
   /** The last entry of the map: when used again, it need not be moved to the end. */
   #lastUsed = '';
   readonly #now: () => number;
@@ -55,7 +55,7 @@ export class Health {
    * Whether an offer may take its usual place now. A recovering one is admitted for a single
    * request, its probe: so this is asked only for requests that may go there.
    */
-  admit(offer: Offered): boolean {
+  admit(offer: OfferIdentity): boolean {
     const condition = this.#conditions.get(nameOf(offer));
     if (!condition || condition.failures < failuresToOpen) return true;
     const now = this.#now();
@@ -64,7 +64,7 @@ export class Health {
     return true;
   }
 
-  state(offer: Offered): CircuitState {
+  state(offer: OfferIdentity): CircuitState {
     const condition = this.#conditions.get(nameOf(offer));
     if (!condition || condition.failures < failuresToOpen) return 'closed';
     return condition.openUntil > this.#now() ? 'open' : 'half_open';
@@ -75,11 +75,11 @@ export class Health {
    * for answers that broke off later. Those may take minutes to break: where they opened the
    * circuit, other requests keep away until the probe's answer has ended, for a minute at most.
    */
-  succeeded(offer: Offered, firstByteMs: number): void {
+  succeeded(offer: OfferIdentity, firstByteMs: number): void {
     const condition = this.#condition(offer);
     condition.firstByteMs = average(condition.firstByteMs, firstByteMs);
     condition.failures = condition.breaks;
-    closeIfWell(condition);
+    closeIfHealthy(condition);
     if (condition.failures < failuresToOpen) return;
     const now = this.#now();
     if (now >= condition.probedFrom) condition.openUntil = now + openMsMax;
@@ -90,20 +90,23 @@ export class Health {
    * broken ones alone, and closes a circuit that is on trial. Before a circuit may be probed it
    * does not count: it was under way when the circuit opened.
    */
-  ended(offer: Offered, isWhole: boolean): void {
+  ended(offer: OfferIdentity, isComplete: boolean): void {
     const condition = this.#condition(offer);
     const { breaks } = condition;
-    if (!isWhole) {
+    if (!isComplete) {
       condition.breaks++;
       this.failed(offer);
     } else if (breaks > 0 && this.#now() >= condition.probedFrom) {
-      condition.breaks = Math.max(0, Math.min(breaks - breaksPerWhole, failuresToOpen - 1));
+      condition.breaks = Math.max(
+        0,
+        Math.min(breaks - breaksPerCompleteAnswer, failuresToOpen - 1),
+      );
       condition.failures -= breaks - condition.breaks;
-      closeIfWell(condition);
+      closeIfHealthy(condition);
     }
   }
 
-  failed(offer: Offered): void {
+  failed(offer: OfferIdentity): void {
     const condition = this.#condition(offer);
     condition.failures++;
     const now = this.#now();
@@ -118,38 +121,40 @@ export class Health {
    * The offer refused a request that is itself at fault, which says nothing about the offer. If
    * that was its probe, the next request becomes it: else a row of bad requests would keep it away.
    */
-  refused(offer: Offered): void {
+  refused(offer: OfferIdentity): void {
     const condition = this.#condition(offer);
     const now = this.#now();
     const isProbed = now >= condition.probedFrom && condition.openUntil <= now + probeMs;
     if (isProbed) condition.openUntil = now;
   }
 
-  observeSpeed(offer: Offered, tokensPerSecond: number): void {
+  observeSpeed(offer: OfferIdentity, tokensPerSecond: number): void {
     const condition = this.#condition(offer);
     condition.tokensPerSecond = average(condition.tokensPerSecond, tokensPerSecond);
   }
 
   /** Unknown offers count as fast: somebody has to try them first. */
-  firstByteMs(offer: Offered): number {
+  firstByteMs(offer: OfferIdentity): number {
     return this.#conditions.get(nameOf(offer))?.firstByteMs ?? 0;
   }
 
-  tokensPerSecond(offer: Offered): number {
+  tokensPerSecond(offer: OfferIdentity): number {
     return this.#conditions.get(nameOf(offer))?.tokensPerSecond ?? Number.POSITIVE_INFINITY;
   }
 
   /** What was measured, for people to read; null where nothing was. */
-  observed(offer: Offered): Pick<Condition, 'firstByteMs' | 'tokensPerSecond' | 'failures'> {
+  observed(
+    offer: OfferIdentity,
+  ): Pick<OfferHealth, 'firstByteMs' | 'tokensPerSecond' | 'failures'> {
     const condition = this.#conditions.get(nameOf(offer));
     return {
-      firstByteMs: readable(condition?.firstByteMs),
-      tokensPerSecond: readable(condition?.tokensPerSecond),
+      firstByteMs: rounded(condition?.firstByteMs),
+      tokensPerSecond: rounded(condition?.tokensPerSecond),
       failures: Math.ceil(condition?.failures ?? 0),
     };
   }
 
-  #condition(offer: Offered): Condition {
+  #condition(offer: OfferIdentity): OfferHealth {
     const name = nameOf(offer);
     const known = this.#conditions.get(name);
     if (known && name === this.#lastUsed) return known;
@@ -170,10 +175,10 @@ export class Health {
   }
 }
 
-const sharedNames = new WeakMap<Offered, string>();
+const sharedNames = new WeakMap<OfferIdentity, string>();
 
 /** Names of shared offers are kept; offers of own accounts are made anew for each request. */
-function nameOf(offer: Offered): string {
+function nameOf(offer: OfferIdentity): string {
   if (offer.own) return nameIn(offer.own.scope, offer);
   const known = sharedNames.get(offer);
   if (known !== undefined) return known;
@@ -182,21 +187,21 @@ function nameOf(offer: Offered): string {
   return name;
 }
 
-function nameIn(scope: string, { provider, upstreamModel }: Offered): string {
+function nameIn(scope: string, { provider, upstreamModel }: OfferIdentity): string {
   return `${provider.name}\n${upstreamModel}\n${scope}`;
 }
 
-function closeIfWell(condition: Condition): void {
+function closeIfHealthy(condition: OfferHealth): void {
   if (condition.failures >= failuresToOpen) return;
   condition.probedFrom = 0;
   if (condition.breaks === 0) condition.openMs = openMsFirst;
 }
 
 /** Rounded for people: an average has more decimals than anybody measured. */
-function readable(value: number | null = null): number | null {
+function rounded(value: number | null = null): number | null {
   return value === null ? null : Math.round(value * 100) / 100;
 }
 
 function average(before: number | null, now: number): number {
-  return before === null ? now : before + newest * (now - before);
+  return before === null ? now : before + newestWeight * (now - before);
 }

@@ -2,15 +2,15 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { callerOf } from '../../tests/support/caller.ts';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
-import { noPreferences, type RoutePreferences } from '../core/ask.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
-import { Catalogue, type Offer } from './catalogue.ts';
+import { noPreferences, type RoutePreferences } from '../core/request-info.ts';
+import { Catalog, type Offer } from './catalog.ts';
 import { Health } from './health.ts';
 import { plan } from './plan.ts';
 
 const names = ['north', 'east', 'south'];
-const catalogue = new Catalogue(
+const catalog = new Catalog(
   [
     modelAt('acme/a', [
       { provider: 'north', prompt: '3' },
@@ -36,23 +36,23 @@ const caller = callerOf('t');
 
 interface Setting {
   readonly models?: readonly string[];
-  readonly wishes?: Partial<RoutePreferences>;
+  readonly preferred?: Partial<RoutePreferences>;
   readonly health?: Health;
   readonly caller?: Caller;
   readonly parameters?: readonly string[];
-  misfit?(offer: Offer): string | null;
+  incompatibility?(offer: Offer): string | null;
   supports?(offer: Offer, name: string): boolean;
 }
 
 function planned(setting: Setting = {}): string[] {
-  const { models = ['acme/a'], wishes = {}, parameters = [] } = setting;
+  const { models = ['acme/a'], preferred = {}, parameters = [] } = setting;
   const offers = plan(
-    { models, preferences: { ...noPreferences, ...wishes }, parameters },
+    { models, preferences: { ...noPreferences, ...preferred }, parameters },
     setting.caller ?? caller,
     {
-      catalogue,
+      catalog,
       health: setting.health ?? new Health(),
-      errand: { misfit: setting.misfit ?? (() => null) },
+      operation: { incompatibility: setting.incompatibility ?? (() => null) },
       supports: setting.supports ?? (() => true),
     },
   );
@@ -62,8 +62,8 @@ function planned(setting: Setting = {}): string[] {
 function refusal(setting: Setting): GatewayError | undefined {
   try {
     planned(setting);
-  } catch (thrown) {
-    return thrown instanceof GatewayError ? thrown : undefined;
+  } catch (error) {
+    return error instanceof GatewayError ? error : undefined;
   }
   return undefined;
 }
@@ -85,33 +85,33 @@ describe('the plan', () => {
 
   test('keeps to a highest price, which may itself be asked', () => {
     const maxPrice = { prompt: 2, completion: 1 };
-    expect(planned({ wishes: { maxPrice } })).toEqual(inOrder('east', 'south'));
+    expect(planned({ preferred: { maxPrice } })).toEqual(inOrder('east', 'south'));
     // There is a highest price for output, too.
     const wordless = { maxPrice: { prompt: null, completion: 3 } };
-    expect(planned({ models: ['acme/wordy'], wishes: wordless })).toEqual(['acme/wordy@east']);
+    expect(planned({ models: ['acme/wordy'], preferred: wordless })).toEqual(['acme/wordy@east']);
     const both = { maxPrice: { prompt: 1, completion: 3 } };
-    expect(refusal({ models: ['acme/wordy'], wishes: both })?.message).toContain('max_price');
+    expect(refusal({ models: ['acme/wordy'], preferred: both })?.message).toContain('max_price');
   });
 
   test('sorts by throughput, the unknown first and the slowest last', () => {
     const health = new Health();
-    const [north, east] = catalogue.offers('acme/a');
+    const [north, east] = catalog.offers('acme/a');
     if (!north || !east) throw new Error('The catalogue has lost its offers.');
     health.observeSpeed(north, 10);
     health.observeSpeed(east, 90);
-    expect(planned({ health, wishes: { sort: 'throughput' } })).toEqual(
+    expect(planned({ health, preferred: { sort: 'throughput' } })).toEqual(
       inOrder('south', 'east', 'north'),
     );
   });
 
   test('sorts by price, the cheapest first', () => {
-    expect(planned({ wishes: { sort: 'price' } })).toEqual(inOrder('east', 'south', 'north'));
-    expect(planned({ models: ['acme/a', 'acme/b'], wishes: { route: 'sort' } })).toEqual([
+    expect(planned({ preferred: { sort: 'price' } })).toEqual(inOrder('east', 'south', 'north'));
+    expect(planned({ models: ['acme/a', 'acme/b'], preferred: { route: 'sort' } })).toEqual([
       'acme/b@east',
       ...inOrder('east', 'south', 'north'),
     ]);
     // The price of output counts as well.
-    const wordy = planned({ models: ['acme/wordy'], wishes: { sort: 'price' } });
+    const wordy = planned({ models: ['acme/wordy'], preferred: { sort: 'price' } });
     expect(wordy).toEqual(['acme/wordy@east', 'acme/wordy@north']);
   });
 
@@ -126,14 +126,14 @@ describe('the plan', () => {
   });
 
   test('an order wins over a sort, and the sort arranges the rest', () => {
-    expect(planned({ wishes: { order: ['north'], sort: 'price' } })).toEqual(
+    expect(planned({ preferred: { order: ['north'], sort: 'price' } })).toEqual(
       inOrder('north', 'east', 'south'),
     );
   });
 
   test('a candidate with an open circuit goes to the end of its model’s group', () => {
     const health = new Health(() => 0);
-    const [north] = catalogue.offers('acme/a');
+    const [north] = catalog.offers('acme/a');
     for (let i = 0; north && i < 5; i++) health.failed(north);
     expect(planned({ health, models: ['acme/a', 'acme/b'] })).toEqual([
       ...inOrder('east', 'south', 'north'),
@@ -144,7 +144,7 @@ describe('the plan', () => {
   test('an offer that may be probed has its usual place, and planning uses up no probe', () => {
     let now = 0;
     const health = new Health(() => now);
-    const [north] = catalogue.offers('acme/a');
+    const [north] = catalog.offers('acme/a');
     for (let i = 0; north && i < 5; i++) health.failed(north);
     expect(planned({ health })).toEqual(inOrder('east', 'south', 'north'));
     now = 5_000;
@@ -156,15 +156,15 @@ describe('the plan', () => {
   test('without fallbacks only the next offer stands in for one that recovers', () => {
     let now = 0;
     const health = new Health(() => now);
-    const [north, east, south] = catalogue.offers('acme/a');
+    const [north, east, south] = catalog.offers('acme/a');
     const fail = (offer: Offer | undefined) => {
       for (let i = 0; offer && i < 5; i++) health.failed(offer);
     };
-    const alone = (wishes = {}) =>
+    const alone = (preferred = {}) =>
       planned({
         health,
         models: ['acme/a', 'acme/b'],
-        wishes: { allowFallbacks: false, ...wishes },
+        preferred: { allowFallbacks: false, ...preferred },
       });
     fail(north);
     now = 5_000;
@@ -181,14 +181,14 @@ describe('the plan', () => {
   });
 
   test('without fallbacks there is one candidate', () => {
-    expect(planned({ wishes: { allowFallbacks: false } })).toEqual(inOrder('north'));
-    const wishes = { allowFallbacks: false, order: ['south', 'east'] };
-    expect(planned({ wishes })).toEqual(inOrder('south'));
+    expect(planned({ preferred: { allowFallbacks: false } })).toEqual(inOrder('north'));
+    const preferred = { allowFallbacks: false, order: ['south', 'east'] };
+    expect(planned({ preferred })).toEqual(inOrder('south'));
   });
 
   test('whatever the wishes, it holds each wanted offer once and no other', () => {
     const provider = fc.constantFrom(...names, 'nobody');
-    const wishes = fc.record({
+    const preferred = fc.record({
       order: fc.array(provider, { maxLength: 3 }),
       only: fc.option(fc.array(provider, { maxLength: 3 })),
       ignore: fc.array(provider, { maxLength: 2 }),
@@ -196,14 +196,14 @@ describe('the plan', () => {
       route: fc.constantFrom('fallback', 'sort'),
     });
     fc.assert(
-      fc.property(wishes, (some) => {
+      fc.property(preferred, (some) => {
         const wanted = ['acme/a@north', 'acme/a@east', 'acme/a@south', 'acme/b@east'].filter(
           (at) => {
             const name = at.split('@')[1] ?? '';
             return (some.only?.includes(name) ?? true) && !some.ignore.includes(name);
           },
         );
-        const setting = { models: ['acme/a', 'acme/b'], wishes: some };
+        const setting = { models: ['acme/a', 'acme/b'], preferred: some };
         if (wanted.length === 0) expect(refusal(setting)?.status).toBe(404);
         else expect(planned(setting).sort()).toEqual(wanted.sort());
       }),
@@ -236,9 +236,9 @@ describe('no plan', () => {
   });
 
   test('a misfit of all candidates is named, of some it is passed over', () => {
-    const misfit = (offer: Offer) => (offer.model.id === 'acme/a' ? 'cannot sing' : null);
-    expect(planned({ models: ['acme/a', 'acme/b'], misfit })).toEqual(['acme/b@east']);
-    const error = refusal({ misfit });
+    const incompatibility = (offer: Offer) => (offer.model.id === 'acme/a' ? 'cannot sing' : null);
+    expect(planned({ models: ['acme/a', 'acme/b'], incompatibility })).toEqual(['acme/b@east']);
+    const error = refusal({ incompatibility });
     expect(error?.symbol).toBe('model_capability_mismatch');
     expect(error?.message).toBe('The model "acme/a" cannot sing.');
   });
@@ -248,9 +248,9 @@ describe('no plan', () => {
       name !== 'seed' || offer.provider.name === 'south';
     const setting = { parameters: ['seed', 'top_p'], supports };
     expect(planned(setting)).toHaveLength(3);
-    const wishes = { requireParameters: true };
-    expect(planned({ ...setting, wishes })).toEqual(inOrder('south'));
-    expect(refusal({ ...setting, supports: () => false, wishes })?.param).toBe('provider');
+    const preferred = { requireParameters: true };
+    expect(planned({ ...setting, preferred })).toEqual(inOrder('south'));
+    expect(refusal({ ...setting, supports: () => false, preferred })?.param).toBe('provider');
   });
 });
 
@@ -262,17 +262,17 @@ test('a model that is off says why, and names models of its kind that the key ma
   };
   const live = [speaks, ...['acme/a', 'acme/b'].map((id) => modelAt(id, [{ provider: 'north' }]))];
   const north = new Map([['north', providerNamed('north')]]);
-  const around = {
-    catalogue: new Catalogue([off, ...live], north),
+  const context = {
+    catalog: new Catalog([off, ...live], north),
     health: new Health(),
-    errand: { misfit: () => null },
+    operation: { incompatibility: () => null },
     supports: () => true,
   };
-  const ask = { models: ['old/chat'], preferences: noPreferences, parameters: [] };
-  expect(() => plan(ask, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, around)).toThrow(
-    'The model "old/chat" is off since spring; use "acme/b".',
-  );
-  expect(() => plan(ask, { ...caller, models: ['acme/voice', 'old/*'] }, around)).toThrow(
+  const request = { models: ['old/chat'], preferences: noPreferences, parameters: [] };
+  expect(() =>
+    plan(request, { ...caller, models: ['acme/voice', 'acme/b', 'old/*'] }, context),
+  ).toThrow('The model "old/chat" is off since spring; use "acme/b".');
+  expect(() => plan(request, { ...caller, models: ['acme/voice', 'old/*'] }, context)).toThrow(
     'The model "old/chat" is off since spring; GET /v1/models lists those that exist.',
   );
 });

@@ -1,80 +1,96 @@
 import type { Model } from '../config/config.ts';
-import { type ChatAsk, noPreferences, type RoutePreferences, type SortKey } from '../core/ask.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
 import { GatewayError, notFound } from '../core/errors.ts';
-import { parseUsd } from '../core/money.ts';
-import { isLike } from './capability.ts';
-import type { CallableModels, Offer } from './catalogue.ts';
+import {
+  type ChatRequestInfo,
+  noPreferences,
+  type RoutePreferences,
+  type SortKey,
+} from '../core/request-info.ts';
+import { parseUsd } from '../money/price/usd.ts';
+import { isSimilarModel } from './capability.ts';
+import type { CallableModels, Offer } from './catalog.ts';
 import type { Health } from './health.ts';
-import { firstGroup } from './with-probe.ts';
 
 /** What a plan is made from. */
-interface Surroundings {
-  readonly catalogue: CallableModels;
+interface PlanContext {
+  readonly catalog: CallableModels;
   readonly health: Health;
-  readonly errand: {
+  readonly operation: {
     /**
      * Why an offer cannot serve the request, worded to follow the model's name; null when it can.
      */
-    misfit(offer: Offer): string | null;
+    incompatibility(offer: Offer): string | null;
   };
   /** Whether an offer understands a parameter that the client sent. */
   supports(offer: Offer, parameter: string): boolean;
 }
 
 /** The part of a request that decides where it goes. */
-type RoutedAsk = Pick<ChatAsk, 'models' | 'preferences' | 'parameters'>;
+type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'preferences' | 'parameters'>;
 
 /** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
-export function plan(ask: RoutedAsk, caller: Caller, around: Surroundings): readonly Offer[] {
-  const { preferences } = ask;
-  const able = keepAble(knownModels(ask, caller, around.catalogue), around);
+export function plan(
+  request: RoutedRequestInfo,
+  caller: Caller,
+  context: PlanContext,
+): readonly Offer[] {
+  const { preferences } = request;
+  const compatible = withCompatible(knownModels(request, caller, context.catalog), context);
   // Most requests say nothing about providers; then there is nothing to rule out.
-  if (preferences === noPreferences) return order(able, preferences, around.health);
-  const ordered = order(keepWished(able, ask, around), preferences, around.health);
+  if (preferences === noPreferences) return order(compatible, preferences, context.health);
+  const ordered = order(withPreferred(compatible, request, context), preferences, context.health);
   if (preferences.allowFallbacks) return ordered;
   // A recovering offer takes a single request, its probe. If another request has become its probe
   // by the time this one is sent, the next offer stands in; so the plan reaches to the first that
   // does not depend on a probe. Not further: credits are set aside for the dearest offer of a plan.
   const group = firstGroup(ordered, preferences);
-  const sure = group.findIndex((offer) => around.health.state(offer) !== 'half_open');
-  return sure === -1 ? group : group.slice(0, sure + 1);
+  const firstCertain = group.findIndex((offer) => context.health.state(offer) !== 'half_open');
+  return firstCertain === -1 ? group : group.slice(0, firstCertain + 1);
 }
 
 /** The offers of each model that the client names, in its order. */
 type Groups = readonly (readonly Offer[])[];
 
-function keepWished(able: Groups, ask: RoutedAsk, { supports }: Surroundings): Groups {
-  const { preferences, parameters } = ask;
-  const isAsked = (offer: Offer) => isWanted(offer, preferences);
-  const wanted = keep(able, isAsked, nobodyWanted(preferences));
+function withPreferred(
+  compatible: Groups,
+  request: RoutedRequestInfo,
+  { supports }: PlanContext,
+): Groups {
+  const { preferences, parameters } = request;
+  const isPreferred = (offer: Offer) => matchesPreferences(offer, preferences);
+  const preferred = filterOffers(compatible, isPreferred, noPreferredOffer(preferences));
   const isWithin = (offer: Offer) => isAffordable(offer, preferences);
-  const dear = 'No provider of this model is within provider.max_price.';
-  const affordable = keep(wanted, isWithin, dear);
+  const tooExpensive = 'No provider of this model is within provider.max_price.';
+  const affordable = filterOffers(preferred, isWithin, tooExpensive);
   if (!preferences.requireParameters) return affordable;
-  const isAble = (offer: Offer) => parameters.every((name) => supports(offer, name));
-  const unable = 'No provider of this model supports every parameter of this request.';
-  return keep(affordable, isAble, unable);
+  const supportsAll = (offer: Offer) => parameters.every((name) => supports(offer, name));
+  const unsupported = 'No provider of this model supports every parameter of this request.';
+  return filterOffers(affordable, supportsAll, unsupported);
 }
 
 /** Keeps the offers that pass a test; refuses the request when none is left. */
-function keep(groups: Groups, isKept: (offer: Offer) => boolean, refusal: string): Groups {
-  const kept = groups.map((group) => group.filter(isKept));
-  if (kept.every((group) => group.length === 0)) throw notFound(refusal, 'provider');
-  return kept;
+function filterOffers(
+  groups: Groups,
+  predicate: (offer: Offer) => boolean,
+  refusal: string,
+): Groups {
+  const remaining = groups.map((group) => group.filter(predicate));
+  if (remaining.every((group) => group.length === 0)) throw notFound(refusal, 'provider');
+  return remaining;
 }
 
-function knownModels(ask: RoutedAsk, caller: Caller, catalogue: CallableModels): Groups {
+function knownModels(request: RoutedRequestInfo, caller: Caller, catalog: CallableModels): Groups {
   const groups: (readonly Offer[])[] = [];
   let forbidden: string | undefined;
-  for (const alias of ask.models) {
-    const offers = catalogue.offers(alias);
+  for (const alias of request.models) {
+    const offers = catalog.offers(alias);
     if (offers.length === 0) continue;
     if (mayUseModel(caller, alias)) groups.push(offers);
     else forbidden ??= alias;
   }
   if (groups.length > 0) return groups;
-  if (forbidden === undefined) throw unknownModel(ask.models[0] ?? '', caller, catalogue);
+  if (forbidden === undefined) throw unknownModel(request.models[0] ?? '', caller, catalog);
   throw forbiddenModel(forbidden);
 }
 
@@ -86,71 +102,73 @@ export function forbiddenModel(alias: string): GatewayError {
 const listed = 'GET /v1/models lists those that exist';
 
 /** The error for a model that nobody serves to this caller: why, and what to ask for instead. */
-export function unknownModel(
-  alias: string,
-  caller: Caller,
-  catalogue: CallableModels,
-): GatewayError {
-  const known = catalogue.model(alias);
-  if (known?.whyOff) return notFound(whyOff(known, caller, catalogue), 'model');
+export function unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError {
+  const known = catalog.model(alias);
+  if (known?.disabledReason) return notFound(whyOff(known, caller, catalog), 'model');
   if (known) {
     const names = new Set(known.endpoints.map(({ provider }) => provider));
     const needed = names.size > 0 ? `: it needs a key of ${[...names].join(' or ')}.` : '.';
     const message = `No provider that serves the model "${alias}" is configured here${needed}`;
     return notFound(message, 'model');
   }
-  const close = catalogue.suggest(alias);
-  const hint = close && mayUseModel(caller, close) ? `did you mean "${close}"?` : `${listed}.`;
+  const suggestion = catalog.suggest(alias);
+  const hint =
+    suggestion && mayUseModel(caller, suggestion) ? `did you mean "${suggestion}"?` : `${listed}.`;
   return notFound(`There is no model "${alias}"; ${hint}`, 'model');
 }
 
 /** Nobody tries more suggested names than this. */
-const namedInsteadMax = 3;
+const suggestionsMax = 3;
 
-function whyOff(model: Model, caller: Caller, catalogue: CallableModels): string {
-  const others = catalogue
-    .live()
-    .filter((other) => isLike(other, model) && mayUseModel(caller, other.id))
-    .slice(0, namedInsteadMax)
+function whyOff(model: Model, caller: Caller, catalog: CallableModels): string {
+  const others = catalog
+    .callable()
+    .filter((other) => isSimilarModel(other, model) && mayUseModel(caller, other.id))
+    .slice(0, suggestionsMax)
     .map(({ id }) => `"${id}"`);
   const instead = others.length > 0 ? `use ${others.join(' or ')}` : listed;
-  return `The model "${model.id}" ${model.whyOff}; ${instead}.`;
+  return `The model "${model.id}" ${model.disabledReason}; ${instead}.`;
 }
 
-function keepAble(groups: Groups, around: Surroundings): Groups {
-  const able: Offer[][] = [];
-  let misfit: string | undefined;
+function withCompatible(groups: Groups, context: PlanContext): Groups {
+  const compatible: Offer[][] = [];
+  let incompatibility: string | undefined;
   for (const group of groups) {
-    const fitting: Offer[] = [];
+    const matching: Offer[] = [];
     for (const offer of group) {
-      const why = around.errand.misfit(offer);
-      if (why === null) fitting.push(offer);
-      else misfit ??= `The model "${offer.model.id}" ${why}.`;
+      const why = context.operation.incompatibility(offer);
+      if (why === null) matching.push(offer);
+      else incompatibility ??= `The model "${offer.model.id}" ${why}.`;
     }
-    able.push(fitting);
+    compatible.push(matching);
   }
-  if (misfit !== undefined && able.every((group) => group.length === 0)) {
-    throw new GatewayError('model_capability_mismatch', misfit, { param: 'model' });
+  if (incompatibility !== undefined && compatible.every((group) => group.length === 0)) {
+    throw new GatewayError('model_capability_mismatch', incompatibility, { param: 'model' });
   }
-  return able;
+  return compatible;
 }
 
-function isWanted({ provider }: Offer, wishes: RoutePreferences): boolean {
-  if (wishes.only && !wishes.only.includes(provider.name)) return false;
-  if (wishes.ignore.includes(provider.name)) return false;
+function matchesPreferences({ provider }: Offer, preferences: RoutePreferences): boolean {
+  if (preferences.only && !preferences.only.includes(provider.name)) return false;
+  if (preferences.ignore.includes(provider.name)) return false;
   // Without fallbacks, `order` lists the only providers that are acceptable.
-  const mustBeListed = !wishes.allowFallbacks && wishes.order.length > 0;
-  return !mustBeListed || wishes.order.includes(provider.name);
+  const mustBeListed = !preferences.allowFallbacks && preferences.order.length > 0;
+  return !mustBeListed || preferences.order.includes(provider.name);
 }
 
 /** Says which wishes of the client ruled all offers out. */
-function nobodyWanted({ only, ignore, order: listed, allowFallbacks }: RoutePreferences): string {
-  const wishes = [
+function noPreferredOffer({
+  only,
+  ignore,
+  order: listed,
+  allowFallbacks,
+}: RoutePreferences): string {
+  const constraints = [
     ...(only ? ['provider.only'] : []),
     ...(ignore.length > 0 ? ['provider.ignore'] : []),
     ...(listed.length > 0 && !allowFallbacks ? ['provider.order without fallbacks'] : []),
   ];
-  return `No provider of this model is left after ${wishes.join(' and ')}.`;
+  return `No provider of this model is left after ${constraints.join(' and ')}.`;
 }
 
 /**
@@ -168,13 +186,13 @@ function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolea
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
 }
 
-function order(groups: Groups, wishes: RoutePreferences, health: Health): readonly Offer[] {
-  if (wishes.route === 'sort') {
-    return arrange(groups.flat(), { ...wishes, sort: wishes.sort ?? 'price' }, health);
+function order(groups: Groups, preferences: RoutePreferences, health: Health): readonly Offer[] {
+  if (preferences.route === 'sort') {
+    return arrange(groups.flat(), { ...preferences, sort: preferences.sort ?? 'price' }, health);
   }
   const ordered: Offer[] = [];
   for (const group of groups) {
-    for (const offer of arrange(group, wishes, health)) ordered.push(offer);
+    for (const offer of arrange(group, preferences, health)) ordered.push(offer);
   }
   return ordered;
 }
@@ -185,29 +203,29 @@ function order(groups: Groups, wishes: RoutePreferences, health: Health): readon
  */
 function arrange(
   group: readonly Offer[],
-  wishes: RoutePreferences,
+  preferences: RoutePreferences,
   health: Health,
 ): readonly Offer[] {
   if (group.length < 2 && !group[0]?.own?.sharedNext) return group;
-  const well: Offer[] = [];
+  const healthy: Offer[] = [];
   const open: Offer[] = [];
-  const put = (offer: Offer) => (health.state(offer) === 'open' ? open : well).push(offer);
-  for (const offer of group.toSorted(comparison(wishes, health))) {
+  const put = (offer: Offer) => (health.state(offer) === 'open' ? open : healthy).push(offer);
+  for (const offer of group.toSorted(comparison(preferences, health))) {
     put(offer);
     if (offer.own?.sharedNext) put(offer.own.sharedNext);
   }
-  return open.length === 0 ? well : [...well, ...open];
+  return open.length === 0 ? healthy : [...healthy, ...open];
 }
 
-function comparison(wishes: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {
-  const compare = wishes.sort ? comparisons[wishes.sort] : byPriority;
-  return (a, b) => rankOf(a, wishes) - rankOf(b, wishes) || compare(a, b, health);
+function comparison(preferences: RoutePreferences, health: Health): (a: Offer, b: Offer) => number {
+  const compare = preferences.sort ? comparisons[preferences.sort] : byPriority;
+  return (a, b) => rankOf(a, preferences) - rankOf(b, preferences) || compare(a, b, health);
 }
 
 /** The place in the client's own order; providers that it does not name come last. */
-function rankOf({ provider }: Offer, wishes: RoutePreferences): number {
-  const rank = wishes.order.indexOf(provider.name);
-  return rank === -1 ? wishes.order.length : rank;
+function rankOf({ provider }: Offer, preferences: RoutePreferences): number {
+  const rank = preferences.order.indexOf(provider.name);
+  return rank === -1 ? preferences.order.length : rank;
 }
 
 type Comparison = (a: Offer, b: Offer, health: Health) => number;
@@ -226,4 +244,31 @@ const comparisons: Readonly<Record<SortKey, Comparison>> = {
 
 function listPrice({ prices }: Offer): bigint {
   return prices.prompt + prices.completion;
+}
+
+/**
+ * The plan at the moment when its first offer is asked. Where that offer is recovering, this
+ * request becomes its probe; where another request has become its probe since the plan was made,
+ * the offer goes behind the others of its group. Decided here and not while planning: a request
+ * that is refused for lack of credits would use the probe up and find nothing out.
+ */
+export function withProbe(
+  plan: readonly Offer[],
+  { route, allowFallbacks }: Pick<RoutePreferences, 'route' | 'allowFallbacks'>,
+  health: Health,
+): readonly Offer[] {
+  const group = firstGroup(plan, { route });
+  const index = group.findIndex((offer) => health.admit(offer));
+  if (!allowFallbacks) return group.slice(Math.max(0, index)).slice(0, 1);
+  if (index < 1) return plan;
+  return [...group.slice(index), ...group.slice(0, index), ...plan.slice(group.length)];
+}
+
+/** The offers of a plan that may change places with its first one. */
+function firstGroup(
+  plan: readonly Offer[],
+  { route }: Pick<RoutePreferences, 'route'>,
+): readonly Offer[] {
+  const end = plan.findIndex(({ model }) => route !== 'sort' && model.id !== plan[0]?.model.id);
+  return end === -1 ? plan : plan.slice(0, end);
 }

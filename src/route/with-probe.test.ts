@@ -1,29 +1,29 @@
 import { expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
-import { noPreferences } from '../core/ask.ts';
-import { Catalogue, type Offer } from './catalogue.ts';
+import { noPreferences } from '../core/request-info.ts';
+import { Catalog, type Offer } from './catalog.ts';
 import { Health } from './health.ts';
-import { withProbe } from './with-probe.ts';
+import { withProbe } from './plan.ts';
 
 const names = ['north', 'east', 'south'];
 const endpoints = names.map((provider) => ({ provider }));
-const catalogue = new Catalogue(
+const catalog = new Catalog(
   [modelAt('a', endpoints), modelAt('b', endpoints)],
   new Map(names.map((name) => [name, providerNamed(name)])),
 );
-const plan = [...catalogue.offers('a'), ...catalogue.offers('b')];
+const plan = [...catalog.offers('a'), ...catalog.offers('b')];
 const ofB = ['b@north', 'b@east', 'b@south'];
 
 /** Offers at these providers fail until their circuits are open. */
 function sick(...providers: string[]) {
   const clock = { now: 0 };
   const health = new Health(() => clock.now);
-  for (const offer of catalogue.offers('a')) {
+  for (const offer of catalog.offers('a')) {
     if (!providers.includes(offer.provider.name)) continue;
     for (let i = 0; i < 5; i++) health.failed(offer);
   }
-  const asked = (offers: readonly Offer[] = plan, wishes = {}) =>
-    withProbe(offers, { ...noPreferences, ...wishes }, health).map((one) => one.upstreamModel);
+  const asked = (offers: readonly Offer[] = plan, preferred = {}) =>
+    withProbe(offers, { ...noPreferences, ...preferred }, health).map((one) => one.upstreamModel);
   return { clock, asked };
 }
 
@@ -43,7 +43,7 @@ test('the next offer, if it is recovering as well, is probed by the next request
 test('a recovering offer in second place is probed only by a request that asks it first', () => {
   const { clock, asked } = sick('east');
   clock.now = 5_000;
-  const [north, east, south] = catalogue.offers('a');
+  const [north, east, south] = catalog.offers('a');
   const first = east && north && south ? [east, north, south] : [];
   for (const _ of ['first', 'again']) expect(asked()[0]).toBe('a@north');
   expect([asked(first)[0], asked(first)[0]]).toEqual(['a@east', 'a@north']);
@@ -60,11 +60,11 @@ test('where models are sorted together, the offers of all models go before it', 
 
 test('without fallbacks the next offer of its model is asked instead, and no other', () => {
   const { clock, asked } = sick('north', 'east', 'south');
-  const wishes = { allowFallbacks: false };
+  const preferred = { allowFallbacks: false };
   clock.now = 5_000;
-  const askedFor = [asked(plan, wishes), asked(plan, wishes), asked(plan, wishes)];
+  const askedFor = [asked(plan, preferred), asked(plan, preferred), asked(plan, preferred)];
   expect(askedFor).toEqual([['a@north'], ['a@east'], ['a@south']]);
-  expect([asked(plan, wishes), asked([], wishes)]).toEqual([['a@north'], []]);
+  expect([asked(plan, preferred), asked([], preferred)]).toEqual([['a@north'], []]);
 });
 
 test('a model with one provider is asked there before the next model', () => {

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
-import type { Chore } from '../core/chore.ts';
-import type { LedgerStore } from '../ledger/ledger-store.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
+import type { LedgerStore } from '../money/ledger.ts';
 import type { Database } from './database.ts';
 
 const setEveryMs = 5_000;
 
 /** An answer that took longer is too old to set a clock by. */
-const tripMsMax = 2_000;
+const roundTripMsMax = 2_000;
 
 /**
  * How much further the wall clock may have moved than the monotonic one since the store was asked.
@@ -58,22 +58,22 @@ export class StoreClock {
     return this.#reading && this.#reading.storeMs - this.#reading.wallMs;
   }
 
-  chores(): Chore[] {
+  periodicTasks(): PeriodicTask[] {
     return [{ everyMs: setEveryMs, run: () => this.set() }];
   }
 
   async set(): Promise<void> {
     // Those who share a file share a machine, and its clock.
     if (this.#database.engine === 'sqlite') return;
-    const askedAt = performance.now();
+    const startedAt = performance.now();
     const { rows } = await sql<{ ms: number }>`
       select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms
     `.execute(this.#database.read);
     // Measured by the monotonic clock: the wall clock may be changed while we wait.
-    const tripMs = performance.now() - askedAt;
+    const roundTripMs = performance.now() - startedAt;
     const [time] = rows;
-    if (!time || tripMs > tripMsMax) return;
-    const storeMs = time.ms + Math.round(tripMs / 2);
+    if (!time || roundTripMs > roundTripMsMax) return;
+    const storeMs = time.ms + Math.round(roundTripMs / 2);
     this.#reading = { storeMs, wallMs: Date.now(), monotonicMs: performance.now() };
   }
 }
@@ -82,13 +82,13 @@ export class StoreClock {
  * A ledger that books by the store's time, whatever clock its caller goes by, so that a month ends
  * for all at once; and that reads the store's clock before it renews or expires leases.
  */
-export function byStoreTime(
+export function withStoreClock(
   ledger: LedgerStore,
   clock: Pick<StoreClock, 'now' | 'set'>,
 ): LedgerStore {
   return {
     lease: (order) => ledger.lease(order),
-    giveBack: (back) => ledger.giveBack(back),
+    returnCredits: (back) => ledger.returnCredits(back),
     async renew(processId, until) {
       // After a long sleep `until` may be over: with the clock set, the caller can see that.
       await clock.set();
@@ -99,8 +99,9 @@ export function byStoreTime(
       await ledger.expire(clock.now(), deadProcessId);
     },
     recall: (owner, processId) => ledger.recall(owner, processId),
-    recalled: (processId) => ledger.recalled(processId),
+    pendingRecalls: (processId) => ledger.pendingRecalls(processId),
     commit: (batch) => ledger.commit({ ...batch, now: clock.now() }),
-    commitWith: (batch, answers) => ledger.commitWith({ ...batch, now: clock.now() }, answers),
+    commitWithAnswers: (batch, answers) =>
+      ledger.commitWithAnswers({ ...batch, now: clock.now() }, answers),
   };
 }

@@ -1,5 +1,13 @@
-import type { Kysely, Transaction } from 'kysely';
-import type { Batch, Booked } from '../ledger/ledger-store.ts';
+import {
+  CompiledQuery,
+  type Insertable,
+  type Kysely,
+  type RawBuilder,
+  sql,
+  type Transaction,
+  type Updateable,
+} from 'kysely';
+import type { Batch, Booked } from '../money/ledger.ts';
 import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
@@ -14,7 +22,7 @@ export interface Database {
   /** Changes and transactions. */
   readonly write: Kysely<Schema>;
   /** A batch of settlements in one transaction; on SQLite in the writer's thread. */
-  book(batch: Batch): Promise<readonly Booked[]>;
+  commitBatch(batch: Batch): Promise<readonly Booked[]>;
   /** Rejects while the database does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -23,7 +31,7 @@ export interface Database {
 export type StoreTransaction = Transaction<Schema>;
 
 /** The base of every class of queries. */
-export abstract class OnDatabase {
+export abstract class SqlRepository {
   protected readonly database: Database;
 
   constructor(database: Database) {
@@ -34,7 +42,7 @@ export abstract class OnDatabase {
 /** All of the work is kept, or none of it. */
 export function inTransaction<T>(
   { write }: Database,
-  work: (change: StoreTransaction) => Promise<T>,
+  work: (trx: StoreTransaction) => Promise<T>,
 ): Promise<T> {
   return write.transaction().execute(work);
 }
@@ -43,4 +51,102 @@ export function inTransaction<T>(
 export const waitingCallsMax = 1_000;
 
 /** How long a call waits for its turn before the caller hears that the database is too busy. */
-export const turnWaitMs = 5_000;
+export const callWaitMs = 5_000;
+
+/** SQL that queries of several files share. */
+
+/** What a row of the request log or of the daily sums was charged: its four fees together. */
+export const charged = sql<number>`(
+  model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee
+)`;
+
+/** Names as bytes, whatever language the server sorts by: every list has the same order. */
+export function byBytes(column: string, engine: Engine): RawBuilder<string> {
+  return engine === 'sqlite' ? sql.ref(column) : sql`${sql.ref(column)} collate "C"`;
+}
+
+/**
+ * Many rows with one statement text, whatever their number: building and compiling a multi-row
+ * list costs several times the work itself. SQLite runs the prepared statement once per row in its
+ * thread; Postgres takes all rows as one JSON parameter and reads the types from the table.
+ */
+
+type Row = Readonly<Record<string, unknown>>;
+type Table = keyof Schema;
+export type Column<T extends Table> = keyof Insertable<Schema[T]> & string;
+
+interface Inserts<T extends Table> {
+  readonly table: T;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly Insertable<Schema[T]>[];
+  /** What happens to a row that is there already: an `on conflict` clause. */
+  readonly conflict?: string;
+  /** The rows bring their own ids, which Postgres, unlike SQLite, takes only when told to. */
+  readonly explicitIds?: true;
+}
+
+export async function insertRows<T extends Table>(
+  trx: StoreTransaction,
+  engine: Engine,
+  { table, columns, rows, conflict = '', explicitIds }: Inserts<T>,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const names = columns.map((column) => `"${column}"`).join(', ');
+  const placeholders = columns.map(() => '?').join(', ');
+  const idClause = explicitIds ? 'overriding system value ' : '';
+  await runForRows(trx, engine, rows, columns, {
+    sqlite: `insert into "${table}" (${names}) values (${placeholders}) ${conflict}`,
+    postgres:
+      `insert into "${table}" (${names}) ${idClause}` +
+      `select ${names} from json_populate_recordset(null::"${table}", $1) ${conflict}`,
+  });
+}
+
+interface Updates<T extends Table> {
+  readonly table: T;
+  /** The columns by which a row is found. */
+  readonly keys: readonly Column<T>[];
+  /** The columns that are set; every row brings its keys and all of these. */
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly Updateable<Schema[T]>[];
+}
+
+export async function updateRows<T extends Table>(
+  trx: StoreTransaction,
+  engine: Engine,
+  { table, keys, columns, rows }: Updates<T>,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const assignments = (value: (name: string) => string) =>
+    columns.map((name) => `"${name}" = ${value(name)}`).join(', ');
+  const conditions = (value: (name: string) => string) =>
+    keys.map((name) => `"${table}"."${name}" = ${value(name)}`).join(' and ');
+  const placeholder = () => '?';
+  const sourceColumn = (name: string) => `given."${name}"`;
+  await runForRows(trx, engine, rows, [...columns, ...keys], {
+    sqlite: `update "${table}" set ${assignments(placeholder)} where ${conditions(placeholder)}`,
+    postgres:
+      `update "${table}" set ${assignments(sourceColumn)} ` +
+      `from json_populate_recordset(null::"${table}", $1) given where ${conditions(sourceColumn)}`,
+  });
+}
+
+async function runForRows(
+  trx: StoreTransaction,
+  engine: Engine,
+  rows: readonly Row[],
+  columns: readonly string[],
+  statements: Readonly<Record<Engine, string>>,
+): Promise<void> {
+  const parameters =
+    engine === 'sqlite' ? cells(rows, columns) : [JSON.stringify(rows, bytesAsHex)];
+  await trx.executeQuery(CompiledQuery.raw(statements[engine], parameters));
+}
+
+function cells(rows: readonly Row[], columns: readonly string[]): unknown[][] {
+  return rows.map((row) => columns.map((column) => row[column] ?? null));
+}
+
+function bytesAsHex(_name: string, value: unknown): unknown {
+  return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value;
+}

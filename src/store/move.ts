@@ -1,11 +1,11 @@
 import { type Insertable, sql } from 'kysely';
-import { failureMessage } from '../core/failure-code.ts';
-import { type Column, insertRows } from './books/many-rows.ts';
+import { failureMessage } from '../core/errors.ts';
 import type { Database, StoreTransaction } from './database.ts';
-import { deploymentSetting } from './deployment.ts';
-import { applyRest, columnsOf, standingOf } from './migrate.ts';
+import { type Column, insertRows } from './database.ts';
+import { storeError } from './errors.ts';
+import { applyPending, columnsOf, migrationStatus } from './migrations/migrate.ts';
 import type { Schema } from './schema.ts';
-import { unusable } from './unusable.ts';
+import { deploymentSetting } from './settings.ts';
 
 type Table = keyof Schema;
 type Row<T extends Table> = Insertable<Schema[T]> & { readonly position: number };
@@ -34,15 +34,15 @@ const isMoved: Readonly<Record<Table, boolean>> = {
   changes: false,
   migrations: false,
 };
-export const everyTable = Object.keys(isMoved) as readonly Table[];
-const tables = everyTable.filter((name) => isMoved[name]);
+export const allTables = Object.keys(isMoved) as readonly Table[];
+const tables = allTables.filter((name) => isMoved[name]);
 
 /** At most this much of a table is in memory, plus one row, which may be an answer of 32 MB. */
 const pageRowsMax = 1_000;
 const pageBytesMax = 8 * 1024 * 1024;
 
 /** Rows after which a long table is told about again. */
-const toldRows = 100_000;
+const progressRows = 100_000;
 
 /** How many rows each table has. */
 export type Rows = ReadonlyMap<string, number>;
@@ -62,32 +62,32 @@ interface Move {
  */
 export async function moveStore({ source, url, now, onProgress }: Move): Promise<Rows> {
   const version = await versionOf(source);
-  await requireRest(source, now);
+  await requireIdle(source, now);
   // Before the transaction: a server ends one that is idle while a large file is counted.
   const total = new Map<string, number>();
   for (const table of tables) total.set(table, await countOf(source, table));
   const { withMigrationConnection } = await import('./postgres/postgres.ts');
-  const copy = async (change: StoreTransaction) => {
-    await requireEmpty(change);
+  const copy = async (trx: StoreTransaction) => {
+    await requireEmpty(trx);
     for (const table of tables) {
       const rows = total.get(table) ?? 0;
-      const tell = (moved: number) => onProgress(table, moved, rows);
-      const moved = await moveTable(source, change, table, tell).catch((thrown: unknown) => {
-        const why = failureMessage(thrown);
-        throw refused(`The table ${table} cannot be moved: ${why.replace(/\.$/, '')}.`);
+      const onRows = (moved: number) => onProgress(table, moved, rows);
+      const moved = await moveTable(source, trx, table, onRows).catch((error: unknown) => {
+        const reason = failureMessage(error);
+        throw moveRefused(`The table ${table} cannot be moved: ${reason.replace(/\.$/, '')}.`);
       });
-      if (moved !== rows) throw refused(`Of ${rows} rows in ${table}, ${moved} were copied.`);
+      if (moved !== rows) throw moveRefused(`Of ${rows} rows in ${table}, ${moved} were copied.`);
     }
-    await settleIn(change);
+    await finishCopy(trx);
     if ((await versionOf(source)) === version) return total;
-    throw refused('The store was changed while it was copied: stop what uses it.');
+    throw moveRefused('The store was changed while it was copied: stop what uses it.');
   };
   const failing = 'did not take the store';
   return withMigrationConnection(url, (db) => db.transaction().execute(copy), failing);
 }
 
-function refused(why: string): Error {
-  return unusable(`${why} Nothing was moved.`);
+function moveRefused(reason: string): Error {
+  return storeError(`${reason} Nothing was moved.`);
 }
 
 /** A number that changes as soon as anybody else, in whatever process, has changed the file. */
@@ -103,31 +103,31 @@ async function countOf({ read }: Database, table: Table): Promise<number> {
 }
 
 /** A gateway with its journals elsewhere shows by its leases, which outlive it by two minutes. */
-async function requireRest({ read }: Database, now: number): Promise<void> {
-  const { applied, known } = await standingOf(read, 'sqlite');
+async function requireIdle({ read }: Database, now: number): Promise<void> {
+  const { applied, known } = await migrationStatus(read, 'sqlite');
   if (applied !== known) {
-    throw refused('The store has older tables: start a gateway on it once, which renews them.');
+    throw moveRefused('The store has older tables: start a gateway on it once, which renews them.');
   }
   const isAlive = read.selectFrom('leases').where('credits', '>', 0).where('until', '>=', now);
   const lease = await isAlive.select('until').executeTakeFirst();
   if (!lease) return;
-  throw refused(
+  throw moveRefused(
     'A gateway has credits of this store on lease: stop it; two minutes after a crash, try again.',
   );
 }
 
 /** Also makes the tables, under a lock that keeps gateways from starting there meanwhile. */
-async function requireEmpty(change: StoreTransaction): Promise<void> {
-  const { applied = 0, known } = await standingOf(change, 'postgres');
+async function requireEmpty(trx: StoreTransaction): Promise<void> {
+  const { applied = 0, known } = await migrationStatus(trx, 'postgres');
   // A database with older tables is refused before it is migrated: its own gateways may be serving.
   let filled = applied > 0 && applied < known ? 'migrations' : undefined;
-  if (!filled) await applyRest(change, 'postgres');
+  if (!filled) await applyPending(trx, 'postgres');
   for (const table of filled ? [] : tables) {
-    const { rows } = await sql`select 1 from ${sql.table(table)} limit 1`.execute(change);
+    const { rows } = await sql`select 1 from ${sql.table(table)} limit 1`.execute(trx);
     if (rows.length > 0) filled ??= table;
   }
   if (!filled) return;
-  throw refused(
+  throw moveRefused(
     `The database to move to is not empty: there are rows in its table ${filled}. ` +
       'Make a new one, and start no gateway on it before.',
   );
@@ -136,23 +136,23 @@ async function requireEmpty(change: StoreTransaction): Promise<void> {
 /** Answers how many rows it copied. */
 async function moveTable<T extends Table>(
   source: Database,
-  change: StoreTransaction,
+  trx: StoreTransaction,
   table: T,
-  tell: (moved: number) => void,
+  onRows: (moved: number) => void,
 ): Promise<number> {
   const columns = [...(await columnsOf(source.read, 'sqlite', table))] as Column<T>[];
-  let [moved, told, last] = [0, 0, Number.MIN_SAFE_INTEGER];
+  let [moved, reported, last] = [0, 0, Number.MIN_SAFE_INTEGER];
   for (;;) {
     const rows = await rowsAfter(source, table, columns, last);
     const end = rows.at(-1);
     if (!end) return moved;
     for (const row of rows) requireText(row);
-    await insertRows(change, 'postgres', { table, columns, rows, keepsIds: true });
+    await insertRows(trx, 'postgres', { table, columns, rows, explicitIds: true });
     last = end.position;
     moved += rows.length;
-    if (moved - told < toldRows) continue;
-    told = moved;
-    tell(moved);
+    if (moved - reported < progressRows) continue;
+    reported = moved;
+    onRows(moved);
   }
 }
 
@@ -185,19 +185,19 @@ function requireText(row: Readonly<Record<string, unknown>>): void {
 }
 
 /** What makes the copy a store of its own, and ready for the next row. */
-async function settleIn(change: StoreTransaction): Promise<void> {
-  await change.updateTable('accounts').set({ leased: 0 }).where('leased', '<>', 0).execute();
+async function finishCopy(trx: StoreTransaction): Promise<void> {
+  await trx.updateTable('accounts').set({ leased: 0 }).where('leased', '<>', 0).execute();
   // The copy gets a new name: journals of the one store must not be booked in the other.
-  await change.deleteFrom('settings').where('name', '=', deploymentSetting).execute();
+  await trx.deleteFrom('settings').where('name', '=', deploymentSetting).execute();
   const { rows } = await sql<{ table: Table; column: string }>`
     select table_name as table, column_name as column from information_schema.columns
     where table_schema = current_schema() and is_identity = 'YES'
-      and table_name in (${sql.join(tables)})`.execute(change);
+      and table_name in (${sql.join(tables)})`.execute(trx);
   for (const { table, column } of rows) {
     const highest = sql`max(${sql.ref(column)})`;
     await sql`select setval(pg_get_serial_sequence(${table}, ${column}), ${highest})
-      from ${sql.table(table)} having ${highest} is not null`.execute(change);
+      from ${sql.table(table)} having ${highest} is not null`.execute(trx);
   }
   // Without it the first queries go by guesses, and `verify` reads whole tables for each page.
-  await sql`analyze ${sql.join(tables.map((table) => sql.table(table)))}`.execute(change);
+  await sql`analyze ${sql.join(tables.map((table) => sql.table(table)))}`.execute(trx);
 }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
-import type { Chore } from '../core/chore.ts';
-import { dayMs, dayOf } from '../record/period.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
+import { dayMs, dayOf } from '../records/period.ts';
 import type { Database } from './database.ts';
 
 /** The setting that says from which day on the request log is whole. */
-const sinceName = 'request_log_since_day';
+const logsSinceSetting = 'request_log_since_day';
 
 /** No log is older than this. A clock without a battery begins in 1970 until it is set. */
 const firstDay = dayOf(Date.UTC(2024, 0, 1));
@@ -18,23 +18,23 @@ const pauseMs = 20;
  * Epoch milliseconds of the first day whose rows are all there; older rows count as gone. To be
  * used inside a statement, which then sees rows and setting at the same moment.
  */
-export const wholeSince = sql<number>`(
+export const logCompleteSince = sql<number>`(
   select coalesce(max(cast(value as bigint)), 0) * ${sql.lit(dayMs)} from settings
-  where name = ${sql.lit(sinceName)}
+  where name = ${sql.lit(logsSinceSetting)}
 )`;
 
 export async function logsSince({ read }: Pick<Database, 'read'>): Promise<number> {
-  const row = await read.selectNoFrom(wholeSince.as('since')).executeTakeFirstOrThrow();
+  const row = await read.selectNoFrom(logCompleteSince.as('since')).executeTakeFirstOrThrow();
   return row.since;
 }
 
-interface RetentionParts {
+interface RetentionDeps {
   readonly database: Database;
   /** Rows stay for so many whole days. */
   readonly keepDays: number;
   now(): number;
   onDone(rows: number): void;
-  onFailure(thrown: unknown): void;
+  onFailure(error: unknown): void;
 }
 
 /**
@@ -42,15 +42,15 @@ interface RetentionParts {
  * balances, statements and analytics of old months do not change, only their single requests go.
  */
 export class LogRetention {
-  readonly #parts: RetentionParts;
+  readonly #deps: RetentionDeps;
   #running: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(parts: RetentionParts) {
-    this.#parts = parts;
+  constructor(deps: RetentionDeps) {
+    this.#deps = deps;
   }
 
-  chores(): Chore[] {
+  periodicTasks(): PeriodicTask[] {
     return [{ everyMs: dayMs, run: () => this.run() }];
   }
 
@@ -68,7 +68,7 @@ export class LogRetention {
   }
 
   async #removeOld(): Promise<void> {
-    const { database, keepDays, now, onDone, onFailure } = this.#parts;
+    const { database, keepDays, now, onDone, onFailure } = this.#deps;
     const today = dayOf(now());
     // By a clock that wrong, every day that was noted lies in the future.
     if (today < firstDay) return;
@@ -85,8 +85,8 @@ export class LogRetention {
         }
       }
       if (rows > 0) onDone(rows);
-    } catch (thrown) {
-      onFailure(thrown);
+    } catch (error) {
+      onFailure(error);
     }
   }
 }
@@ -99,7 +99,7 @@ async function setLogsSince({ write }: Database, day: number, tomorrow: number):
   const since = sql<number>`cast(settings.value as integer)`;
   await write
     .insertInto('settings')
-    .values({ name: sinceName, value: String(day) })
+    .values({ name: logsSinceSetting, value: String(day) })
     .onConflict((conflict) =>
       conflict
         .column('name')
@@ -110,7 +110,7 @@ async function setLogsSince({ write }: Database, day: number, tomorrow: number):
   await write
     .updateTable('settings')
     .set({ value: String(tomorrow) })
-    .where('name', '=', sinceName)
+    .where('name', '=', logsSinceSetting)
     .where(since, '>', sql.lit(tomorrow))
     .execute();
 }

@@ -36,9 +36,9 @@ test('a former key goes with either, unless it is the same', () => {
   const dataDir = newDataDir();
   const [made] = secretKeysOf({ secretKey: null, dataDir });
   const former = new Secret('configured-0123456789-0123456789');
-  const both = secretKeysOf({ secretKey: null, formerSecretKey: former, dataDir });
+  const both = secretKeysOf({ secretKey: null, previousSecretKey: former, dataDir });
   expect(both.map((key) => key.reveal())).toEqual([made.reveal(), former.reveal()]);
-  expect(() => secretKeysOf({ secretKey: null, formerSecretKey: made, dataDir })).toThrow(
+  expect(() => secretKeysOf({ secretKey: null, previousSecretKey: made, dataDir })).toThrow(
     /^TOLLGATE_FORMER_SECRET_KEY is the secret key itself/,
   );
 });

@@ -22,7 +22,7 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 test('an upload is read as often as wanted, and its folder stays empty', async () => {
-  const tray = new UploadFolder(folder).tray('acme');
+  const tray = new UploadFolder(folder).uploadsFor('acme');
   const upload = await tray.keep(inPieces(bytes, 65_537));
   expect(readdirSync(folder)).toEqual([]);
   expect(upload.bytes).toBe(700_000);
@@ -41,7 +41,7 @@ test('an upload is read as often as wanted, and its folder stays empty', async (
 
 test('what a killed process left is removed, and never what others keep', async () => {
   const all = new UploadFolder(folder);
-  const tray = all.tray('acme');
+  const tray = all.uploadsFor('acme');
   const upload = await tray.keep(inPieces(bytes, 65_537));
   writeFileSync(join(folder, 'left'), '');
   writeFileSync(join(folder, '.nfs0001'), 'in use');
@@ -56,7 +56,7 @@ test('what a killed process left is removed, and never what others keep', async 
 
 test('an upload is kept though another process removes its file first', async () => {
   const all = new UploadFolder(folder);
-  const tray = all.tray('acme');
+  const tray = all.uploadsFor('acme');
   let isOver = false;
   const sweeping = (async () => {
     while (!isOver) await all.sweep();
@@ -70,7 +70,7 @@ test('an upload is kept though another process removes its file first', async ()
 });
 
 test('a source that fails passes its failure on', async () => {
-  const tray = new UploadFolder(folder).tray('acme');
+  const tray = new UploadFolder(folder).uploadsFor('acme');
   async function* broken(): AsyncGenerator<Uint8Array> {
     yield Uint8Array.of(1);
     throw new GatewayError('invalid_request_error', 'The body broke off.');
@@ -84,14 +84,14 @@ test('a source that fails passes its failure on', async () => {
 test('a folder that cannot be made is the service’s failure, not the client’s', async () => {
   const file = join(home, 'no-folder');
   writeFileSync(file, '');
-  const tray = new UploadFolder(join(file, 'uploads')).tray('acme');
+  const tray = new UploadFolder(join(file, 'uploads')).uploadsFor('acme');
   const failure = await failureOf(tray.keep(inPieces(bytes, 1_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', status: 503 });
 });
 
 test('uploads have room for so many bytes together, and give it back', async () => {
   const all = new UploadFolder(folder, 2_000_000);
-  const [one, two] = [all.tray('acme'), all.tray('acme')];
+  const [one, two] = [all.uploadsFor('acme'), all.uploadsFor('acme')];
   await one.keep(inPieces(bytes, 100_000));
   const failure = await failureOf(two.keep(inPieces(bytes, 100_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 5 });
@@ -103,7 +103,7 @@ test('uploads have room for so many bytes together, and give it back', async () 
 
 test('a tenant that takes all it can leaves room for the next, and that one too', async () => {
   const all = new UploadFolder(folder, 4_000_000);
-  const trays = ['greedy', 'next', 'last'].map((tenantId) => all.tray(tenantId));
+  const trays = ['greedy', 'next', 'last'].map((tenantId) => all.uploadsFor(tenantId));
   const taken: number[] = [];
   for (const tray of trays) {
     let bytes = 0;
@@ -115,7 +115,7 @@ test('a tenant that takes all it can leaves room for the next, and that one too'
   }
   expect(taken).toEqual([2_000_000, 1_000_000, 500_000]);
   for (const tray of trays) await tray.clear();
-  const again = all.tray('last');
+  const again = all.uploadsFor('last');
   expect((await again.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await again.clear();
 });

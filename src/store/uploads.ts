@@ -3,9 +3,9 @@ import { type FileHandle, mkdir, open, readdir, rm, unlink } from 'node:fs/promi
 import { join } from 'node:path';
 import { uploadBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
+import type { Upload, UploadDirectory } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
-import { type RoomShare, SharedRoom } from '../core/shared-room.ts';
-import type { Upload, UploadTray } from '../core/upload.ts';
+import { MemoryBudget, type MemoryReservation } from '../limits/memory-budget.ts';
 
 /** Read and written at once: large enough for a disk, small beside a file. */
 const chunkBytes = 256 * 1024;
@@ -16,12 +16,12 @@ const chunkBytes = 256 * 1024;
  */
 export class UploadFolder {
   readonly path: string;
-  readonly room: SharedRoom;
+  readonly budget: MemoryBudget;
 
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
     const refusal = 'Too many uploads are under way here; try again shortly.';
-    this.room = new SharedRoom(bytesMax, refusal);
+    this.budget = new MemoryBudget(bytesMax, refusal);
   }
 
   /** A process that is killed before it can unlink a file leaves it behind, empty. */
@@ -32,19 +32,19 @@ export class UploadFolder {
     await Promise.allSettled(left.map((name) => unlink(join(this.path, name))));
   }
 
-  tray(tenantId: string): UploadTray {
-    return new Tray(this.path, this.room.share(tenantId));
+  uploadsFor(tenantId: string): UploadDirectory {
+    return new RequestUploads(this.path, this.budget.openReservation(tenantId));
   }
 }
 
-class Tray implements UploadTray {
+class RequestUploads implements UploadDirectory {
   readonly #folder: string;
-  readonly #share: RoomShare;
+  readonly #reservation: MemoryReservation;
   readonly #files = new Set<FileHandle>();
 
-  constructor(folder: string, share: RoomShare) {
+  constructor(folder: string, reservation: MemoryReservation) {
     this.#folder = folder;
-    this.#share = share;
+    this.#reservation = reservation;
   }
 
   async keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
@@ -52,9 +52,9 @@ class Tray implements UploadTray {
     const hash = createHash('sha256');
     let bytes = 0;
     for await (const chunk of chunks) {
-      this.#share.claim(chunk.length);
+      this.#reservation.reserve(chunk.length);
       hash.update(chunk);
-      await writeWhole(file, chunk, bytes);
+      await writeFully(file, chunk, bytes);
       bytes += chunk.length;
     }
     return {
@@ -68,7 +68,7 @@ class Tray implements UploadTray {
   async clear(): Promise<void> {
     const files = [...this.#files];
     this.#files.clear();
-    this.#share.giveBack();
+    this.#reservation.release();
     await Promise.all(files.map((file) => file.close()));
   }
 
@@ -82,19 +82,19 @@ class Tray implements UploadTray {
       await rm(path, { force: true });
       return file;
     } catch (cause) {
-      throw cannotKeep(cause);
+      throw storageError(cause);
     }
   }
 }
 
-async function writeWhole(file: FileHandle, chunk: Uint8Array, at: number): Promise<void> {
+async function writeFully(file: FileHandle, chunk: Uint8Array, at: number): Promise<void> {
   try {
     for (let done = 0; done < chunk.length; ) {
       const { bytesWritten } = await file.write(chunk, done, chunk.length - done, at + done);
       done += bytesWritten;
     }
   } catch (cause) {
-    throw cannotKeep(cause);
+    throw storageError(cause);
   }
 }
 
@@ -114,7 +114,7 @@ async function readAt(file: FileHandle, at: number, length: number): Promise<Uin
   return chunk;
 }
 
-function cannotKeep(cause: unknown): GatewayError {
+function storageError(cause: unknown): GatewayError {
   const message = 'Tollgate cannot store uploads right now.';
   return new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
 }

@@ -1,4 +1,4 @@
-import type { RequestRecord } from '../record/request-record.ts';
+import type { RequestRecord } from '../records/request-record.ts';
 
 /** What telemetry needs of a request that has ended: nothing of its words, and no secret. */
 export interface EndedRequest
@@ -30,7 +30,7 @@ export interface EndedRequest
 export type EndedAttempt = Omit<RequestRecord['attempts'][number], 'message'>;
 
 /** Until the first words came, failed attempts included; null when there were none. */
-export function firstWordsMs({ attempts, firstByteMs }: EndedRequest): number | null {
+export function firstTokenMs({ attempts, firstByteMs }: EndedRequest): number | null {
   if (firstByteMs === null) return null;
   let sum = 0;
   for (const { ms } of attempts) sum += ms;

@@ -1,9 +1,10 @@
-import { type Family, gauge, labels } from './exposition.ts';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { counter, type Family, gauge, labels } from './prometheus.ts';
 
 /** The state of the books and of the providers at the moment somebody reads the metrics. */
 
 /** The state of the money's way into the books, in one process. */
-export interface BooksState {
+export interface AccountingState {
   /** Accounts of which this process has credits on lease. */
   readonly leases: number;
   readonly leasedCredits: number;
@@ -12,13 +13,13 @@ export interface BooksState {
   /** Settled and not booked yet. */
   readonly owedCredits: number;
   /** Sent to a provider and not ended. */
-  readonly requestsUnderWay: number;
+  readonly requestsInFlight: number;
   readonly journalBytes: number;
   /** Of the oldest line whose request is not in the books; 0 when all are. */
   readonly journalAgeMs: number;
   /** Settlements waiting for the store, and how long the oldest has waited. */
-  readonly drainWaiting: number;
-  readonly drainLagMs: number;
+  readonly unbookedRequests: number;
+  readonly bookingLagMs: number;
 }
 
 type Circuit = 'closed' | 'half_open' | 'open';
@@ -29,7 +30,7 @@ export interface OfferCircuit {
   readonly state: Circuit;
 }
 
-export function booksFamilies(state: BooksState): Family[] {
+export function accountingFamilies(state: AccountingState): Family[] {
   return [
     gauge('tollgate_leases', 'Accounts with credits on lease here.', state.leases),
     gauge('tollgate_leased_credits', 'Credits on lease here.', state.leasedCredits),
@@ -38,7 +39,7 @@ export function booksFamilies(state: BooksState): Family[] {
     gauge(
       'tollgate_requests_under_way',
       'Requests sent to a provider that have not ended.',
-      state.requestsUnderWay,
+      state.requestsInFlight,
     ),
     gauge('tollgate_journal_bytes', 'Size of the journal on disk.', state.journalBytes),
     gauge(
@@ -46,11 +47,15 @@ export function booksFamilies(state: BooksState): Family[] {
       'Age of the oldest journal line whose request is not booked.',
       state.journalAgeMs / 1000,
     ),
-    gauge('tollgate_drain_waiting', 'Ended requests that are not booked yet.', state.drainWaiting),
+    gauge(
+      'tollgate_drain_waiting',
+      'Ended requests that are not booked yet.',
+      state.unbookedRequests,
+    ),
     gauge(
       'tollgate_drain_lag_seconds',
       'How long the oldest ended request has waited to be booked.',
-      state.drainLagMs / 1000,
+      state.bookingLagMs / 1000,
     ),
   ];
 }
@@ -64,4 +69,47 @@ export function circuitFamily(states: readonly OfferCircuit[]): Family {
   }));
   const help = 'Shared capacity: 0 in use, 1 being tried again, 2 left alone after failures.';
   return { name: 'tollgate_circuit_state', help, type: 'gauge', samples };
+}
+
+/** Fine enough to see what a client would feel, coarse enough to cost nothing. */
+const lagResolutionMs = 20;
+
+/** This process as the operating system sees it, under the names that every exporter uses. */
+export class ProcessGauges {
+  readonly #lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
+  readonly #startedSeconds = Date.now() / 1000 - process.uptime();
+
+  constructor() {
+    this.#lag.enable();
+  }
+
+  families(): Family[] {
+    const { rss, heapUsed } = process.memoryUsage();
+    const { user, system } = process.cpuUsage();
+    return [
+      this.#lagFamily(),
+      gauge('process_resident_memory_bytes', 'Memory held by the process.', rss),
+      gauge('tollgate_heap_used_bytes', 'Memory in use by the program.', heapUsed),
+      counter('process_cpu_seconds_total', 'CPU time used.', (user + system) / 1e6),
+      gauge('process_start_time_seconds', 'When the process started.', this.#startedSeconds),
+    ];
+  }
+
+  stop(): void {
+    this.#lag.disable();
+  }
+
+  /** Since the last look: a worst case of last week would help nobody. */
+  #lagFamily(): Family {
+    const seconds = (nanoseconds: number) =>
+      Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds) / 1e9 : 0;
+    const samples = [
+      { labels: 'percentile="50"', value: seconds(this.#lag.percentile(50)) },
+      { labels: 'percentile="99"', value: seconds(this.#lag.percentile(99)) },
+      { labels: 'percentile="100"', value: seconds(this.#lag.max) },
+    ];
+    this.#lag.reset();
+    const help = 'How late the event loop was since metrics were last read.';
+    return { name: 'tollgate_event_loop_lag_seconds', help, type: 'gauge', samples };
+  }
 }

@@ -15,7 +15,7 @@ test('a line is one JSON object with its level, event and fields, whatever they 
   const log = createLog((line) => lines.push(line));
   log.info('started');
   log.warn('odd', { path: '/a\n{"level":"error"}' });
-  log.error('failed', { count: 2, gone: undefined });
+  log.error('failed', { count: 2, disconnected: undefined });
   expect(lines.every((line) => line.indexOf('\n') === line.length - 1)).toBe(true);
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     { time: expect.any(String), level: 'info', event: 'started' },

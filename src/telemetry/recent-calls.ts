@@ -1,4 +1,4 @@
-import type { Chore } from '../core/chore.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
 
 /** What came of the calls to one provider lately. */
 export interface RecentCalls {
@@ -18,7 +18,7 @@ const windowMs = 15 * 60_000;
 const markMs = 60_000;
 
 /** An answer, a client that left and a faulty request say nothing against the provider. */
-const isNoFailure = new Set(['answered', 'left', 'request']);
+const nonFailureOutcomes = new Set(['answered', 'left', 'request']);
 
 /**
  * The latest part of what is counted anyway: once a minute the counts are noted, and those of a
@@ -36,14 +36,14 @@ export class RecentTraffic {
     this.#marks = [{ at: now(), counts: read() }];
   }
 
-  chores(): Chore[] {
+  periodicTasks(): PeriodicTask[] {
     return [{ everyMs: markMs, run: async () => this.mark() }];
   }
 
   mark(): void {
     const at = this.#now();
-    const young = this.#marks.filter((one) => at - one.at <= windowMs);
-    this.#marks = [...young, { at, counts: this.#read() }];
+    const recentMarks = this.#marks.filter((one) => at - one.at <= windowMs);
+    this.#marks = [...recentMarks, { at, counts: this.#read() }];
   }
 
   /** By provider; one that nobody called is not there. */
@@ -53,20 +53,22 @@ export class RecentTraffic {
     const windowSeconds = Math.round((now - (before?.at ?? now)) / 1000);
     const byProvider = Map.groupBy(this.#read(), ([name]) => name.split('\n')[0] ?? '');
     const recent = [...byProvider].map(([provider, counts]): [string, RecentCalls] => {
-      const grown = counts.map(([name, count]): [string, number] => [
+      const increments = counts.map(([name, count]): [string, number] => [
         name.slice(provider.length + 1),
         count - (before?.counts.get(name) ?? 0),
       ]);
-      return [provider, { windowSeconds, ...summed(grown) }];
+      return [provider, { windowSeconds, ...totals(increments) }];
     });
     return new Map(recent.filter(([, { calls }]) => calls > 0));
   }
 }
 
-function summed(
+function totals(
   outcomes: readonly (readonly [string, number])[],
 ): Omit<RecentCalls, 'windowSeconds'> {
-  const failures = outcomes.filter(([outcome, count]) => count > 0 && !isNoFailure.has(outcome));
+  const failures = outcomes.filter(
+    ([outcome, count]) => count > 0 && !nonFailureOutcomes.has(outcome),
+  );
   const sum = (list: readonly (readonly [string, number])[]) =>
     list.reduce((total, [, count]) => total + count, 0);
   return {

@@ -1,7 +1,78 @@
 import { tracesWaitingMax } from '../core/bounds.ts';
-import { counter, type Family, gauge } from './exposition.ts';
 import { type Log, reason } from './log.ts';
-import { type Resource, type Span, writeSpans } from './otlp.ts';
+import { counter, type Family, gauge } from './prometheus.ts';
+
+/** Spans as OTLP/HTTP wants them in JSON: ids in hexadecimal, nanoseconds and integers as text. */
+
+type AttributeValue = string | number | boolean | readonly string[] | null;
+
+export interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly kind: 'server' | 'client';
+  /** Epoch milliseconds, with fractions. */
+  readonly startMs: number;
+  readonly endMs: number;
+  /** `null` is left out. */
+  readonly attributes: Readonly<Record<string, AttributeValue>>;
+  readonly failed: boolean;
+}
+
+interface Resource {
+  readonly serviceName: string;
+  readonly version: string;
+  readonly instanceId: string;
+}
+
+const kinds = { server: 2, client: 3 } as const;
+const statusUnset = {};
+const statusError = { code: 2 };
+
+function writeSpans(spans: readonly Span[], resource: Resource): string {
+  const { serviceName, version, instanceId } = resource;
+  const attributes = {
+    'service.name': serviceName,
+    'service.version': version,
+    'service.instance.id': instanceId,
+  };
+  const scopeSpans = [{ scope: { name: 'tollgate', version }, spans: spans.map(spanObject) }];
+  return JSON.stringify({
+    resourceSpans: [{ resource: { attributes: attributeList(attributes) }, scopeSpans }],
+  });
+}
+
+function spanObject({ kind, startMs, endMs, attributes, failed, ...rest }: Span) {
+  return {
+    ...rest,
+    kind: kinds[kind],
+    startTimeUnixNano: nanoseconds(startMs),
+    endTimeUnixNano: nanoseconds(Math.max(startMs, endMs)),
+    attributes: attributeList(attributes),
+    status: failed ? statusError : statusUnset,
+  };
+}
+
+function attributeList(attributes: Span['attributes']) {
+  return Object.entries(attributes).flatMap(([key, value]) =>
+    value === null ? [] : [{ key, value: valueObject(value) }],
+  );
+}
+
+function valueObject(value: Exclude<AttributeValue, null>): object {
+  if (typeof value === 'string') return { stringValue: value };
+  if (typeof value === 'boolean') return { boolValue: value };
+  if (typeof value !== 'number') {
+    return { arrayValue: { values: value.map((stringValue) => ({ stringValue })) } };
+  }
+  return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
+}
+
+/** A double holds epoch milliseconds with microseconds behind, not nanoseconds. */
+function nanoseconds(ms: number): string {
+  return String(BigInt(Math.round(ms * 1000)) * 1000n);
+}
 
 /** Traces are looked at minutes later; a second gathers enough of them for one call. */
 const pauseMs = 1_000;
@@ -9,7 +80,7 @@ const batchMax = 500;
 /** A collector that is away is asked less and less often. */
 const retryMsMax = 30_000;
 
-interface TraceExportParts {
+interface TraceExportDeps {
   readonly resource: Resource;
   /** Answers the collector's status; rejects when it cannot be reached. */
   send(body: string): Promise<number>;
@@ -18,7 +89,7 @@ interface TraceExportParts {
 
 /** Takes spans to a collector in the background. Whatever the collector does, requests go on. */
 export class TraceExport {
-  readonly #parts: TraceExportParts;
+  readonly #deps: TraceExportDeps;
   /** The spans of one request stay together. */
   #waiting: (readonly Span[])[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -26,8 +97,8 @@ export class TraceExport {
   #dropped = 0;
   #failures = 0;
 
-  constructor(parts: TraceExportParts) {
-    this.#parts = parts;
+  constructor(deps: TraceExportDeps) {
+    this.#deps = deps;
   }
 
   add(spans: readonly Span[]): void {
@@ -77,9 +148,9 @@ export class TraceExport {
 
   /** Undefined once taken; else whether the same spans could be taken later. */
   async #trySend(spans: readonly Span[]): Promise<'again' | 'never' | undefined> {
-    const { send, resource, log } = this.#parts;
-    let why: string;
-    let isLasting = false;
+    const { send, resource, log } = this.#deps;
+    let problem: string;
+    let isPermanent = false;
     try {
       const status = await send(writeSpans(spans, resource));
       if (status >= 200 && status < 300) {
@@ -87,14 +158,14 @@ export class TraceExport {
         this.#failures = 0;
         return undefined;
       }
-      why = `The collector answered with ${status}.`;
-      isLasting = status < 500 && status !== 408 && status !== 429;
-    } catch (thrown) {
-      why = reason(thrown);
+      problem = `The collector answered with ${status}.`;
+      isPermanent = status < 500 && status !== 408 && status !== 429;
+    } catch (error) {
+      problem = reason(error);
     }
     // One line per outage: a log that fills because of traces would be the worse failure.
-    if (this.#failures === 0) log.warn('traces_not_exported', { reason: why });
+    if (this.#failures === 0) log.warn('traces_not_exported', { reason: problem });
     this.#failures += 1;
-    return isLasting ? 'never' : 'again';
+    return isPermanent ? 'never' : 'again';
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { endedRequest } from '../../tests/support/ended-request.ts';
 import { tracesOpenMax } from '../core/bounds.ts';
-import type { Span } from './otlp.ts';
+import type { Span } from './trace-export.ts';
 import { Tracer } from './tracer.ts';
 
 const called = (requestId: string) => ({ requestId, receivedAt: Date.now(), startedAt: 0 });
@@ -33,8 +33,8 @@ test('a failed attempt lasts as long as it took, an answered one that streams to
   ];
   const request = { requestId: 'one', streamed: true, durationMs: 5_000, attempts };
   tracer.ended(endedRequest(request));
-  const [whole, failed, answered] = added;
+  const [full, failed, answered] = added;
   expect([failed, answered].map((span) => span?.kind)).toEqual(['client', 'client']);
   expect((failed?.endMs ?? 0) - (failed?.startMs ?? 0)).toBeCloseTo(40, 6);
-  expect(answered?.endMs).toBe(whole?.endMs ?? 0);
+  expect(answered?.endMs).toBe(full?.endMs ?? 0);
 });

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { endedRequest } from '../../tests/support/ended-request.ts';
 import { Scrape } from '../../tests/support/exposition.ts';
 import { metricSeriesMax } from '../core/bounds.ts';
-import { labels, writeFamilies } from './exposition.ts';
-import { Metrics } from './metrics.ts';
+import { labels, Metrics, writeFamilies } from './prometheus.ts';
 import { Traffic } from './traffic.ts';
 
 const scrapeOf = (traffic: Traffic) => new Scrape(writeFamilies(traffic.families()));

@@ -1,13 +1,46 @@
 import { metricSeriesMax } from '../core/bounds.ts';
 import { promptTokens, uncachedTokens, writtenTokens } from '../core/usage.ts';
-import { type EndedRequest, firstWordsMs } from './ended-request.ts';
-import type { Family } from './exposition.ts';
-import { durationBounds, firstTokenBounds, Histogram, tokenBounds } from './histogram.ts';
+import { type EndedRequest, firstTokenMs } from './ended-request.ts';
+import {
+  durationBounds,
+  type Family,
+  firstTokenBounds,
+  Histogram,
+  labels,
+  type Sample,
+  tokenBounds,
+} from './prometheus.ts';
 import type { CallCounts } from './recent-calls.ts';
-import { trafficFamilies } from './traffic-families.ts';
+
+/** HTTP answers by route and status: refusals that never became a request are seen here only. */
+export class ResponseCounts {
+  /** `METHOD /path` as in the route table, never a client's words → status → count. */
+  readonly #counts = new Map<string, Map<number, number>>();
+
+  count(route: string, status: number): void {
+    let statuses = this.#counts.get(route);
+    if (!statuses) {
+      statuses = new Map();
+      this.#counts.set(route, statuses);
+    }
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+
+  families(): Family[] {
+    const samples = [...this.#counts].flatMap(([route, statuses]) => {
+      const [method = '', path = ''] = route.split(' ');
+      return [...statuses].map(([status, value]) => ({
+        labels: labels({ method, route: path, status: String(status) }),
+        value,
+      }));
+    });
+    const help = 'HTTP answers begun, by route and status.';
+    return [{ name: 'tollgate_http_answers_total', help, type: 'counter', samples }];
+  }
+}
 
 /** What requests of one kind came to. */
-export class Series {
+class Series {
   readonly operation: string;
   readonly model: string;
   readonly provider: string;
@@ -34,11 +67,11 @@ export class Series {
   add(request: EndedRequest): void {
     const { usage, charges } = request;
     const { tokens, credits } = this;
-    const word = request.error ?? request.status;
-    const outcome = `${request.trafficMode} ${word}`;
+    const result = request.error ?? request.status;
+    const outcome = `${request.trafficMode} ${result}`;
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-    this.#durationsOf(word === 'success' ? '' : word).observe(request.durationMs / 1000);
-    const firstMs = request.streamed ? firstWordsMs(request) : null;
+    this.#durationsOf(result === 'success' ? '' : result).observe(request.durationMs / 1000);
+    const firstMs = request.streamed ? firstTokenMs(request) : null;
     if (firstMs !== null) this.firstToken.observe(firstMs / 1000);
     credits.model += charges.modelCharge;
     credits.byok_platform += charges.byokPlatformFee;
@@ -68,7 +101,7 @@ export class Series {
   }
 }
 
-export interface AttemptCount {
+interface AttemptCount {
   readonly provider: string;
   readonly model: string;
   readonly outcome: string;
@@ -144,4 +177,121 @@ export class Traffic {
     this.#attempts.set(key, fresh);
     return fresh;
   }
+}
+
+/** The names under which Prometheus finds what was counted. */
+function trafficFamilies(series: readonly Series[], attempts: readonly AttemptCount[]): Family[] {
+  const answered = series.filter((one) => one.answered);
+  return [...durations(series, answered), ...counts(series, answered), attemptsFamily(attempts)];
+}
+
+/** As OpenTelemetry's conventions for generative AI are spelt in Prometheus. */
+function durations(series: readonly Series[], answered: readonly Series[]): Family[] {
+  const tokens = (type: string, pick: (one: Series) => Histogram) =>
+    answered.flatMap((one) =>
+      pick(one).samples(`${conventionLabels(one)},gen_ai_token_type="${type}"`),
+    );
+  return [
+    {
+      name: 'gen_ai_server_request_duration_seconds',
+      help: 'From the arrival of a request to the end of its answer.',
+      type: 'histogram',
+      samples: series.flatMap(durationsOf),
+    },
+    {
+      name: 'gen_ai_server_time_to_first_token_seconds',
+      help: 'Streamed answers: from the first attempt to the first words, failed ones included.',
+      type: 'histogram',
+      samples: answered.flatMap((one) => one.firstToken.samples(conventionLabels(one))),
+    },
+    {
+      name: 'gen_ai_client_token_usage',
+      help: 'Tokens of one answered request: all input, cached or not, and all output.',
+      type: 'histogram',
+      samples: [
+        ...tokens('input', ({ promptTokens }) => promptTokens),
+        ...tokens('output', ({ outputTokens }) => outputTokens),
+      ],
+    },
+  ];
+}
+
+/** Only failed requests have an error's type, as the conventions want it. */
+function durationsOf(series: Series): Sample[] {
+  const convention = conventionLabels(series);
+  return [...series.durations].flatMap(([errorType, durations]) =>
+    durations.samples(errorType === '' ? convention : `${convention},error_type="${errorType}"`),
+  );
+}
+
+function counts(series: readonly Series[], answered: readonly Series[]): Family[] {
+  const counter = (name: string, help: string, pick: (one: Series) => Sample[]): Family => ({
+    name,
+    help,
+    type: 'counter',
+    samples: answered.flatMap(pick),
+  });
+  return [
+    {
+      name: 'tollgate_requests_total',
+      help: 'Requests to models that have ended.',
+      type: 'counter',
+      samples: series.flatMap(outcomesOf),
+    },
+    counter('tollgate_tokens_total', 'Tokens used. Reasoning is a part of output.', (one) =>
+      samplesOf(one, 'class', one.tokens),
+    ),
+    counter('tollgate_credits_charged_total', 'Credits charged, by fee line.', (one) =>
+      samplesOf(one, 'fee', one.credits),
+    ),
+    counter('tollgate_cache_answers_total', 'Answers given from the cache, and those not.', (one) =>
+      samplesOf(one, 'result', one.cache),
+    ),
+    counter(
+      'tollgate_estimated_usage_total',
+      'Answers whose provider reported no usage, so that it was estimated.',
+      (one) => [{ labels: seriesLabels(one), value: one.estimated }],
+    ),
+  ];
+}
+
+function outcomesOf(series: Series): Sample[] {
+  const base = seriesLabels(series);
+  return [...series.outcomes].map(([key, value]) => {
+    const [traffic_mode = '', outcome = ''] = key.split(' ');
+    return { labels: `${base},${labels({ traffic_mode, outcome })}`, value };
+  });
+}
+
+function attemptsFamily(attempts: readonly AttemptCount[]): Family {
+  return {
+    name: 'tollgate_upstream_attempts_total',
+    help: 'Calls to providers, by what came of them.',
+    type: 'counter',
+    samples: attempts.map(({ count, ...names }) => ({ labels: labels(names), value: count })),
+  };
+}
+
+function samplesOf(
+  series: Series,
+  label: string,
+  counts: Readonly<Record<string, number>>,
+): Sample[] {
+  const base = seriesLabels(series);
+  return Object.entries(counts).map(([name, value]) => ({
+    labels: `${base},${label}="${name}"`,
+    value,
+  }));
+}
+
+function seriesLabels({ operation, model, provider }: Series): string {
+  return labels({ operation, model, provider });
+}
+
+function conventionLabels({ operation, model, provider }: Series): string {
+  return labels({
+    gen_ai_operation_name: operation,
+    gen_ai_request_model: model,
+    gen_ai_provider_name: provider,
+  });
 }

@@ -8,7 +8,7 @@ export interface FoundPage {
 }
 
 /** Code is shown, not said: `list[1]` is no citation. */
-const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
+const codePattern = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
 /**
  * `[title](address)`, with words after the address if a space sets them apart. Both may have
  * brackets in pairs, as Wikipedia's addresses do. No character matches in two ways: else a text
@@ -16,8 +16,11 @@ const code = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
  */
 const address = 'https?://(?:[^\\s()<>]|\\([^\\s()<>]*\\)){1,2000}';
 const afterAddress = '[ \\t](?:[^()\\n]|\\([^()\\n]*\\)){0,500}';
-const link = new RegExp(`\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${afterAddress})?\\)`, 'g');
-const bare = new RegExp(address, 'g');
+const linkPattern = new RegExp(
+  `\\[([^[\\]\\n]{0,500})\\]\\(<?(${address})>?(?:${afterAddress})?\\)`,
+  'g',
+);
+const addressPattern = new RegExp(address, 'g');
 /** After a bare address these characters belong to the sentence around it. */
 const sentenceMarks = '.,;:!?\'"*_]';
 /** `[1]`, `[1, 2]`, `【1】` and `【1†source】`; not the text of a link. */
@@ -30,26 +33,26 @@ const marker = /\[(\d{1,3}(?:\s?[,;]\s?\d{1,3}){0,50})\](?!\()|【(\d{1,3})(?:�
  */
 export function citationsIn(text: string, pages: readonly FoundPage[]): Citation[] {
   if (pages.length === 0) return [];
-  const said = text.replace(code, (span) => ' '.repeat(span.length));
+  const prose = text.replace(codePattern, (span) => ' '.repeat(span.length));
   const byAddress = new Map(pages.map((page) => [addressKey(page.url), page]));
   const found: { at: number; end: number; page: FoundPage }[] = [];
-  const add = (at: number, words: string, page: FoundPage | undefined) => {
-    if (page) found.push({ at, end: at + words.length, page });
+  const add = (at: number, matched: string, page: FoundPage | undefined) => {
+    if (page) found.push({ at, end: at + matched.length, page });
   };
-  for (const { index, 0: words, 2: url = '' } of said.matchAll(link)) {
-    add(index, words, byAddress.get(addressKey(url)));
+  for (const { index, 0: matched, 2: url = '' } of prose.matchAll(linkPattern)) {
+    add(index, matched, byAddress.get(addressKey(url)));
   }
-  const unlinked = said.replace(link, (span) => ' '.repeat(span.length));
-  for (const { index, 0: words } of unlinked.matchAll(bare)) {
-    const url = withoutMarks(words);
+  const unlinked = prose.replace(linkPattern, (span) => ' '.repeat(span.length));
+  for (const { index, 0: matched } of unlinked.matchAll(addressPattern)) {
+    const url = withoutMarks(matched);
     add(index, url, byAddress.get(addressKey(url)));
   }
-  for (const { index, 0: words, 1: several, 2: one = '' } of said.matchAll(marker)) {
+  for (const { index, 0: matched, 1: several, 2: one = '' } of prose.matchAll(marker)) {
     const numbers = (several ?? one).split(/[,;]/).map(Number);
-    for (const number of new Set(numbers)) add(index, words, pages[number - 1]);
+    for (const number of new Set(numbers)) add(index, matched, pages[number - 1]);
   }
   const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
-  const positionOf = countingPoints(text);
+  const positionOf = codePointCounter(text);
   return inOrder.map(({ at, end, page: { url, title } }) => ({
     url,
     title,
@@ -58,10 +61,10 @@ export function citationsIn(text: string, pages: readonly FoundPage[]): Citation
   }));
 }
 
-function withoutMarks(words: string): string {
-  let end = words.length;
-  while (sentenceMarks.includes(words.charAt(end - 1))) end -= 1;
-  return words.slice(0, end);
+function withoutMarks(matched: string): string {
+  let end = matched.length;
+  while (sentenceMarks.includes(matched.charAt(end - 1))) end -= 1;
+  return matched.slice(0, end);
 }
 
 /** Models drop the slash at the end, and the fragment, and some add where they found the page. */
@@ -74,7 +77,7 @@ function addressKey(address: string): string {
 }
 
 /** Turns positions in UTF-16, asked for in nearly growing order, into those in code points. */
-function countingPoints(text: string): (at: number) => number {
+function codePointCounter(text: string): (at: number) => number {
   let [units, points] = [0, 0];
   return (at) => {
     if (at < units) [units, points] = [0, 0];

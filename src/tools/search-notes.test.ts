@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import type { AssistantPart, Dialogue, Turn } from '../core/dialogue.ts';
+import type { AssistantPart, Prompt, Turn } from '../core/prompt.ts';
 import { type SearchNote, SearchNotes } from './search-notes.ts';
 
 function noteOf(text: string): SearchNote {
@@ -15,20 +15,20 @@ function noteOf(text: string): SearchNote {
 const callOf = (id: string, json = '{}') => ({ id, name: 'lookup', arguments: json });
 
 /** A client that asks. */
-function asking(text = 'What is new?', cacheControl?: object): Dialogue {
+function asking(text = 'What is new?', cacheControl?: object): Prompt {
   const parts = [{ kind: 'text', text, cacheControl }];
-  return { turns: [{ role: 'user', parts }] } as unknown as Dialogue;
+  return { turns: [{ role: 'user', parts }] } as unknown as Prompt;
 }
 
 /** A client that comes back with the result of its own call. */
-function returning(callId: string, json = '{}', asked = asking()): Dialogue {
+function returning(callId: string, json = '{}', requested = asking()): Prompt {
   const call: AssistantPart = { kind: 'tool_call', ...callOf(callId, json) };
   const turns: Turn[] = [
-    ...asked.turns,
+    ...requested.turns,
     { role: 'assistant', parts: [call] },
     { role: 'user', parts: [{ kind: 'tool_result', callId, parts: [], isError: false }] },
   ];
-  return { turns } as unknown as Dialogue;
+  return { turns } as unknown as Prompt;
 }
 
 const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
@@ -37,24 +37,24 @@ const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
 describe('notes of searches', () => {
   test('are put back beside the client’s own call and in front of its result', () => {
     const notes = new SearchNotes();
-    notes.keep('t', asking(), [callOf('theirs')], noteOf('found'));
-    const [, assistant, user] = notes.restore('t', returning('theirs')).dialogue.turns;
+    notes.store('t', asking(), [callOf('theirs')], noteOf('found'));
+    const [, assistant, user] = notes.restore('t', returning('theirs')).prompt.turns;
     expect(assistant?.parts.map((part) => 'id' in part && part.id)).toEqual(['theirs', 'ours']);
     expect(user?.parts.map((part) => 'callId' in part && part.callId)).toEqual(['ours', 'theirs']);
   });
 
   test('of one tenant are not another’s', () => {
     const notes = new SearchNotes();
-    notes.keep('t', asking(), [callOf('theirs')], noteOf('secret'));
+    notes.store('t', asking(), [callOf('theirs')], noteOf('secret'));
     const stranger = returning('theirs');
-    expect(notes.restore('u', stranger).dialogue).toBe(stranger);
+    expect(notes.restore('u', stranger).prompt).toBe(stranger);
   });
 
   test('of one conversation are not another’s whose model gives its calls the same ids', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:0';
     for (const of of ['Ann', 'Bob']) {
-      notes.keep(
+      notes.store(
         't',
         asking(),
         [callOf(id, `{"of":"${of}", "from":1.0}`)],
@@ -62,25 +62,25 @@ describe('notes of searches', () => {
       );
     }
     for (const of of ['Ann', 'Bob']) {
-      const { turns } = notes.restore('t', returning(id, `{"of":"${of}","from":1}`)).dialogue;
+      const { turns } = notes.restore('t', returning(id, `{"of":"${of}","from":1}`)).prompt;
       expect(JSON.stringify(turns).match(/found for \w+/g)).toEqual([`found for ${of}`]);
     }
     for (const json of ['{"of":"Cid"}', '['.repeat(1e6) + ']'.repeat(1e6)]) {
       const other = returning(id, json);
-      expect(notes.restore('t', other).dialogue).toBe(other);
+      expect(notes.restore('t', other).prompt).toBe(other);
     }
   });
 
   test('of one question are not another’s where tools without parameters are called', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:1';
-    const asked = (name: string, mark?: object) =>
+    const requested = (name: string, mark?: object) =>
       returning('functions.lookup:0', '{}', asking(`Who is ${name}?`, mark));
     for (const name of ['Ann', 'Bob']) {
-      notes.keep('t', asked(name), [callOf(id)], noteOf(`found for ${name}`));
+      notes.store('t', requested(name), [callOf(id)], noteOf(`found for ${name}`));
     }
     const foundFor = (name: string) => {
-      const returned = returning(id, '{}', asked(name, { type: 'ephemeral' }));
+      const returned = returning(id, '{}', requested(name, { type: 'ephemeral' }));
       return JSON.stringify(notes.restore('t', returned)).match(/found for \w+/g);
     };
     expect(['Ann', 'Bob', 'Cid'].map(foundFor)).toEqual([
@@ -93,17 +93,17 @@ describe('notes of searches', () => {
   test('take no more room than they are given; the oldest go first', () => {
     const notes = new SearchNotes(3_300);
     for (const id of ['1', '2', '3', '4'])
-      notes.keep('t', asking(), [callOf(id)], noteOf('x'.repeat(800)));
+      notes.store('t', asking(), [callOf(id)], noteOf('x'.repeat(800)));
     expect(['1', '2', '3', '4'].filter((id) => isRestored(notes, id))).toEqual(['2', '3', '4']);
-    notes.keep('t', asking(), [callOf('huge')], noteOf('x'.repeat(3_300)));
+    notes.store('t', asking(), [callOf('huge')], noteOf('x'.repeat(3_300)));
     expect(['2', '3', '4', 'huge'].filter((id) => isRestored(notes, id))).toEqual([]);
   });
 
   test('kept again take the room of one', () => {
     const notes = new SearchNotes(3_000);
-    notes.keep('t', asking(), [callOf('other')], noteOf('x'.repeat(800)));
+    notes.store('t', asking(), [callOf('other')], noteOf('x'.repeat(800)));
     for (let time = 0; time < 5; time++)
-      notes.keep('t', asking(), [callOf('a')], noteOf('x'.repeat(800)));
+      notes.store('t', asking(), [callOf('a')], noteOf('x'.repeat(800)));
     expect(['other', 'a'].filter((id) => isRestored(notes, id))).toEqual(['other', 'a']);
   });
 });

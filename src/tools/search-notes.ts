@@ -1,6 +1,6 @@
 import { searchNotesLengthMax } from '../core/bounds.ts';
-import type { AssistantPart, Dialogue, ToolResultPart, Turn } from '../core/dialogue.ts';
 import { parseJson } from '../core/json.ts';
+import type { AssistantPart, Prompt, ToolResultPart, Turn } from '../core/prompt.ts';
 import type { FoundPage } from './citations.ts';
 
 /** Searches of a turn that also called the client's tools; the client sees its own calls only. */
@@ -20,12 +20,12 @@ interface ClientCall {
 }
 
 interface Restored {
-  readonly dialogue: Dialogue;
+  readonly prompt: Prompt;
   /** The pages that numbers in the dialogue refer to, from the first on. */
   readonly pages: readonly FoundPage[];
 }
 
-interface Kept {
+interface StoredNote {
   readonly note: SearchNote;
   readonly length: number;
 }
@@ -38,7 +38,7 @@ interface Kept {
 export class SearchNotes {
   readonly #lengthMax: number;
   /** Oldest first. */
-  readonly #notes = new Map<string, Kept>();
+  readonly #notes = new Map<string, StoredNote>();
   #length = 0;
 
   constructor(lengthMax = searchNotesLengthMax) {
@@ -46,15 +46,15 @@ export class SearchNotes {
   }
 
   /** `dialogue` is what the client asked, without what was put back into it. */
-  keep(
+  store(
     tenantId: string,
-    { turns }: Pick<Dialogue, 'turns'>,
+    { turns }: Pick<Prompt, 'turns'>,
     clientCalls: readonly ClientCall[],
     note: SearchNote,
   ): void {
     const [first] = clientCalls;
     if (!first) return;
-    const name = nameOf(tenantId, turns.reduce(askedIn, ''), first);
+    const name = noteKey(tenantId, turns.reduce(nextUserDigest, ''), first);
     this.#remove(name);
     const length = name.length + JSON.stringify(note).length;
     this.#notes.set(name, { note, length });
@@ -65,30 +65,34 @@ export class SearchNotes {
     }
   }
 
-  restore(tenantId: string, dialogue: Dialogue): Restored {
-    if (this.#notes.size === 0) return { dialogue, pages: [] };
-    let waiting: readonly ToolResultPart[] = [];
+  restore(tenantId: string, prompt: Prompt): Restored {
+    if (this.#notes.size === 0) return { prompt, pages: [] };
+    let pendingResults: readonly ToolResultPart[] = [];
     let last: SearchNote | undefined;
-    let asked = '';
-    const turns = dialogue.turns.map((turn): Turn => {
-      asked = askedIn(asked, turn);
+    let userDigest = '';
+    const turns = prompt.turns.map((turn): Turn => {
+      userDigest = nextUserDigest(userDigest, turn);
       if (turn.role === 'assistant') {
-        const note = this.#find(tenantId, asked, turn.parts);
-        waiting = note?.results ?? [];
+        const note = this.#find(tenantId, userDigest, turn.parts);
+        pendingResults = note?.results ?? [];
         last = note ?? last;
-        return note ? { ...turn, parts: [...turn.parts, ...callsOf(note)] } : turn;
+        return note ? { ...turn, parts: [...turn.parts, ...toolCallParts(note)] } : turn;
       }
-      if (turn.role !== 'user' || waiting.length === 0) return turn;
-      const parts = [...waiting, ...turn.parts];
-      waiting = [];
+      if (turn.role !== 'user' || pendingResults.length === 0) return turn;
+      const parts = [...pendingResults, ...turn.parts];
+      pendingResults = [];
       return { ...turn, parts };
     });
-    return last ? { dialogue: { ...dialogue, turns }, pages: last.pages } : { dialogue, pages: [] };
+    return last ? { prompt: { ...prompt, turns }, pages: last.pages } : { prompt, pages: [] };
   }
 
-  #find(tenantId: string, asked: string, parts: readonly AssistantPart[]): SearchNote | undefined {
+  #find(
+    tenantId: string,
+    userDigest: string,
+    parts: readonly AssistantPart[],
+  ): SearchNote | undefined {
     const call = parts.find((part) => part.kind === 'tool_call');
-    return call && this.#notes.get(nameOf(tenantId, asked, call))?.note;
+    return call && this.#notes.get(noteKey(tenantId, userDigest, call))?.note;
   }
 
   #remove(name: string): void {
@@ -104,21 +108,21 @@ const parsedLengthMax = 4_096;
  * Some models number their calls anew in each conversation, and a tool without parameters is called
  * alike in all of them: a note belongs to what the user asked, too.
  */
-function nameOf(tenantId: string, asked: string, { id, name, arguments: json }: ClientCall) {
+function noteKey(tenantId: string, userDigest: string, { id, name, arguments: json }: ClientCall) {
   // Clients that parse the arguments write them as JSON anew, spaced in another way.
   const isLong = json.length > parsedLengthMax;
-  return JSON.stringify([tenantId, asked, id, name, isLong ? json : parseJson(json || '{}')]);
+  return JSON.stringify([tenantId, userDigest, id, name, isLong ? json : parseJson(json || '{}')]);
 }
 
 /** A digest of the user's words in a turn; a turn of results alone keeps the digest from before. */
-function askedIn(before: string, { role, parts }: Turn): string {
+function nextUserDigest(before: string, { role, parts }: Turn): string {
   const texts = role === 'user' ? parts.filter((part) => part.kind === 'text') : [];
   if (texts.length === 0) return before;
-  const words = texts.map(({ text }) => text).join('\n');
-  return new Bun.CryptoHasher('sha256').update(words).digest('base64url');
+  const joined = texts.map(({ text }) => text).join('\n');
+  return new Bun.CryptoHasher('sha256').update(joined).digest('base64url');
 }
 
-function callsOf({ calls, toolName }: SearchNote): AssistantPart[] {
+function toolCallParts({ calls, toolName }: SearchNote): AssistantPart[] {
   return calls.map(({ id, arguments: json }) => ({
     kind: 'tool_call',
     id,

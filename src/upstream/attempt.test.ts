@@ -1,12 +1,12 @@
 /** An attempt whose upstream is silent for long, without waiting for it. */
 import { afterAll, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
-import { type Waiting, Watch } from '../core/watch.ts';
-import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
+import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
+import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
+import type { AttemptContext } from './attempt.ts';
 import { type AttemptResult, attempt } from './attempt.ts';
-import { publicOnly } from './guard/address-guard.ts';
-import type { Link } from './link.ts';
-import { Source } from './source.ts';
+import { publicOnly } from './guard/address-policy.ts';
+import { TextSource } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 
@@ -35,15 +35,15 @@ function chunk(delta: object): string {
 }
 
 /** Knows all waiters, so that a test can tell them that it has been quiet. */
-class KnownWatch extends Watch {
-  readonly #source = Promise.withResolvers<Source>();
+class KnownWatch extends DeadlineWatcher {
+  readonly #source = Promise.withResolvers<TextSource>();
 
-  override add(waiting: Waiting): void {
+  override add(waiting: Deadline): void {
     super.add(waiting);
-    if (waiting instanceof Source) this.#source.resolve(waiting);
+    if (waiting instanceof TextSource) this.#source.resolve(waiting);
   }
 
-  async tellSilence(): Promise<void> {
+  async emitSilence(): Promise<void> {
     const source = await this.#source.promise;
     await Bun.sleep(20);
     source.fire();
@@ -51,30 +51,30 @@ class KnownWatch extends Watch {
   }
 }
 
-function begin(watch: Watch): Promise<AttemptResult> {
+function begin(watch: DeadlineWatcher): Promise<AttemptResult> {
   const never = () => Promise.reject(new Error('This test does not need it.'));
-  const link: Link = {
+  const context: AttemptContext = {
     identity,
     outputTokensMax: null,
     client: new AbortController().signal,
-    watch,
+    deadlines: watch,
     fetchGuarded: never,
-    tellDropped: () => undefined,
-    claimRoom: () => undefined,
-    leaveRoom: () => undefined,
+    reportDropped: () => undefined,
+    reserveMemory: () => undefined,
+    releaseMemory: () => undefined,
     extendHold: never,
-    reach: never,
+    spendableCredits: never,
     checkAddress: never,
     addressPolicy: publicOnly,
   };
-  const patience = { timeoutMs: 60_000, idleTimeoutMs: 60_000 };
+  const timeouts = { timeoutMs: 60_000, idleTimeoutMs: 60_000 };
   return attempt({
-    offer: offerCalled('hidden', { baseUrl: `http://127.0.0.1:${server.port}`, ...patience }),
-    link,
+    offer: offerCalled('hidden', { baseUrl: `http://127.0.0.1:${server.port}`, ...timeouts }),
+    context,
     request: { path: '/chat/completions', body: '{}' },
-    crossing: {
-      relayStream: () => new OpenAiPassThrough(identity, { includeUsage: false }),
-      relayReply: () => {
+    adapter: {
+      transformStream: () => new OpenAiPassThrough(identity, { includeUsage: false }),
+      transformReply: () => {
         throw new Error('A stream was to come.');
       },
       streamReply: () => undefined,
@@ -86,15 +86,15 @@ function begin(watch: Watch): Promise<AttemptResult> {
 function openingOf(result: AttemptResult): string {
   if (result.kind !== 'stream') throw new Error(`It is no stream: ${JSON.stringify(result)}`);
   result.source.close();
-  result.line.hangUp();
+  result.upstreamCall.cancel();
   return result.opening;
 }
 
 test('an upstream that says nothing for long before its answer begins is waited for', async () => {
   const watch = new KnownWatch();
   const result = begin(watch);
-  await watch.tellSilence();
-  await watch.tellSilence();
+  await watch.emitSilence();
+  await watch.emitSilence();
   body?.enqueue(chunk({ role: 'assistant', content: 'at last' }));
   expect(openingOf(await result)).toContain('at last');
 });
@@ -105,9 +105,9 @@ test('a client hears the opening of an answer whose first words take long', asyn
   const result = begin(watch).finally(() => {
     isOpen = true;
   });
-  await watch.tellSilence();
+  await watch.emitSilence();
   body?.enqueue(chunk({ role: 'assistant', content: '' }));
   // Until the opening has come: silence before it opens nothing.
-  while (!isOpen) await watch.tellSilence();
+  while (!isOpen) await watch.emitSilence();
   expect(openingOf(await result)).toContain('"role":"assistant"');
 });

@@ -1,26 +1,62 @@
-import { AssertionError } from 'node:assert';
+import { AssertionError, strict as assert } from 'node:assert';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
+import type { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
-import { FrameDecoder, isFramed } from '../dialects/bedrock/frames.ts';
+import { FrameDecoder, isFramed } from '../dialects/bedrock/upstream/frames.ts';
 import type {
-  Crossing,
-  ReplyRelay,
-  StreamRelay,
+  Adapter,
+  AnswerMetrics,
+  MediaTarget,
+  ReplyIdentity,
+  StreamTransform,
+  TransformedReply,
   UpstreamFailure,
   UpstreamRequest,
 } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/event-stream.ts';
-import { malformed, readFailure } from '../dialects/failure.ts';
-import { UnusableAnswer } from '../dialects/unusable-answer.ts';
-import type { Offer } from '../route/catalogue.ts';
-import type { OpenBytes } from './bytes-answer.ts';
-import { connectionFailure, refuseOwnFailure, send } from './client.ts';
-import type { HttpAnswer } from './connection/answer.ts';
-import { checkFor } from './guard/user-address.ts';
-import { Line } from './line.ts';
-import type { Link } from './link.ts';
-import { over, readAll, Source, silence } from './source.ts';
-import type { Tape } from './tape.ts';
+import { EventStreamReader } from '../dialects/events.ts';
+import { MalformedAnswer, malformed, readFailure } from '../dialects/failure.ts';
+import type { Offer } from '../route/catalog.ts';
+import type { OpenBytes } from './byte-stream.ts';
+import type { HttpResponse } from './connection/response.ts';
+import type { AddressPolicy } from './guard/address-policy.ts';
+import type { GuardedFetch } from './guard/guarded-fetch.ts';
+import { type CheckAddress, checkFor } from './guard/pinned-call.ts';
+import { connectionFailure, send, throwLocalFailure } from './provider-client.ts';
+import type { AnswerRecorder } from './recorder.ts';
+import { endOfStream, readAll, silence, TextSource, UpstreamCall } from './upstream-call.ts';
+
+/** What one try at one offer needs besides the request itself. */
+export interface AttemptContext {
+  readonly identity: ReplyIdentity;
+  /** The output cap to send; null leaves the client's own. */
+  readonly outputTokensMax: number | null;
+  /** Aborts when the client leaves. */
+  readonly client: AbortSignal;
+  readonly deadlines: DeadlineWatcher;
+  /** Records the answer, so that it can be given again. */
+  readonly recorder?: AnswerRecorder | undefined;
+  /** Continues the client's trace at the provider; undefined when nobody traces. */
+  readonly traceparent?: string | undefined;
+  readonly fetchGuarded: GuardedFetch;
+  /** Called with the parameters that this offer cannot express; an empty list takes that back. */
+  reportDropped(parameters: readonly string[]): void;
+  /**
+   * Claims room for this many more bytes of a long answer, in the memory all requests share. 503
+   */
+  reserveMemory(bytes: number): void;
+  /** Gives back the room claimed so far: what it was for has been read, or is of no use. */
+  releaseMemory(): void;
+  /** Sets more credits aside for the request; false when there are no more. */
+  extendHold(credits: number): Promise<boolean>;
+  /**
+   * What the request may cost in all. Asks the store unless at least `enough` is known to be there.
+   */
+  spendableCredits(atLeast: number): Promise<number>;
+  /** Checks addresses that tenants chose. */
+  readonly checkAddress: CheckAddress;
+  /** The policy of that check, for addresses that a provider calls instead of us. */
+  readonly addressPolicy: AddressPolicy;
+}
 
 /** How much text that only opens an answer is held back: an opening is one small chunk. */
 const openingLengthMax = 16 * 1024;
@@ -31,10 +67,10 @@ const prefaceLengthMax = 2 * eventBytesMax;
 /** A stream whose first words are in hand; from here on there is no other attempt. */
 export interface OpenStream {
   readonly kind: 'stream';
-  readonly relay: StreamRelay;
+  readonly transform: StreamTransform;
   readonly reader: EventStreamReader;
-  readonly source: Source;
-  readonly line: Line;
+  readonly source: TextSource;
+  readonly upstreamCall: UpstreamCall;
   /** The text that the client sees first. */
   readonly opening: string;
   /** Whether the upstream closed before the first words were handed over. */
@@ -42,12 +78,12 @@ export interface OpenStream {
   /**
    * Called when the upstream has ended: opens a stream that follows it, or gives the last words.
    */
-  readonly openSequel?: () => Promise<AttemptResult | string>;
+  readonly openContinuation?: () => Promise<AttemptResult | string>;
 }
 
-interface WholeReply {
+interface FullReply {
   readonly kind: 'reply';
-  readonly relay: ReplyRelay;
+  readonly reply: TransformedReply;
 }
 
 interface Failed {
@@ -55,84 +91,89 @@ interface Failed {
   readonly failure: UpstreamFailure;
 }
 
-export type AttemptResult = OpenStream | OpenBytes | WholeReply | Failed;
+export type AttemptResult = OpenStream | OpenBytes | FullReply | Failed;
 
-interface AttemptOrder {
+interface AttemptOptions {
   readonly offer: Offer;
-  readonly link: Link;
+  readonly context: AttemptContext;
   readonly request: UpstreamRequest;
-  readonly crossing: Omit<Crossing, 'write'>;
+  readonly adapter: Omit<Adapter, 'write'>;
   readonly stream: boolean;
   /** Records the answer; not always the tape of the link. */
-  readonly tape?: Tape | undefined;
+  readonly recorder?: AnswerRecorder | undefined;
   /** Time for the whole attempt, whatever the provider's own timeouts say. */
   readonly attemptMs?: number | undefined;
 }
 
 /** One try at one offer, up to the point where the client could see something of it. */
-export async function attempt(order: AttemptOrder): Promise<AttemptResult> {
-  const { offer, link, attemptMs } = order;
+export async function attempt(options: AttemptOptions): Promise<AttemptResult> {
+  const { offer, context, attemptMs } = options;
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
-  const line = new Line(link.watch, link.client, attemptMs);
-  line.expectWithin(attemptMs ?? provider.timeoutMs);
-  let source: Source | undefined;
+  const upstreamCall = new UpstreamCall(context.deadlines, context.client, attemptMs);
+  upstreamCall.expectDataWithin(attemptMs ?? provider.timeoutMs);
+  let source: TextSource | undefined;
   try {
-    const request = traced(order.request, link);
-    const response = await send(provider, request, line, checkFor(offer, link.checkAddress));
-    if (isShortReply(response, order)) {
-      line.expectWithin(idleMs);
-      const text = await response.text(() => line.expectWithin(idleMs));
-      order.tape?.add(text);
-      line.release();
-      return replyOf(text, order);
+    const request = withTraceparent(options.request, context);
+    const response = await send(
+      provider,
+      request,
+      upstreamCall,
+      checkFor(offer, context.checkAddress),
+    );
+    if (isShortReply(response, options)) {
+      upstreamCall.expectDataWithin(idleMs);
+      const text = await response.text(() => upstreamCall.expectDataWithin(idleMs));
+      options.recorder?.add(text);
+      upstreamCall.release();
+      return toReply(text, options);
     }
     if (!response.body) {
-      line.hangUp();
+      upstreamCall.cancel();
       return failed(malformed('The provider sent an empty answer.'));
     }
     const decoder = response.ok && isFramed(response) ? new FrameDecoder() : new TextDecoder();
-    source = new Source(response.body, line, { idleMs }, order.tape, decoder);
-    const result = await readResponse(response, source, line, order);
+    source = new TextSource(response.body, upstreamCall, { idleMs }, options.recorder, decoder);
+    const result = await readResponse(response, source, upstreamCall, options);
     if (result.kind === 'stream') return result;
     source.close();
-    if (result.kind === 'failed') line.hangUp();
-    else line.release();
+    if (result.kind === 'failed') upstreamCall.cancel();
+    else upstreamCall.release();
     return result;
-  } catch (thrown) {
+  } catch (error) {
     source?.close();
-    return failed(failureOf(thrown, line));
+    return failed(failureFrom(error, upstreamCall));
   }
 }
 
 /** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
-export function failureOf(thrown: unknown, line: Line): UpstreamFailure {
-  line.hangUp();
-  const isTold = thrown instanceof GatewayError;
-  if (isTold ? thrown.symbol !== 'upstream_error' : isOwnMistake(thrown)) throw thrown;
-  refuseOwnFailure(thrown, line.isShuttingDown);
-  return isTold || thrown instanceof UnusableAnswer
-    ? malformed(thrown.message)
-    : connectionFailure(thrown, line.timedOut);
+export function failureFrom(error: unknown, upstreamCall: UpstreamCall): UpstreamFailure {
+  upstreamCall.cancel();
+  const isReported = error instanceof GatewayError;
+  if (isReported ? error.symbol !== 'upstream_error' : isProgrammingError(error)) throw error;
+  throwLocalFailure(error, upstreamCall.isShuttingDown);
+  return isReported || error instanceof MalformedAnswer
+    ? malformed(error.message)
+    : connectionFailure(error, upstreamCall.timedOut);
 }
 
 /** A mistake of this program must not be reported as a provider that cannot be reached. */
-export function isOwnMistake(thrown: unknown): boolean {
-  const mistakes = [ReferenceError, RangeError, AssertionError];
-  if (mistakes.some((mistake) => thrown instanceof mistake)) return true;
-  return thrown instanceof TypeError && !('code' in thrown);
+export function isProgrammingError(error: unknown): boolean {
+  const errorTypes = [ReferenceError, RangeError, AssertionError];
+  if (errorTypes.some((errorType) => error instanceof errorType)) return true;
+  return error instanceof TypeError && !('code' in error);
 }
 
 /** Longer answers are read piece by piece: all of them together may not use up our memory. */
 const shortBytesMax = 1024 * 1024;
 
 /** A whole answer of a known length that is read in one go. */
-function isShortReply(response: HttpAnswer, order: AttemptOrder): boolean {
+function isShortReply(response: HttpResponse, options: AttemptOptions): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');
   return (
     ok &&
-    !order.stream &&
+    !options.stream &&
     length !== null &&
     Number(length) <= shortBytesMax &&
     // Chunks may be of any length together, whatever length is told beside them.
@@ -144,27 +185,27 @@ function isShortReply(response: HttpAnswer, order: AttemptOrder): boolean {
 }
 
 /** Some servers name a character set in this header, which is no compression. */
-const packed = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
+const compressedPattern = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
-export function isPlain({ headers }: HttpAnswer): boolean {
-  return !packed.test(headers.get('content-encoding') ?? '');
+export function isPlain({ headers }: HttpResponse): boolean {
+  return !compressedPattern.test(headers.get('content-encoding') ?? '');
 }
 
 /** HTTP does not care how types are capitalised, and not every server writes them small. */
-export function isEventStream({ headers }: HttpAnswer): boolean {
+export function isEventStream({ headers }: HttpResponse): boolean {
   return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
-function replyOf(text: string, order: AttemptOrder): AttemptResult {
-  const reply = order.crossing.relayReply(text, order.link.identity);
-  return 'kind' in reply ? failed(reply) : { kind: 'reply', relay: reply };
+function toReply(text: string, options: AttemptOptions): AttemptResult {
+  const reply = options.adapter.transformReply(text, options.context.identity);
+  return 'kind' in reply ? failed(reply) : { kind: 'reply', reply };
 }
 
 async function readResponse(
-  response: HttpAnswer,
-  source: Source,
-  line: Line,
-  order: AttemptOrder,
+  response: HttpResponse,
+  source: TextSource,
+  upstreamCall: UpstreamCall,
+  options: AttemptOptions,
 ): Promise<AttemptResult> {
   // Not only 200: some servers answer every POST with 201.
   if (!response.ok) {
@@ -176,35 +217,37 @@ async function readResponse(
     return failed(malformed('The provider sent a compressed answer that was not asked for.'));
   }
   const isStream = isEventStream(response) || isFramed(response);
-  const start = order.stream && !isStream ? await readStart(source) : '';
-  if (order.stream && (isStream || eventStart.test(start))) {
-    return readToFirstWords(source, line, order, start);
+  const start = options.stream && !isStream ? await readStart(source) : '';
+  if (options.stream && (isStream || eventStart.test(start))) {
+    return readToFirstOutput(source, upstreamCall, options, start);
   }
-  const rest = await readAll(source, replyBytesMax, (bytes) => order.link.claimRoom(bytes));
+  const rest = await readAll(source, replyBytesMax, (bytes) =>
+    options.context.reserveMemory(bytes),
+  );
   if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
   const text = start + rest;
   // Some servers call every answer a stream, whatever it is.
-  if (!order.stream && !(isStream && eventStart.test(text))) return replyOf(text, order);
-  const { crossing, tape } = order;
-  const { identity } = order.link;
-  const streamed = order.stream ? crossing.streamReply(text, identity) : undefined;
+  if (!options.stream && !(isStream && eventStart.test(text))) return toReply(text, options);
+  const { adapter, recorder } = options;
+  const { identity } = options.context;
+  const streamed = options.stream ? adapter.streamReply(text, identity) : undefined;
   if (!streamed || 'kind' in streamed) {
-    return unexpectedForm(streamed ?? crossing.relayReply(text, identity), response);
+    return unexpectedFormat(streamed ?? adapter.transformReply(text, identity), response);
   }
-  tape?.hearsWhole();
+  recorder?.markFull();
   const reader = new EventStreamReader();
-  return { kind: 'stream', ...streamed, reader, source, line, ended: true };
+  return { kind: 'stream', ...streamed, reader, source, upstreamCall, ended: true };
 }
 
 /** How a stream of events begins, whatever type its server gives it. */
 const eventStart = /^\s*(?:data|event|id|retry)?:/;
 
 /** Enough of an answer for `eventStart` to tell what it is. */
-async function readStart(source: Source): Promise<string> {
+async function readStart(source: TextSource): Promise<string> {
   let start = '';
   while (start.trimStart().length < 'retry:'.length && start.length < openingLengthMax) {
     const piece = await source.next();
-    if (piece === over) break;
+    if (piece === endOfStream) break;
     if (piece !== silence) start += piece;
   }
   return start;
@@ -214,49 +257,57 @@ async function readStart(source: Source): Promise<string> {
  * Reads on until the answer has its first words, or failed before it had. Chunks that only open
  * the answer are held back: as long as nobody saw them, another provider can still take over.
  */
-async function readToFirstWords(
-  source: Source,
-  line: Line,
-  order: AttemptOrder,
+async function readToFirstOutput(
+  source: TextSource,
+  upstreamCall: UpstreamCall,
+  options: AttemptOptions,
   start: string,
 ): Promise<AttemptResult> {
-  const relay = order.crossing.relayStream(order.link.identity);
+  const transform = options.adapter.transformStream(options.context.identity);
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
   let first = start;
-  while (!hasWords(relay) && !ended && !relay.ended && opening.length < openingMax(relay)) {
+  while (
+    !hasOutput(transform) &&
+    !ended &&
+    !transform.ended &&
+    opening.length < openingMax(transform)
+  ) {
     const piece = first || (await source.next());
     first = '';
     if (piece === silence) {
       // The model thinks for long after its opening: now the client should hear from us.
-      if (relay.started) break;
+      if (transform.started) break;
       continue;
     }
-    const messages = piece === over ? reader.end() : reader.push(piece);
-    ended = piece === over;
+    const messages = piece === endOfStream ? reader.end() : reader.push(piece);
+    ended = piece === endOfStream;
     const { length } = opening;
-    for (const message of messages) opening += relay.push(message);
-    source.noteWords(opening.length > length);
-    const { failure } = relay.facts;
-    if (failure && !hasWords(relay)) return failed(failure);
+    for (const message of messages) opening += transform.push(message);
+    source.recordProgress(opening.length > length);
+    const { failure } = transform.metrics;
+    if (failure && !hasOutput(transform)) return failed(failure);
   }
-  if (!relay.started || ((ended || relay.ended) && !hasWords(relay))) {
+  if (!transform.started || ((ended || transform.ended) && !hasOutput(transform))) {
     return failed(malformed('The provider ended its stream without an answer.'));
   }
-  return { kind: 'stream', relay, reader, source, line, opening, ended };
+  return { kind: 'stream', transform, reader, source, upstreamCall, opening, ended };
 }
 
-function openingMax({ started }: StreamRelay): number {
+function openingMax({ started }: StreamTransform): number {
   return started ? openingLengthMax : prefaceLengthMax;
 }
 
-function hasWords({ started, finished, facts }: StreamRelay): boolean {
-  return started && (finished || facts.outputCharacters > 0);
+function hasOutput({ started, finished, metrics }: StreamTransform): boolean {
+  return started && (finished || metrics.outputCharacters > 0);
 }
 
 /** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
-function unexpectedForm(reply: ReplyRelay | UpstreamFailure, response: HttpAnswer): AttemptResult {
+function unexpectedFormat(
+  reply: TransformedReply | UpstreamFailure,
+  response: HttpResponse,
+): AttemptResult {
   if ('kind' in reply && reply.kind !== 'malformed') return failed(reply);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   return failed(malformed(`The provider answered with ${type}, which was not asked for.`));
@@ -267,7 +318,65 @@ export function failed(failure: UpstreamFailure): Failed {
 }
 
 /** The same request, telling the provider which trace it belongs to. */
-export function traced(request: UpstreamRequest, { traceparent }: Link): UpstreamRequest {
+export function withTraceparent(
+  request: UpstreamRequest,
+  { traceparent }: AttemptContext,
+): UpstreamRequest {
   if (traceparent === undefined) return request;
   return { ...request, headers: { ...request.headers, traceparent } };
+}
+
+/** A question to an offer whose answer is read as a whole before any of it is told. */
+interface FullRequest<Read extends object> {
+  readonly request: UpstreamRequest;
+  read(text: string): Read | UpstreamFailure;
+  /** Time for the whole attempt, whatever the provider's own timeouts say. */
+  readonly attemptMs?: number;
+}
+
+/** For an answer that reports its usage in fields of its own, or not at all. */
+export const noMetrics: AnswerMetrics = {
+  usage: undefined,
+  finishReason: undefined,
+  outputCharacters: 0,
+  failure: undefined,
+};
+
+/** Asks once; returns what was read in the answer, or why there is nothing. */
+export async function attemptFull<Read extends object>(
+  { request, read, attemptMs }: FullRequest<Read>,
+  offer: Offer,
+  context: AttemptContext,
+): Promise<Read | UpstreamFailure> {
+  let found: Read | undefined;
+  const result = await attempt({
+    offer,
+    context,
+    request,
+    adapter: {
+      transformStream: () => assert.fail('Nobody asked for a stream.'),
+      streamReply: () => assert.fail('Nobody asked for a stream.'),
+      transformReply(text) {
+        const answer = read(text);
+        if (isFailure(answer)) return answer;
+        found = answer;
+        return { metrics: noMetrics, write: () => '' };
+      },
+    },
+    stream: false,
+    attemptMs,
+  });
+  if (result.kind === 'failed') return result.failure;
+  assert(found, 'An answer was read and is not there.');
+  return found;
+}
+
+export function isFailure(read: object): read is UpstreamFailure {
+  return 'kind' in read && 'retryAfterSeconds' in read;
+}
+
+/** What is asked of an offer, and whose account pays for it. */
+export function mediaTargetFor({ upstreamModel, quirks, model, own }: Offer): MediaTarget {
+  const { output_modalities: outputModalities } = model;
+  return { upstreamModel, quirks, outputModalities, isOwnAccount: own !== null };
 }

@@ -2,43 +2,43 @@ import { describe, expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
-import { Catalogue, type Offer } from '../route/catalogue.ts';
+import { Catalog, type Offer } from '../route/catalog.ts';
 import { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
-import { openFirst, type TrailEntry } from './fallback.ts';
+import { type AttemptEntry, openFirst } from './fallback.ts';
 
 const model = (id: string) => modelAt(id, [{ provider: 'north' }, { provider: 'south' }]);
 
-const catalogue = new Catalogue(
+const catalog = new Catalog(
   [model('a/a'), model('b/b')],
   new Map(['north', 'south'].map((name) => [name, providerNamed(name)])),
 );
-const plan = [...catalogue.offers('a/a'), ...catalogue.offers('b/b')];
+const plan = [...catalog.offers('a/a'), ...catalog.offers('b/b')];
 
 function failed(kind: FailureKind): AttemptResult {
   const failure = { kind, status: null, message: 'no', retryAfterSeconds: null };
   return { kind: 'failed', failure };
 }
 
-const facts = {
+const metrics = {
   usage: undefined,
   finishReason: 'stop',
   outputCharacters: 1,
   failure: undefined,
 };
-const answered: AttemptResult = { kind: 'reply', relay: { facts, write: () => '{}' } };
+const answered: AttemptResult = { kind: 'reply', reply: { metrics, write: () => '{}' } };
 
 /** Walks the plan with these results, one per try. */
 function walk(results: readonly AttemptResult[], client = new AbortController()) {
   const tried: string[] = [];
-  const trail: TrailEntry[] = [];
+  const attempts: AttemptEntry[] = [];
   const health = new Health();
   const tryOffer = async (offer: Offer) => {
     tried.push(offer.upstreamModel);
     return results[tried.length - 1] ?? answered;
   };
-  const opened = openFirst(plan, tryOffer, health, { trail, client: client.signal });
-  return { opened, tried, trail, health };
+  const opened = openFirst(plan, tryOffer, health, { attempts, client: client.signal });
+  return { opened, tried, attempts, health };
 }
 
 describe('walking the plan', () => {
@@ -62,18 +62,18 @@ describe('walking the plan', () => {
       const failure = { kind: 'request', status: 400, message: 'no', param } as const;
       return { kind: 'failed', failure: { ...failure, retryAfterSeconds: null } };
     };
-    const told = async (param: string) => {
+    const reported = async (param: string) => {
       const { opened } = walk([refused(param), refused(param)]);
       return opened.then(null, (error: unknown) => error);
     };
-    expect(await told('tools[0].name')).toMatchObject({ status: 400, param: 'tools[0].name' });
-    expect(await told('key-sk-abcdefgh')).toMatchObject({ param: '[key]' });
+    expect(await reported('tools[0].name')).toMatchObject({ status: 400, param: 'tools[0].name' });
+    expect(await reported('key-sk-abcdefgh')).toMatchObject({ param: '[key]' });
   });
 
   test('keeps a trail of where it went and why', async () => {
-    const { opened, trail } = walk([failed('timeout'), failed('credential')]);
+    const { opened, attempts } = walk([failed('timeout'), failed('credential')]);
     await opened;
-    expect(trail.map(({ provider, model, outcome }) => [provider, model, outcome])).toEqual([
+    expect(attempts.map(({ provider, model, outcome }) => [provider, model, outcome])).toEqual([
       ['north', 'a/a', 'timeout'],
       ['south', 'a/a', 'credential'],
       ['north', 'b/b', 'answered'],
@@ -90,17 +90,19 @@ describe('walking the plan', () => {
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
     const full = () => Promise.reject(new GatewayError('service_unavailable', 'No room.'));
     const { signal: client } = new AbortController();
-    await expect(openFirst(plan, full, health, { trail: [], client })).rejects.toThrow('No room.');
+    await expect(openFirst(plan, full, health, { attempts: [], client })).rejects.toThrow(
+      'No room.',
+    );
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
   });
 
   test('ends when the client has left, and nobody is blamed for it', async () => {
     const client = new AbortController();
     client.abort();
-    const { opened, tried, trail, health } = walk([failed('unreachable')], client);
+    const { opened, tried, attempts, health } = walk([failed('unreachable')], client);
     await expect(opened).rejects.toThrow('The client closed the connection.');
     expect(tried).toHaveLength(1);
-    expect(trail).toMatchObject([{ provider: 'north', outcome: 'left', message: null }]);
+    expect(attempts).toMatchObject([{ provider: 'north', outcome: 'left', message: null }]);
     const [north] = plan;
     for (let i = 0; north && i < 4; i++) health.failed(north);
     expect(north && health.state(north)).toBe('closed');

@@ -1,13 +1,13 @@
-import type { AttemptRecord } from '../core/attempt-record.ts';
 import { attemptsMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
-import type { Offer } from '../route/catalogue.ts';
+import type { AttemptRecord } from '../records/attempt-record.ts';
+import type { Offer } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
 import type { AttemptResult } from './attempt.ts';
-import { finalError, isAboutAccess, scrub, type TriedFailure } from './disclosure.ts';
+import { finalError, isAccessProblem, redact, type TriedFailure } from './failure-message.ts';
 
-export interface TrailEntry extends AttemptRecord {
+export interface AttemptEntry extends AttemptRecord {
   readonly outcome: 'answered' | 'left' | FailureKind;
 }
 
@@ -18,8 +18,8 @@ export interface Opened {
 }
 
 /** A request under way: its attempts are added to the trail. */
-interface Trailed {
-  readonly trail: TrailEntry[];
+interface AttemptLog {
+  readonly attempts: AttemptEntry[];
   readonly client: AbortSignal;
 }
 
@@ -31,7 +31,7 @@ export async function openFirst(
   plan: readonly Offer[],
   tryAt: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
-  { trail, client }: Trailed,
+  { attempts, client }: AttemptLog,
 ): Promise<Opened> {
   const failures: TriedFailure[] = [];
   // Several models, because `route: sort` mixes the offers of all models.
@@ -39,41 +39,41 @@ export async function openFirst(
   for (const offer of plan) {
     const model = offer.model.id;
     if (refusedModels.includes(model)) continue;
-    if (trail.length >= attemptsMax) break;
+    if (attempts.length >= attemptsMax) break;
     const startedAt = performance.now();
     let result: AttemptResult;
     try {
       result = await tryAt(offer);
-    } catch (thrown) {
+    } catch (error) {
       // What is thrown is a fault of ours and says nothing about the offer.
       health.refused(offer);
-      throw thrown;
+      throw error;
     }
     const ms = Math.round(performance.now() - startedAt);
     const isOwnAccount = offer.own !== null;
-    const where = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };
+    const base = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };
     if (result.kind !== 'failed') {
-      trail.push({ ...where, ms, outcome: 'answered', status: 200, message: null });
+      attempts.push({ ...base, ms, outcome: 'answered', status: 200, message: null });
       health.succeeded(offer, ms);
       return { offer, answer: result, firstByteMs: ms };
     }
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
-      trail.push({ ...where, ms, outcome: 'left', status: null, message: null });
+      attempts.push({ ...base, ms, outcome: 'left', status: null, message: null });
       throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
     const { failure } = result;
     const { kind, status } = failure;
-    const message = scrub(failure.message, offer);
-    const param = failure.param && scrub(failure.param, offer);
-    trail.push({ ...where, ms, outcome: kind, status, message });
+    const message = redact(failure.message, offer);
+    const param = failure.param && redact(failure.param, offer);
+    attempts.push({ ...base, ms, outcome: kind, status, message });
     const tried = { ...failure, message, param, isOwnAccount };
     failures.push(tried);
     // A request that is at fault says nothing about the offer's health. Every other provider of the
     // model would refuse it too; another model may have other limits.
     if (kind === 'request') health.refused(offer);
     else health.failed(offer);
-    if (kind === 'request' && !isAboutAccess(tried)) refusedModels.push(model);
+    if (kind === 'request' && !isAccessProblem(tried)) refusedModels.push(model);
   }
   throw finalError(failures);
 }

@@ -3,13 +3,13 @@ import { providerNamed } from '../../tests/support/offers.ts';
 import { Secret } from '../core/secret.ts';
 import { probeProvider } from './probe.ts';
 
-const asked: { line: string; isKeyShown: boolean }[] = [];
+const requested: { line: string; isKeyShown: boolean }[] = [];
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
   fetch({ method, url, headers }) {
     const isKeyShown = [...headers.values()].some((value) => value.includes('the-key'));
-    asked.push({ line: `${method} ${new URL(url).pathname}`, isKeyShown });
+    requested.push({ line: `${method} ${new URL(url).pathname}`, isKeyShown });
     return new Response('ok');
   },
 });
@@ -21,7 +21,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'siliconflow'] a
     const baseUrl = `http://127.0.0.1:${server.port}/v1`;
     const provider = providerNamed('vendor', { baseUrl, dialect, apiKey: new Secret('the-key') });
     expect(await probeProvider(provider, 10_000)).toMatchObject({ kind: 'answered', status: 200 });
-    expect(asked.at(-1)).toEqual({ line: 'GET /v1/models', isKeyShown: true });
+    expect(requested.at(-1)).toEqual({ line: 'GET /v1/models', isKeyShown: true });
   },
 );
 
@@ -31,6 +31,6 @@ test.each(['bedrock', 'cohere'] as const)(
     const baseUrl = `http://127.0.0.1:${server.port}/v1`;
     const provider = providerNamed('vendor', { baseUrl, dialect, apiKey: new Secret('the-key') });
     expect(await probeProvider(provider, 10_000)).toMatchObject({ kind: 'answered', status: 200 });
-    expect(asked.at(-1)).toEqual({ line: 'GET /v1', isKeyShown: false });
+    expect(requested.at(-1)).toEqual({ line: 'GET /v1', isKeyShown: false });
   },
 );

@@ -1,10 +1,10 @@
 import type { Provider } from '../config/config.ts';
 import type { DialectName } from '../config/provider-schema.ts';
-import { failureCode } from '../core/failure-code.ts';
-import { ask } from './client.ts';
+import { failureCode } from '../core/errors.ts';
 import { isUntrusted } from './guard/pinned-call.ts';
-import { UnusableKey } from './keys/unusable-key.ts';
+import { InvalidKeyError } from './keys/authorizer.ts';
 import { callOperatorServer, type OperatorCall } from './operator-call.ts';
+import { queryProvider } from './provider-client.ts';
 
 /** Where a dialect lists its models: free of charge, and only for those who have a good key. */
 const modelLists: Readonly<Record<DialectName, string | undefined>> = {
@@ -19,7 +19,7 @@ const modelLists: Readonly<Record<DialectName, string | undefined>> = {
 };
 
 /** The outcome of a free call. */
-export type Probed =
+export type ProbeResult =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'untrusted'; readonly code: string }
@@ -33,36 +33,36 @@ export function hasFreeCall({ dialect }: Provider): boolean {
 }
 
 /** Asks a provider for something free, with its key where the key decides the answer. */
-export function probeProvider(provider: Provider, patienceMs: number): Promise<Probed> {
+export function probeProvider(provider: Provider, timeoutMs: number): Promise<ProbeResult> {
   const path = modelLists[provider.dialect];
-  if (path === undefined) return probeServer(bareCall(provider.baseUrl), patienceMs);
-  return probed((signal) => ask(provider, path, signal), patienceMs);
+  if (path === undefined) return probeServer(keylessCall(provider.baseUrl), timeoutMs);
+  return probe((signal) => queryProvider(provider, path, signal), timeoutMs);
 }
 
 /** Any answer shows that a server is there; no key is shown. */
-export function bareCall(url: string): OperatorCall {
+export function keylessCall(url: string): OperatorCall {
   return { method: 'GET', url, headers: {} };
 }
 
-export function probeServer(call: OperatorCall, patienceMs: number): Promise<Probed> {
-  return probed((signal) => callOperatorServer(call, signal), patienceMs);
+export function probeServer(call: OperatorCall, timeoutMs: number): Promise<ProbeResult> {
+  return probe((signal) => callOperatorServer(call, signal), timeoutMs);
 }
 
-async function probed(
+async function probe(
   call: (signal: AbortSignal) => Promise<Response>,
-  patienceMs: number,
-): Promise<Probed> {
-  const signal = AbortSignal.timeout(patienceMs);
+  timeoutMs: number,
+): Promise<ProbeResult> {
+  const signal = AbortSignal.timeout(timeoutMs);
   const startedAt = performance.now();
   try {
     const { status, body } = await call(signal);
     const ms = Math.round(performance.now() - startedAt);
     await body?.cancel();
     return { kind: 'answered', status, ms };
-  } catch (thrown) {
+  } catch (error) {
     if (signal.aborted) return { kind: 'silent' };
-    if (thrown instanceof UnusableKey) return { kind: 'unusable key', message: thrown.message };
-    const code = failureCode(thrown) || 'unknown reason';
+    if (error instanceof InvalidKeyError) return { kind: 'unusable key', message: error.message };
+    const code = failureCode(error) || 'unknown reason';
     return { kind: isUntrusted(code) ? 'untrusted' : 'unreached', code };
   }
 }

@@ -1,16 +1,15 @@
 import { afterAll, describe, expect, spyOn, test } from 'bun:test';
 import { Awake } from '../../tests/support/awake.ts';
 import { offerCalled } from '../../tests/support/offers.ts';
+import { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
 import { noUsage } from '../core/usage.ts';
-import { Watch } from '../core/watch.ts';
-import type { ReplyFacts } from '../dialects/dialect.ts';
-import { EventStreamReader } from '../dialects/event-stream.ts';
-import { OpenAiPassThrough } from '../dialects/openai/pass-through.ts';
-import { bodyOf } from './connection/answer.ts';
-import { Line } from './line.ts';
-import { Source } from './source.ts';
-import { type OutputBudget, StreamAnswer, type StreamEnd } from './stream-answer.ts';
+import type { AnswerMetrics } from '../dialects/dialect.ts';
+import { EventStreamReader } from '../dialects/events.ts';
+import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
+import { bodyOf } from './connection/response.ts';
+import { type OutputBudget, StreamAnswer, type StreamOutcome } from './stream-answer.ts';
+import { TextSource, UpstreamCall } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const ends: (() => void)[] = [];
@@ -26,7 +25,7 @@ function chunk(content: string | null, finish: string | null = null): string {
 }
 
 const usage = { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3 };
-const told = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
+const reported = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
 
 const boundless: OutputBudget = {
   charactersMax: Number.POSITIVE_INFINITY,
@@ -37,10 +36,10 @@ const boundless: OutputBudget = {
 /** An answer that has begun, with an upstream in the test's hands. */
 function begun(
   budget: OutputBudget = boundless,
-  lastWordsMs = 5_000,
+  afterFinishMs = 5_000,
   idleMs = 60_000,
   /** In its opening. */
-  said = '',
+  written = '',
 ) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const stream = new ReadableStream<Uint8Array>({
@@ -49,35 +48,39 @@ function begun(
     },
   });
   const client = new AbortController();
-  const line = new Line(new Watch(), client.signal);
+  const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
   line.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new Source(bodyOf(stream), line, { idleMs, quietMs: 150, lastWordsMs });
+  const source = new TextSource(bodyOf(stream), line, {
+    idleMs,
+    keepAliveAfterMs: 150,
+    afterFinishMs,
+  });
   ends.push(
     () => source.close(),
     () => line.release(),
   );
   const relay = new OpenAiPassThrough(identity, { includeUsage: false });
   const reader = new EventStreamReader();
-  for (const message of reader.push(said)) relay.push(message);
-  const settled: StreamEnd[] = [];
-  const known: ReplyFacts[] = [];
+  for (const message of reader.push(written)) relay.push(message);
+  const settled: StreamOutcome[] = [];
+  const known: AnswerMetrics[] = [];
   const answer = new StreamAnswer(
     {
       kind: 'stream',
-      relay,
+      transform: relay,
       reader,
       source,
-      line,
+      upstreamCall: line,
       opening: 'opening\n\n',
       ended: false,
     },
     offerCalled('hidden'),
     budget,
-    async (end, facts) => {
+    async (end, metrics) => {
       settled.push(end);
-      known.push(facts);
+      known.push(metrics);
       return { usage: noUsage, costCredits: 0 };
     },
   );
@@ -120,7 +123,9 @@ describe('an answer on its way', () => {
       id: `c${index}`,
     }));
     const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: 'tool_calls' }];
-    send(`${chunk('hi', 'stop')}data: ${JSON.stringify({ choices })}\n\n${told}data: [DONE]\n\n`);
+    send(
+      `${chunk('hi', 'stop')}data: ${JSON.stringify({ choices })}\n\n${reported}data: [DONE]\n\n`,
+    );
     end();
     const text = await rest(answer);
     expect(text).toContain('"content":"hi"');
@@ -149,7 +154,7 @@ describe('an answer on its way', () => {
     send(chunk(null, 'stop'));
     end();
     expect(await rest(answer)).toEndWith('data: [DONE]\n\n');
-    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(settled).toEqual([{ kind: 'complete' }]);
   });
 });
 
@@ -159,12 +164,12 @@ describe.concurrent('an answer on its way', () => {
     const { answer, send, end, settled } = begun();
     expect(await answer.next()).toEqual({ done: false, value: 'opening\n\n' });
     send(chunk('hi') + chunk(null, 'stop'));
-    const words = await answer.next();
-    expect(words.value).toContain('"content":"hi"');
+    const content = await answer.next();
+    expect(content.value).toContain('"content":"hi"');
     expect(settled).toEqual([]);
     end();
     expect((await answer.next()).value).toBe('data: [DONE]\n\n');
-    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(settled).toEqual([{ kind: 'complete' }]);
     expect(await answer.next()).toEqual({ done: true, value: undefined });
     await answer.return();
     expect(settled).toHaveLength(1);
@@ -201,13 +206,13 @@ describe.concurrent('an answer on its way', () => {
     } finally {
       clearInterval(alive);
     }
-    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
   test('ends soon after a finish in its opening, too', async () => {
     const { answer, settled } = begun(boundless, 50, 60_000, chunk('hi', 'stop'));
     expect(await rest(answer)).toContain('opening');
-    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
   test('ends with its terminator, though an upstream that talks on never does', async () => {
@@ -221,20 +226,20 @@ describe.concurrent('an answer on its way', () => {
     } finally {
       clearInterval(alive);
     }
-    expect(settled).toEqual([{ how: 'complete' }]);
+    expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
   test('goes on while words come, though the upstream calls each of them the last', async () => {
     const { answer, send, end } = begun(boundless, 3_000);
-    const said = ['a', 'b', 'c', 'd', 'e', 'f'];
-    const heard = rest(answer);
-    for (const word of said) {
+    const written = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const received = rest(answer);
+    for (const word of written) {
       send(chunk(word, 'stop'));
       await Bun.sleep(700);
     }
     end();
-    const words = [...(await heard).matchAll(/"content":"(\w)"/g)].map(([, word]) => word);
-    expect(words).toEqual(said);
+    const content = [...(await received).matchAll(/"content":"(\w)"/g)].map(([, word]) => word);
+    expect(content).toEqual(written);
   });
 
   test('ends as cut when the upstream falls silent for good', async () => {
@@ -257,7 +262,7 @@ describe.concurrent('an answer on its way', () => {
   test('that was never begun is settled as left when the client goes', async () => {
     const { answer, line, settled } = begun();
     await answer.return();
-    expect(settled).toEqual([{ how: 'left' }]);
+    expect(settled).toEqual([{ kind: 'left' }]);
     expect(line.signal.aborted).toBe(true);
     expect((await answer.next()).done).toBe(true);
   });
@@ -271,7 +276,7 @@ describe.concurrent('an answer on its way', () => {
     client.abort();
     await waiting;
     await answer.return();
-    expect(settled).toEqual([{ how: 'left' }]);
+    expect(settled).toEqual([{ kind: 'left' }]);
   });
 });
 
@@ -284,18 +289,18 @@ describe.concurrent('a client that has left', () => {
     await rig.answer.next();
     const waiting = rig.answer.next();
     rig.client.abort();
-    return { ...rig, gone: Promise.all([rig.answer.return(), waiting]) };
+    return { ...rig, disconnected: Promise.all([rig.answer.return(), waiting]) };
   }
 
   test('after the last word pays for the usage that is told a moment later', async () => {
-    const { send, gone, line, settled, known } = await leftBehind(
+    const { send, disconnected, line, settled, known } = await leftBehind(
       chunk('hi') + chunk(null, 'stop'),
     );
     await Bun.sleep(700);
     expect([line.signal.aborted, settled]).toEqual([false, []]);
-    send(`${told}data: [DONE]\n\n`);
-    await gone;
-    expect(settled).toEqual([{ how: 'left' }]);
+    send(`${reported}data: [DONE]\n\n`);
+    await disconnected;
+    expect(settled).toEqual([{ kind: 'left' }]);
     expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
     expect(line.signal.aborted).toBe(true);
   });
@@ -303,8 +308,8 @@ describe.concurrent('a client that has left', () => {
   test('keeps the call for two seconds at most when no usage comes', async () => {
     const startedAt = performance.now();
     using awake = new Awake();
-    const { gone, line, known } = await leftBehind(chunk('hi') + chunk(null, 'stop'));
-    await gone;
+    const { disconnected, line, known } = await leftBehind(chunk('hi') + chunk(null, 'stop'));
+    await disconnected;
     expect(performance.now() - startedAt).toBeGreaterThan(1_900);
     expect(awake.ms).toBeLessThan(4_000);
     expect(known[0]?.usage).toBeUndefined();
@@ -312,28 +317,28 @@ describe.concurrent('a client that has left', () => {
   });
 
   test('in the middle pays for the usage of an answer that ends at once', async () => {
-    const { send, gone, settled, known } = await leftBehind(chunk('hi'));
+    const { send, disconnected, settled, known } = await leftBehind(chunk('hi'));
     send(chunk(' you') + chunk(null, 'stop'));
-    send(`${told}data: [DONE]\n\n`);
-    await gone;
-    expect(settled).toEqual([{ how: 'left' }]);
+    send(`${reported}data: [DONE]\n\n`);
+    await disconnected;
+    expect(settled).toEqual([{ kind: 'left' }]);
     expect(known[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
   });
 
   test('in the middle pays for the words, too, where only the prompt was counted', async () => {
     const prompt = { prompt_tokens: 2, completion_tokens: 0, total_tokens: 2 };
     const first = { ...JSON.parse(chunk('hi').slice('data: '.length)), usage: prompt };
-    const { send, gone, known } = await leftBehind(`data: ${JSON.stringify(first)}\n\n`);
-    send(`${chunk(null, 'stop')}${told}data: [DONE]\n\n`);
-    await gone;
+    const { send, disconnected, known } = await leftBehind(`data: ${JSON.stringify(first)}\n\n`);
+    send(`${chunk(null, 'stop')}${reported}data: [DONE]\n\n`);
+    await disconnected;
     expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
   });
 
   test('in the middle of a long answer is charged what it got, and the call ends', async () => {
     using awake = new Awake();
-    const { send, gone, line, known } = await leftBehind(chunk('hi'));
+    const { send, disconnected, line, known } = await leftBehind(chunk('hi'));
     const talk = setInterval(() => !line.signal.aborted && send(chunk('more')), 20);
-    await gone;
+    await disconnected;
     clearInterval(talk);
     expect(awake.ms).toBeLessThan(1_000);
     expect(known[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
@@ -341,18 +346,18 @@ describe.concurrent('a client that has left', () => {
 
   test('is in the middle, too, where the upstream calls every piece the last', async () => {
     using awake = new Awake();
-    const { send, gone, line } = await leftBehind(chunk('hi', 'stop'));
+    const { send, disconnected, line } = await leftBehind(chunk('hi', 'stop'));
     const talk = setInterval(() => !line.signal.aborted && send(chunk('more', 'stop')), 20);
-    await gone;
+    await disconnected;
     clearInterval(talk);
     expect(awake.ms).toBeLessThan(1_000);
   });
 
   test('in the middle of an answer that is counted as it goes ends the call at once', async () => {
     const counted = JSON.stringify({ ...JSON.parse(chunk('hi').slice('data: '.length)), usage });
-    const { gone, line, known } = await leftBehind(`data: ${counted}\n\n`);
+    const { disconnected, line, known } = await leftBehind(`data: ${counted}\n\n`);
     expect(line.signal.aborted).toBe(true);
-    await gone;
+    await disconnected;
     expect(known[0]?.usage).toMatchObject({ outputTokens: 1 });
   });
 });

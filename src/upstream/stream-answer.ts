@@ -1,31 +1,36 @@
 import { keepAliveMs } from '../core/bounds.ts';
+import { withTimeout } from '../core/deadlines.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
-import { within } from '../core/within.ts';
-import type { ReplyClosing, ReplyFacts, SseMessage, UpstreamFailure } from '../dialects/dialect.ts';
-import { UnusableAnswer } from '../dialects/unusable-answer.ts';
-import type { Offer } from '../route/catalogue.ts';
+import type {
+  AnswerMetrics,
+  SettledUsage,
+  SseMessage,
+  UpstreamFailure,
+} from '../dialects/dialect.ts';
+import { MalformedAnswer } from '../dialects/failure.ts';
+import type { Offer } from '../route/catalog.ts';
 import type { AttemptResult, OpenStream } from './attempt.ts';
-import { publicReason, scrub } from './disclosure.ts';
-import type { LateReader } from './line.ts';
-import { type Heard, over, silence } from './source.ts';
+import { publicReason, redact } from './failure-message.ts';
+import type { LateReader } from './upstream-call.ts';
+import { endOfStream, type SourcePiece, silence } from './upstream-call.ts';
 
 /** How a stream ended. Exactly one of these settles the request. */
-export type StreamEnd =
-  | { readonly how: 'complete' }
-  | { readonly how: 'cut'; readonly error: GatewayError }
-  | { readonly how: 'left' };
+export type StreamOutcome =
+  | { readonly kind: 'complete' }
+  | { readonly kind: 'cut'; readonly error: GatewayError }
+  | { readonly kind: 'left' };
 
 /** Settles an answer by what is known of it. */
-export type Settle = (end: StreamEnd, facts: ReplyFacts) => Promise<ReplyClosing>;
+export type Settle = (end: StreamOutcome, metrics: AnswerMetrics) => Promise<SettledUsage>;
 
 /**
  * How long an unfinished answer is read on after its client left: an end that was under way brings
  * the usage. Short, because a call has to be cancelled within a second of its client's leaving.
  */
-const endingMs = 250;
+const unfinishedLingerMs = 250;
 
 /** The same for a finished answer: nothing is left to cancel, but the usage is still to come. */
-const usageMs = 2_000;
+const finishedLingerMs = 2_000;
 
 /** How much of an answer is paid for in advance. */
 export interface OutputBudget {
@@ -55,29 +60,29 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   readonly #budget: OutputBudget;
   readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
-  #settled: Promise<ReplyClosing | GatewayError> | undefined;
+  #settled: Promise<SettledUsage | GatewayError> | undefined;
   /** Why no more of the answer can be paid for. */
-  #unpaid: GatewayError | undefined;
+  #creditError: GatewayError | undefined;
   /** Whether the upstream went on after a finish reason: some send one with every piece. */
-  #wentOn = false;
+  #continuedAfterFinish = false;
   /**
    * Why something that came could not be passed on: words are missing, whatever finish came before.
    */
-  #torn: GatewayError | undefined;
+  #readError: GatewayError | undefined;
   /** The step that the client is waiting for, and since when. */
   #step: Promise<unknown> | undefined;
-  #askedAt = 0;
-  #hearingOut: Promise<void> | undefined;
+  #requestedAt = 0;
+  #lingering: Promise<void> | undefined;
   /** The facts that a client which has left is charged by; undefined while it listens. */
-  #factsAtLeaving: ReplyFacts | undefined;
+  #metricsAtDisconnect: AnswerMetrics | undefined;
   /** What follows a stream of the upstream that has ended, while we wait for it. */
-  #sequel: Promise<AttemptResult | string> | undefined;
-  #sequelFailure: UpstreamFailure | undefined;
+  #continuation: Promise<AttemptResult | string> | undefined;
+  #continuationFailure: UpstreamFailure | undefined;
 
   constructor(stream: OpenStream, offer: Offer, budget: OutputBudget, settle: Settle) {
     this.#stream = stream;
     this.#offer = offer;
-    stream.line.outliveClientFor(this);
+    stream.upstreamCall.lingerFor(this);
     this.#budget = budget;
     this.#settle = settle;
   }
@@ -88,7 +93,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
 
   next(): Promise<IteratorResult<string>> {
     if (this.#stage === 'flowing') {
-      this.#askedAt = performance.now();
+      this.#requestedAt = performance.now();
       const step = this.#flow();
       this.#step = step;
       return step;
@@ -97,148 +102,151 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   }
 
   async #open(): Promise<IteratorResult<string>> {
-    const { ended, opening, relay, source } = this.#stream;
-    source.expectEnd(relay);
-    if (ended && relay.finished) this.#startSequel();
-    this.#stage = ended && !this.#sequel ? 'closing' : 'flowing';
+    const { ended, opening, transform, source } = this.#stream;
+    source.expectEnd(transform);
+    if (ended && transform.finished) this.#startContinuation();
+    this.#stage = ended && !this.#continuation ? 'closing' : 'flowing';
     // The opening may be long already, and nothing may come after it: so it is paid for now.
-    if (this.#stage === 'flowing' && !this.#affords) await this.#extend();
+    if (this.#stage === 'flowing' && !this.#isPaidFor) await this.#extend();
     return { done: false, value: opening };
   }
 
   async #close(): Promise<IteratorResult<string>> {
     if (this.#stage === 'closed') return { done: true, value: undefined };
     this.#stage = 'closed';
-    return { done: false, value: await this.#lastWords() };
+    return { done: false, value: await this.#closingText() };
   }
 
   /** The client took everything, or it left; if it left, nothing was settled yet. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
     if (!this.#settled) {
-      this.#hearingOut ??= this.#hearOut();
-      await this.#hearingOut;
+      this.#lingering ??= this.#readRemainder();
+      await this.#lingering;
     }
     this.#stream.source.close();
-    this.#stream.line.hangUp();
-    this.#sequel?.then(hangUpOn, () => undefined);
-    await this.#end({ how: 'left' });
+    this.#stream.upstreamCall.cancel();
+    this.#continuation?.then(cancelStream, () => undefined);
+    await this.#end({ kind: 'left' });
     return { done: true, value: undefined };
   }
 
   get lingerMs(): number {
-    const { relay, openSequel } = this.#stream;
-    if (this.#sequel || this.#torn) return 0;
-    if (relay.finished && !this.#wentOn) return usageMs;
+    const { transform, openContinuation } = this.#stream;
+    if (this.#continuation || this.#readError) return 0;
+    if (transform.finished && !this.#continuedAfterFinish) return finishedLingerMs;
     // Nothing to wait for where usage was reported, or where a search estimates what it has heard.
-    return openSequel || hasUsage(relay.facts) ? 0 : endingMs;
+    return openContinuation || hasUsage(transform.metrics) ? 0 : unfinishedLingerMs;
   }
 
   /** The usage comes last: a client that leaves before it still pays for what was used. */
-  async #hearOut(): Promise<void> {
-    const { relay, line, source } = this.#stream;
-    this.#factsAtLeaving = snapshotOf(relay.facts);
-    line.linger();
+  async #readRemainder(): Promise<void> {
+    const { transform, upstreamCall, source } = this.#stream;
+    this.#metricsAtDisconnect = snapshot(transform.metrics);
+    upstreamCall.linger();
     try {
-      if (!this.#sequel) await this.#step;
-      while (this.lingerMs > 0 && !relay.ended && !relay.facts.failure) {
-        line.linger();
+      if (!this.#continuation) await this.#step;
+      while (this.lingerMs > 0 && !transform.ended && !transform.metrics.failure) {
+        upstreamCall.linger();
         const piece = await source.next();
         this.#take(piece);
-        if (piece === over) break;
+        if (piece === endOfStream) break;
       }
     } catch {
       // Nothing more came in time.
     }
     // What the client did not hear is charged only when the upstream has counted it.
-    if (hasUsage(relay.facts, relay.finished)) this.#factsAtLeaving = relay.facts;
+    if (hasUsage(transform.metrics, transform.finished))
+      this.#metricsAtDisconnect = transform.metrics;
   }
 
   /** The next words for the client. No await of our own for them: there are thousands. */
   #flow(): Promise<IteratorResult<string>> {
-    const { relay, source } = this.#stream;
-    if (relay.facts.failure) return this.#breakOff();
-    if (this.#sequel) return this.#flowOn('');
-    return source.next().then(this.#give, this.#breakOff);
+    const { transform, source } = this.#stream;
+    if (transform.metrics.failure) return this.#stopReading();
+    if (this.#continuation) return this.#continueFlow('');
+    return source.next().then(this.#deliver, this.#stopReading);
   }
 
   /** The short way: nearly every piece is words that are paid for. */
-  readonly #give = (piece: Heard) => {
+  readonly #deliver = (piece: SourcePiece) => {
     try {
       const value = this.#take(piece);
-      const isAll = value !== '' && this.#affords;
-      return isAll ? { done: false as const, value } : this.#flowOn(value);
+      const isReady = value !== '' && this.#isPaidFor;
+      return isReady ? { done: false as const, value } : this.#continueFlow(value);
     } catch {
-      return this.#breakOff();
+      return this.#stopReading();
     }
   };
 
   /** A broken connection and a hung-up line end alike; #lastWords finds out which it was. */
-  readonly #breakOff = () => {
+  readonly #stopReading = () => {
     this.#finish();
     return this.#close();
   };
 
-  async #flowOn(taken: string): Promise<IteratorResult<string>> {
+  async #continueFlow(initial: string): Promise<IteratorResult<string>> {
     try {
-      for (let value = taken; ; ) {
-        if (!this.#affords) await this.#extend();
+      for (let value = initial; ; ) {
+        if (!this.#isPaidFor) await this.#extend();
         if (value !== '') return { done: false, value };
-        const { relay, source } = this.#stream;
-        if (this.#stage !== 'flowing' || relay.facts.failure) break;
+        const { transform, source } = this.#stream;
+        if (this.#stage !== 'flowing' || transform.metrics.failure) break;
         // Comments, and whatever else is not for the client: to it the upstream is silent.
-        const isLong = performance.now() - this.#askedAt >= source.quietMs;
-        if (isLong) return { done: false, value: relay.keepAlive() };
-        value = this.#sequel ? await this.#follow(this.#sequel) : this.#take(await source.next());
+        const isLong = performance.now() - this.#requestedAt >= source.keepAliveAfterMs;
+        if (isLong) return { done: false, value: transform.keepAlive() };
+        value = this.#continuation
+          ? await this.#followContinuation(this.#continuation)
+          : this.#take(await source.next());
       }
     } catch {
       // A broken connection and a hung-up line end alike.
     }
-    return this.#breakOff();
+    return this.#stopReading();
   }
 
   /** What one piece of the upstream's says to the client. */
-  #take(piece: Heard): string {
-    const { relay, reader, source } = this.#stream;
-    if (piece === silence) return relay.keepAlive();
-    const { finished } = relay;
-    const { outputCharacters } = relay.facts;
+  #take(piece: SourcePiece): string {
+    const { transform, reader, source } = this.#stream;
+    if (piece === silence) return transform.keepAlive();
+    const { finished } = transform;
+    const { outputCharacters } = transform.metrics;
     let text = '';
-    for (const message of piece === over ? reader.end() : reader.push(piece)) {
-      text += this.#tell(message);
+    for (const message of piece === endOfStream ? reader.end() : reader.push(piece)) {
+      text += this.#transformMessage(message);
     }
-    if (piece === over) {
-      if (relay.finished && !this.#torn) this.#startSequel();
-      if (!this.#sequel) this.#finish();
+    if (piece === endOfStream) {
+      if (transform.finished && !this.#readError) this.#startContinuation();
+      if (!this.#continuation) this.#finish();
     }
-    const saysMore = relay.facts.outputCharacters > outputCharacters;
-    if (saysMore) {
+    const hasNewOutput = transform.metrics.outputCharacters > outputCharacters;
+    if (hasNewOutput) {
       source.expectMore();
-      this.#wentOn ||= finished;
+      this.#continuedAfterFinish ||= finished;
     }
-    source.expectEnd(relay);
-    source.noteWords(saysMore || text !== '');
+    source.expectEnd(transform);
+    source.recordProgress(hasNewOutput || text !== '');
     return text;
   }
 
   /** When a message fails, what came before it in the same piece is still told. */
-  #tell(message: SseMessage): string {
-    if (this.#torn) return '';
+  #transformMessage(message: SseMessage): string {
+    if (this.#readError) return '';
     try {
-      return this.#stream.relay.push(message);
-    } catch (thrown) {
-      this.#torn = thrown instanceof UnusableAnswer ? unusable() : asGatewayError(thrown);
+      return this.#stream.transform.push(message);
+    } catch (error) {
+      this.#readError = error instanceof MalformedAnswer ? malformedPiece() : asGatewayError(error);
       this.#finish();
       return '';
     }
   }
 
-  #startSequel(): void {
+  #startContinuation(): void {
     if (this.#stage === 'closed') return;
-    this.#sequel = this.#stream.openSequel?.();
+    this.#continuation = this.#stream.openContinuation?.();
     // A provider's failure is returned; what is thrown is a fault of ours.
-    this.#sequel?.catch((thrown) => {
-      this.#torn = asGatewayError(thrown);
+    this.#continuation?.catch((error) => {
+      this.#readError = asGatewayError(error);
     });
   }
 
@@ -246,33 +254,33 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
    * Goes on with another stream, or says the last words that were waited for. A sequel that failed
    * stays in its field: without it the answer is not whole.
    */
-  async #follow(sequel: Promise<AttemptResult | string>): Promise<string> {
-    const { relay, source, line } = this.#stream;
-    const next = await within(sequel, keepAliveMs);
-    if (next === undefined) return relay.keepAlive();
+  async #followContinuation(continuation: Promise<AttemptResult | string>): Promise<string> {
+    const { transform, source, upstreamCall } = this.#stream;
+    const next = await withTimeout(continuation, keepAliveMs);
+    if (next === undefined) return transform.keepAlive();
     if (typeof next === 'string') {
-      this.#sequel = undefined;
+      this.#continuation = undefined;
       this.#finish();
       return next;
     }
     if (next.kind === 'stream') {
       source.close();
-      line.hangUp();
-      this.#sequel = undefined;
+      upstreamCall.cancel();
+      this.#continuation = undefined;
       this.#stream = next;
-      next.line.outliveClientFor(this);
-      next.source.expectEnd(next.relay);
-      if (next.ended && next.relay.finished) this.#startSequel();
+      next.upstreamCall.lingerFor(this);
+      next.source.expectEnd(next.transform);
+      if (next.ended && next.transform.finished) this.#startContinuation();
       else if (next.ended) this.#finish();
       return next.opening;
     }
-    if (next.kind === 'failed') this.#sequelFailure = next.failure;
+    if (next.kind === 'failed') this.#continuationFailure = next.failure;
     this.#finish();
     return '';
   }
 
-  get #isWhole(): boolean {
-    return this.#stream.relay.finished && !this.#sequel && !this.#torn;
+  get #isComplete(): boolean {
+    return this.#stream.transform.finished && !this.#continuation && !this.#readError;
   }
 
   /** A client that left while we waited for the upstream has closed the answer already. */
@@ -280,104 +288,104 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (this.#stage === 'flowing') this.#stage = 'closing';
   }
 
-  get #affords(): boolean {
-    return this.#stream.relay.facts.outputCharacters <= this.#budget.charactersMax;
+  get #isPaidFor(): boolean {
+    return this.#stream.transform.metrics.outputCharacters <= this.#budget.charactersMax;
   }
 
   /** Only an answer that outgrew its hold asks for more. */
   async #extend(): Promise<void> {
-    if (this.#stream.relay.facts.outputCharacters > this.#budget.charactersEnd) {
-      this.#torn ??= endless();
+    if (this.#stream.transform.metrics.outputCharacters > this.#budget.charactersEnd) {
+      this.#readError ??= outputLimitExceeded();
     } else {
-      this.#unpaid = await this.#budget.extend().then(whyUnpaid, asGatewayError);
-      if (!this.#unpaid) return;
+      this.#creditError = await this.#budget.extend().then(creditsExhausted, asGatewayError);
+      if (!this.#creditError) return;
     }
     this.#finish();
   }
 
-  async #lastWords(): Promise<string> {
-    const { relay, source, line } = this.#stream;
+  async #closingText(): Promise<string> {
+    const { transform, source, upstreamCall } = this.#stream;
     source.close();
     // The line hangs up when the client leaves, which would look like a broken upstream below.
-    if (line.clientLeft && !this.#isWhole) {
-      await this.#end({ how: 'left' });
+    if (upstreamCall.clientDisconnected && !this.#isComplete) {
+      await this.#end({ kind: 'left' });
       return '';
     }
-    const error = this.#unpaid ?? this.#whyBroken();
+    const error = this.#creditError ?? this.#failureReason();
     if (error) {
-      line.hangUp();
-      await this.#end({ how: 'cut', error });
-      return relay.fail(error);
+      upstreamCall.cancel();
+      await this.#end({ kind: 'cut', error });
+      return transform.fail(error);
     }
-    const closing = await this.#end({ how: 'complete' });
-    return closing instanceof GatewayError ? relay.fail(closing) : relay.close(closing);
+    const settled = await this.#end({ kind: 'complete' });
+    return settled instanceof GatewayError ? transform.fail(settled) : transform.close(settled);
   }
 
   /** Why an ended stream does not count as an answer; undefined when it does. */
-  #whyBroken(): GatewayError | undefined {
-    const { relay, line } = this.#stream;
-    const failure = relay.facts.failure ?? this.#sequelFailure;
+  #failureReason(): GatewayError | undefined {
+    const { transform, upstreamCall } = this.#stream;
+    const failure = transform.metrics.failure ?? this.#continuationFailure;
     if (failure) {
       const isOwnAccount = this.#offer.own !== null;
-      const why = scrub(publicReason({ ...failure, isOwnAccount }), this.#offer);
-      const message = `The provider failed in the middle of its answer: ${why}`;
+      const reason = redact(publicReason({ ...failure, isOwnAccount }), this.#offer);
+      const message = `The provider failed in the middle of its answer: ${reason}`;
       const isBusy = failure.kind === 'overloaded' || failure.kind === 'rate_limited';
       return new GatewayError('upstream_error', message, isBusy ? { status: 503 } : {});
     }
-    if (this.#torn || this.#isWhole) return this.#torn;
-    if (line.isShuttingDown) return shuttingDown();
-    if (line.timedOut) {
+    if (this.#readError || this.#isComplete) return this.#readError;
+    if (upstreamCall.isShuttingDown) return shuttingDown();
+    if (upstreamCall.timedOut) {
       const message = 'The provider fell silent in the middle of its answer.';
       return new GatewayError('upstream_error', message, { status: 504 });
     }
-    return brokenOff();
+    return interrupted();
   }
 
   /**
    * An end that could not be written down counts as a failure, but does not tear the connection.
    */
-  #end(end: StreamEnd): Promise<ReplyClosing | GatewayError> {
-    const told = this.#factsAtLeaving ?? this.#stream.relay.facts;
-    const failure = this.#sequelFailure;
-    const facts = failure ? { ...snapshotOf(told), failure } : told;
-    this.#settled ??= this.#settle(end, facts).catch(asGatewayError);
+  #end(end: StreamOutcome): Promise<SettledUsage | GatewayError> {
+    const latest = this.#metricsAtDisconnect ?? this.#stream.transform.metrics;
+    const failure = this.#continuationFailure;
+    const metrics = failure ? { ...snapshot(latest), failure } : latest;
+    this.#settled ??= this.#settle(end, metrics).catch(asGatewayError);
     return this.#settled;
   }
 }
 
 /** Before the end, a count without output covers the prompt alone. */
-function hasUsage({ usage, isEstimate }: ReplyFacts, isWhole = false): boolean {
-  return usage !== undefined && !isEstimate && (isWhole || usage.outputTokens > 0);
+function hasUsage({ usage, isEstimate }: AnswerMetrics, isComplete = false): boolean {
+  return usage !== undefined && !isEstimate && (isComplete || usage.outputTokens > 0);
 }
 
 /** Facts change while their answer comes; a snapshot does not. */
-function snapshotOf(facts: ReplyFacts): ReplyFacts {
-  const { usage, isEstimate = false, finishReason, outputCharacters, failure } = facts;
+function snapshot(metrics: AnswerMetrics): AnswerMetrics {
+  const { usage, isEstimate = false, finishReason, outputCharacters, failure } = metrics;
   return { usage, isEstimate, finishReason, outputCharacters, failure };
 }
 
 /** Hangs up on a stream that opened after the client had left. */
-function hangUpOn(next: AttemptResult | string): void {
+function cancelStream(next: AttemptResult | string): void {
   if (typeof next === 'string' || next.kind !== 'stream') return;
   next.source.close();
-  next.line.hangUp();
+  next.upstreamCall.cancel();
 }
 
-export function brokenOff(cause?: unknown): GatewayError {
+export function interrupted(cause?: unknown): GatewayError {
   const message = 'The provider broke off in the middle of its answer.';
   return new GatewayError('upstream_error', message, { cause });
 }
 
-function unusable(): GatewayError {
+function malformedPiece(): GatewayError {
   const message = 'The provider sent something that cannot be used in the middle of its answer.';
   return new GatewayError('upstream_error', message);
 }
 
-function endless(): GatewayError {
+function outputLimitExceeded(): GatewayError {
   return new GatewayError('upstream_error', 'The provider says more than its model can.');
 }
 
-function whyUnpaid(isPaid: boolean): GatewayError | undefined {
+function creditsExhausted(isPaid: boolean): GatewayError | undefined {
   if (isPaid) return undefined;
   const message = 'The credits ran out in the middle of this answer.';
   return new GatewayError('insufficient_credits', message);

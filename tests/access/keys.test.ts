@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { createKey } from '../../src/auth/manage/keys.ts';
+import { createKey } from '../../src/auth/management/keys.ts';
 import { scopes } from '../../src/core/caller.ts';
 import { Management } from '../support/management.ts';
 

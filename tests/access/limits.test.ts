@@ -9,8 +9,7 @@ import {
   test,
 } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
-import { Admission } from '../../src/limits/admit.ts';
-import { ConcurrencyLimiter } from '../../src/limits/concurrency.ts';
+import { Admission, ConcurrencyLimiter } from '../../src/limits/admission.ts';
 import { RateLimiter } from '../../src/limits/rate.ts';
 import { callerOf } from '../support/caller.ts';
 import {
@@ -167,8 +166,8 @@ describe('requests per minute', () => {
     const refusal = async () => {
       try {
         await count();
-      } catch (thrown) {
-        return thrown instanceof GatewayError ? thrown : undefined;
+      } catch (error) {
+        return error instanceof GatewayError ? error : undefined;
       }
       return undefined;
     };

@@ -53,8 +53,8 @@ async function hear(i: number): Promise<{ own: string; text: string; isLeft: boo
     const response = await gateway.fetch(body, { path, key, signal: leaving.signal });
     const decoder = new TextDecoder();
     for await (const bytes of response.body ?? []) text += decoder.decode(bytes, { stream: true });
-  } catch (thrown) {
-    if (!isLeft) throw thrown;
+  } catch (error) {
+    if (!isLeft) throw error;
   }
   return { own: marks[i] ?? '', text, isLeft };
 }

@@ -1,8 +1,8 @@
 /** Processes that share a Redis share the answers they remember, each tenant its own. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
+import { RedisCacheStore } from '../../src/store/redis/cache-store.ts';
 import { Redis } from '../../src/store/redis/redis.ts';
-import { RedisShelf } from '../../src/store/redis/shelf.ts';
 import { type FakeUpstream, say, startFakeUpstream } from '../support/fake-upstream.ts';
 import {
   type Answer,
@@ -167,7 +167,7 @@ test('what is no recording at all is not read as one', async () => {
   if (!redis) return;
   const watcher = { onAway() {}, onBack() {} };
   const client = await Redis.open(redis.url, watcher, [], 'here', 10_000);
-  const shelf = new RedisShelf(client);
+  const shelf = new RedisCacheStore(client);
   const good = { dialect: 'openai', form: 'whole', text: '{}', model: 'a/b', provider: 'p' };
   const values: unknown[] = [
     'no JSON',

@@ -9,13 +9,13 @@ import fc from 'fast-check';
 import type { DialectName } from '../../src/config/provider-schema.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import { parseJson } from '../../src/core/json.ts';
-import { anthropicConversation } from '../../src/dialects/anthropic/conversation.ts';
-import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
-import type { Conversation, Crossing } from '../../src/dialects/dialect.ts';
-import { EventStreamReader } from '../../src/dialects/event-stream.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { UnusableAnswer } from '../../src/dialects/unusable-answer.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
+import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
+import type { Adapter, ClientRequest } from '../../src/dialects/dialect.ts';
+import { EventStreamReader } from '../../src/dialects/events.ts';
+import { MalformedAnswer } from '../../src/dialects/failure.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
 import { streamOf, type WholeResponse } from '../support/response-events.ts';
 import { framesOf } from '../support/stream-checks/events.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
@@ -26,9 +26,9 @@ const body = {
   messages: [{ role: 'user' as const, content: 'Hello!' }],
 };
 const source = { text: '', bytes: new Uint8Array() };
-const clients: Readonly<Record<string, Conversation>> = {
-  openai: openAiConversation(readChatRequest(body, source)),
-  anthropic: anthropicConversation(readMessagesRequest(body, source), new Headers()),
+const clients: Readonly<Record<string, ClientRequest>> = {
+  openai: openAiClientRequest(readChatRequest(body, source)),
+  anthropic: anthropicClientRequest(readMessagesRequest(body, source), new Headers()),
 };
 const identity = { id: 'chatcmpl-0', model: 'acme/chat', provider: 'acme', created: 1_800_000_000 };
 const broken = new GatewayError('upstream_error', 'It broke.');
@@ -97,21 +97,21 @@ function changed(events: readonly string[], step: Change): readonly string[] {
   return [...events.slice(0, at), event.slice(0, step.to % (event.length + 1))];
 }
 
-function hearStream(crossing: Crossing, text: string): void {
-  const relay = crossing.relayStream(identity);
+function hearStream(crossing: Adapter, text: string): void {
+  const relay = crossing.transformStream(identity);
   const reader = new EventStreamReader();
   let out = '';
   const isUsable = canHear(() => {
     for (const message of [...reader.push(text), ...reader.end()]) out += relay.push(message);
   });
-  const isWhole = isUsable && relay.finished && !relay.facts.failure;
+  const isWhole = isUsable && relay.finished && !relay.metrics.failure;
   out += isWhole ? relay.close({ usage, costCredits: 1 }) : relay.fail(broken);
   for (const { data } of framesOf(out)) if (data !== '[DONE]') JSON.parse(data);
 }
 
-function hearWhole(crossing: Crossing, text: string): void {
+function hearWhole(crossing: Adapter, text: string): void {
   canHear(() => {
-    const reply = crossing.relayReply(text, identity);
+    const reply = crossing.transformReply(text, identity);
     if ('kind' in reply) expect(reply.message).not.toBe('');
     else JSON.parse(reply.write({ usage, costCredits: 1 }));
   });
@@ -122,9 +122,9 @@ function canHear(hear: () => void): boolean {
   try {
     hear();
     return true;
-  } catch (thrown) {
-    if (thrown instanceof UnusableAnswer) return false;
-    throw thrown;
+  } catch (error) {
+    if (error instanceof MalformedAnswer) return false;
+    throw error;
   }
 }
 
@@ -140,7 +140,7 @@ const options = { seed: 20_261_115, numRuns: 600 };
 test.each(ways)(
   'spoiled answers of $dialect reach a client of $client as answers or failures',
   ({ dialect, conversation }) => {
-    const crossing = conversation.crossTo(dialect);
+    const crossing = conversation.adapterFor(dialect);
     if (!crossing) throw new Error(`There is no way to ${dialect}.`);
     const recorded = readExpectations(dialect);
     const textsOf = (isStream: boolean) =>
@@ -188,14 +188,14 @@ const nameless = (id: string, index: number) =>
   chunk({ index, id, type: 'function', function: { arguments: '{"a":"'.padEnd(10_000, 'x') } });
 
 /** How many events are heard before somebody has had enough. */
-function eventsHeard(crossing: Crossing | undefined, write: (at: number) => string): number {
-  const relay = crossing?.relayStream(identity);
+function eventsHeard(crossing: Adapter | undefined, write: (at: number) => string): number {
+  const relay = crossing?.transformStream(identity);
   const reader = new EventStreamReader();
   for (let at = 0; at < 5_000; at++) {
     try {
       for (const message of reader.push(write(at))) relay?.push(message);
-    } catch (thrown) {
-      expect(thrown).toBeInstanceOf(UnusableAnswer);
+    } catch (error) {
+      expect(error).toBeInstanceOf(MalformedAnswer);
       return at;
     }
   }
@@ -212,7 +212,7 @@ describe('an upstream that never stops calling tools is stopped before it fills 
     ['openai', 'anthropic', anthropic],
     ['openai-responses', 'anthropic', anthropic],
   ] as const)('%s to %s', (dialect, _, conversation) => {
-    const crossing = conversation?.crossTo(dialect);
+    const crossing = conversation?.adapterFor(dialect);
     const open = openings[dialect];
     if (!open) throw new Error('Nobody knows how it opens a call.');
     // One call may be told while the others wait for its end.
@@ -222,7 +222,7 @@ describe('an upstream that never stops calling tools is stopped before it fills 
   });
 
   test('arguments of calls without names wait only so long', () => {
-    const crossing = anthropic?.crossTo('openai');
+    const crossing = anthropic?.adapterFor('openai');
     expect(eventsHeard(crossing, (at) => nameless(short(at), at))).toBe(419);
   });
 });

@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import type { Conversation } from '../../src/dialects/dialect.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { ChatErrand } from '../../src/operations/chat.ts';
+import type { ClientRequest } from '../../src/dialects/dialect.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
 import { identity } from '../support/reply-identity.ts';
 import { seeOpenAi } from '../support/seen-answer.ts';
 import { readExpectations, readFixture } from '../support/upstream-conformance.ts';
@@ -17,9 +17,9 @@ function source(body: object) {
   return { text, bytes: new TextEncoder().encode(text) };
 }
 
-function openAi(stream: boolean): Conversation {
+function openAi(stream: boolean): ClientRequest {
   const body = { ...asked, stream, reasoning: { exclude: true } };
-  return openAiConversation(readChatRequest(body, source(body)));
+  return openAiClientRequest(readChatRequest(body, source(body)));
 }
 
 const dialects: readonly DialectName[] = ['openai', 'anthropic', 'gemini'];
@@ -36,13 +36,14 @@ describe('a client that asked for it', () => {
         const form = expected.stream ? 'stream' : 'whole';
         const about = { model: 'acme/thinker', provider: 'acme' } as const;
         const recording = { dialect, form, text: readFixture(path), ...about } as const;
-        const relay = new ChatErrand(openAi(stream)).replay(recording, identity);
-        const output = relay?.write({ usage: relay.facts.usage ?? noUsage, costCredits: 0 }) ?? '';
+        const relay = new ChatOperation(openAi(stream)).replay(recording, identity);
+        const output =
+          relay?.write({ usage: relay.metrics.usage ?? noUsage, costCredits: 0 }) ?? '';
         const seen = seeOpenAi(output, stream);
         expect([seen.text, seen.reasoning]).toEqual([expected.text, '']);
         expect(seen.calls).toHaveLength(expected.tool_calls.length);
         const unseen = expected.text.length + expected.reasoning.length;
-        expect(relay?.facts.outputCharacters).toBeGreaterThanOrEqual(unseen);
+        expect(relay?.metrics.outputCharacters).toBeGreaterThanOrEqual(unseen);
       });
     }
   }

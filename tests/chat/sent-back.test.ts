@@ -5,14 +5,14 @@
 import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import { anthropicConversation } from '../../src/dialects/anthropic/conversation.ts';
-import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
-import type { Conversation } from '../../src/dialects/dialect.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { responsesConversation } from '../../src/dialects/responses/conversation.ts';
-import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
-import { ChatErrand } from '../../src/operations/chat.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
+import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
+import type { ClientRequest } from '../../src/dialects/dialect.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
+import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
+import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
 import { targetOf } from '../support/question.ts';
 import { readFixture } from '../support/upstream-conformance.ts';
 
@@ -26,7 +26,7 @@ const source = (body: object) => {
 };
 
 interface Client {
-  open(turns: readonly object[]): Conversation;
+  open(turns: readonly object[]): ClientRequest;
   /** A whole answer and the results of its calls, as such a client sends them back. */
   sendBack(answer: string): readonly object[];
 }
@@ -45,7 +45,7 @@ function chatClient(keeps: (message: Record<string, unknown>) => object): Client
   return {
     open(messages) {
       const body = { model, messages, tools: names.map((name) => tool(name).chat) };
-      return openAiConversation(readChatRequest(body, source(body)));
+      return openAiClientRequest(readChatRequest(body, source(body)));
     },
     sendBack(answer) {
       const [{ message }] = (JSON.parse(answer) as Completion).choices;
@@ -80,7 +80,7 @@ const clients = {
     open(messages) {
       const tools = names.map((name) => tool(name).messages);
       const body = { model, messages, max_tokens: 100, tools };
-      return anthropicConversation(readMessagesRequest(body, source(body)), new Headers());
+      return anthropicClientRequest(readMessagesRequest(body, source(body)), new Headers());
     },
     sendBack(answer) {
       const { content } = JSON.parse(answer) as { content: Call[] };
@@ -101,7 +101,7 @@ const clients = {
   'a Responses client': {
     open(input) {
       const body = { model, input, tools: names.map((name) => tool(name).responses) };
-      return responsesConversation(readResponsesRequest(body, source(body)));
+      return responsesClientRequest(readResponsesRequest(body, source(body)));
     },
     sendBack(answer) {
       const { output } = JSON.parse(answer) as { output: Call[] };
@@ -124,9 +124,9 @@ function sentBack(dialect: DialectName, path: string, client: Client): readonly 
     model,
     provider: 'acme',
   };
-  const relay = new ChatErrand(client.open([asked])).replay(recording, identity);
+  const relay = new ChatOperation(client.open([asked])).replay(recording, identity);
   const answer = relay?.write({ usage: noUsage, costCredits: 0 }) ?? '';
-  const crossing = client.open([asked, ...client.sendBack(answer)]).crossTo(dialect);
+  const crossing = client.open([asked, ...client.sendBack(answer)]).adapterFor(dialect);
   const body = JSON.parse(String(crossing?.write(targetOf()).body)) as Record<string, unknown[]>;
   return (body.messages ?? body.contents ?? body.input ?? []).slice(1);
 }

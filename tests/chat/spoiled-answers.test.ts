@@ -4,9 +4,9 @@
  */
 import { expect, test } from 'bun:test';
 import type { SseMessage, UpstreamDialect } from '../../src/dialects/dialect.ts';
-import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
-import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
-import { UnusableAnswer } from '../../src/dialects/unusable-answer.ts';
+import { MalformedAnswer } from '../../src/dialects/failure.ts';
+import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { streamOf, type WholeResponse } from '../support/response-events.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
 import {
@@ -46,9 +46,9 @@ function* spoilStream(messages: readonly SseMessage[]): Iterable<readonly SseMes
 function unlessUnusable<T>(read: () => T): T | undefined {
   try {
     return read();
-  } catch (thrown) {
-    if (thrown instanceof UnusableAnswer) return undefined;
-    throw thrown;
+  } catch (error) {
+    if (error instanceof MalformedAnswer) return undefined;
+    throw error;
   }
 }
 

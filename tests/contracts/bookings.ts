@@ -1,8 +1,8 @@
 /** Finished requests to fill the books with, and the way they get there. */
-import { slipOf } from '../../src/ledger/slip.ts';
-import type { RequestRecord } from '../../src/record/request-record.ts';
+import { toSettlementEntry } from '../../src/money/ledger.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
-import { verifyBooks } from '../../src/store/verify/verify.ts';
+import { verifyLedger } from '../../src/store/verify/verify.ts';
 import { addTenant, makeKey, randomHash } from './engines.ts';
 
 export { makeRecord } from '../support/record.ts';
@@ -16,9 +16,9 @@ export async function book(
   now = Math.max(...records.map(({ createdAt }) => createdAt)) + 1_000,
 ): Promise<void> {
   const slips = records.map((record) =>
-    slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+    toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
   );
-  await store.ledger.commit({ processId: 'test', slips, mayRepeat: false, now });
+  await store.ledger.commit({ processId: 'test', entries: slips, mayRepeat: false, now });
 }
 
 export async function grant(
@@ -53,6 +53,6 @@ export async function addKey(store: Store, tenantId: string): Promise<string> {
 /** Everything that the checker has to say; nothing, when the books are right. */
 export async function discrepancies(store: Store): Promise<string[]> {
   const lines: string[] = [];
-  await verifyBooks(store.database, (line) => lines.push(line));
+  await verifyLedger(store.database, (line) => lines.push(line));
   return lines;
 }

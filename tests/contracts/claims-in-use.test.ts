@@ -2,11 +2,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import pg from 'pg';
-import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId } from '../../src/core/ids.ts';
-import type { Recording } from '../../src/core/recording.ts';
-import { ClaimsInUse } from '../../src/ledger/claims-in-use.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
+import type { IdempotencyClaim, Recording } from '../../src/core/recording.ts';
+import { ClaimsInUse, toSettlementEntry } from '../../src/money/ledger.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startFreezingLine } from '../support/freezing-line.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -43,12 +41,12 @@ beforeEach(async () => {
   await grant(store, tenantId, 1_000);
 });
 
-const claimOf = (key: string): Claim => {
+const claimOf = (key: string): IdempotencyClaim => {
   return { tenantId, key, fingerprint: 'f', requestId: newRequestId() };
 };
 
 /** While the row of this claim is locked, as it is by whoever writes its answer. */
-async function whileWritten<T>({ key }: Claim, work: () => Promise<T>): Promise<T> {
+async function whileWritten<T>({ key }: IdempotencyClaim, work: () => Promise<T>): Promise<T> {
   await writer.query('begin');
   await writer.query(
     'update idempotency_claims set recording = $1, is_done = 1, expires_at = $2 ' +
@@ -70,10 +68,10 @@ async function oneWaits(): Promise<void> {
   }
 }
 
-const slipFor = (claim: Claim) => {
+const slipFor = (claim: IdempotencyClaim) => {
   const { requestId } = claim;
   const record = makeRecord({ tenantId, requestId });
-  return slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
+  return toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
 };
 
 test('a repetition of its request does not wait for its row', async () => {
@@ -145,12 +143,12 @@ test('charges are booked meanwhile, all but its own, and that one once', async (
   if (!one || !two || !three) throw new Error('Slips are missing.');
   await whileWritten(first, async () => {
     const slips = [one, two, three];
-    const refused = await failureOf(store.ledger.commit({ ...terms, slips }));
+    const refused = await failureOf(store.ledger.commit({ ...terms, entries: slips }));
     expect(refused).toBeInstanceOf(ClaimsInUse);
     expect(refused).toMatchObject({ requests: new Map([[first.requestId, tenantId]]) });
-    await store.ledger.commit({ ...terms, slips: [two, three] });
+    await store.ledger.commit({ ...terms, entries: [two, three] });
   });
-  await store.ledger.commit({ ...terms, slips: [one] });
+  await store.ledger.commit({ ...terms, entries: [one] });
   const { charges } = makeRecord({});
   const wallet = await store.creditBook.balance(tenantId);
   expect(wallet?.balance).toBe(1_000 - 3 * charges.modelCharge);
@@ -162,7 +160,7 @@ test('a journal of a dead process waits for it: nobody would come back to its li
   await store.claims.claim(first, 0, leaseMs);
   const terms = { processId: 'dead', mayRepeat: true, now: 1 };
   const { booking } = await whileWritten(first, async () => {
-    const booking = store.ledger.commit({ ...terms, slips: [slipFor(first)] });
+    const booking = store.ledger.commit({ ...terms, entries: [slipFor(first)] });
     await oneWaits();
     return { booking };
   });

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import type { ClaimStore } from '../../src/cache/claim.ts';
+import type { ClaimStore } from '../../src/cache/idempotency.ts';
 import { Idempotency } from '../../src/cache/idempotency.ts';
-import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
-import type { Recording } from '../../src/core/recording.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
+import type { IdempotencyClaim, Recording } from '../../src/core/recording.ts';
+import { toSettlementEntry } from '../../src/money/ledger.ts';
+import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
@@ -36,7 +35,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   const newTenant = () => addTenant(stores.one);
 
   /** Another request with the same key. */
-  function claim(change: Partial<Claim> = {}): Claim {
+  function claim(change: Partial<IdempotencyClaim> = {}): IdempotencyClaim {
     return { tenantId, key: 'k', fingerprint: 'f', requestId: newRequestId(), ...change };
   }
 
@@ -50,7 +49,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
 
   const finish = (
     store: ClaimStore,
-    claim: Claim,
+    claim: IdempotencyClaim,
     recording: Recording | null,
     expiresAt: number,
   ) => store.finish({ claim, recording, expiresAt });
@@ -78,7 +77,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     }
     // What still runs has no answer to be counted.
     await claims.claim(claim({ tenantId: others }), 0, leaseMs);
-    const bytes = await elsewhere.keptBytes();
+    const bytes = await elsewhere.storedBytes();
     expect(Number(bytes.get(tenantId))).toBeWithin(201_000, 202_000);
     expect(bytes.has(others)).toBe(false);
   });
@@ -87,7 +86,7 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const hourMs = 3_600_000;
     const [first, second] = [claim({ key: 'a' }), claim({ key: 'b' })];
     for (const one of [first, second]) await claims.claim(one, 0, leaseMs);
-    const kept = async () => Number((await elsewhere.keptBytes()).get(tenantId));
+    const kept = async () => Number((await elsewhere.storedBytes()).get(tenantId));
     await finish(claims, first, recording, 1);
     const one = await kept();
     // By a process that did not hear that the store has it.
@@ -155,10 +154,13 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
   test('two tenants use one key at the same time in one process, each for its own', async () => {
     const idempotency = new Idempotency(claims);
     const client = new AbortController().signal;
-    const recall = (one: Claim) => idempotency.recall(one, client, ({ text }) => text);
+    const recall = (one: IdempotencyClaim) => idempotency.lookUp(one, client, ({ text }) => text);
     const mine = await recall(claim());
     const theirs = await recall(claim({ tenantId: await newTenant(), fingerprint: 'g' }));
-    expect([mine, theirs]).toEqual([{ duty: expect.anything() }, { duty: expect.anything() }]);
+    expect([mine, theirs]).toEqual([
+      { inFlight: expect.anything() },
+      { inFlight: expect.anything() },
+    ]);
   });
 
   test('another request under the same key is told so, running or done', async () => {
@@ -274,13 +276,21 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
     const lost = { state: 'done', recording: null } as const;
 
     /** Booked out of the journal of a process that answered while the store was away. */
-    async function charge(claimed: readonly Claim[], ending: Partial<RequestRecord> = {}) {
+    async function charge(
+      claimed: readonly IdempotencyClaim[],
+      ending: Partial<RequestRecord> = {},
+    ) {
       const slips = claimed.map((claim) => {
         const { tenantId, requestId } = claim;
         const record = makeRecord({ tenantId, requestId, ...ending });
-        return slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
+        return toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0, claim });
       });
-      await stores.one.ledger.commit({ processId: 'dead', slips, mayRepeat: true, now: 0 });
+      await stores.one.ledger.commit({
+        processId: 'dead',
+        entries: slips,
+        mayRepeat: true,
+        now: 0,
+      });
     }
 
     test('are not made again, for a day', async () => {
@@ -398,6 +408,6 @@ describe.each([...engines])('claims of idempotency keys on $name', ({ empty }) =
 
   test('of nobody cannot be made', async () => {
     const lost = claims.claim(claim({ tenantId: `nobody-${randomText(8)}` }), 0, leaseMs);
-    expect(await lost.then(String, (thrown: Error) => thrown.message)).toMatch(/foreign key/i);
+    expect(await lost.then(String, (error: Error) => error.message)).toMatch(/foreign key/i);
   });
 });

@@ -141,7 +141,7 @@ describe.each([...engines])('the credentials on $name', ({ empty }) => {
 
   test('need no former key of a rotation that broke off, once the last one is gone', async () => {
     const { credentials: store } = stores.one;
-    expect(await store.turnTo(second, [second, first])).toBe(true);
+    expect(await store.switchTo(second, [second, first])).toBe(true);
     expect(await elsewhere.claimKeys([third], true)).toBe(true);
     await save(elsewhere, credential(), third);
     expect(await elsewhere.claimKeys([third], true)).toBe(true);

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import type {
-  CreditBook,
   CreditChange,
   CreditEntry,
   CreditOutcome,
-} from '../../src/auth/manage/credit-book.ts';
-import { readOverview } from '../../src/store/reads/overview.ts';
+  CreditStore,
+} from '../../src/auth/management/credits.ts';
+import { readOverview } from '../../src/store/reports/totals.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -14,8 +14,8 @@ const largest = Number.MAX_SAFE_INTEGER;
 
 describe.each([...engines])('the credit book on $name', ({ empty }) => {
   let stores: TwoStores;
-  let book: CreditBook;
-  let elsewhere: CreditBook;
+  let book: CreditStore;
+  let elsewhere: CreditStore;
 
   beforeAll(async () => {
     stores = await openTwice(empty);

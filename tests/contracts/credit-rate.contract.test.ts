@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { fixCreditRate } from '../../src/store/credit-rate.ts';
-import { deploymentOf } from '../../src/store/deployment.ts';
+import { ensureDeploymentName, fixCreditRate } from '../../src/store/settings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
 describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
@@ -14,11 +13,11 @@ describe.each([...engines])('what a credit is worth on $name', ({ empty }) => {
 
   test('may change until the ledger has an entry, and then on no process any more', async () => {
     const { one, other } = stores;
-    const deployment = await deploymentOf(one.database);
+    const deployment = await ensureDeploymentName(one.database);
     expect(await fixCreditRate(one.database, 1000)).toBe(1000);
     expect(await fixCreditRate(other.database, 500)).toBe(500);
     // What else the store has settled is none of its business.
-    expect(await deploymentOf(other.database)).toBe(deployment);
+    expect(await ensureDeploymentName(other.database)).toBe(deployment);
     const tenantId = await addTenant(one);
     const grant = { tenantId, amount: 7, note: '', idempotencyKey: null, now: 1_000 };
     await one.creditBook.change(grant);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';
-import { groupObjects, type Split } from '../../src/record/analytics-split.ts';
-import { dayOf } from '../../src/record/period.ts';
-import { noCharges } from '../../src/record/request-record.ts';
-import { statementMonths } from '../../src/record/statement-months.ts';
+import { groupObjects, type Split } from '../../src/records/analytics.ts';
+import { dayOf } from '../../src/records/period.ts';
+import { noCharges } from '../../src/records/request-record.ts';
+import { statementMonths } from '../../src/records/statement.ts';
 import { addCustomer, addKey, book, grant, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -43,7 +43,7 @@ describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
       spent(stranger.tenantId, stranger.keyId, 'a/large', 7),
     ]);
     const parts = async (split: Split, key: string | null = null) =>
-      (await other.splits.parts({ tenantId, days, keyId: key }, split)).map(
+      (await other.splits.splitSums({ tenantId, days, keyId: key }, split)).map(
         ({ value, day, requests, modelCharge, durationMs }) =>
           [value, day - days.first, requests, modelCharge, durationMs] as const,
       );
@@ -75,7 +75,7 @@ describe.each(engines)('reads of the dashboard on $name', ({ empty }) => {
     );
     const filter = { tenantId, days, keyId: null };
     const whole = await one.analytics.days(filter);
-    const groups = groupObjects(whole, await one.splits.parts(filter, 'model'));
+    const groups = groupObjects(whole, await one.splits.splitSums(filter, 'model'));
     expect(groups.map(({ value }) => value)).toEqual([...models.slice(3).reverse(), null]);
     const rest = groups.at(-1)?.summary;
     expect([rest?.total_requests, rest?.total_spend, rest?.total_tokens]).toEqual([3, 303, 33]);

@@ -6,7 +6,7 @@
 export async function failureOf(promise: Promise<unknown>): Promise<Error> {
   const outcome: unknown = await promise.then(
     () => undefined,
-    (thrown: unknown) => thrown,
+    (error: unknown) => error,
   );
   if (outcome instanceof Error) return outcome;
   throw new Error(`Expected a failure, got ${outcome}.`);

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
-import { newObjectKey } from '../../src/core/object-key.ts';
+import { newObjectKey } from '../../src/core/stored-object.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import { noCharges } from '../../src/record/request-record.ts';
-import type { JobStore } from '../../src/store/jobs/open.ts';
+import { toSettlementEntry } from '../../src/money/ledger.ts';
+import { noCharges } from '../../src/records/request-record.ts';
+import type { JobStores } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -25,8 +25,8 @@ const speech: JobRequest = {
 
 describe.each([...engines])('the jobs on $name', ({ empty }) => {
   let stores: TwoStores;
-  let jobs: JobStore;
-  let elsewhere: JobStore;
+  let jobs: JobStores;
+  let elsewhere: JobStores;
   let tenantId: string;
 
   beforeAll(async () => {
@@ -65,13 +65,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   async function queued(change: Partial<NewJob> = {}): Promise<NewJob> {
     const job = newJob(change);
-    await jobs.objects.note(job.inputKey, job.id, start + day);
+    await jobs.objects.register(job.inputKey, job.id, start + day);
     expect(await jobs.book.enqueue(job, plenty, null)).toBe('queued');
     return job;
   }
 
   const claimAt = (now: number, by = jobs, except: readonly string[] = []) =>
-    by.queue.claim({ now, until: now + minute, except });
+    by.queue.claim({ now, until: now + minute, exceptTenants: except });
 
   async function claimed(now = start): Promise<{ job: Job; lease: Lease }> {
     const found = await claimAt(now);
@@ -177,7 +177,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(taken?.job).toMatchObject({ id, attempts: 2, startedAt: start });
     // Who has lost the lease changes nothing any more.
     expect(await jobs.queue.renew(lease, start + day)).toBe(false);
-    expect(await jobs.queue.isCancelled(id)).toBe(false);
+    expect(await jobs.queue.isCanceled(id)).toBe(false);
     expect(await jobs.queue.setPieces(lease, 9)).toBe(false);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     expect(await jobs.queue.release(lease, { notBefore: start, isAttempt: true })).toBe(false);
@@ -212,9 +212,9 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { lease } = await claimed();
     await jobs.queue.addLateUnits(id, 500);
     expect(await jobs.book.find(tenantId, id)).toMatchObject({ units: 0 });
-    expect(await jobs.queue.isCancelled(id)).toBe(false);
+    expect(await jobs.queue.isCanceled(id)).toBe(false);
     await elsewhere.book.cancel(tenantId, id, start);
-    expect(await jobs.queue.isCancelled(id)).toBe(true);
+    expect(await jobs.queue.isCanceled(id)).toBe(true);
     expect(await jobs.queue.addPiece(lease, piece(0))).toBe(false);
     await jobs.queue.addLateUnits(id, 500);
     expect(await elsewhere.book.find(tenantId, id)).toMatchObject({
@@ -250,10 +250,10 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     await book(stores.other, [paid(20)]);
     expect((await jobs.book.cancel(tenantId, id, start))?.costCredits).toBe(60);
     // Its journal is found later, with a line that was booked before and more than is left to pay.
-    const slips = [done, paid(30)].map((record) =>
-      slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+    const entries = [done, paid(30)].map((record) =>
+      toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
     );
-    const late = { processId: 'dead', slips, mayRepeat: true, now: start };
+    const late = { processId: 'dead', entries, mayRepeat: true, now: start };
     for (let times = 0; times < 2; times += 1) await stores.other.ledger.commit(late);
     await stores.one.database.write.deleteFrom('request_log').execute();
     expect(await told()).toEqual([70, 70]);
@@ -382,11 +382,13 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const keptUntil = start + day;
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
     expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
-    const lost = await jobs.book.enqueue(newJob(), plenty, { ...late, keptUntil });
+    const lost = await jobs.book.enqueue(newJob(), plenty, { ...late, answerExpiresAt: keptUntil });
     expect(lost).toBe('taken_over');
     expect(await claimAt(start)).toBeUndefined();
     const job = newJob();
-    expect(await elsewhere.book.enqueue(job, plenty, { ...taker, keptUntil })).toBe('queued');
+    expect(
+      await elsewhere.book.enqueue(job, plenty, { ...taker, answerExpiresAt: keptUntil }),
+    ).toBe('queued');
     // Even if its process dies now, a repetition finds the job and makes no other.
     const again = await claims[0].claim(newClaim(), start + 2 * minute, minute);
     expect(again).toMatchObject({ state: 'done', recording: { text: job.id } });
@@ -443,15 +445,15 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     const { lease } = await claimed();
     const done = piece(0);
     const end = success(start + minute);
-    await jobs.objects.note(done.objectKey, id, start + day);
+    await jobs.objects.register(done.objectKey, id, start + day);
     await jobs.queue.addPiece(lease, done);
-    await jobs.objects.note(end.outputKey, id, start + day);
+    await jobs.objects.register(end.outputKey, id, start + day);
     await jobs.queue.finish(lease, end);
     const due = async (now: number) => (await elsewhere.objects.due(now, 10)).toSorted();
     expect(await due(start + minute - 1)).toEqual([]);
     expect(await due(start + minute)).toEqual([inputKey, done.objectKey].toSorted());
-    await jobs.objects.forget(inputKey);
-    await jobs.objects.forget(done.objectKey);
+    await jobs.objects.unregister(inputKey);
+    await jobs.objects.unregister(done.objectKey);
     expect(await due(end.expiresAt - 1)).toEqual([]);
     expect(await due(end.expiresAt)).toEqual([end.outputKey]);
   });
@@ -459,7 +461,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   test('leave no object behind when they are cancelled, or never came to be', async () => {
     const { id, inputKey } = await queued();
     const orphan = newObjectKey('wav');
-    await jobs.objects.note(orphan, 'job_that_never_was', start + day);
+    await jobs.objects.register(orphan, 'job_that_never_was', start + day);
     await jobs.book.cancel(tenantId, id, start + 5);
     expect(await jobs.objects.due(start + 5, 10)).toEqual([inputKey]);
     expect((await jobs.objects.due(start + day, 10)).toSorted()).toEqual(
@@ -474,12 +476,12 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('let go of an input that no job has, and of no other', async () => {
     const orphan = newObjectKey('wav');
-    await jobs.objects.note(orphan, 'job_that_never_was', start + day);
-    expect(await jobs.objects.letGo(orphan)).toBe(true);
+    await jobs.objects.register(orphan, 'job_that_never_was', start + day);
+    expect(await jobs.objects.releaseUnused(orphan)).toBe(true);
     const job = newJob();
-    await jobs.objects.note(job.inputKey, job.id, start + day);
+    await jobs.objects.register(job.inputKey, job.id, start + day);
     await jobs.book.enqueue(job, plenty, null);
-    expect(await elsewhere.objects.letGo(job.inputKey)).toBe(false);
+    expect(await elsewhere.objects.releaseUnused(job.inputKey)).toBe(false);
     expect(await elsewhere.objects.due(start, 10)).toEqual([orphan]);
   });
 
@@ -524,7 +526,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   describe('tell their receivers', () => {
     const hook = 'https://hooks.example/path';
     const next = (now: number, except: readonly string[] = []) =>
-      jobs.webhooks.claim({ now, until: now + minute, except });
+      jobs.webhooks.claim({ now, until: now + minute, exceptTenants: except });
 
     async function ended(change: Partial<NewJob> = {}): Promise<string> {
       const { id } = await queued({ webhookUrl: hook, ...change });
@@ -569,7 +571,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
           (at % 2 === 0 ? jobs : elsewhere).webhooks.claim({
             now: start,
             until: start + minute,
-            except: [],
+            exceptTenants: [],
           }),
         ),
       );

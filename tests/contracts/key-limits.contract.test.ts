@@ -2,9 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { LimitReset } from '../../src/core/caller.ts';
 import { randomText } from '../../src/core/ids.ts';
-import { keyOwner } from '../../src/ledger/owner.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import type { RequestRecord } from '../../src/record/request-record.ts';
+import { keyOwner, toSettlementEntry } from '../../src/money/ledger.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { addCustomer } from './bookings.ts';
@@ -45,8 +44,13 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
           ...change,
         });
         const charged = { keyAccount: account?.name ?? null, keyCharge: account ? charge : 0 };
-        const slips = [slipOf({ ...settlement, ...charged })];
-        await stores.one.ledger.commit({ processId: 'p', slips, mayRepeat: false, now: at });
+        const slips = [toSettlementEntry({ ...settlement, ...charged })];
+        await stores.one.ledger.commit({
+          processId: 'p',
+          entries: slips,
+          mayRepeat: false,
+          now: at,
+        });
       },
       /** All that is left of a limit, given back at once. */
       async left(limit: number, reset: LimitReset | null = null): Promise<number> {
@@ -56,14 +60,14 @@ describe.each([...engines])('a key limit on $name', ({ empty }) => {
           owner: account,
           processId: 'p',
           number: ++orders,
-          anew: false,
+          startNew: false,
           credits: limit,
           oneHold: 0,
           until: later,
           now,
         });
         const back = { processId: 'p', owner: account.name, lease, credits: granted };
-        await stores.other.ledger.giveBack(back);
+        await stores.other.ledger.returnCredits(back);
         return granted;
       },
     };

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomText } from '../../src/core/ids.ts';
-import { logText } from '../../src/core/log-text.ts';
-import type { LeaseOrder, Settlement } from '../../src/ledger/ledger-store.ts';
-import { keyOwner, type Owner, walletOwner } from '../../src/ledger/owner.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import type { RequestRecord } from '../../src/record/request-record.ts';
+import { logText } from '../../src/core/text.ts';
+import type { LeaseRequest, Settlement } from '../../src/money/ledger.ts';
+import { keyOwner, type Owner, toSettlementEntry, walletOwner } from '../../src/money/ledger.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
@@ -42,12 +41,19 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
   }
 
   /** Exactly what is asked for, unless `oneHold` invites more. */
-  function order(owner: Owner, change: Partial<LeaseOrder> = {}): LeaseOrder {
-    const plain = { processId: 'p1', anew: false, credits: 10, oneHold: 0, until: later, now: 1 };
+  function order(owner: Owner, change: Partial<LeaseRequest> = {}): LeaseRequest {
+    const plain = {
+      processId: 'p1',
+      startNew: false,
+      credits: 10,
+      oneHold: 0,
+      until: later,
+      now: 1,
+    };
     return { owner, number: ++orders, ...plain, ...change };
   }
 
-  const lease = (owner: Owner, change: Partial<LeaseOrder> = {}) =>
+  const lease = (owner: Owner, change: Partial<LeaseRequest> = {}) =>
     stores.one.ledger.lease(order(owner, change));
 
   async function account(owner: Owner) {
@@ -61,7 +67,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
   const commit = (settlements: readonly Settlement[], change = {}) =>
     stores.one.ledger.commit({
       processId: 'p1',
-      slips: settlements.map(slipOf),
+      entries: settlements.map(toSettlementEntry),
       mayRepeat: false,
       now: 2,
       ...change,
@@ -110,8 +116,8 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await lease(wallet, { credits: 5 })).toMatchObject({ outsideLease: 65 });
       const looked = await lease(wallet, { credits: 0, oneHold: 0 });
       expect(looked).toMatchObject({ granted: 0, outsideLease: 65 });
-      const anew = await lease(wallet, { credits: 40, anew: true });
-      expect(anew).toMatchObject({ granted: 40, outsideLease: 60 });
+      const startNew = await lease(wallet, { credits: 40, startNew: true });
+      expect(startNew).toMatchObject({ granted: 40, outsideLease: 60 });
     });
 
     test('keep the number of the order that began them', async () => {
@@ -121,20 +127,20 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect([first.lease, second.lease]).toEqual([71, 71]);
     });
 
-    test('that begin anew replace what the process had', async () => {
+    test('that begin startNew replace what the process had', async () => {
       const wallet = walletOwner(await tenantWith(100));
       await lease(wallet, { credits: 90 });
-      const anew = await lease(wallet, { credits: 95, anew: true, number: 8_000 });
-      expect(anew).toMatchObject({ granted: 95, lease: 8_000 });
+      const startNew = await lease(wallet, { credits: 95, startNew: true, number: 8_000 });
+      expect(startNew).toMatchObject({ granted: 95, lease: 8_000 });
       expect(await account(wallet)).toMatchObject({ leased: 95 });
-      await lease(wallet, { credits: 0, anew: true });
+      await lease(wallet, { credits: 0, startNew: true });
       expect(await account(wallet)).toMatchObject({ leased: 0 });
     });
 
-    test('that begin anew where there was none give the last credit and not one more', async () => {
+    test('that begin startNew where there was none give the last credit and not one more', async () => {
       const wallet = walletOwner(await tenantWith(100));
-      const anew = await lease(wallet, { credits: 150, anew: true });
-      expect(anew).toMatchObject({ granted: 100, leasedElsewhere: 0 });
+      const startNew = await lease(wallet, { credits: 150, startNew: true });
+      expect(startNew).toMatchObject({ granted: 100, leasedElsewhere: 0 });
       expect(await account(wallet)).toMatchObject({ balance: 100, leased: 100 });
     });
 
@@ -142,10 +148,10 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const wallet = walletOwner(await tenantWith(100));
       const { lease: number } = await lease(wallet, { credits: 50 });
       const back = { processId: 'p1', owner: wallet.name, lease: number, credits: 20 };
-      await stores.one.ledger.giveBack(back);
+      await stores.one.ledger.returnCredits(back);
       expect(await account(wallet)).toMatchObject({ leased: 30 });
-      await lease(wallet, { credits: 40, anew: true });
-      await stores.one.ledger.giveBack(back);
+      await lease(wallet, { credits: 40, startNew: true });
+      await stores.one.ledger.returnCredits(back);
       expect(await account(wallet)).toMatchObject({ leased: 40 });
     });
 
@@ -172,7 +178,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const processId = randomText(8);
       const { lease: number, granted } = await lease(wallet, { processId, number: 1 });
       const given = { processId, owner: wallet.name, lease: number, credits: granted };
-      await stores.one.ledger.giveBack(given);
+      await stores.one.ledger.returnCredits(given);
       // Another's renewal does not touch it.
       await stores.one.ledger.renew('another', later);
       expect(await lease(wallet, { processId, credits: 0 })).toMatchObject({ lease: number });
@@ -180,7 +186,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       expect(await account(wallet)).toMatchObject({ balance: 100, leased: 0 });
       expect(await lease(wallet, { processId, number: 2 })).toMatchObject({ granted, lease: 2 });
       // What comes late of the lease before does not touch this one.
-      await stores.one.ledger.giveBack(given);
+      await stores.one.ledger.returnCredits(given);
       expect(await account(wallet)).toMatchObject({ leased: granted });
       expect(await stores.one.ledger.renew(processId, later)).toEqual(new Set([wallet.name]));
     });
@@ -201,17 +207,17 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const { lease: number } = await lease(wallet, { processId: rich, credits: 30 });
       const starved = await lease(wallet, { processId: poor });
       expect(starved).toMatchObject({ granted: 0, leasedElsewhere: 30 });
-      expect(await stores.one.ledger.recalled(rich)).toEqual([]);
+      expect(await stores.one.ledger.pendingRecalls(rich)).toEqual([]);
 
       await stores.one.ledger.recall(wallet.name, poor);
-      expect(await stores.other.ledger.recalled(rich)).toEqual([wallet.name]);
-      expect(await stores.other.ledger.recalled(poor)).toEqual([]);
+      expect(await stores.other.ledger.pendingRecalls(rich)).toEqual([wallet.name]);
+      expect(await stores.other.ledger.pendingRecalls(poor)).toEqual([]);
       const waiting = await lease(wallet, { processId: poor });
       expect(waiting).toMatchObject({ granted: 0, unanswered: 30 });
 
       const back = { processId: rich, owner: wallet.name, lease: number, credits: 4 };
-      await stores.one.ledger.giveBack(back);
-      expect(await stores.other.ledger.recalled(rich)).toEqual([]);
+      await stores.one.ledger.returnCredits(back);
+      expect(await stores.other.ledger.pendingRecalls(rich)).toEqual([]);
       const answered = await lease(wallet, { processId: poor });
       expect(answered).toMatchObject({ granted: 4, leasedElsewhere: 26, unanswered: 0 });
     });
@@ -224,7 +230,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       await stores.one.ledger.recall(first.name, 'poor');
       // It starves itself on the other one.
       await stores.one.ledger.recall(second.name, process);
-      expect(await stores.other.ledger.recalled(process)).toEqual([first.name]);
+      expect(await stores.other.ledger.pendingRecalls(process)).toEqual([first.name]);
     });
 
     test('are answered also by who has nothing to give', async () => {
@@ -233,7 +239,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const { lease: number } = await lease(wallet, { processId: process });
       await stores.one.ledger.recall(wallet.name, 'poor');
       const nothing = { processId: process, owner: wallet.name, lease: number, credits: 0 };
-      await stores.one.ledger.giveBack(nothing);
+      await stores.one.ledger.returnCredits(nothing);
       expect(await lease(wallet, { processId: 'poor' })).toMatchObject({ unanswered: 0 });
     });
   });
@@ -404,8 +410,8 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
     test('of one journal by two processes at the same time are one', async () => {
       const tenant = await tenantWith(10_000);
       await lease(walletOwner(tenant), { processId: 'dead', credits: 10_000 });
-      const slips = Array.from({ length: 40 }, () => slipOf(settled(tenant, 7)));
-      const batch = { processId: 'dead', slips, mayRepeat: true, now: 3 };
+      const entries = Array.from({ length: 40 }, () => toSettlementEntry(settled(tenant, 7)));
+      const batch = { processId: 'dead', entries, mayRepeat: true, now: 3 };
       await Promise.all([stores.one.ledger.commit(batch), stores.other.ledger.commit(batch)]);
       expect(await account(walletOwner(tenant))).toMatchObject({ balance: 10_000 - 280 });
     });
@@ -429,7 +435,7 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       await schema.alterTable('usage_hidden').renameTo('usage_daily').execute();
       expect(failure.message).toContain('usage_daily');
       expect(await account(walletOwner(tenant))).toMatchObject({ balance: 100, spent: 0 });
-      expect(await stores.one.requestLog.findAnybodys(last.record.requestId)).toBeUndefined();
+      expect(await stores.one.requestLog.findForAnyTenant(last.record.requestId)).toBeUndefined();
     });
 
     test.each<[string, Partial<RequestRecord>]>([
@@ -483,10 +489,10 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
       const { record } = settlement;
       const { requestLog } = stores.other;
       expect(await requestLog.find(tenantId, record.requestId)).toEqual(record);
-      expect(await requestLog.findAnybodys(record.requestId)).toEqual(record);
+      expect(await requestLog.findForAnyTenant(record.requestId)).toEqual(record);
       expect(await requestLog.find('another tenant', record.requestId)).toBeUndefined();
       expect(await requestLog.find(tenantId, 'no id')).toBeUndefined();
-      expect(await requestLog.findAnybodys('no id')).toBeUndefined();
+      expect(await requestLog.findForAnyTenant('no id')).toBeUndefined();
     });
 
     test('keep whatever words clients and upstreams use', async () => {
@@ -517,12 +523,17 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
         });
         for (const claim of claims) await stores.one.claims.claim(claim, 0, 1_000);
         const answers = claims.map((claim) => ({ claim, recording: null, expiresAt: later }));
-        const batch = { processId: 'p1', slips: ended.map(slipOf), mayRepeat: false, now: 2 };
+        const batch = {
+          processId: 'p1',
+          entries: ended.map(toSettlementEntry),
+          mayRepeat: false,
+          now: 2,
+        };
         return {
           wallet: walletOwner(tenantId),
           ended,
           requestIds,
-          commit: () => stores.one.ledger.commitWith(batch, answers),
+          commit: () => stores.one.ledger.commitWithAnswers(batch, answers),
           again: (key: string, now: number) => {
             const claim = { tenantId, key, fingerprint: 'f', requestId: newId() };
             return stores.other.claims.claim(claim, now, 1_000);
@@ -574,9 +585,9 @@ describe.each(engines.map((engine) => ({ ...engine })))('the ledger on $name', (
         const ordered = i === 0 ? tenants : tenants.toReversed();
         return Array.from({ length: 12 }, async () => {
           for (const wallet of wallets) await ledger.lease(order(wallet, { processId }));
-          const slips = ordered.map((tenant) => slipOf(settled(tenant, 5)));
+          const entries = ordered.map((tenant) => toSettlementEntry(settled(tenant, 5)));
           await Promise.all([
-            ledger.commit({ processId, slips, mayRepeat: false, now: 4 }),
+            ledger.commit({ processId, entries, mayRepeat: false, now: 4 }),
             ledger.renew(processId, later),
             ledger.expire(soon),
           ]);

@@ -1,8 +1,7 @@
 import { expect, test } from 'bun:test';
 import { sql } from 'kysely';
-import { walletName, walletOwner } from '../../src/ledger/owner.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import { toSettlementEntry, walletName, walletOwner } from '../../src/money/ledger.ts';
+import { noCharges } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { speechJob } from '../support/speech-job.ts';
@@ -68,19 +67,19 @@ test('charges, and leases that end, of the same accounts both get through', asyn
     await holder.directory.addTenant(makeTenant({ id: tenantId }));
     const grant = { tenantId, amount: 10, note: '', idempotencyKey: null, now: 1 };
     await holder.creditBook.change(grant);
-    const order = { processId: 'dead', number: at + 1, anew: false, credits: 10, oneHold: 0 };
+    const order = { processId: 'dead', number: at + 1, startNew: false, credits: 10, oneHold: 0 };
     await holder.ledger.lease({ ...order, owner: walletOwner(tenantId), until: 5, now: 1 });
   }
   const records = tenantIds.map((tenantId) => makeRecord({ tenantId }));
   const slips = records.map((record) =>
-    slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+    toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
   );
 
   const changing = await holder.database.write.transaction().execute(async (change) => {
     const middle = walletName(tenantIds[10] ?? '');
     await change.updateTable('accounts').set({ recalls: 1 }).where('owner', '=', middle).execute();
     const both = Promise.all([
-      one.ledger.commit({ processId: 'dead', slips, mayRepeat: false, now: 2 }),
+      one.ledger.commit({ processId: 'dead', entries: slips, mayRepeat: false, now: 2 }),
       other.ledger.expire(6),
     ]);
     await waitForBlocked(holder, 2);
@@ -103,12 +102,12 @@ test('a piece of a job that costs nothing waits for nobody who changes the job',
   await holder.jobs.book.enqueue(job, { waitingMax: 1, inputBytesMax: job.inputBytes }, null);
   const { id: jobId } = job;
   const record = makeRecord({ tenantId: tenant.id, jobId, charges: noCharges });
-  const slip = slipOf({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 });
+  const slip = toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 });
 
   // Without a charge it holds no account either, by which others would know to wait for it.
   await holder.database.write.transaction().execute(async (change) => {
     await change.updateTable('jobs').set({ attempts: 1 }).where('id', '=', jobId).execute();
-    await other.ledger.commit({ processId: 'p', slips: [slip], mayRepeat: false, now: 2 });
+    await other.ledger.commit({ processId: 'p', entries: [slip], mayRepeat: false, now: 2 });
   });
   for (const store of [holder, other]) await store.database.close();
 }, 120_000);

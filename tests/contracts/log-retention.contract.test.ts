@@ -12,8 +12,8 @@ afterEach(() => stores?.close());
 describe.each([...engines])('the request log on $name', ({ empty }) => {
   async function removeOld(at: number, keepDays: number): Promise<void> {
     if (!stores) throw new Error('There is no store.');
-    const onFailure = (thrown: unknown) => {
-      throw thrown;
+    const onFailure = (error: unknown) => {
+      throw error;
     };
     const { database } = stores.one;
     const parts = { database, keepDays, now: () => at, onDone: () => undefined, onFailure };

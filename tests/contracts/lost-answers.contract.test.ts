@@ -6,12 +6,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Books } from '../../src/books.ts';
 import type { Caller } from '../../src/core/caller.ts';
-import type { Claim } from '../../src/core/claim.ts';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
-import type { Batch, LedgerStore } from '../../src/ledger/ledger-store.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import type { IdempotencyClaim } from '../../src/core/recording.ts';
+import { Accounting } from '../../src/money/accounting.ts';
+import type { Batch, LedgerStore } from '../../src/money/ledger.ts';
+import { noCharges } from '../../src/records/request-record.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';
@@ -41,26 +41,26 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   });
   afterEach(() => rmSync(dataDir, { recursive: true }));
 
-  function openBooks(change: Partial<LedgerStore> = {}, folder = dataDir): Promise<Books> {
+  function openBooks(change: Partial<LedgerStore> = {}, folder = dataDir): Promise<Accounting> {
     const { ledger } = stores.one;
     const store: LedgerStore = {
       lease: (order) => ledger.lease(order),
-      giveBack: (back) => ledger.giveBack(back),
+      returnCredits: (back) => ledger.returnCredits(back),
       renew: (id, until) => ledger.renew(id, until),
       expire: (at, dead) => ledger.expire(at, dead),
       recall: (owner, id) => ledger.recall(owner, id),
-      recalled: (id) => ledger.recalled(id),
+      pendingRecalls: (id) => ledger.pendingRecalls(id),
       commit: (batch) => ledger.commit(batch),
-      commitWith: (...words) => ledger.commitWith(...words),
+      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words),
       ...change,
     };
     const log = createLog(() => undefined);
     const ids = { processId: randomText(8), now: () => now };
     const parts = { store, dataDir: folder, log, ...ids } as const;
-    return Books.open({ ...parts, durability: 'journal', ended: () => undefined });
+    return Accounting.open({ ...parts, durability: 'journal', onEnded: () => undefined });
   }
 
-  const claimOf = (id: string): Claim => {
+  const claimOf = (id: string): IdempotencyClaim => {
     return { tenantId: caller.tenantId, key: requestId, fingerprint: 'f', requestId: id };
   };
 
@@ -68,19 +68,22 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   const takeOver = (id: string, at: number) => stores.other.claims.claim(claimOf(id), at, leaseMs);
 
   /** An answer of 70 credits under a key, by an API key with a limit. */
-  async function answerWith(books: Books, id = requestId, at = now): Promise<string> {
+  async function answerWith(books: Accounting, id = requestId, at = now): Promise<string> {
     const claim = claimOf(id);
     expect(await takeOver(id, at)).toEqual({ state: 'ours' });
     return finishWith(books, claim);
   }
 
-  async function finishWith(books: Books, claim: Claim): Promise<string> {
-    const hold = await books.hold({ caller, receivedAt: now }, { wanted: 100, least: 100 });
+  async function finishWith(books: Accounting, claim: IdempotencyClaim): Promise<string> {
+    const hold = await books.hold({ caller, receivedAt: now }, { requested: 100, minimum: 100 });
     const ended = settlementOf(claim.requestId, caller, 70, { createdAt: now });
     await books.dispatched(ended.record);
     await hold.settle(70);
     const settlement = { ...ended, keyAccount: hold.keyAccount, keyCharge: 70 };
-    return books.keepWith({ claim, recording: null, expiresAt: now + 86_400_000 }, settlement);
+    return books.saveWithAnswer(
+      { claim, recording: null, expiresAt: now + 86_400_000 },
+      settlement,
+    );
   }
 
   async function expectChargedOnce(requests = 1): Promise<void> {
@@ -113,7 +116,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   test('is booked once when the store had taken it with its answer', async () => {
     const { ledger } = stores.one;
     const books = await openBooks({
-      commitWith: (...words) => ledger.commitWith(...words).then(lost),
+      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words).then(lost),
     });
     expect(await answerWith(books)).toBe('unwritten');
     await books.flush();
@@ -126,8 +129,8 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     const { ledger } = stores.one;
     const tries: (() => Promise<never>)[] = [];
     const books = await openBooks({
-      commitWith: (...words) => {
-        tries.push(() => ledger.commitWith(...words).then(lost));
+      commitWithAnswers: (...words) => {
+        tries.push(() => ledger.commitWithAnswers(...words).then(lost));
         return lost();
       },
     });
@@ -146,7 +149,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
     const { ledger } = stores.one;
     let isGone = true;
     const killed = await openBooks({
-      commitWith: (...words) => ledger.commitWith(...words).then(lost),
+      commitWithAnswers: (...words) => ledger.commitWithAnswers(...words).then(lost),
       commit: (batch) => (isGone ? lost() : ledger.commit(batch)),
     });
     expect(await answerWith(killed)).toBe('unwritten');
@@ -167,7 +170,7 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
       batches.push(batch);
       return ledger.commit(batch);
     };
-    const books = await openBooks({ commitWith: lost, commit });
+    const books = await openBooks({ commitWithAnswers: lost, commit });
     expect(await answerWith(books)).toBe('unwritten');
     await books.close();
     const tomorrow = now + 86_400_000 + leaseMs;
@@ -181,15 +184,15 @@ describe.each([...engines])('a charge that comes twice on $name', ({ empty }) =>
   describe('when another process has taken its key over', () => {
     const done = { state: 'done', recording: null } as const;
     let isAway = true;
-    let late: Books;
-    let other: Books;
+    let late: Accounting;
+    let other: Accounting;
     let otherId = '';
 
     /** On a machine of its own, whose store is away while it answers. */
     const openCutOff = (machine: string) => {
       const { ledger } = stores.one;
       const commit: LedgerStore['commit'] = (batch) => (isAway ? lost() : ledger.commit(batch));
-      return openBooks({ commitWith: lost, commit }, join(dataDir, machine));
+      return openBooks({ commitWithAnswers: lost, commit }, join(dataDir, machine));
     };
 
     beforeEach(async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
-import { insertRows } from '../../src/store/books/many-rows.ts';
+import { insertRows } from '../../src/store/database.ts';
 import type { ApiKeysTable } from '../../src/store/schema.ts';
 import { engines, makeTenant, openTwice, randomHash, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
@@ -59,9 +59,7 @@ describe.each([...engines])('inserting many rows on $name', ({ empty }) => {
     const { write, engine } = stores.one.database;
     return write
       .transaction()
-      .execute((change) =>
-        insertRows(change, engine, { table: 'api_keys', columns: columns, rows: rows }),
-      );
+      .execute((change) => insertRows(change, engine, { table: 'api_keys', columns, rows }));
   }
 
   function stored(prefix: string) {

@@ -5,13 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { migrate } from '../../src/store/migrate.ts';
-import { migrations } from '../../src/store/migrations/index.ts';
+import { migrate, migrations } from '../../src/store/migrations/migrate.ts';
 import { moveStore } from '../../src/store/move.ts';
-import { openStore, openToLook } from '../../src/store/open.ts';
+import { openReadOnly, openStore } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { openSqlite } from '../../src/store/sqlite/sqlite.ts';
-import { verifyBooks } from '../../src/store/verify/verify.ts';
+import { verifyLedger } from '../../src/store/verify/verify.ts';
 import { askPostgres, startPostgres, tablesInPostgres } from '../support/postgres.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -45,7 +44,7 @@ async function emptyPostgres(): Promise<string> {
 }
 
 async function move(path: string, url: string, told: unknown[] = []) {
-  const source = await openToLook(`sqlite:${path}`);
+  const source = await openReadOnly(`sqlite:${path}`);
   if (!source) throw new Error(`There is nothing at ${path}.`);
   try {
     const onProgress = (...words: unknown[]) => void told.push(words);
@@ -184,7 +183,7 @@ test(
       }
       expect(await database.read.selectFrom('leases').selectAll().execute()).toEqual([]);
       const report: string[] = [];
-      expect(await verifyBooks(database, (line) => report.push(line))).toMatchObject({
+      expect(await verifyLedger(database, (line) => report.push(line))).toMatchObject({
         ...{ accounts: 1, entries: 1, requests: 1 },
       });
       expect(report).toEqual([]);

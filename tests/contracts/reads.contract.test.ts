@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { promptTokens } from '../../src/core/usage.ts';
-import type { LogFilter, LogRow } from '../../src/record/log-reads.ts';
-import { allTime, dayOf } from '../../src/record/period.ts';
-import { noCharges, type RequestRecord, totalCharge } from '../../src/record/request-record.ts';
+import { allTime, dayOf } from '../../src/records/period.ts';
+import type { LogFilter, LogRow } from '../../src/records/request-log.ts';
+import { noCharges, type RequestRecord, totalCharge } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
 import { addCustomer, addKey, book, dayMs, discrepancies, grant, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';
@@ -255,7 +255,7 @@ describe.each([...engines])('reads on $name', ({ empty }) => {
     expect(pages.map(({ length }) => length)).toEqual([500, 60]);
     const byBytes = models.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect(pages.flat().map(({ model }) => model)).toEqual(byBytes);
-    const parts = await store.splits.parts(groups, 'model');
+    const parts = await store.splits.splitSums(groups, 'model');
     expect(parts.map(({ value }) => value)).toEqual(byBytes.slice(0, parts.length));
   });
 

@@ -54,7 +54,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
     let batches = 0;
     return {
       page: (last, count) => credentials.page(last, count),
-      turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+      switchTo: (wanted, held) => credentials.switchTo(wanted, held),
       reseal: async (rows, inUse) => {
         if (++batches === nth) throw new Error('killed');
         return credentials.reseal(rows, inUse);
@@ -68,17 +68,21 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
     async () => {
       await fill(3);
       const rows = await stores.one.credentials.list(tenantId);
-      expect(await rotation().count()).toEqual({ current: 0, former: 3, unreadable: 0 });
-      expect(await rotation().rotate()).toEqual({ current: 0, former: 3, unreadable: 0 });
-      expect(await rotation().count()).toEqual({ current: 3, former: 0, unreadable: 0 });
-      expect(await rotation([before]).count()).toEqual({ current: 0, former: 0, unreadable: 3 });
+      expect(await rotation().count()).toEqual({ current: 0, previous: 3, undecryptable: 0 });
+      expect(await rotation().rotate()).toEqual({ current: 0, previous: 3, undecryptable: 0 });
+      expect(await rotation().count()).toEqual({ current: 3, previous: 0, undecryptable: 0 });
+      expect(await rotation([before]).count()).toEqual({
+        current: 0,
+        previous: 0,
+        undecryptable: 3,
+      });
       expect(await readBy(after)).toEqual(allOf(3));
       expect((await failureOf(open(before))).message).toContain('is not the one');
       // All but the ciphertext stays: an own credential keeps its time and its circuit breaker.
       const rest = ({ ciphertext, ...others }: (typeof rows)[number]) => others;
       const now = await stores.other.credentials.list(tenantId);
       expect(now.map(rest)).toEqual(rows.map(rest));
-      expect(await rotation().rotate()).toEqual({ current: 3, former: 0, unreadable: 0 });
+      expect(await rotation().rotate()).toEqual({ current: 3, previous: 0, undecryptable: 0 });
     },
     testMs,
   );
@@ -90,7 +94,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       const killed = rotation(both, killedAtBatch(2));
       expect((await failureOf(killed.rotate())).message).toBe('killed');
       expect((await failureOf(rotation(both, killedAtBatch(1)).rotate())).message).toBe('killed');
-      expect(await rotation().count()).toEqual({ current: 200, former: 250, unreadable: 0 });
+      expect(await rotation().count()).toEqual({ current: 200, previous: 250, undecryptable: 0 });
       for (const one of [before, after]) {
         expect((await failureOf(open(one))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
         expect((await failureOf(rotation([one]).rotate())).message).toContain(
@@ -98,7 +102,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
         );
       }
       expect(await readBy(...both)).toEqual(allOf(450));
-      expect(await rotation().rotate()).toEqual({ current: 200, former: 250, unreadable: 0 });
+      expect(await rotation().rotate()).toEqual({ current: 200, previous: 250, undecryptable: 0 });
       expect(await readBy(after)).toEqual(allOf(450));
     },
     testMs,
@@ -114,11 +118,11 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       const { credentials } = stores.one;
       const oneByOne = rotation(both, {
         page: (last) => credentials.page(last, 1),
-        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
         reseal: (rows, inUse) => credentials.reseal(rows, inUse),
         finish: (inUse) => credentials.finish(inUse),
       });
-      expect(await oneByOne.rotate()).toEqual({ current: 0, former: 6, unreadable: 0 });
+      expect(await oneByOne.rotate()).toEqual({ current: 0, previous: 6, undecryptable: 0 });
     },
     testMs,
   );
@@ -129,7 +133,11 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       await fill(250);
       await failureOf(rotation(both, killedAtBatch(2)).rotate());
       const back: SecretKeys = [before, after];
-      expect(await rotation(back).rotate()).toEqual({ current: 50, former: 200, unreadable: 0 });
+      expect(await rotation(back).rotate()).toEqual({
+        current: 50,
+        previous: 200,
+        undecryptable: 0,
+      });
       expect(await readBy(before)).toEqual(allOf(250));
     },
     testMs,
@@ -147,7 +155,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       let saved = 0;
       await rotation(both, {
         page: (last, count) => credentials.page(last, count),
-        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
         reseal: async (rows, inUse) => {
           expect((await failureOf(save(old, 'p000', 'sk-late'))).message).toContain('operator');
           await save(mixed, 'p001', 'sk-newest');
@@ -174,7 +182,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
         .set(moved)
         .where('provider', '=', 'p000')
         .execute();
-      expect(await rotation().rotate()).toEqual({ current: 0, former: 1, unreadable: 1 });
+      expect(await rotation().rotate()).toEqual({ current: 0, previous: 1, undecryptable: 1 });
       expect(await readBy(after)).toEqual({ p000: undefined, p001: 'sk-p001' });
     },
     testMs,
@@ -213,7 +221,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
         at === step ? rotation([before, after]).rotate() : undefined;
       const store: RotationStore = {
         page: (last, count) => credentials.page(last, count),
-        turnTo: (wanted, held) => credentials.turnTo(wanted, held),
+        switchTo: (wanted, held) => credentials.switchTo(wanted, held),
         async reseal(rows, inUse) {
           await overtaken('reseal');
           return credentials.reseal(rows, inUse);

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import type { SkillBook, StoredSkill } from '../../src/tools/skills/skill.ts';
+import type { SkillStore, StoredSkill } from '../../src/tools/skills/skill.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 describe.each([...engines])('the skills on $name', ({ empty }) => {
   let stores: TwoStores;
-  let book: SkillBook;
-  let elsewhere: SkillBook;
+  let book: SkillStore;
+  let elsewhere: SkillStore;
   let tenantId: string;
 
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 /** A process whose own clock is wrong, on a store that others use too. */
 import { afterEach, expect, setSystemTime, test } from 'bun:test';
-import { Wallets } from '../../src/ledger/wallets.ts';
-import { byStoreTime, StoreClock } from '../../src/store/clock.ts';
+import { Wallets } from '../../src/money/hold/wallets.ts';
+import { StoreClock, withStoreClock } from '../../src/store/clock.ts';
 import { callerOf } from '../support/caller.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 
@@ -64,10 +64,10 @@ test('a clock that is set forward ends nobody else’s lease, only what is over'
   const grant = { tenantId, amount: 1_000, note: '', idempotencyKey: null, now: Date.now() };
   await one.creditBook.change(grant);
   const clock = await StoreClock.open(other.database);
-  const ledger = byStoreTime(other.ledger, clock);
+  const ledger = withStoreClock(other.ledger, clock);
   const owner = { name: `tenant:${tenantId}`, tenantId, allowance: null };
   const now = Date.now();
-  const order = { owner, number: 1, anew: false, credits: 100, oneHold: 100, now };
+  const order = { owner, number: 1, startNew: false, credits: 100, oneHold: 100, now };
   await one.ledger.lease({ ...order, processId: 'alive', until: now + leaseMs });
   await one.ledger.lease({ ...order, processId: 'gone', until: now - 1 });
 
@@ -88,9 +88,9 @@ test('a machine that slept for an hour holds nothing on leases that are over', a
   const set = async () => {
     behindMs = 0;
   };
-  const wallets = new Wallets(byStoreTime(one.ledger, { now, set }), 'slept', now);
+  const wallets = new Wallets(withStoreClock(one.ledger, { now, set }), 'slept', now);
   behindMs = hourMs - 600_000;
-  const hold = async () => wallets.hold(callerOf(tenantId), { wanted: 100, least: 100 });
+  const hold = async () => wallets.hold(callerOf(tenantId), { requested: 100, minimum: 100 });
   expect((await hold().catch(hold)).credits).toBe(100);
 
   await other.ledger.expire(Date.now());

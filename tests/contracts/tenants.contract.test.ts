@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { TenantOrder } from '../../src/auth/directory.ts';
-import { slipOf } from '../../src/ledger/slip.ts';
-import { daysOf, monthAround } from '../../src/record/period.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import { toSettlementEntry } from '../../src/money/ledger.ts';
+import { daysOf, monthAround } from '../../src/records/period.ts';
+import { noCharges } from '../../src/records/request-record.ts';
 import { dayMs, grant, makeRecord } from './bookings.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 
@@ -34,10 +34,10 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
         charges: isFailed ? noCharges : charges,
         createdAt: at,
       });
-      return slipOf({ record, writtenOff, keyAccount: null, keyCharge: 0 });
+      return toSettlementEntry({ record, writtenOff, keyAccount: null, keyCharge: 0 });
     });
     if (slips.length > 0) {
-      await one.ledger.commit({ processId: 'test', slips, mayRepeat: false, now });
+      await one.ledger.commit({ processId: 'test', entries: slips, mayRepeat: false, now });
     }
   }
 
@@ -108,14 +108,14 @@ describe.each(engines)('tenants in order on $name', ({ empty }) => {
 
   test('the sums of a month are of its days alone', async () => {
     const ids = ['a-early', 'b-edges', 'c-idle', 'nobody'];
-    const sums = await stores.other.tenantSums.of(ids, days);
+    const sums = await stores.other.tenantSums.sumsOf(ids, days);
     expect(sums.toSorted((a, b) => a.tenantId.localeCompare(b.tenantId))).toEqual([
       { tenantId: 'a-early', requests: 3, failed: 2, spend: 10, writtenOff: 0 },
       { tenantId: 'b-edges', requests: 2, failed: 0, spend: 8, writtenOff: 0 },
     ]);
-    expect(await stores.other.tenantSums.of(['d-late'], days)).toMatchObject([
+    expect(await stores.other.tenantSums.sumsOf(['d-late'], days)).toMatchObject([
       { spend: 42, writtenOff: 9 },
     ]);
-    expect(await stores.other.tenantSums.of([], days)).toEqual([]);
+    expect(await stores.other.tenantSums.sumsOf([], days)).toEqual([]);
   });
 });

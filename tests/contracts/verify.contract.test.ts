@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import type { Store } from '../../src/store/open.ts';
 import { openStore } from '../../src/store/open.ts';
-import { verifyBooks } from '../../src/store/verify/verify.ts';
+import { verifyLedger } from '../../src/store/verify/verify.ts';
 import { addCustomer, book, dayMs, discrepancies, makeRecord } from './bookings.ts';
 import { engines } from './engines.ts';
 
@@ -39,7 +39,7 @@ async function questionsOf({ database }: Store): Promise<number> {
     },
     transformResult: async ({ result }) => result,
   });
-  const { discrepancies: wrong } = await verifyBooks({ ...database, read }, () => {});
+  const { discrepancies: wrong } = await verifyLedger({ ...database, read }, () => {});
   expect(wrong).toBe(0);
   return asked;
 }

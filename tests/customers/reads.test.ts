@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { SqlLogReads } from '../../src/store/reads/logs.ts';
+import { SqlLogReads } from '../../src/store/reports/logs.ts';
 import { say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 import { awayFromMidnight } from '../support/one-minute.ts';

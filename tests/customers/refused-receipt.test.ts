@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { strangeNamesMax } from '../../src/core/bounds.ts';
+import { unknownModelNamesMax } from '../../src/core/bounds.ts';
 import { isObject } from '../../src/core/json.ts';
 import { type Answer, type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -11,7 +11,7 @@ const canary = 'Xylophon-4711';
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway({ config: { demo: true, catalogue: 'none' } });
+  gateway = await startGateway({ config: { demo: true, catalog: 'none' } });
 }, testMs);
 afterAll(() => gateway.stop());
 
@@ -54,7 +54,7 @@ test(
     const path = `/admin/v1/tenants/${isObject(made.body.data) ? made.body.data.id : ''}/keys`;
     const key = String((await gateway.admin('POST', path, { name: 'typo' })).body.key);
     const ask = (model: string) => gateway.chat({ model, messages }, { key });
-    for (let at = 0; at < strangeNamesMax; at += 1) await ask(`acme/typo-${at}`);
+    for (let at = 0; at < unknownModelNamesMax; at += 1) await ask(`acme/typo-${at}`);
     const last = await ask('acme/one-more');
     const read = async (what: string) => (await gateway.call('GET', what, { key })).body;
     const { logs } = await read('/v1/customer/logs?limit=2');

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { packDashboard } from '../../src/http/itself/dashboard-assets.ts';
+import { packDashboard } from '../../src/http/system/dashboard.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
 /** The files of the dashboard, as a browser gets them. */
@@ -92,7 +92,7 @@ test('it can be packed into a single executable', async () => {
     await Bun.write(pack, await packDashboard());
     await Bun.write(
       join(folder, 'main.ts'),
-      `import { dashboardAssets } from '${join(root, 'src/http/itself/dashboard-assets.ts')}';
+      `import { dashboardAssets } from '${join(root, 'src/http/system/dashboard.ts')}';
        const { page, files } = await dashboardAssets();
        const sizes = [...files].map(([name, { bytes }]) => [name, bytes.length]);
        process.stdout.write(JSON.stringify([new TextDecoder().decode(page.bytes), sizes]));`,

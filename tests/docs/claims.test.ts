@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { isObject } from '../../src/core/json.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -83,7 +83,7 @@ describe('audio.md', () => {
       codeIn(models).map((model) => `${model}: ${price}`),
     );
     const dollars = (usd: string) => `$${usd.replace(/\.0+$/, '')}`;
-    const real = builtinCatalogue.models
+    const real = builtinCatalog.models
       .filter(({ features }) => features?.some((name) => /^(?:speech|transcription)$/.test(name)))
       .map(({ id, endpoints: [first] }) => {
         const { characters, bytes, minute, prompt, request } = first?.pricing ?? {};

@@ -4,8 +4,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Client, clients } from '../../src/cli/clients/index.ts';
-import { filled, type Gaps, settingsText } from '../../src/cli/clients/settings.ts';
+import {
+  type Client,
+  clients,
+  fillPlaceholders,
+  type SettingValues,
+  settingsText,
+} from '../../src/cli/clients/settings.ts';
 import { fieldsOf, objectsIn, parseJson } from '../../src/core/json.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 
@@ -14,7 +19,7 @@ const page = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 const timeoutMs = 120_000;
 
 /** What the page puts into the gaps; its shells have two variables for it. */
-const onThePage: Gaps = {
+const onThePage: SettingValues = {
   url: 'http://127.0.0.1:8080',
   container_url: 'http://host.docker.internal:8080',
   key: 'sk-tg-…',
@@ -23,7 +28,7 @@ const onThePage: Gaps = {
   context: '128000',
   output: '4096',
 };
-const inItsShells: Gaps = { ...onThePage, url: '$TOLLGATE_URL', key: '$TOLLGATE_KEY' };
+const inItsShells: SettingValues = { ...onThePage, url: '$TOLLGATE_URL', key: '$TOLLGATE_KEY' };
 
 const [quickStarts = ''] = page.split('\n## Seen working\n');
 const sections = new Map(
@@ -51,7 +56,7 @@ function blocksIn({ steps }: Client) {
       program: step.kind === 'program' ? step.language : '',
     }[step.kind];
     const gaps = step.kind === 'shell' ? inItsShells : onThePage;
-    return [{ language, block: filled(step.text, gaps) }];
+    return [{ language, block: fillPlaceholders(step.text, gaps) }];
   });
 }
 
@@ -68,10 +73,10 @@ describe('the clients that connect knows', () => {
     for (const step of client.steps) {
       if (step.kind === 'file') expect(text).toContain(`\`${step.file}\``);
       if (step.kind === 'click')
-        expect(oneLine(text)).toContain(oneLine(filled(step.text, onThePage)));
+        expect(oneLine(text)).toContain(oneLine(fillPlaceholders(step.text, onThePage)));
     }
     const [, trap = ''] = text.split('*The trap:*');
-    expect(oneLine(trap)).toBe(oneLine(filled(client.trap, onThePage)));
+    expect(oneLine(trap)).toBe(oneLine(fillPlaceholders(client.trap, onThePage)));
   });
 
   test.each([...clients])(
@@ -97,7 +102,7 @@ describe('the clients that connect knows', () => {
   test('leave no gap open', () => {
     const open = clients.filter((client) => {
       const texts = [client.trap, ...client.steps.map(({ text }) => text)];
-      return texts.some((text) => /\{\{\w+\}\}/.test(filled(text, onThePage)));
+      return texts.some((text) => /\{\{\w+\}\}/.test(fillPlaceholders(text, onThePage)));
     });
     expect(open.map(({ name }) => name)).toEqual([]);
   });

@@ -6,22 +6,24 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { commonOptions } from '../../src/cli/command.ts';
 import { topics } from '../../src/cli/topics.ts';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { dialectNames } from '../../src/config/provider-schema.ts';
 import { configFileSchema } from '../../src/config/schema.ts';
 import { errorTable, GatewayError } from '../../src/core/errors.ts';
-import type { Schema } from '../../src/core/explain.ts';
 import { isObject } from '../../src/core/json.ts';
-import { embeddingsDialect } from '../../src/dialects/media/embeddings.ts';
-import { imagesDialect } from '../../src/dialects/media/images.ts';
-import { speechDialect } from '../../src/dialects/media/speech.ts';
-import { transcriptionDialect } from '../../src/dialects/media/transcription.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { type ErrorShape, Exchange } from '../../src/http/exchange.ts';
+import type { Schema } from '../../src/core/schema.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import {
+  embeddingsDialect,
+  imagesDialect,
+  speechDialect,
+  transcriptionDialect,
+} from '../../src/dialects/registry.ts';
 import { errorReply } from '../../src/http/reply.ts';
+import { type ErrorShape, Exchange } from '../../src/http/routes.ts';
 import { routeFactories, routesInCode } from '../support/routes-in-code.ts';
 
 const root = join(import.meta.dir, '../..');
@@ -158,7 +160,7 @@ describe('the configuration', () => {
     const { asked } = load('');
     const documented = rowsOf(section(page, 'Environment variables')).map(({ name }) => name);
     // Variables that are not settings of ours but of the runtime.
-    const setUp = read('src/cli/set-up-runtime.ts');
+    const setUp = read('src/cli/program.ts');
     const runtime = [...setUp.matchAll(/^ {2}([A-Z_]+): '/gm)].map(([, name = '']) => name);
     expect(runtime.length).toBeGreaterThan(0);
     expect(sorted(documented)).toEqual(sorted([...asked, ...runtime]));
@@ -225,7 +227,7 @@ describe('the errors', () => {
 
 describe('the routes', () => {
   test('are all wired: a factory that is not serves nobody', async () => {
-    const wiring = read('src/wire/routes.ts');
+    const wiring = read('src/compose/routes.ts');
     const names = [...(await routeFactories()).keys()];
     expect(names).toContain('chatRoutes');
     expect(names.filter((name) => !wiring.includes(`...${name}(`))).toEqual([]);
@@ -251,17 +253,17 @@ describe('the providers', () => {
     const documented = rowsOf(section(page, 'Built in')).map(({ name, cells }) =>
       [name, ...cells.flatMap(codeIn)].join(' '),
     );
-    const real = builtinCatalogue.providers.map((provider) =>
+    const real = builtinCatalog.providers.map((provider) =>
       [provider.name, provider.api_key_env, provider.dialect, provider.base_url].join(' '),
     );
     expect(documented).toEqual(real);
   });
 
   test('are listed in the README by what the models of the catalogue can do', () => {
-    const serve = (can: (model: (typeof builtinCatalogue.models)[number]) => boolean) => {
-      const endpoints = builtinCatalogue.models.filter(can).flatMap(({ endpoints: all }) => all);
+    const serve = (can: (model: (typeof builtinCatalog.models)[number]) => boolean) => {
+      const endpoints = builtinCatalog.models.filter(can).flatMap(({ endpoints: all }) => all);
       const names = new Set(endpoints.map(({ provider }) => provider));
-      const providers = builtinCatalogue.providers.filter(({ name }) => names.has(name));
+      const providers = builtinCatalog.providers.filter(({ name }) => names.has(name));
       return sorted(providers.map(({ api_key_env }) => api_key_env));
     };
     const withFeature = (...features: readonly string[]) =>
@@ -284,16 +286,16 @@ describe('the providers', () => {
     });
     const [opening = ''] = read('README.md').split('```');
     expect(opening).toContain('OpenAI, Anthropic, Google and seven more');
-    expect(builtinCatalogue.providers.length).toBe(3 + 7);
+    expect(builtinCatalog.providers.length).toBe(3 + 7);
   });
 
   test('speak dialects of which the page says what they can do', () => {
     const body = { model: 'a/b', messages: [{ role: 'user', content: 'Hello!' }] };
-    const chat = openAiConversation(readChatRequest(body, { text: '', bytes: new Uint8Array() }));
+    const chat = openAiClientRequest(readChatRequest(body, { text: '', bytes: new Uint8Array() }));
     const more = [embeddingsDialect, imagesDialect, speechDialect, transcriptionDialect];
     const real = dialectNames.map((dialect) => {
       const can = more.map((find) => (find(dialect) ? 'yes' : ''));
-      return [dialect, chat.crossTo(dialect) ? 'yes' : 'not yet', ...can].join(': ');
+      return [dialect, chat.adapterFor(dialect) ? 'yes' : 'not yet', ...can].join(': ');
     });
     const rows = rowsOf(section(page, 'Dialects'));
     expect(sorted(rows.map(({ name, cells }) => [name, ...cells].join(': ')))).toEqual(

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { commonOptions } from '../../src/cli/command.ts';
 import { topics } from '../../src/cli/topics.ts';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { configFileSchema } from '../../src/config/schema.ts';
 import { isObject } from '../../src/core/json.ts';
@@ -223,7 +223,7 @@ describe('blocks', () => {
 });
 
 test('models by a brand of the catalogue are in it', () => {
-  const known = new Set(builtinCatalogue.models.map(({ id }) => id));
+  const known = new Set(builtinCatalog.models.map(({ id }) => id));
   const brands = new Set([...known].map((id) => id.split('/')[0]));
   const isAlias = ({ code }: Mention) =>
     /^[a-z][\w-]*\/[\w.:-]+$/.test(code) && brands.has(code.split('/')[0]) && !code.endsWith('.ts');

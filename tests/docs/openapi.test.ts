@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import SwaggerParser from '@apidevtools/swagger-parser';
-import { openApiDocument } from '../../src/http/openapi/document.ts';
-import { docsPage } from '../../src/http/openapi/page.ts';
+import { openApiDocument } from '../../src/contract/openapi.ts';
 import type { Route } from '../../src/http/routes.ts';
+import { docsPage } from '../../src/http/system/reference-page.ts';
 import { type DescribedApi, type Json, misfits, object } from '../support/described-api.ts';
 import { DescribedGateway } from '../support/described-gateway.ts';
 import type { InProcessGateway } from '../support/in-process.ts';

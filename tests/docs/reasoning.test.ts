@@ -1,17 +1,17 @@
 /** The table of efforts in the documents against what the gateway really asks of each provider. */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import type { DialectName, Quirks } from '../../src/config/provider-schema.ts';
-import { type Effort, efforts } from '../../src/core/dialogue.ts';
 import { isObject } from '../../src/core/json.ts';
-import { upstreamDialect } from '../../src/dialects/upstreams.ts';
+import { type Effort, efforts } from '../../src/core/prompt.ts';
+import { upstreamDialect } from '../../src/dialects/registry.ts';
 import { isChatModel } from '../../src/route/capability.ts';
 import { question, targetOf } from '../support/question.ts';
 
 const page = readFileSync(new URL('../../docs/reasoning.md', import.meta.url), 'utf8');
 
-type Model = (typeof builtinCatalogue.models)[number];
+type Model = (typeof builtinCatalog.models)[number];
 
 interface Place {
   readonly model: Model;
@@ -22,7 +22,7 @@ interface Place {
 
 function placesOf(model: Model): Place[] {
   return model.endpoints.map(({ provider, dialect, quirks }) => {
-    const vendor = builtinCatalogue.providers.find(({ name }) => name === provider);
+    const vendor = builtinCatalog.providers.find(({ name }) => name === provider);
     if (!vendor) throw new Error(`no provider ${provider}`);
     return {
       model,
@@ -65,7 +65,7 @@ function askedOf({ model, dialect, quirks }: Place, effort: Effort): string {
 }
 
 test('every reasoning model of the catalogue is asked what the page says', () => {
-  const places = builtinCatalogue.models
+  const places = builtinCatalog.models
     .filter(({ features }) => features?.includes('reasoning'))
     .flatMap(placesOf);
   const real = places.map((place) => {
@@ -83,7 +83,7 @@ test('every reasoning model of the catalogue is asked what the page says', () =>
 });
 
 test('a model of the catalogue that does not reason is told nothing about it', () => {
-  const asked = builtinCatalogue.models
+  const asked = builtinCatalog.models
     .filter(({ features = [], output_modalities }) => {
       return isChatModel({ features, output_modalities }) && !features.includes('reasoning');
     })

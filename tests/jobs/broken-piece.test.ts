@@ -93,7 +93,7 @@ test('a piece that was under way when its job was cancelled costs what was deliv
 test('a piece that a stop of the process broke off costs nothing either', async () => {
   const upstream = startFakeUpstream();
   const config = {
-    ...{ catalogue: 'none', demo: false, server: { drain_seconds: 0 } },
+    ...{ catalog: 'none', demo: false, server: { drain_seconds: 0 } },
     providers: { voice: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
     models: [
       {

@@ -2,8 +2,7 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
-import { WebhookSender } from '../../src/jobs/webhooks.ts';
+import { WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
 import { JobBench } from '../support/job-bench.ts';
 
 /** Three pieces of 13 characters at most; the played provider takes two credits a character. */
@@ -28,7 +27,7 @@ async function costsTold(id: string): Promise<unknown[]> {
   const told = [shown.cost, data[0]?.cost];
   const sender = new WebhookSender({
     queue: store.jobs.webhooks,
-    book: store.jobs.book,
+    jobs: store.jobs.book,
     storage,
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     async post(_url, { body }) {
@@ -37,7 +36,7 @@ async function costsTold(id: string): Promise<unknown[]> {
       return { ok: true, status: 503 };
     },
     baseUrl: () => 'http://g.test',
-    onGivenUp: () => {},
+    onDropped: () => {},
     now: () => bench.now,
   });
   bench.now += 3_600_000;

@@ -12,7 +12,7 @@ test('a job that is cancelled where it runs leaves those beside it alone', async
     await Promise.race([gate.promise, aborted.promise]);
   };
   const worker = bench.worker();
-  bench.onCancelled = (jobId) => worker.cancelled(jobId);
+  bench.onCancelled = (jobId) => worker.abortCanceled(jobId);
   await worker.claim();
   while (bench.runner.spoken.length < 2) await Bun.sleep(1);
   await bench.desk.cancel(caller.tenantId, ended, 'http://g.test');

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Books } from '../../src/books.ts';
 import { newRequestId } from '../../src/core/ids.ts';
-import type { LedgerStore } from '../../src/ledger/ledger-store.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import { GatewayJobRunner } from '../../src/jobs/gateway-runner.ts';
+import { Accounting } from '../../src/money/accounting.ts';
+import type { LedgerStore } from '../../src/money/ledger.ts';
+import { noCharges } from '../../src/records/request-record.ts';
 import type { Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { StoryRunner } from '../../src/wire/job-runner.ts';
 import { addCustomer, makeRecord } from '../contracts/bookings.ts';
 import { engines, openTwice, type TwoStores } from '../contracts/engines.ts';
 import { discrepancies } from '../support/book-check.ts';
@@ -29,32 +29,32 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     rmSync(folder, { recursive: true });
   });
 
-  function open(name: string, ledger: LedgerStore): Promise<Books> {
-    return Books.open({
+  function open(name: string, ledger: LedgerStore): Promise<Accounting> {
+    return Accounting.open({
       store: ledger,
       dataDir: join(folder, name),
       durability: 'journal',
       processId: `${name}-process`,
       log: createLog(() => undefined),
-      ended: () => undefined,
+      onEnded: () => undefined,
     });
   }
 
   /** One piece as the story settles it: held, sent, charged 70 credits. */
-  async function charge(books: Books, who: Who, requestId: string): Promise<void> {
+  async function charge(books: Accounting, who: Who, requestId: string): Promise<void> {
     const caller = callerOf(who.tenantId, { keyId: who.keyId });
-    const order = { wanted: 100, least: 100 };
-    const hold = await books.hold({ caller } as Parameters<Books['hold']>[0], order);
+    const order = { requested: 100, minimum: 100 };
+    const hold = await books.hold({ caller } as Parameters<Accounting['hold']>[0], order);
     const call = { requestId, ...who, operation: 'speech', requestedModel: 'a/b' } as const;
     await books.dispatched({ ...call, streamed: false, createdAt: Date.now() });
     await hold.settle(70);
     const charges = { ...noCharges, modelCharge: 70 };
     const record = makeRecord({ ...call, charges, createdAt: Date.now() });
-    await books.keep({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }, true);
+    await books.saveSettlement({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }, true);
   }
 
   /** After a doubt the first try may fail; the books find out by themselves. */
-  async function flush(books: Books): Promise<void> {
+  async function flush(books: Accounting): Promise<void> {
     await books.flush().catch(() => books.flush());
   }
 
@@ -80,8 +80,8 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     await charge(second, who, newRequestId());
     await flush(second);
     expect(await spent(stores.one, who)).toBe(140);
-    const parts = { store: stores.one, books: first, steps: never, now: Date.now };
-    const runner = new StoryRunner(parts);
+    const parts = { store: stores.one, accounting: first, stages: never, now: Date.now };
+    const runner = new GatewayJobRunner(parts);
     expect(await runner.chargeOf(who.tenantId, requestId)).toBe(70);
     expect(await runner.chargeOf(who.tenantId, newRequestId())).toBeNull();
     expect(await runner.chargeOf('somebody-else', requestId)).toBeNull();

@@ -45,7 +45,7 @@ test('one that never gets there fails with the cause and the setting, free of ch
   });
   expect([bench.runner.spoken, bench.runner.charged]).toEqual([[], 0]);
   // The operator hears of each attempt.
-  expect(bench.failures.map((thrown) => thrown instanceof Error && thrown.message)).toEqual([
+  expect(bench.failures.map((error) => error instanceof Error && error.message)).toEqual([
     message,
     message,
     message,

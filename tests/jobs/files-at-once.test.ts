@@ -27,6 +27,6 @@ test('one more than 32 is refused unread, other tenants are not; places come bac
   expect((await unread.next()).value).toMatchObject({ kind: 'file' });
   expect(await bench.transcription(other, wavFile(1))).toStartWith('job_');
   gate.resolve();
-  for (const form of await Promise.all(arriving)) await bench.desk.putAway(form);
+  for (const form of await Promise.all(arriving)) await bench.desk.discardForm(form);
   expect(await bench.transcription(one, wavFile(1))).toStartWith('job_');
 });

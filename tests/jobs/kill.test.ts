@@ -83,7 +83,7 @@ async function succeeded(id: string, onStart: OnStart): Promise<JobStory> {
   const lease = story.store.database.write.updateTable('jobs').set({ claimable_at: 1 });
   await lease.where('id', '=', id).where('status', '=', 'running').execute();
   for (;;) {
-    await story.jobs.chores()[0]?.run();
+    await story.jobs.periodicTasks()[0]?.run();
     const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
     if (json.status === 'succeeded') return story;
     if (json.status !== 'running') throw new Error(JSON.stringify(json));

@@ -1,6 +1,6 @@
 /** A job whose making the store did not tell the end of: its connection broke at the commit. */
 import { afterAll, afterEach, beforeAll, expect, spyOn, test } from 'bun:test';
-import { SqlJobBook } from '../../src/store/jobs/book.ts';
+import { SqlJobBook } from '../../src/store/jobs/jobs.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { newObjectKey } from '../../src/core/object-key.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { Exchange } from '../../src/http/exchange.ts';
+import { newObjectKey } from '../../src/core/stored-object.ts';
 import { objectRoutes } from '../../src/http/jobs/objects.ts';
 import { Router } from '../../src/http/router.ts';
-import { ObjectLinks } from '../../src/jobs/object-links.ts';
+import { Exchange } from '../../src/http/routes.ts';
+import { ObjectLinks } from '../../src/jobs/objects.ts';
 import { JobServer } from '../support/job-server.ts';
 
 let server: JobServer;
@@ -182,7 +182,7 @@ test('a connection knows how much of a file its reader has to take', async () =>
   const exchange = new Exchange(new Request(link(await stored())));
   const match = router.match('GET', exchange.path);
   if (match?.route.access !== 'public') throw new Error('Objects need no key.');
-  exchange.open(match);
+  exchange.setMatch(match);
   await match.route.handle(exchange);
-  expect(exchange.answerLength).toBe(10);
+  expect(exchange.responseLength).toBe(10);
 });

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
-import { newObjectKey } from '../../src/core/object-key.ts';
+import { newObjectKey } from '../../src/core/stored-object.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { JobBench } from '../support/job-bench.ts';
 
@@ -23,11 +23,11 @@ async function begun(pieces: ReadonlyMap<number, string>): Promise<string> {
   const id = await bench.speech(caller, text);
   const { queue, objects } = bench.store.jobs;
   const { now } = bench;
-  const claimed = await queue.claim({ now, until: now + 60_000, except: [] });
+  const claimed = await queue.claim({ now, until: now + 60_000, exceptTenants: [] });
   if (!claimed) throw new Error('The job waits for nobody.');
   for (const [number, spoken] of pieces) {
     const objectKey = newObjectKey('wav');
-    await objects.note(objectKey, id, now + 60_000);
+    await objects.register(objectKey, id, now + 60_000);
     await bench.storage.put(objectKey, [wavFile(spoken.length)]);
     const units = [...spoken].length;
     const piece = { number, objectKey, costCredits: 7, units, provider: 'played' };

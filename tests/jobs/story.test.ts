@@ -13,12 +13,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../src/core/json.ts';
 import {
-  type Dispatched,
+  type DispatchedRequest,
   type JournalLine,
   readLines,
-  unfinished,
-} from '../../src/ledger/journal-lines.ts';
-import { replayJournals } from '../../src/ledger/replay.ts';
+  unfinishedSettlement,
+} from '../../src/money/settle/journal-files.ts';
+import { replayJournals } from '../../src/money/settle/replay.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { type Reply, readReply } from '../support/in-process.ts';
@@ -68,7 +68,7 @@ const create = () => createStoryJob(story);
 
 /** Lets the worker look, and waits until the job is no longer running. */
 async function worked(id: string): Promise<Reply> {
-  await story.jobs.chores()[0]?.run();
+  await story.jobs.periodicTasks()[0]?.run();
   for (;;) {
     const found = await send('GET', `/v1/jobs/${id}`);
     if (found.json.status !== 'running') return found;
@@ -162,7 +162,7 @@ describe('a job in the gateway', () => {
 
 describe('a piece that a worker died in, while its successor runs it again', () => {
   /** The machine of the dead one comes back, and its journal is told to the books. */
-  async function replay(ofPiece: (call: Dispatched) => JournalLine[]): Promise<void> {
+  async function replay(ofPiece: (call: DispatchedRequest) => JournalLine[]): Promise<void> {
     const root = join(folder, 'journal');
     const own = readdirSync(root, { recursive: true, encoding: 'utf8' });
     const files = own.filter((name) => name.endsWith('.jsonl')).toSorted();
@@ -179,17 +179,17 @@ describe('a piece that a worker died in, while its successor runs it again', () 
     expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);
   }
 
-  const unended = (call: Dispatched): JournalLine[] => [{ kind: 'dispatched', call }];
+  const unended = (call: DispatchedRequest): JournalLine[] => [{ kind: 'dispatched', call }];
 
   /** What the dead one had been charged, but could not book: 20 credits, like its successor. */
-  const ended = (call: Dispatched): JournalLine[] => {
-    const { record, ...rest } = unfinished(call);
+  const ended = (call: DispatchedRequest): JournalLine[] => {
+    const { record, ...rest } = unfinishedSettlement(call);
     const charges = { ...record.charges, modelCharge: 20 };
     const paid = { ...record, status: 'success', error: null, charges, note: null } as const;
     return [...unended(call), { kind: 'settled', settlement: { ...rest, record: paid } }];
   };
 
-  async function ranWhile(ofPiece: (call: Dispatched) => JournalLine[]) {
+  async function ranWhile(ofPiece: (call: DispatchedRequest) => JournalLine[]) {
     const before = await balance();
     answers = [() => replay(ofPiece).then(storyReply)];
     const { json } = await worked(await create());

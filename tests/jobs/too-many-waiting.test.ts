@@ -1,6 +1,6 @@
 /** A job that the queue does not take is refused with a reason, and its text is not kept. */
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
-import type { Enqueued } from '../../src/jobs/queue.ts';
+import type { EnqueueResult } from '../../src/jobs/queue.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { JobBench } from '../support/job-bench.ts';
 
@@ -14,7 +14,7 @@ afterAll(() => bench.close());
 const later = 'may wait at once; send this job when some have ended.';
 const full = { status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 60 };
 
-test.each<[Enqueued, object]>([
+test.each<[EnqueueResult, object]>([
   ['too_many', { ...full, message: `No more than 10000 jobs ${later}` }],
   ['too_large', { ...full, message: `No more than 21474836480 bytes ${later}` }],
   ['taken_over', { status: 409, param: 'Idempotency-Key' }],

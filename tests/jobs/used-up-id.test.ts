@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { IdUsedUp } from '../../src/jobs/runner.ts';
+import { RequestIdUsedError } from '../../src/jobs/runner.ts';
 import { JobBench } from '../support/job-bench.ts';
 
 test('a piece whose id the books took while it ran is run again under another', async () => {
@@ -9,7 +9,7 @@ test('a piece whose id the books took while it ran is run again under another', 
   bench.runner.onCall = async ({ requestId }) => {
     if (bench.runner.spoken.length > 1) return;
     bench.runner.died(requestId);
-    throw new IdUsedUp('The books have it.');
+    throw new RequestIdUsedError('The books have it.');
   };
   await bench.workOff();
   const ids = bench.runner.spoken.map(({ requestId }) => requestId);

@@ -4,8 +4,7 @@ import type { Caller } from '../../src/core/caller.ts';
 import { parseJson } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { Webhook } from '../../src/jobs/queue.ts';
-import { WebhookSigner } from '../../src/jobs/webhook-signature.ts';
-import { type PostToUser, WebhookSender } from '../../src/jobs/webhooks.ts';
+import { type PostToUserUrl, WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
 import { createGuardedFetch } from '../../src/upstream/guard/guarded-fetch.ts';
 import { JobBench } from '../support/job-bench.ts';
 
@@ -26,16 +25,16 @@ let sender: WebhookSender;
 
 const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
 
-function makeSender(post?: PostToUser): WebhookSender {
+function makeSender(post?: PostToUserUrl): WebhookSender {
   const allowed = `127.0.0.1:${receiver.port}`;
   return new WebhookSender({
     queue: bench.store.jobs.webhooks,
-    book: bench.store.jobs.book,
+    jobs: bench.store.jobs.book,
     storage: bench.storage,
     signer,
     post: post ?? createGuardedFetch({ allowHosts: [allowed] }),
     baseUrl: () => 'https://gate.example',
-    onGivenUp: (webhook) => givenUp.push(webhook),
+    onDropped: (webhook) => givenUp.push(webhook),
     now: () => bench.now,
   });
 }

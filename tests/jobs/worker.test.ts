@@ -237,7 +237,7 @@ describe('a worker that dies', () => {
   test('at the claim is followed by another, which does the whole job', async () => {
     const id = await bench.speech(caller, text);
     const { queue } = bench.store.jobs;
-    await queue.claim({ now: bench.now, until: bench.now + minute, except: [] });
+    await queue.claim({ now: bench.now, until: bench.now + minute, exceptTenants: [] });
     await bench.workOff();
     expect((await bench.job(caller, id)).status).toBe('running');
     await successor();
@@ -312,7 +312,7 @@ describe('a worker that dies', () => {
     const poison = await bench.speech(caller, 'Poison.');
     const { queue } = bench.store.jobs;
     for (let attempt = 0; attempt < 3; attempt += 1) {
-      await queue.claim({ now: bench.now, until: bench.now + minute, except: [] });
+      await queue.claim({ now: bench.now, until: bench.now + minute, exceptTenants: [] });
       bench.now += minute;
     }
     const good = await bench.speech(caller, 'Good.');
@@ -411,7 +411,7 @@ describe('a worker', () => {
     await mine.worker.renew();
     bench.now += 61_000;
     const { now } = bench;
-    await bench.store.jobs.queue.claim({ now, until: now + minute, except: [] });
+    await bench.store.jobs.queue.claim({ now, until: now + minute, exceptTenants: [] });
     await theirs.worker.renew();
     await Promise.all([mine.worker.idle(), theirs.worker.idle()]);
     const reasons = bench.runner.spoken.map(({ signal }) => signal.reason);
@@ -420,7 +420,7 @@ describe('a worker', () => {
 
   test('breaks off a job that is cancelled where it runs, and tells its cost', async () => {
     const { id, worker } = await underWay();
-    bench.onCancelled = (jobId) => worker.cancelled(jobId);
+    bench.onCancelled = (jobId) => worker.abortCanceled(jobId);
     const [running] = bench.runner.spoken;
     await bench.runner.brokenOff(running?.requestId ?? '', 7);
     await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
@@ -456,12 +456,12 @@ describe('a worker', () => {
     const { objects } = bench.store.jobs;
     const worker = bench.worker({
       objects: {
-        async note(key, jobId, deleteAt) {
+        async register(key, jobId, deleteAt) {
           const { piecesDone } = await bench.job(caller, jobId);
           if (piecesDone > 0) await bench.desk.cancel(caller.tenantId, jobId, 'http://g.test');
-          await objects.note(key, jobId, deleteAt);
+          await objects.register(key, jobId, deleteAt);
         },
-        letGo: (key) => objects.letGo(key),
+        releaseUnused: (key) => objects.releaseUnused(key),
       },
     });
     await bench.workOff(worker);

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { wavHeader } from '../../src/demo/melody.ts';
+import { wavHeader } from '../../src/demo/speech.ts';
 import { startFakeUpstreamProcess, transcription } from '../support/fake-upstream.ts';
 import { newFolder, startGateway } from '../support/gateway.ts';
 
@@ -20,7 +20,7 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
   await upstream.script('ears', transcription('heard', 2));
   const config = {
     demo: false,
-    catalogue: 'none',
+    catalog: 'none',
     providers: {
       fake: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' },
     },

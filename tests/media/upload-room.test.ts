@@ -20,7 +20,7 @@ const ears = {
 test('files that came before a reload take as much of it afterwards', async () => {
   const upstream = startFakeUpstream();
   upstream.script('ears', json(200, { text: 'One two.', duration: 1 }));
-  const trays = spyOn(UploadFolder.prototype, 'tray');
+  const trays = spyOn(UploadFolder.prototype, 'uploadsFor');
   const openai = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream' };
   const gateway = await InProcessGateway.start({ providers: { openai }, models: [ears] });
   const transcribe = async () => {
@@ -36,7 +36,7 @@ test('files that came before a reload take as much of it afterwards', async () =
   // Each tenant may take half of what is left, so these leave next to nothing.
   const [folder] = trays.mock.contexts as UploadFolder[];
   for (let left = uploadBytesMax, tenant = 0; left > 1; left -= left / 2, tenant += 1) {
-    folder?.room.claim(`tenant ${tenant}`, left / 2);
+    folder?.budget.reserve(`tenant ${tenant}`, left / 2);
   }
   expect((await transcribe()).status).toBe(503);
   gateway.reload();

@@ -5,8 +5,8 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import type { RequestRecord } from '../../src/record/request-record.ts';
-import { Line } from '../../src/upstream/line.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
+import { UpstreamCall } from '../../src/upstream/upstream-call.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { connectRaw, postText } from '../support/fake-upstream/raw-client.ts';
 import {
@@ -350,9 +350,11 @@ describe('left by the client before the usage', () => {
 
   /** At once when a client is seen to leave: from then on the rest is awaited for a moment only. */
   async function whenNoticed(): Promise<void> {
-    const { linger } = Line.prototype;
+    const { linger } = UpstreamCall.prototype;
     const noticed = Promise.withResolvers<void>();
-    const spy = spyOn(Line.prototype, 'linger').mockImplementation(function (this: Line) {
+    const spy = spyOn(UpstreamCall.prototype, 'linger').mockImplementation(function (
+      this: UpstreamCall,
+    ) {
       linger.call(this);
       noticed.resolve();
     });

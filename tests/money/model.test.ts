@@ -38,8 +38,16 @@ type Step =
   | { do: 'settle down' | 'compare' };
 
 const faultyCalls: readonly StoreCall[] = [
-  ...(['lease', 'giveBack', 'renew', 'recall', 'commit', 'commit', 'commitWith'] as const),
-  ...(['commitWith', 'claim', 'finish', 'release'] as const),
+  ...([
+    'lease',
+    'returnCredits',
+    'renew',
+    'recall',
+    'commit',
+    'commit',
+    'commitWithAnswers',
+  ] as const),
+  ...(['commitWithAnswers', 'claim', 'finish', 'release'] as const),
 ];
 const faults = ['away', 'lost', 'late', 'late and lost', 'slow', 'slow and lost'] as const;
 const at = fc.nat(processes - 1);
@@ -213,13 +221,13 @@ class World {
   async #perform(one: Step): Promise<unknown> {
     switch (one.do) {
       case 'begin': {
-        const order = { wanted: one.wanted, least: Math.min(one.wanted, one.least) };
+        const order = { requested: one.wanted, minimum: Math.min(one.wanted, one.least) };
         return this.#at(one.at).begin(this.#caller(one.key), order, one.name);
       }
       case 'extend':
         return this.#at(one.at).extend(one.which, one.credits, one.credits >> 1);
       case 'reach':
-        return this.#at(one.at).open[one.which]?.hold.reach(one.enough);
+        return this.#at(one.at).open[one.which]?.hold.maxCredits(one.enough);
       case 'extend and finish':
         return this.#extendAndFinish(one);
       case 'idle':
@@ -285,7 +293,7 @@ class World {
     await process.flush().catch(() => undefined);
     this.#now += 6_000;
     this.#noticeOversleeping();
-    if (fault) process.fail('giveBack', fault);
+    if (fault) process.fail('returnCredits', fault);
     await process.renew().catch(() => undefined);
     if (process.open.length > 0) return;
     await process.rest();

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { readMonth } from '../../src/record/period.ts';
-import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
-import { statementCsv } from '../../src/record/statement.ts';
-import { statementMonths } from '../../src/record/statement-months.ts';
+import { readMonth } from '../../src/records/period.ts';
+import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
+import { statementCsv, statementMonths } from '../../src/records/statement.ts';
 import type { Store } from '../../src/store/open.ts';
 import { LogRetention } from '../../src/store/retention.ts';
 import {
@@ -223,8 +222,8 @@ describe.each([...engines])('a statement on $name', ({ empty }) => {
       keepDays: 30,
       now: () => now,
       onDone: (rows) => removed.push(rows),
-      onFailure: (thrown) => {
-        throw thrown;
+      onFailure: (error) => {
+        throw error;
       },
     });
     await Promise.all([retention.run(), retention.run()]);

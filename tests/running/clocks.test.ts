@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Books } from '../../src/books.ts';
+import { commandEnvironment } from '../../src/cli/process.ts';
 import { runCommand } from '../../src/cli/run.ts';
 import { topics } from '../../src/cli/topics.ts';
-import { world } from '../../src/cli/world.ts';
 import { isObject } from '../../src/core/json.ts';
+import { Accounting } from '../../src/money/accounting.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { callerOf } from '../support/caller.ts';
 import { readTable } from '../support/csv.ts';
@@ -124,11 +124,20 @@ test('queues a job so that any of them can begin it at once', async () => {
 test('counts a request in the day of its arrival, in the key’s limit as in the log', async () => {
   const { store, folder } = gateway;
   const log = createLog(() => undefined);
-  const about = { processId: 'another', dataDir: join(folder, 'another'), ended: () => undefined };
-  const books = await Books.open({ store: store.ledger, durability: 'journal', log, ...about });
+  const about = {
+    processId: 'another',
+    dataDir: join(folder, 'another'),
+    onEnded: () => undefined,
+  };
+  const books = await Accounting.open({
+    store: store.ledger,
+    durability: 'journal',
+    log,
+    ...about,
+  });
   const caller = callerOf('default', { limitCredits: 1_000, limitReset: 'daily' });
   const receivedAt = rightly - 24 * hourMs;
-  const hold = await books.hold({ caller, receivedAt }, { wanted: 10, least: 10 });
+  const hold = await books.hold({ caller, receivedAt }, { requested: 10, minimum: 10 });
   expect(hold.keyAccount).toEndWith(new Date(receivedAt).toISOString().slice(0, 10));
   await hold.settle(0);
   await books.close();
@@ -143,7 +152,7 @@ test('prints the statement of the month in which it books, over HTTP and in a sh
   const { text } = await gateway.get('/v1/customer/billing/usage-statement.csv');
   const out: string[] = [];
   const code = await runCommand(['ledger', 'statement', '--config', config], topics, {
-    ...world,
+    ...commandEnvironment,
     write: async (piece) => void out.push(piece),
   });
   setSystemTime(rightly + hourMs);

@@ -8,7 +8,7 @@ import { copyFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 
 const root = join(import.meta.dir, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -147,7 +147,7 @@ describe('the files for containers', () => {
     for (const [, name] of read('.env.example').matchAll(/^([A-Z0-9_]+)=/gm)) {
       expect(read('compose.yaml')).toContain(`\${${name}`);
     }
-    for (const { api_key_env } of builtinCatalogue.providers) {
+    for (const { api_key_env } of builtinCatalog.providers) {
       expect(compose.services.tollgate.environment).toHaveProperty(api_key_env);
       expect(read('.env.example')).toContain(`\n${api_key_env}=\n`);
     }

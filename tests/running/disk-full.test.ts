@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseJson } from '../../src/core/json.ts';
-import { Segment } from '../../src/ledger/segment.ts';
+import { Segment } from '../../src/money/settle/journal-files.ts';
 import {
   type FakeUpstreamProcess,
   gated,

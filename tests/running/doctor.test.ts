@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
-import { migrations } from '../../src/store/migrations/index.ts';
+import { migrations } from '../../src/store/migrations/migrate.ts';
 import { openStore } from '../../src/store/open.ts';
 import { type Finished, newFolder, run, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';

@@ -232,7 +232,7 @@ test(
     const ids = ['acme/one', 'acme/two', 'acme/three', 'acme/four', 'demo/speech'];
     await using gateway = await startGateway({
       config: {
-        catalogue: 'none',
+        catalog: 'none',
         providers: { mine: provider },
         models: [model('acme/embed', 'embeddings'), ...ids.map((id) => model(id))],
       },

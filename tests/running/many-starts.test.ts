@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite';
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import pg from 'pg';
-import { migrations } from '../../src/store/migrations/index.ts';
+import { migrations } from '../../src/store/migrations/migrate.ts';
 import { type Gateway, type GatewayOptions, newFolder, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 /** The client and the shared counts against a real server that is killed, frozen and emptied. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { placeTtlMs } from '../../src/core/bounds.ts';
+import { slotTtlMs } from '../../src/core/bounds.ts';
 import { countScripts, RedisCounts } from '../../src/store/redis/counts.ts';
 import { Redis, Script } from '../../src/store/redis/redis.ts';
 import { Awake } from '../support/awake.ts';
@@ -437,11 +437,11 @@ describe('shared places', () => {
       true,
       false,
     ]);
-    expect(await places.enter('other', 'a:3', 2, [])).toEqual({ isFree: true, taken: 1 });
+    expect(await places.enter('other', 'a:3', 2, [])).toEqual({ isFree: true, running: 1 });
     void places.leave('acme', ['b:1']);
     expect(await enter('a:2')).toBe(true);
     expect(await enter('a:4', 'a:1', 'a:2')).toBe(true);
-    expect(await places.enter('acme', 'a:5', 9, [])).toEqual({ isFree: true, taken: 2 });
+    expect(await places.enter('acme', 'a:5', 9, [])).toEqual({ isFree: true, running: 2 });
   });
 
   test('of a process that renews them no more are free again', async () => {
@@ -450,22 +450,22 @@ describe('shared places', () => {
     const before = Date.now();
     await places.enter('acme', 'dead:1', 1, []);
     const after = Date.now() + 1;
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: false, taken: 1 });
+    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: false, running: 1 });
     const endsAt = Number(await server.command('ZSCORE', name, 'dead:1'));
-    expect(endsAt).toBeWithin(before + placeTtlMs, after + placeTtlMs);
+    expect(endsAt).toBeWithin(before + slotTtlMs, after + slotTtlMs);
     // As if that time had passed.
     await server.command('ZADD', name, String(Date.now() - 1), 'dead:1');
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, taken: 1 });
+    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
   });
 
   test('that a clock hours ahead has left, or somebody else, are free again', async () => {
     const places = await counts();
     if (!server || !places) return;
     await server.command('ZADD', name, String(Date.now() + 3_600_000), 'dead:1', 'inf', 'odd');
-    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, taken: 1 });
+    expect(await places.enter('acme', 'a:1', 1, [])).toEqual({ isFree: true, running: 1 });
     // One that has stepped back by less finds those of running requests where they were.
-    await server.command('ZADD', name, String(Date.now() + placeTtlMs + 5_000), 'a:1');
-    expect(await places.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, taken: 1 });
+    await server.command('ZADD', name, String(Date.now() + slotTtlMs + 5_000), 'a:1');
+    expect(await places.enter('acme', 'a:2', 1, [])).toEqual({ isFree: false, running: 1 });
   });
 
   test('are renewed, and told again to a server that has forgotten them', async () => {

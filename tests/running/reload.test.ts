@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeEach, expect, mock, spyOn, test } from 'bun:
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { SqlJobBook } from '../../src/store/jobs/book.ts';
-import { SqlLogReads } from '../../src/store/reads/logs.ts';
+import { SqlJobBook } from '../../src/store/jobs/jobs.ts';
+import { SqlLogReads } from '../../src/store/reports/logs.ts';
 import { gated, json, say, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway, upstreamConfig } from '../support/gateway.ts';
 import { InProcessGateway } from '../support/in-process.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { requestLinesMax } from '../../src/core/bounds.ts';
 import { isObject } from '../../src/core/json.ts';
-import { RequestLines } from '../../src/telemetry/request-lines.ts';
+import { RequestLog } from '../../src/telemetry/request-log.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import { noUsage, say, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -143,7 +143,7 @@ describe('a reader that does not read', () => {
   test('costs lines, is told how many, and holds up nobody', async () => {
     const written: string[] = [];
     const stuck = Promise.withResolvers<void>();
-    const lines = new RequestLines((text) => {
+    const lines = new RequestLog((text) => {
       written.push(text);
       return stuck.promise;
     });
@@ -164,7 +164,7 @@ describe('a reader that does not read', () => {
   });
 
   test('that is gone for good costs its lines only', async () => {
-    const lines = new RequestLines(() => Promise.reject(new Error('broken pipe')));
+    const lines = new RequestLog(() => Promise.reject(new Error('broken pipe')));
     lines.ended(endedRequest());
     await lines.flush();
     expect(lines.families()[0]?.samples).toEqual([{ value: 1 }]);

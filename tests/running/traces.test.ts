@@ -5,10 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { tracesWaitingMax } from '../../src/core/bounds.ts';
 import { createLog } from '../../src/telemetry/log.ts';
+import { Telemetry } from '../../src/telemetry/telemetry.ts';
 import { TraceExport } from '../../src/telemetry/trace-export.ts';
-import { readTraceParent } from '../../src/telemetry/traceparent.ts';
-import { Tracer } from '../../src/telemetry/tracer.ts';
-import { Telemetry } from '../../src/wire/telemetry.ts';
+import { readTraceParent, Tracer } from '../../src/telemetry/tracer.ts';
 import { Collector, type SeenSpan } from '../support/collector.ts';
 import { endedRequest } from '../support/ended-request.ts';
 import { scrapeAnew } from '../support/exposition.ts';
@@ -190,8 +189,12 @@ describe('a collector', () => {
     );
     process.env.HTTP_PROXY = proxy.url;
     try {
-      telemetry.begun({ requestId: endedRequest().requestId, receivedAt: 1, startedAt: 1 });
-      telemetry.ended(endedRequest());
+      telemetry.requestStarted({
+        requestId: endedRequest().requestId,
+        receivedAt: 1,
+        startedAt: 1,
+      });
+      telemetry.requestEnded(endedRequest());
       await telemetry.stop();
     } finally {
       delete process.env.HTTP_PROXY;

@@ -87,8 +87,8 @@ export function clock(): number {
 export async function failure(of: PromiseLike<unknown>): Promise<unknown> {
   try {
     await of;
-  } catch (thrown) {
-    return thrown;
+  } catch (error) {
+    return error;
   }
   throw new Error('this should have failed');
 }

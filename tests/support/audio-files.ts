@@ -1,6 +1,6 @@
 /** Makes small real audio files of known length. */
-import { mp3Note, pcmNote, wavHeader } from '../../src/demo/melody.ts';
-import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-pages.ts';
+import { mp3Note, pcmNote, wavHeader } from '../../src/demo/speech.ts';
+import { type OggPage, writeOggPage } from '../../src/jobs/pieces/ogg-opus.ts';
 
 /** Each note of the demo lasts 240 ms at 24 kHz, mono. */
 export const noteSeconds = 0.24;

@@ -5,10 +5,10 @@
 import fc from 'fast-check';
 import type {
   AssistantPart,
-  Dialogue,
   DocumentPart,
   Effort,
   ImagePart,
+  Prompt,
   ReasoningPart,
   Sampling,
   Tool,
@@ -16,12 +16,12 @@ import type {
   ToolResultPart,
   Turn,
   UserPart,
-} from '../../src/core/dialogue.ts';
-import { markSignature, type SignatureMaker } from '../../src/dialects/signature.ts';
+} from '../../src/core/prompt.ts';
+import { markSignature, type SignatureOrigin } from '../../src/dialects/normalize/signature.ts';
 
 export interface Carries {
   /** The maker whose signed thoughts the dialect carries; null if it carries none. */
-  readonly maker: SignatureMaker | null;
+  readonly maker: SignatureOrigin | null;
   /** Whether thoughts may stand before every call, or only at the beginning of a turn. */
   readonly thoughts: 'anywhere' | 'front';
   readonly redactedThoughts: boolean;
@@ -285,7 +285,7 @@ function toolList(carries: Carries): fc.Arbitrary<readonly Tool[]> {
   return fc.uniqueArray(tool, options).map((tools) => tools.map((one) => compact(one)));
 }
 
-function reasoningWish({ efforts }: Carries): fc.Arbitrary<Dialogue['reasoning']> {
+function reasoningWish({ efforts }: Carries): fc.Arbitrary<Prompt['reasoning']> {
   if (efforts.length === 0) return fc.constant(null);
   return fc.option(
     fc.record({
@@ -296,7 +296,7 @@ function reasoningWish({ efforts }: Carries): fc.Arbitrary<Dialogue['reasoning']
   );
 }
 
-function jsonWish({ jsonNames, strictTools }: Carries): fc.Arbitrary<Dialogue['json']> {
+function jsonWish({ jsonNames, strictTools }: Carries): fc.Arbitrary<Prompt['json']> {
   return fc.option(
     fc
       .record({
@@ -309,7 +309,7 @@ function jsonWish({ jsonNames, strictTools }: Carries): fc.Arbitrary<Dialogue['j
 }
 
 /** Dialogues that a client could have written, in the normal form that reading gives back. */
-export function dialogues(carries: Carries): fc.Arbitrary<Dialogue> {
+export function dialogues(carries: Carries): fc.Arbitrary<Prompt> {
   const numbers = fc.record({
     outputTokensMax: fc.option(fc.integer({ min: 16, max: 100_000 })),
     parallelTools: carries.parallelTools ? fc.option(fc.boolean()) : fc.constant(null),

@@ -1,13 +1,13 @@
 /** Reads a request to Gemini back into a dialogue, without the gateway's code. */
 import type {
   AssistantPart,
-  Dialogue,
+  Prompt,
   Sampling,
   ToolChoice,
   ToolResultPart,
   Turn,
   UserPart,
-} from '../../src/core/dialogue.ts';
+} from '../../src/core/prompt.ts';
 import type { UpstreamRequest } from '../../src/dialects/dialect.ts';
 import { compact } from './dialogues.ts';
 
@@ -61,7 +61,7 @@ interface Body {
 
 type Named = Readonly<{ id: string; name: string }>;
 
-export function readGeminiRequest({ path, body: text }: UpstreamRequest): Dialogue {
+export function readGeminiRequest({ path, body: text }: UpstreamRequest): Prompt {
   const body = JSON.parse(String(text)) as Body;
   const config = body.generationConfig;
   const { temperature, topP, topK, seed, presencePenalty, frequencyPenalty } = config;

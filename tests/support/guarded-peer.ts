@@ -9,7 +9,7 @@ import {
   type GuardedFetch,
   type GuardedResult,
 } from '../../src/upstream/guard/guarded-fetch.ts';
-import type { ResolveHost } from '../../src/upstream/guard/guarded-target.ts';
+import type { ResolveHost } from '../../src/upstream/guard/pinned-call.ts';
 
 export const outside = '127.0.0.2';
 export const inside = '127.0.0.1';

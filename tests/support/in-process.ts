@@ -1,13 +1,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { build, type Tollgate } from '../../src/compose/build.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { isObject, parseJson } from '../../src/core/json.ts';
-import type { RequestRecord } from '../../src/record/request-record.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { build, type Tollgate } from '../../src/wire.ts';
 import { readSse, type SseReading } from './sse-client.ts';
 
 /** The whole gateway inside the test's own process, on a real socket over a real SQLite file. */
@@ -69,7 +69,7 @@ export class InProcessGateway {
   }: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
     const file = join(folder, 'tollgate.json');
-    const base = { catalogue: 'none', demo: false, server: { drain_seconds: 1 } };
+    const base = { catalog: 'none', demo: false, server: { drain_seconds: 1 } };
     await writeFile(file, JSON.stringify({ ...base, ...settings }));
     const config = loadConfig(
       { config: file, port: '0', dataDir: folder },

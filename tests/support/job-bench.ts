@@ -6,10 +6,10 @@ import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import type { FormPart } from '../../src/core/form.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { JobDesk, type SpeechModel } from '../../src/jobs/desk.ts';
 import type { Job } from '../../src/jobs/job.ts';
-import { ObjectLinks } from '../../src/jobs/object-links.ts';
+import { JobService, type SpeechModel } from '../../src/jobs/job-service.ts';
 import type { ObjectStorage } from '../../src/jobs/objects.ts';
+import { ObjectLinks } from '../../src/jobs/objects.ts';
 import type {
   FinishedPiece,
   JobRunner,
@@ -17,8 +17,8 @@ import type {
   TranscriptionPiece,
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
-import { JobWorker, type WorkerParts } from '../../src/jobs/worker.ts';
-import { noCharges } from '../../src/record/request-record.ts';
+import { JobWorker, type WorkerDeps } from '../../src/jobs/worker.ts';
+import { noCharges } from '../../src/records/request-record.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';
@@ -99,7 +99,7 @@ const solvent = { checkCredits: async () => undefined };
 
 export class JobBench {
   readonly runner: PlayedRunner;
-  readonly desk: JobDesk;
+  readonly desk: JobService;
   readonly failures: unknown[] = [];
   readonly store: Store;
   readonly storage: ObjectStorage;
@@ -124,8 +124,8 @@ export class JobBench {
     const limit = { unit: 'characters', max: charactersMax } as const;
     this.speechModel = { limit, isStrict: true, voices: null };
     this.storage = new FileObjects(join(folder, 'objects'), this.links);
-    this.desk = new JobDesk({
-      book: store.jobs.book,
+    this.desk = new JobService({
+      jobs: store.jobs.book,
       objects: store.jobs.objects,
       storage: this.storage,
       speechModel: async () => ({ ...this.speechModel, ...solvent }),
@@ -134,7 +134,7 @@ export class JobBench {
         throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
       },
       refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
-      cancelled: (id) => this.onCancelled(id),
+      onCanceled: (id) => this.onCancelled(id),
       now: () => this.now,
     });
   }
@@ -145,14 +145,14 @@ export class JobBench {
   }
 
   /** Another worker, as another process would have it. */
-  worker(change: Partial<WorkerParts> = {}): JobWorker {
+  worker(change: Partial<WorkerDeps> = {}): JobWorker {
     return new JobWorker({
       queue: this.store.jobs.queue,
       objects: this.store.jobs.objects,
       storage: this.storage,
       runner: this.runner,
       now: () => this.now,
-      onFailure: (_id, thrown) => this.failures.push(thrown),
+      onFailure: (_id, error) => this.failures.push(error),
       ...change,
     });
   }
@@ -165,7 +165,12 @@ export class JobBench {
 
   sweep(): Promise<void> {
     const { objects } = this.store.jobs;
-    const parts = { objects, storage: this.storage, now: () => this.now, onLeft: unexpected };
+    const parts = {
+      objects,
+      storage: this.storage,
+      now: () => this.now,
+      onDeleteFailures: unexpected,
+    };
     return new JobSweep(parts).run();
   }
 
@@ -221,6 +226,6 @@ export async function* formOf(
   for (const [name, value] of Object.entries(fields)) yield { kind: 'field', name, value };
 }
 
-function unexpected({ why }: { readonly why: unknown }): never {
-  throw why;
+function unexpected({ reason }: { readonly reason: unknown }): never {
+  throw reason;
 }

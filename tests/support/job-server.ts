@@ -4,12 +4,12 @@ import { hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
 import { firstStart } from '../../src/auth/first-start.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { SharedRoom } from '../../src/core/shared-room.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/objects.ts';
-import { ReadTurns } from '../../src/http/read-turns.ts';
+import { TenantReadQueue } from '../../src/http/read-queue.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { MemoryBudget } from '../../src/limits/memory-budget.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
 import { type Reply, readReply } from './in-process.ts';
@@ -46,7 +46,7 @@ export class JobServer {
     this.#server = new HttpServer({
       routes: [
         ...jobRoutes({
-          desk: bench.desk,
+          service: bench.desk,
           publicUrl: null,
           admission: {
             countRequest: ({ keyId }, headers) => {
@@ -56,11 +56,17 @@ export class JobServer {
             enter: () => () => undefined,
           },
           webhookSecretOf: () => '',
-          turns: new ReadTurns(),
-          once: ({ caller: { tenantId }, key, requestId }, make) =>
-            make({ tenantId, key, requestId, fingerprint: '', keptUntil: bench.now + 86_400_000 }),
-          steps: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
-          bodyRoom: new SharedRoom(Number.POSITIVE_INFINITY, ''),
+          listQueue: new TenantReadQueue(),
+          createOnce: ({ caller: { tenantId }, key, requestId }, make) =>
+            make({
+              tenantId,
+              key,
+              requestId,
+              fingerprint: '',
+              answerExpiresAt: bench.now + 86_400_000,
+            }),
+          stages: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
+          bodyMemoryBudget: new MemoryBudget(Number.POSITIVE_INFINITY, ''),
           explain: () => undefined,
         }),
         ...objectRoutes({

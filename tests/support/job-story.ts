@@ -2,15 +2,15 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { firstStart } from '../../src/auth/first-start.ts';
+import { configure } from '../../src/compose/configure.ts';
+import { openServices } from '../../src/compose/runtime.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { Jobs } from '../../src/jobs/jobs.ts';
 import type { JobQueue } from '../../src/jobs/queue.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { secretKeysOf } from '../../src/store/secret-key.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { configure } from '../../src/wire/configured.ts';
-import { Jobs } from '../../src/wire/jobs.ts';
-import { openLasting } from '../../src/wire/lasting.ts';
 import { wavFile } from './audio-files.ts';
 import { chatModel, type Reply, readReply } from './in-process.ts';
 
@@ -46,7 +46,7 @@ export async function startJobStory(
   };
   await firstStart(config.bootstrap, { directory: store.directory, grantOnce, now: Date.now() });
   const log = createLog(() => undefined);
-  const lasting = await openLasting(config, store, log, { worker: null, crew: 1 });
+  const lasting = await openServices(config, store, log, { worker: null, workerCount: 1 });
   const jobs = new Jobs({
     ...lasting,
     ...{ config, secrets: secretKeysOf(config), log },
@@ -60,7 +60,7 @@ export async function startJobStory(
     async stop() {
       await server.drain(1);
       await jobs.stop(1);
-      await lasting.books.close();
+      await lasting.accounting.close();
       await lasting.telemetry.stop();
       await store.database.close();
     },
@@ -73,7 +73,7 @@ function configIn(folder: string, upstreamUrl: string) {
   const pricing = { minute: '0.00006' };
   const endpoint = { provider: 'acme', model: 'upstream-name', pricing };
   const model = chatModel('acme/hear', [endpoint], { features: ['transcription'] });
-  const settings = { catalogue: 'none', demo: false, providers: { acme: provider } };
+  const settings = { catalog: 'none', demo: false, providers: { acme: provider } };
   writeFileSync(file, JSON.stringify({ ...settings, models: [model] }));
   return loadConfig(
     { config: file, port: '0', dataDir: folder },
@@ -93,7 +93,7 @@ export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () =
   return {
     claim: (claim) => queue.claim(claim),
     renew: (lease, until) => queue.renew(lease, until),
-    isCancelled: (jobId) => queue.isCancelled(jobId),
+    isCanceled: (jobId) => queue.isCanceled(jobId),
     release: (lease, back) => queue.release(lease, back),
     pieces: (jobId) => queue.pieces(jobId),
     setPieces: (lease, total) => queue.setPieces(lease, total),

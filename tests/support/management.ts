@@ -1,14 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashKey, makeAdminToken } from '../../src/auth/api-key.ts';
+import { generateAdminToken, hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
-import type { Spending } from '../../src/auth/manage/key-spending.ts';
-import { createKey, type KeyDesk } from '../../src/auth/manage/keys.ts';
-import { createTenant, type TenantDesk } from '../../src/auth/manage/tenants.ts';
+import type { Spending } from '../../src/auth/management/keys.ts';
+import { createKey, type KeyService } from '../../src/auth/management/keys.ts';
+import { createTenant, type TenantService } from '../../src/auth/management/tenants.ts';
 import { isObject, parseJson } from '../../src/core/json.ts';
-import { adminRoutes } from '../../src/http/manage/admin.ts';
-import { keyRoutes } from '../../src/http/manage/keys.ts';
+import { adminRoutes } from '../../src/http/management/admin.ts';
+import { keyRoutes } from '../../src/http/management/keys.ts';
 import type { Method } from '../../src/http/routes.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
@@ -37,10 +37,10 @@ export class Management {
   /** A Sunday: the last day of its week, but in the middle of a month. */
   time = Date.UTC(2026, 10, 15, 12);
   readonly spent = new Map<string, Spending>();
-  readonly desk: KeyDesk & TenantDesk;
+  readonly desk: KeyService & TenantService;
   readonly store: Store;
   readonly authenticator: Authenticator;
-  readonly adminToken = makeAdminToken();
+  readonly adminToken = generateAdminToken();
   readonly logged: string[] = [];
   readonly #server: HttpServer;
   readonly #origin: string;
@@ -69,7 +69,7 @@ export class Management {
     });
     const parts = {
       ...this.desk,
-      noticeChange: async () => {
+      applyChanges: async () => {
         this.authenticator.forget();
       },
       credits: store.creditBook,

@@ -1,5 +1,5 @@
 import type { Model, Provider } from '../../src/config/config.ts';
-import { Catalogue, type Offer } from '../../src/route/catalogue.ts';
+import { Catalog, type Offer } from '../../src/route/catalog.ts';
 
 /** A provider that all tenants may use, at an address that is never called. */
 export function providerNamed(name: string, change: Partial<Provider> = {}): Provider {
@@ -46,8 +46,8 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
 /** An offer of `acme/chat` at a provider that calls the model `upstreamModel`. */
 export function offerCalled(upstreamModel: string, change: Partial<Provider> = {}): Offer {
   const vendors = new Map([['vendor', providerNamed('vendor', change)]]);
-  const catalogue = new Catalogue([modelAt('acme/chat', [{ provider: 'vendor' }])], vendors);
-  const [offer] = catalogue.offers('acme/chat');
+  const catalog = new Catalog([modelAt('acme/chat', [{ provider: 'vendor' }])], vendors);
+  const [offer] = catalog.offers('acme/chat');
   if (!offer) throw new Error('A model without an offer.');
   return { ...offer, upstreamModel };
 }

@@ -15,8 +15,8 @@ export function mask(rows: readonly string[], kind: MaskKind = 'rgba'): Uint8Arr
   const samples = rows.flatMap((row) =>
     [...row].flatMap((letter, x) => {
       // Colours mean nothing in a mask; these make sure that they are not mistaken for alpha.
-      const colour = Array.from({ length: channels - 1 }, (_, at) => ((x * 37 + at) % 256) * scale);
-      return [...colour, (alphas[letter] ?? 0) * scale];
+      const color = Array.from({ length: channels - 1 }, (_, at) => ((x * 37 + at) % 256) * scale);
+      return [...color, (alphas[letter] ?? 0) * scale];
     }),
   );
   const data = depth === 16 ? Uint16Array.from(samples) : Uint8Array.from(samples);

@@ -67,9 +67,9 @@ export async function startOwnPostgres(options: {
   try {
     server.initialise();
     await server.start();
-  } catch (thrown) {
+  } catch (error) {
     await leave();
-    throw thrown;
+    throw error;
   }
   return {
     url: server.url,
@@ -264,8 +264,8 @@ class Server {
 function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
-  } catch (thrown) {
-    if (!(thrown instanceof Error && 'code' in thrown && thrown.code === 'ESRCH')) throw thrown;
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
 }
 

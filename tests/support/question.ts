@@ -1,8 +1,12 @@
-import { type ChatAsk, type ModelNeeds, noPreferences } from '../../src/core/ask.ts';
-import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
+import type { Prompt, Turn } from '../../src/core/prompt.ts';
+import {
+  type ChatRequestInfo,
+  type ModelNeeds,
+  noPreferences,
+} from '../../src/core/request-info.ts';
 import type { Target } from '../../src/dialects/dialect.ts';
 
-const plainQuestion: Dialogue = {
+const plainQuestion: Prompt = {
   turns: [{ role: 'user', parts: [{ kind: 'text', text: 'Hello!' }] }],
   tools: [],
   toolChoice: null,
@@ -19,7 +23,7 @@ const plainQuestion: Dialogue = {
 };
 
 /** The plainest dialogue, with the given fields changed. */
-export function question(given: Partial<Dialogue> = {}): Dialogue {
+export function question(given: Partial<Prompt> = {}): Prompt {
   return { ...plainQuestion, ...given };
 }
 
@@ -50,9 +54,9 @@ export const noNeeds: ModelNeeds = {
 };
 
 /** The ask of a short question, for tests of routing, limits and billing. */
-export function chatAsk(change: Partial<ChatAsk> = {}): ChatAsk {
+export function chatAsk(change: Partial<ChatRequestInfo> = {}): ChatRequestInfo {
   return {
-    operation: 'chat',
+    operationName: 'chat',
     models: ['test/chat'],
     preferences: noPreferences,
     stream: false,

@@ -1,6 +1,6 @@
 import { newRequestId } from '../../src/core/ids.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import { noCharges, type RequestRecord } from '../../src/record/request-record.ts';
+import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
 
 /** The record of a successful request. */
 export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {

@@ -1,14 +1,14 @@
 /** Reads a request to the Responses endpoint back into a dialogue, without the gateway's code. */
 import type {
   AssistantPart,
-  Dialogue,
   Effort,
   ImagePart,
+  Prompt,
   TextPart,
   ToolResultPart,
   Turn,
   UserPart,
-} from '../../src/core/dialogue.ts';
+} from '../../src/core/prompt.ts';
 import type { UpstreamRequest } from '../../src/dialects/dialect.ts';
 import { compact } from './dialogues.ts';
 
@@ -61,7 +61,7 @@ interface Body {
   readonly stream?: boolean;
 }
 
-export function readResponsesRequest({ body: text }: UpstreamRequest): Dialogue {
+export function readResponsesRequest({ body: text }: UpstreamRequest): Prompt {
   const body = JSON.parse(String(text)) as Body;
   const { temperature, top_p: topP, reasoning, tool_choice: choice } = body;
   const format = body.text?.format;

@@ -1,8 +1,8 @@
 /** A listener that keeps everything it is told, and throws at words that must not come. */
-import type { AnswerListener, Citation, FinishReason } from '../../src/core/answer.ts';
+import type { AnswerSink, Citation, FinishReason } from '../../src/core/answer.ts';
 import type { Usage } from '../../src/core/usage.ts';
 import type { StreamReader, UpstreamFailure } from '../../src/dialects/dialect.ts';
-import { UnusableAnswer } from '../../src/dialects/unusable-answer.ts';
+import { MalformedAnswer } from '../../src/dialects/failure.ts';
 
 interface ToldCall {
   readonly id: string;
@@ -12,7 +12,7 @@ interface ToldCall {
   readonly signature: string | undefined;
 }
 
-export class ToldAnswer implements AnswerListener {
+export class ToldAnswer implements AnswerSink {
   said = '';
   thought = '';
   refused = '';
@@ -55,7 +55,7 @@ export class ToldAnswer implements AnswerListener {
     this.#hear('call', id);
     if (call !== this.calls.length) throw new Error(`call ${call} came as ${this.calls.length}`);
     // Every listener of the gateway refuses it too.
-    if (name === '') throw new UnusableAnswer('a tool call without a name');
+    if (name === '') throw new MalformedAnswer('a tool call without a name');
     this.calls.push({ id, name, arguments: '', signature });
   }
 
@@ -103,7 +103,7 @@ export class ToldAnswer implements AnswerListener {
 
 /** Feeds a stream to a reader, event by event, and returns what it told up to the first failure. */
 export function hearEvents(
-  open: (listener: AnswerListener) => StreamReader,
+  open: (listener: AnswerSink) => StreamReader,
   events: readonly unknown[],
 ) {
   const told = new ToldAnswer();

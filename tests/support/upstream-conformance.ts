@@ -13,20 +13,20 @@ import {
   type Usage,
   writtenTokens,
 } from '../../src/core/usage.ts';
-import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
-import { FrameDecoder } from '../../src/dialects/bedrock/frames.ts';
+import { anthropicClient } from '../../src/dialects/anthropic/client-request.ts';
+import { FrameDecoder } from '../../src/dialects/bedrock/upstream/frames.ts';
 import type {
   ClientDialect,
   FailureKind,
   SseMessage,
   UpstreamDialect,
 } from '../../src/dialects/dialect.ts';
-import { EventStreamReader } from '../../src/dialects/event-stream.ts';
+import { Translation } from '../../src/dialects/engine.ts';
+import { EventStreamReader } from '../../src/dialects/events.ts';
 import { readFailure } from '../../src/dialects/failure.ts';
-import { openAiClient } from '../../src/dialects/openai/client.ts';
-import { responsesClient } from '../../src/dialects/responses/client.ts';
-import { echoOf } from '../../src/dialects/responses/response-object.ts';
-import { Translation } from '../../src/dialects/translation.ts';
+import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
+import { responsesClient } from '../../src/dialects/responses/client/answer-writers.ts';
+import { echoOf } from '../../src/dialects/responses/client/response-object.ts';
 import { question } from './question.ts';
 import { identity } from './reply-identity.ts';
 import { type SeenAnswer, seeAnthropic, seeOpenAi, seeResponses } from './seen-answer.ts';
@@ -303,12 +303,12 @@ export function expectCrossed(
 ): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const relay = new Translation(question(), client, upstream).relayStream(identity);
+    const relay = new Translation(question(), client, upstream).transformStream(identity);
     const output = messagesOf(raw).map((message) => relay.push(message));
     expect(relay.finished).toBe(true);
-    expect(relay.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
-    expectUsage(relay.facts.usage, expected.openai.usage);
-    const end = relay.close({ usage: relay.facts.usage ?? noUsage, costCredits: 7 });
+    expect(relay.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
+    expectUsage(relay.metrics.usage, expected.openai.usage);
+    const end = relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
     const text = output.join('') + end;
     expectSeen(name, text, true, expected);
     expectNameless(raw, text, expected);
@@ -318,11 +318,11 @@ export function expectCrossed(
 function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const reply = new Translation(question(), client, upstream).relayReply(raw, identity);
+    const reply = new Translation(question(), client, upstream).transformReply(raw, identity);
     if (!('write' in reply)) throw new Error(reply.message);
-    expect(reply.facts.finishReason).toBe(expected.openai.finish_reason ?? undefined);
-    expectUsage(reply.facts.usage, expected.openai.usage);
-    const text = reply.write({ usage: reply.facts.usage ?? noUsage, costCredits: 7 });
+    expect(reply.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
+    expectUsage(reply.metrics.usage, expected.openai.usage);
+    const text = reply.write({ usage: reply.metrics.usage ?? noUsage, costCredits: 7 });
     expectSeen(name, text, false, expected);
     expectNameless(raw, text, expected);
   }

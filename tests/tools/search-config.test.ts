@@ -21,9 +21,9 @@ function load(search: object | null, environment: Record<string, string> = {}) {
 function problems(search: object): string[] {
   try {
     load(search);
-  } catch (thrown) {
-    if (thrown instanceof ConfigProblems) {
-      return thrown.problems.map(({ path, message }) => `${path} ${message}`);
+  } catch (error) {
+    if (error instanceof ConfigProblems) {
+      return error.problems.map(({ path, message }) => `${path} ${message}`);
     }
   }
   return [];

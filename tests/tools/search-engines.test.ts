@@ -4,7 +4,7 @@ import type { WebSearch } from '../../src/config/config.ts';
 import { isObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { HttpSearch } from '../../src/tools/http-search.ts';
-import type { SearchOutcome, SearchQuery, SearchResult } from '../../src/tools/search.ts';
+import type { SearchOutcome, SearchQuery, SearchResult } from '../../src/tools/search-engine.ts';
 import { callOperatorServer } from '../../src/upstream/operator-call.ts';
 import {
   type Asked,

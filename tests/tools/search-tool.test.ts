@@ -1,8 +1,8 @@
 /** What a model is handed of a search, and what its answer is found to cite. */
 import { describe, expect, test } from 'bun:test';
 import { citationsIn } from '../../src/tools/citations.ts';
-import { readDomain } from '../../src/tools/domains.ts';
-import type { SearchResult } from '../../src/tools/search.ts';
+import type { SearchResult } from '../../src/tools/search-engine.ts';
+import { readDomain } from '../../src/tools/search-engine.ts';
 import { searchResultsText, searchTool } from '../../src/tools/search-tool.ts';
 
 const bun: SearchResult = {

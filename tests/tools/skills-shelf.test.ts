@@ -1,10 +1,9 @@
 /** The skills a request names: found in its tenant's hands, remembered, forgotten in time. */
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
-import { builtInSkills } from '../../src/tools/skills/built-in.ts';
-import { readSkillFile } from '../../src/tools/skills/front-matter.ts';
+import { builtInSkills, readSkillFile } from '../../src/tools/skills/built-in.ts';
 import type { Skill, StoredSkill } from '../../src/tools/skills/skill.ts';
-import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
+import { SkillResolver } from '../../src/tools/skills/skill-resolver.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 
 const rows = new Map<string, StoredSkill>();
@@ -26,12 +25,12 @@ const builtIn = new Map<string, Skill>([
   ['translate', { name: 'translate', description: 'd', instructions: 'Translate it.' }],
 ]);
 
-let shelf: SkillShelf;
+let shelf: SkillResolver;
 beforeEach(() => {
   rows.clear();
   reads = [];
   isAway = false;
-  shelf = new SkillShelf(book, builtIn);
+  shelf = new SkillResolver(book, builtIn);
 });
 
 function save(tenantId: string, name: string, instructions: string): void {

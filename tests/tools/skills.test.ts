@@ -1,14 +1,14 @@
 /** Tenants keep skills of their own, over HTTP and by the command line; nobody sees another's. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { ChangeWatch } from '../../src/auth/change-watch.ts';
+import { ChangeWatcher } from '../../src/auth/directory.ts';
+import { commandEnvironment } from '../../src/cli/process.ts';
 import { runCommand } from '../../src/cli/run.ts';
 import { topics } from '../../src/cli/topics.ts';
-import { world } from '../../src/cli/world.ts';
 import { isObject } from '../../src/core/json.ts';
+import { runPeriodically } from '../../src/core/periodic-task.ts';
 import { builtInSkills } from '../../src/tools/skills/built-in.ts';
-import { SkillDesk } from '../../src/tools/skills/skill-desk.ts';
-import { SkillShelf } from '../../src/tools/skills/skill-shelf.ts';
-import { repeatAll } from '../../src/wire/chores.ts';
+import { SkillResolver } from '../../src/tools/skills/skill-resolver.ts';
+import { SkillService } from '../../src/tools/skills/skill-service.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import { InProcessGateway, type Reply, readReply } from '../support/in-process.ts';
@@ -119,7 +119,12 @@ describe('a skill', () => {
     async (name) => {
       const refuse = () => Promise.reject(new Error('invalid byte sequence'));
       const book = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
-      const desk = new SkillDesk({ book, builtIn: new Map(), now: Date.now, changed: () => {} });
+      const desk = new SkillService({
+        store: book,
+        builtIn: new Map(),
+        now: Date.now,
+        onChanged: () => {},
+      });
       for (const asked of [desk.show('ten_1', name), desk.delete('ten_1', name)]) {
         expect(await failureOf(asked)).toMatchObject({ status: 404, param: 'name' });
       }
@@ -186,8 +191,10 @@ describe('a built-in skill', () => {
 test('a change reaches a process that remembers the skill', async () => {
   const { id, manage } = await newTenant();
   const { skills, directory } = gateway.store;
-  const shelf = new SkillShelf(skills, builtInSkills);
-  const chores = repeatAll(new ChangeWatch(directory, () => shelf.forget()).chores());
+  const shelf = new SkillResolver(skills, builtInSkills);
+  const chores = runPeriodically(
+    new ChangeWatcher(directory, () => shelf.forget()).periodicTasks(),
+  );
   const current = async () => (await shelf.resolve(id, ['translate']))[0]?.instructions;
   try {
     expect(await current()).toStartWith('Translate like a professional');
@@ -202,7 +209,7 @@ describe('the command line', () => {
   async function tollgate(input: string, ...words: string[]) {
     const [out, err]: [string[], string[]] = [[], []];
     const code = await runCommand([...words, '--data-dir', gateway.folder], topics, {
-      ...world,
+      ...commandEnvironment,
       out: (text) => void out.push(text),
       err: (text) => void err.push(text),
       input: async () => input,

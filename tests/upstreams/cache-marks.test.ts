@@ -3,7 +3,7 @@
  * shipped model behind it in the chain gets the question without what its vendor refuses.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { say, startFakeUpstream, status } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 
@@ -14,7 +14,7 @@ let gateway: InProcessGateway;
 const strict = ['groq', 'mistral'] as const;
 
 function quirksOf(name: string): object {
-  const provider = builtinCatalogue.providers.find((each) => each.name === name);
+  const provider = builtinCatalog.providers.find((each) => each.name === name);
   if (provider?.dialect !== 'openai') throw new Error(`${name} is not in the catalogue as it was.`);
   return provider.quirks ?? {};
 }

@@ -6,14 +6,14 @@ import { describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
 import { isObject } from '../../src/core/json.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import { anthropicClient } from '../../src/dialects/anthropic/client.ts';
-import { AnthropicPassThrough } from '../../src/dialects/anthropic/pass-through.ts';
-import { readReply } from '../../src/dialects/anthropic/pass-through-reply.ts';
-import { anthropicUpstream } from '../../src/dialects/anthropic/upstream.ts';
-import type { SseMessage, StreamRelay } from '../../src/dialects/dialect.ts';
-import { openAiClient } from '../../src/dialects/openai/client.ts';
-import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
-import { Translation } from '../../src/dialects/translation.ts';
+import { anthropicClient } from '../../src/dialects/anthropic/client-request.ts';
+import { readReply } from '../../src/dialects/anthropic/same/reply.ts';
+import { AnthropicPassThrough } from '../../src/dialects/anthropic/same/stream.ts';
+import { anthropicUpstream } from '../../src/dialects/anthropic/upstream/reader.ts';
+import type { SseMessage, StreamTransform } from '../../src/dialects/dialect.ts';
+import { Translation } from '../../src/dialects/engine.ts';
+import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
+import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { question } from '../support/question.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkAnthropicStream, checkOpenAiStream } from '../support/stream-checks.ts';
@@ -34,10 +34,10 @@ const whole = streams.filter(({ expected }) => !expected.error);
 const replies = chats.filter(({ expected }) => !expected.stream);
 const broken = new GatewayError('upstream_error', 'The provider broke off.');
 
-function closed(relay: StreamRelay, messages: readonly SseMessage[]): string {
+function closed(relay: StreamTransform, messages: readonly SseMessage[]): string {
   const said = messages.map((message) => relay.push(message)).join('');
   expect(relay.finished).toBe(true);
-  return said + relay.close({ usage: relay.facts.usage ?? noUsage, costCredits: 7 });
+  return said + relay.close({ usage: relay.metrics.usage ?? noUsage, costCredits: 7 });
 }
 
 /** What of a stream's answer is in its recording, so that it can be looked for in the output. */
@@ -79,7 +79,7 @@ describe('a stream of Anthropic that passes through', () => {
     const relay = new AnthropicPassThrough(identity, 9);
     const raw = readFixture('anthropic/midstream-overloaded-stream.sse');
     const said = messagesOf(raw).map((message) => relay.push(message));
-    expect(relay.facts.failure).toMatchObject({ kind: 'overloaded', message: 'Overloaded' });
+    expect(relay.metrics.failure).toMatchObject({ kind: 'overloaded', message: 'Overloaded' });
     expect(relay.finished).toBe(false);
     expect(checkAnthropicStream(said.join(''))).toMatchObject({ ended: 'cut', text: 'Partial' });
   });
@@ -90,7 +90,7 @@ describe('a reply of Anthropic that passes through', () => {
     const raw = readFixture(path);
     const reply = readReply(raw, identity);
     if (!('write' in reply)) throw new Error(reply.message);
-    const { usage, finishReason } = reply.facts;
+    const { usage, finishReason } = reply.metrics;
     expect(finishReason ?? null).toBe(expected.openai.finish_reason);
     const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));
     const recorded: unknown = JSON.parse(raw);
@@ -122,7 +122,7 @@ test('a null in the last report is nothing new, not zero', () => {
   for (const message of messagesOf(readFixture('anthropic/usage-null-stream.sse'))) {
     relay.push(message);
   }
-  expect(relay.facts).toMatchObject({
+  expect(relay.metrics).toMatchObject({
     usage: { inputTokens: 42, cacheReadTokens: 7, cacheWriteTokens: 0, outputTokens: 5 },
     isEstimate: false,
   });
@@ -156,7 +156,7 @@ test.each(readExpectations('openai').filter(({ expected }) => expected.stream))(
     const client = anthropicClient({ inputTokensEstimate: 9 });
     for (let length = 0; length < messages.length; length += 1) {
       const before = messages.slice(0, length);
-      const relay = new Translation(question(), client, openAiUpstream).relayStream(identity);
+      const relay = new Translation(question(), client, openAiUpstream).transformStream(identity);
       const said = before.map((message) => relay.push(message)).join('');
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(relay.finished).toBe(hasFinish);
@@ -170,7 +170,7 @@ test('the signature of a thought can be sent back by whoever keeps it', () => {
   const raw = readFixture('anthropic/thinking-stream.sse');
   const [, signature = ''] = /"signature_delta","signature":"([^"]+)"/.exec(raw) ?? [];
   const client = openAiClient({ includeUsage: false });
-  const relay = new Translation(question(), client, anthropicUpstream).relayStream(identity);
+  const relay = new Translation(question(), client, anthropicUpstream).transformStream(identity);
   const seen = checkOpenAiStream(closed(relay, messagesOf(raw)));
   expect(signature).not.toBe('');
   expect(seen.details.map((detail) => detail.signature ?? '').join('')).toBe(signature);

@@ -1,6 +1,6 @@
 /** Recorded answers of Bedrock, in our words and through clients of all kinds. */
 import { expect, test } from 'bun:test';
-import { bedrockUpstream } from '../../src/dialects/bedrock/upstream.ts';
+import { bedrockUpstream } from '../../src/dialects/bedrock/upstream/upstream.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
 import { conform, hear, messagesOf, readFixture } from '../support/upstream-conformance.ts';
 

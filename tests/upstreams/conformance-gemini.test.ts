@@ -1,6 +1,6 @@
 /** Recorded answers of Gemini, in our words and through clients of both kinds. */
 import { expect, test } from 'bun:test';
-import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
+import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
 import {
   conform,
   expectCrossed,

@@ -5,9 +5,9 @@
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';
 import type { SseMessage } from '../../src/dialects/dialect.ts';
-import { OpenAiPassThrough } from '../../src/dialects/openai/pass-through.ts';
-import { readReply } from '../../src/dialects/openai/pass-through-reply.ts';
-import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
+import { readReply } from '../../src/dialects/openai-chat/same/reply.ts';
+import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
+import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkOpenAiStream } from '../support/stream-checks.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
@@ -39,7 +39,7 @@ describe('a stream that passes through', () => {
     const raw = readFixture(path);
     const { stream, output } = relay(messagesOf(raw));
     expect([stream.started, stream.finished]).toEqual([true, true]);
-    const { finishReason, failure, usage = noUsage } = stream.facts;
+    const { finishReason, failure, usage = noUsage } = stream.metrics;
     expect(finishReason ?? null).toBe(expected.openai.finish_reason);
     const { code: status, message } = expected.error ?? {};
     expect([failure?.status, failure?.message]).toEqual([status, message]);
@@ -60,7 +60,7 @@ describe('a stream that passes through', () => {
       const { stream, output } = relay(before);
       const hasFinish = before.some(({ data }) => /"finish_reason": ?"/.test(data));
       expect(stream.finished).toBe(hasFinish);
-      expect(stream.facts.finishReason !== undefined).toBe(hasFinish);
+      expect(stream.metrics.finishReason !== undefined).toBe(hasFinish);
       expect(whole).toStartWith(output);
     }
   });
@@ -70,7 +70,7 @@ test.each(replies)('a reply that passes through, $path, arrives whole', ({ path,
   const raw = readFixture(path);
   const reply = readReply(raw, identity);
   if (!('write' in reply)) throw new Error(reply.message);
-  const { usage = noUsage, finishReason } = reply.facts;
+  const { usage = noUsage, finishReason } = reply.metrics;
   expect(finishReason ?? null).toBe(expected.openai.finish_reason);
   expectUsage(usage, expected.openai.usage);
   const text = reply.write({ usage, costCredits: 7 });

@@ -1,6 +1,6 @@
 /** Recorded answers of the Responses endpoint, in our words and through clients of both kinds. */
 import { describe, expect, test } from 'bun:test';
-import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { streamOf, type WholeResponse } from '../support/response-events.ts';
 import {
   conform,

@@ -3,7 +3,7 @@
  * `_validate_message_order`); coding agents write them as OpenAI and Anthropic take them.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -12,7 +12,7 @@ const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  const shipped = builtinCatalogue.providers.find(({ name }) => name === 'mistral');
+  const shipped = builtinCatalog.providers.find(({ name }) => name === 'mistral');
   if (!shipped) throw new Error('Mistral is no longer in the catalogue.');
   const { dialect, quirks = {} } = shipped;
   gateway = await InProcessGateway.start({

@@ -1,6 +1,6 @@
 /** DeepSeek refuses a list where it wants a text: «invalid type: sequence, expected a string». */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -9,7 +9,7 @@ const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
 
 beforeAll(async () => {
-  const shipped = builtinCatalogue.providers.find(({ name }) => name === 'deepseek');
+  const shipped = builtinCatalog.providers.find(({ name }) => name === 'deepseek');
   if (!shipped) throw new Error('DeepSeek is no longer in the catalogue.');
   const { dialect, quirks = {} } = shipped;
   gateway = await InProcessGateway.start({

@@ -6,13 +6,13 @@ import { describe, expect, test } from 'bun:test';
 import type { DialectName } from '../../src/config/provider-schema.ts';
 import type { Recording } from '../../src/core/recording.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import { anthropicConversation } from '../../src/dialects/anthropic/conversation.ts';
-import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { openAiConversation } from '../../src/dialects/openai/conversation.ts';
-import { responsesConversation } from '../../src/dialects/responses/conversation.ts';
-import { readResponsesRequest } from '../../src/dialects/responses/request.ts';
-import { ChatErrand } from '../../src/operations/chat.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
+import { anthropicClientRequest } from '../../src/dialects/anthropic/client-request.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
+import { readResponsesRequest } from '../../src/dialects/responses/client/request.ts';
+import { responsesClientRequest } from '../../src/dialects/responses/client-request.ts';
+import { ChatOperation } from '../../src/operations/chat/chat-operation.ts';
 import { targetOf } from '../support/question.ts';
 import { identity } from '../support/reply-identity.ts';
 import {
@@ -29,7 +29,7 @@ const clients = {
     see: seeOpenAi,
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, ...more };
-      return new ChatErrand(openAiConversation(readChatRequest(body, source(body))));
+      return new ChatOperation(openAiClientRequest(readChatRequest(body, source(body))));
     },
   },
   anthropic: {
@@ -37,14 +37,14 @@ const clients = {
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', messages, stream, max_tokens: 100, ...more };
       const request = readMessagesRequest(body, source(body));
-      return new ChatErrand(anthropicConversation(request, new Headers()));
+      return new ChatOperation(anthropicClientRequest(request, new Headers()));
     },
   },
   responses: {
     see: seeResponses,
     errand(stream: boolean, more: object = {}) {
       const body = { model: 'acme/large', input: 'Hello!', stream, ...more };
-      return new ChatErrand(responsesConversation(readResponsesRequest(body, source(body))));
+      return new ChatOperation(responsesClientRequest(readResponsesRequest(body, source(body))));
     },
   },
 };
@@ -80,7 +80,7 @@ describe.each(dialects)('a recorded answer of %s', (dialect) => {
           );
           const relay = client.errand(stream).replay(recording, identity);
           if (!relay) throw new Error('It cannot be given again.');
-          const output = relay.write({ usage: relay.facts.usage ?? noUsage, costCredits: 0 });
+          const output = relay.write({ usage: relay.metrics.usage ?? noUsage, costCredits: 0 });
           const isPassed = dialect === 'openai-responses' && name === 'responses';
           const seen =
             isPassed && stream && expected.stream
@@ -129,7 +129,7 @@ test('a tool whose name was too long for the upstream is given again under its o
 function sentTools(tools: readonly object[]): string[] {
   const body = { model: 'acme/large', messages, max_tokens: 100, tools };
   const request = readMessagesRequest(body, source(body));
-  const crossing = anthropicConversation(request, new Headers()).crossTo('openai');
+  const crossing = anthropicClientRequest(request, new Headers()).adapterFor('openai');
   const sent = JSON.parse(String(crossing?.write(targetOf()).body)) as {
     tools: { function: { name: string } }[];
   };

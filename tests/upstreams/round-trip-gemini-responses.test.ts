@@ -1,9 +1,9 @@
 /** A dialogue written as a request and read back is the same: nothing is lost on the way. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
-import { geminiUpstream } from '../../src/dialects/gemini/upstream.ts';
-import { responsesUpstream } from '../../src/dialects/responses/upstream.ts';
+import type { Prompt, Turn } from '../../src/core/prompt.ts';
+import { geminiUpstream } from '../../src/dialects/gemini/upstream/upstream.ts';
+import { responsesUpstream } from '../../src/dialects/responses/upstream/reader.ts';
 import { type Carries, dialogues, responses } from '../support/dialogues.ts';
 import { readGeminiRequest } from '../support/gemini-request.ts';
 import { targetOf } from '../support/question.ts';
@@ -34,7 +34,7 @@ const gemini: Carries = {
 };
 
 /** The word that stands for a lost signature is nobody's thought. */
-function withoutPlaceholder(dialogue: Dialogue): Dialogue {
+function withoutPlaceholder(dialogue: Prompt): Prompt {
   const isReal = (part: object) =>
     !('signature' in part) || part.signature !== 'gemini:skip_thought_signature_validator';
   const turns = dialogue.turns.map((turn) => ({ ...turn, parts: turn.parts.filter(isReal) }));
@@ -42,7 +42,7 @@ function withoutPlaceholder(dialogue: Dialogue): Dialogue {
 }
 
 /** Results in the opposite order, as a client may send them. */
-function withResultsReversed(dialogue: Dialogue): Dialogue {
+function withResultsReversed(dialogue: Prompt): Prompt {
   const turns = dialogue.turns.map((turn): Turn => {
     if (turn.role !== 'user') return turn;
     const results = turn.parts.filter((part) => part.kind === 'tool_result').reverse();
@@ -55,7 +55,7 @@ function withResultsReversed(dialogue: Dialogue): Dialogue {
 }
 
 /** The same dialogue as another provider would have made it. */
-function withThoughtsOf(maker: string, dialogue: Dialogue): Dialogue {
+function withThoughtsOf(maker: string, dialogue: Prompt): Prompt {
   const turns = dialogue.turns.map((turn) => {
     if (turn.role !== 'assistant') return turn;
     const parts = turn.parts.map((part) =>
@@ -68,7 +68,7 @@ function withThoughtsOf(maker: string, dialogue: Dialogue): Dialogue {
   return { ...dialogue, turns };
 }
 
-function withoutThoughts(dialogue: Dialogue): Dialogue {
+function withoutThoughts(dialogue: Prompt): Prompt {
   const turns = dialogue.turns.map((turn) => ({
     ...turn,
     parts: turn.parts.filter(({ kind }) => kind !== 'reasoning'),
@@ -80,7 +80,7 @@ const runs = { numRuns: 300 };
 const timeoutMs = 120_000;
 
 describe('a dialogue that Gemini can carry', () => {
-  const roundTrip = (dialogue: Dialogue) =>
+  const roundTrip = (dialogue: Prompt) =>
     withoutPlaceholder(readGeminiRequest(geminiUpstream.write(dialogue, target)));
 
   test(
@@ -126,7 +126,7 @@ describe('a dialogue that Gemini can carry', () => {
 });
 
 describe('a dialogue that the Responses endpoint can carry', () => {
-  const roundTrip = (dialogue: Dialogue) =>
+  const roundTrip = (dialogue: Prompt) =>
     readResponsesRequest(responsesUpstream.write(dialogue, target));
 
   test(

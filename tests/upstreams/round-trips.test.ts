@@ -4,15 +4,15 @@
  */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { Dialogue, Turn } from '../../src/core/dialogue.ts';
 import { isObject } from '../../src/core/json.ts';
-import { readDialogue as readAnthropic } from '../../src/dialects/anthropic/dialogue.ts';
-import { readMessagesRequest } from '../../src/dialects/anthropic/messages-request.ts';
-import { anthropicUpstream } from '../../src/dialects/anthropic/upstream.ts';
+import type { Prompt, Turn } from '../../src/core/prompt.ts';
+import { readPrompt as readAnthropic } from '../../src/dialects/anthropic/client/prompt.ts';
+import { readMessagesRequest } from '../../src/dialects/anthropic/client/request.ts';
+import { anthropicUpstream } from '../../src/dialects/anthropic/upstream/reader.ts';
 import type { Target, UpstreamRequest } from '../../src/dialects/dialect.ts';
-import { readChatRequest } from '../../src/dialects/openai/chat-request.ts';
-import { readDialogue as readOpenAi } from '../../src/dialects/openai/dialogue.ts';
-import { openAiUpstream } from '../../src/dialects/openai/upstream.ts';
+import { readPrompt as readOpenAi } from '../../src/dialects/openai-chat/client/prompt.ts';
+import { readChatRequest } from '../../src/dialects/openai-chat/client/request.ts';
+import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { type Carries, dialogues } from '../support/dialogues.ts';
 import { targetOf } from '../support/question.ts';
 
@@ -62,12 +62,12 @@ function bodyOf({ body }: UpstreamRequest) {
   return { value, source: { text, bytes: new TextEncoder().encode(text) } };
 }
 
-function throughAnthropic(dialogue: Dialogue, target: Target): Dialogue {
+function throughAnthropic(dialogue: Prompt, target: Target): Prompt {
   const { value, source } = bodyOf(anthropicUpstream.write(dialogue, target));
   return readAnthropic(readMessagesRequest(value, source));
 }
 
-function throughOpenAi(dialogue: Dialogue, target: Target): Dialogue {
+function throughOpenAi(dialogue: Prompt, target: Target): Prompt {
   const { value, source } = bodyOf(openAiUpstream.write(dialogue, target));
   return readOpenAi(readChatRequest(value, source));
 }
@@ -76,7 +76,7 @@ function throughOpenAi(dialogue: Dialogue, target: Target): Dialogue {
  * What Anthropic wants otherwise: a limit always, and no numeric bounds in the schemas that it
  * holds a model to, those of answers and of strict tools.
  */
-function asAnthropicHasIt(dialogue: Dialogue): Dialogue {
+function asAnthropicHasIt(dialogue: Prompt): Prompt {
   const { json, tools, outputTokensMax } = dialogue;
   return {
     ...dialogue,
@@ -90,7 +90,7 @@ function withoutBounds<Value>(value: Value): Value {
   return JSON.parse(JSON.stringify(value, (key, inner) => (key === 'minimum' ? undefined : inner)));
 }
 
-function withCacheMarks(dialogue: Dialogue): Dialogue {
+function withCacheMarks(dialogue: Prompt): Prompt {
   const cacheControl = { type: 'ephemeral', ttl: '1h' };
   const turns = dialogue.turns.map((turn) => ({
     ...turn,
@@ -101,7 +101,7 @@ function withCacheMarks(dialogue: Dialogue): Dialogue {
 }
 
 /** The last answer asks for tools and has lost the thoughts behind that. */
-function lacksThought({ turns }: Dialogue): boolean {
+function lacksThought({ turns }: Prompt): boolean {
   const last = turns.findLast(({ role }) => role === 'assistant');
   const kinds: string[] = last?.parts.map(({ kind }) => kind) ?? [];
   return kinds.includes('tool_call') && !kinds.includes('reasoning');
@@ -195,7 +195,7 @@ describe('a dialogue that an OpenAI-style provider can carry', () => {
           const { reasoning } = dialogue;
           const shown = { ...dialogue, reasoning: reasoning && { ...reasoning, visible: true } };
           const read = throughOpenAi(dialogue, target);
-          expect<Dialogue>({ ...read, foreign: [] }).toEqual(shown);
+          expect<Prompt>({ ...read, foreign: [] }).toEqual(shown);
         }),
         runs,
       );

@@ -3,7 +3,7 @@
  * models get it in words that their vendors take.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { builtinCatalogue } from '../../src/config/catalogue/index.ts';
+import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import { fieldsOf, objectsIn } from '../../src/core/json.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -23,9 +23,9 @@ const shipped = {
 } as const;
 
 function placeOf(id: string) {
-  const model = builtinCatalogue.models.find((each) => each.id === id);
+  const model = builtinCatalog.models.find((each) => each.id === id);
   const [endpoint] = model?.endpoints ?? [];
-  const provider = builtinCatalogue.providers.find(({ name }) => name === endpoint?.provider);
+  const provider = builtinCatalog.providers.find(({ name }) => name === endpoint?.provider);
   if (!model || !endpoint || !provider) throw new Error(`${id} is no longer in the catalogue.`);
   return { model, endpoint, provider };
 }

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { everySection, loadConfig } from '../../config/load.ts';
-import { finding } from './check.ts';
+import { runCheck } from './check.ts';
 import { providerChecks, searchChecks } from './providers.ts';
 
 const key = 'sk-of-the-operator';
@@ -42,13 +42,13 @@ Llh+BrUWT5qL2dpbpwqB1iwPNBw/rJzK8woRv0C1Cv11Nt7Z6APpGZcc
 `;
 
 function configOf(data: object) {
-  return loadConfig({}, {}, everySection, { source: 'test', data: { catalogue: 'none', ...data } });
+  return loadConfig({}, {}, everySection, { source: 'test', data: { catalog: 'none', ...data } });
 }
 
 async function foundAt(base_url: string, more: object = {}) {
   const fake = { dialect: 'openai', base_url, api_key: key, ...more };
   const [check] = providerChecks(configOf({ providers: { fake } }));
-  return check && finding(check);
+  return check && runCheck(check);
 }
 
 describe('a provider', () => {
@@ -60,7 +60,7 @@ describe('a provider', () => {
 
   test.each([400, 401, 403])('refuses its key with %d', async (status) => {
     expect(await foundAt(`${origin}/${status}`, { dialect: 'gemini' })).toEqual({
-      isWell: false,
+      isHealthy: false,
       found: `${host} refuses the key (${status}).`,
       fix: 'Set providers.fake.api_key to a key that it accepts.',
     });
@@ -74,7 +74,7 @@ describe('a provider', () => {
   });
 
   test('without a model list is reached, and nothing else is vouched for', async () => {
-    const { isWell, found = '' } = (await foundAt(`${origin}/404`)) ?? {};
+    const { isHealthy: isWell, found = '' } = (await foundAt(`${origin}/404`)) ?? {};
     expect([isWell, found.replace(/\d+ ms/, '# ms')]).toEqual([
       true,
       `${host} answers in # ms, but offers no model list (404): the key is untried, and ` +
@@ -94,7 +94,7 @@ describe('a provider', () => {
     [503, 'fails with 503.', 'Try again later, or see its status page.'],
   ])('that answers %d is a cross', async (status, found, fix) => {
     const finding = await foundAt(`${origin}/${status}`);
-    expect(finding).toEqual({ isWell: false, found: `${host} ${found}`, fix });
+    expect(finding).toEqual({ isHealthy: false, found: `${host} ${found}`, fix });
   });
 
   test('that asks for patience is not to blame', async () => {
@@ -105,7 +105,7 @@ describe('a provider', () => {
     const gone = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() });
     await gone.stop(true);
     expect(await foundAt(`${gone.url.origin}/v1`)).toEqual({
-      isWell: false,
+      isHealthy: false,
       found: `${gone.url.host} cannot be reached (ECONNREFUSED).`,
       fix: 'Check providers.fake.base_url, and that this machine may reach it.',
     });
@@ -116,7 +116,7 @@ describe('a provider', () => {
     const fetch = () => new Response();
     await using strange = Bun.serve({ port: 0, hostname: '127.0.0.1', tls, fetch });
     expect(await foundAt(`${strange.url.origin}/v1`)).toEqual({
-      isWell: false,
+      isHealthy: false,
       found:
         `${strange.url.host} shows a certificate that is not trusted here ` +
         '(DEPTH_ZERO_SELF_SIGNED_CERT).',
@@ -129,8 +129,8 @@ describe('a provider', () => {
   test('that hangs is given up', async () => {
     const fake = { dialect: 'openai', base_url: `${origin}/hangs`, api_key: key };
     const [check] = providerChecks(configOf({ providers: { fake } }), 100);
-    expect(check && (await finding(check))).toEqual({
-      isWell: false,
+    expect(check && (await runCheck(check))).toEqual({
+      isHealthy: false,
       found: `${host} did not answer within 0.1 s.`,
       fix: 'Check providers.fake.base_url, and that this machine may reach it.',
     });
@@ -140,11 +140,11 @@ describe('a provider', () => {
 test('without any provider the demo answers, or nobody', async () => {
   const look = async (data: object) => {
     const [check] = providerChecks(configOf(data));
-    return check && finding(check);
+    return check && runCheck(check);
   };
   expect(await look({})).toMatchObject({ isWell: true });
   expect(await look({ demo: false })).toEqual({
-    isWell: false,
+    isHealthy: false,
     found: 'None has a key, and the demo is off.',
     fix: 'Set the key of one, such as OPENAI_API_KEY.',
   });
@@ -154,13 +154,13 @@ describe('the search engine', () => {
   const look = async (status: number, engine: string, more: object = { api_key: key }) => {
     const web_search = { engine, url: `${origin}/${status}`, ...more };
     const [check] = searchChecks(configOf({ tools: { web_search } }));
-    return check && finding(check);
+    return check && runCheck(check);
   };
 
   test.each(['searxng', 'tavily'])('%s refuses its key in a free call', async (engine) => {
     shown.length = 0;
     expect(await look(403, engine)).toEqual({
-      isWell: false,
+      isHealthy: false,
       found: `${host} refuses the key (403).`,
       fix: 'Set tools.web_search.api_key to a key that it accepts.',
     });
@@ -169,7 +169,7 @@ describe('the search engine', () => {
 
   test('of one’s own that gives no JSON is told how it would', async () => {
     expect(await look(403, 'searxng', {})).toEqual({
-      isWell: false,
+      isHealthy: false,
       found: `${host} refuses a call without a key (403).`,
       fix: 'Add json to search.formats in its settings.yml.',
     });

@@ -1,44 +1,45 @@
-import { builtinCatalogue } from '../../config/catalogue/index.ts';
+import { builtinCatalog } from '../../config/catalog/index.ts';
 import type { Config, Provider, WebSearch } from '../../config/config.ts';
 import { freeCallTo } from '../../tools/http-search.ts';
 import {
-  bareCall,
   hasFreeCall,
-  type Probed,
+  keylessCall,
+  type ProbeResult,
   probeProvider,
   probeServer,
 } from '../../upstream/probe.ts';
-import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
+import { type Check, checkTimeoutMs, type Finding, healthy, unhealthy } from './check.ts';
 
 /** Checks the providers that may be called with the operator's own keys. */
-export function providerChecks(config: Config, waitMs = patienceMs): readonly Check[] {
+export function providerChecks(config: Config, waitMs = checkTimeoutMs): readonly Check[] {
   const shared = [...config.providers.values()].filter((provider) => provider.shared);
-  if (shared.length === 0) return [{ name: 'providers', look: () => noProvider(config) }];
+  if (shared.length === 0) return [{ name: 'providers', run: () => noProvider(config) }];
   return shared.map((provider) => ({
     name: `provider ${provider.name}`,
-    look: async () => judge(await probeProvider(provider, waitMs), askedOf(provider, waitMs)),
+    run: async () =>
+      toFinding(await probeProvider(provider, waitMs), serverInfoOf(provider, waitMs)),
   }));
 }
 
 export function searchChecks({ webSearch }: Config): readonly Check[] {
   if (!webSearch) return [];
-  return [{ name: 'web search', look: () => searchFinding(webSearch) }];
+  return [{ name: 'web search', run: () => searchFinding(webSearch) }];
 }
 
 function noProvider({ demo }: Config): Finding {
-  const [first] = builtinCatalogue.providers;
+  const [first] = builtinCatalog.providers;
   const fix = `Set the key of one, such as ${first?.api_key_env}.`;
-  if (demo) return well(`None has a key, so the demo answers. ${fix}`);
-  return unwell('None has a key, and the demo is off.', fix);
+  if (demo) return healthy(`None has a key, so the demo answers. ${fix}`);
+  return unhealthy('None has a key, and the demo is off.', fix);
 }
 
-interface Asked {
+interface ServerInfo {
   readonly host: string;
   /** The option that sets the server's address. */
   readonly address: string;
   readonly hasKey: boolean;
   /** What to do if the server refuses the key, in one sentence. */
-  readonly opening: string;
+  readonly keyFix: string;
   /**
    * What the free call asks for; undefined if there is none, and an answer only shows that the
    * server is there.
@@ -47,13 +48,13 @@ interface Asked {
   readonly waitMs: number;
 }
 
-function askedOf(provider: Provider, waitMs: number): Asked {
+function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
   const { name, baseUrl, apiKey, headers } = provider;
-  const shipped = builtinCatalogue.providers.find((one) => one.name === name);
+  const shipped = builtinCatalog.providers.find((one) => one.name === name);
   const option = `providers.${name}.api_key`;
   return {
     host: new URL(baseUrl).host,
-    opening: setKey(shipped ? `${shipped.api_key_env} or ${option}` : option),
+    keyFix: setKey(shipped ? `${shipped.api_key_env} or ${option}` : option),
     address: `providers.${name}.base_url`,
     hasKey: apiKey !== null || Object.keys(headers).length > 0,
     free: hasFreeCall(provider) ? 'model list' : undefined,
@@ -65,13 +66,13 @@ async function searchFinding(search: WebSearch): Promise<Finding> {
   const free = freeCallTo(search);
   const hasKey = search.apiKey !== null;
   const key = setKey('tools.web_search.api_key');
-  return judge(await probeServer(free?.request ?? bareCall(search.url), patienceMs), {
+  return toFinding(await probeServer(free?.request ?? keylessCall(search.url), checkTimeoutMs), {
     host: new URL(search.url).host,
-    opening: hasKey ? key : (free?.opening ?? key),
+    keyFix: hasKey ? key : (free?.setupHint ?? key),
     address: 'tools.web_search.url',
     hasKey,
     free: free && 'free call',
-    waitMs: patienceMs,
+    waitMs: checkTimeoutMs,
   });
 }
 
@@ -83,46 +84,46 @@ function setKey(where: string): string {
  * 400 is among them because some vendors refuse a wrong key with it, and nothing else in these
  * calls can be wrong.
  */
-const refusals: ReadonlySet<number> = new Set([400, 401, 403]);
+const refusalStatuses: ReadonlySet<number> = new Set([400, 401, 403]);
 /** Statuses of a server that is reachable but does not offer the free call. */
-const unknown: ReadonlySet<number> = new Set([404, 405, 501]);
+const notFoundStatuses: ReadonlySet<number> = new Set([404, 405, 501]);
 
-function judge(probed: Probed, asked: Asked): Finding {
-  const { host, opening, address, hasKey } = asked;
-  const reach = `Check ${address}, and that this machine may reach it.`;
+function toFinding(probed: ProbeResult, server: ServerInfo): Finding {
+  const { host, keyFix, address, hasKey } = server;
+  const reachFix = `Check ${address}, and that this machine may reach it.`;
   switch (probed.kind) {
     case 'silent':
-      return unwell(`${host} did not answer within ${asked.waitMs / 1000} s.`, reach);
+      return unhealthy(`${host} did not answer within ${server.waitMs / 1000} s.`, reachFix);
     case 'untrusted':
-      return unwell(
+      return unhealthy(
         `${host} shows a certificate that is not trusted here (${probed.code}).`,
         `Check ${address} and the clock; NODE_EXTRA_CA_CERTS names an authority of your own.`,
       );
     case 'unreached':
-      return unwell(`${host} cannot be reached (${probed.code}).`, reach);
+      return unhealthy(`${host} cannot be reached (${probed.code}).`, reachFix);
     case 'unusable key':
-      return unwell(probed.message, opening);
+      return unhealthy(probed.message, keyFix);
     case 'answered':
       break;
   }
   const { status, ms } = probed;
-  if (asked.free === undefined) {
+  if (server.free === undefined) {
     const untried = hasKey ? '; the key cannot be tried free of charge' : '';
-    return well(`${host} answers in ${ms} ms${untried}.`);
+    return healthy(`${host} answers in ${ms} ms${untried}.`);
   }
-  if (unknown.has(status)) {
+  if (notFoundStatuses.has(status)) {
     const untried = `${hasKey ? 'the key' : 'a call'} is untried, and ${address} may be wrong`;
-    const none = `offers no ${asked.free} (${status})`;
-    return well(`${host} answers in ${ms} ms, but ${none}: ${untried}.`);
+    const none = `offers no ${server.free} (${status})`;
+    return healthy(`${host} answers in ${ms} ms, but ${none}: ${untried}.`);
   }
-  if (status < 300) return well(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
-  if (refusals.has(status)) {
+  if (status < 300) return healthy(`${host} answers ${hasKey ? 'to the key ' : ''}in ${ms} ms.`);
+  if (refusalStatuses.has(status)) {
     const what = hasKey ? 'the key' : 'a call without a key';
-    return unwell(`${host} refuses ${what} (${status}).`, opening);
+    return unhealthy(`${host} refuses ${what} (${status}).`, keyFix);
   }
   if (status === 429) {
-    return well(`${host} answers in ${ms} ms that it is asked too often right now (429).`);
+    return healthy(`${host} answers in ${ms} ms that it is asked too often right now (429).`);
   }
-  if (status < 500) return unwell(`${host} answers with ${status}.`, `Check ${address}.`);
-  return unwell(`${host} fails with ${status}.`, 'Try again later, or see its status page.');
+  if (status < 500) return unhealthy(`${host} answers with ${status}.`, `Check ${address}.`);
+  return unhealthy(`${host} fails with ${status}.`, 'Try again later, or see its status page.');
 }

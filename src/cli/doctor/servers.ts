@@ -1,22 +1,26 @@
 import { join, resolve } from 'node:path';
 import type { Config } from '../../config/config.ts';
-import { failureMessage } from '../../core/failure-code.ts';
-import { shareObjects } from '../../core/missing-object.ts';
-import { newObjectKey } from '../../core/object-key.ts';
-import { within } from '../../core/within.ts';
-import { openS3Objects } from '../../store/objects/open.ts';
-import { isPlaceOf } from '../../store/objects/place.ts';
+import { withTimeout } from '../../core/deadlines.ts';
+import { failureMessage } from '../../core/errors.ts';
+import { newObjectKey, shareObjectsHint } from '../../core/stored-object.ts';
+import { isObjectsLocation, openS3Objects } from '../../store/objects/open.ts';
 import { Redis } from '../../store/redis/redis.ts';
-import { type Check, type Finding, patienceMs, unwell, well } from './check.ts';
-import { folderFinding } from './folders.ts';
-import type { StoreLook } from './store.ts';
+import {
+  type Check,
+  checkTimeoutMs,
+  type Finding,
+  folderFinding,
+  healthy,
+  unhealthy,
+} from './check.ts';
+import type { StoreProbe } from './store.ts';
 
 /** Checks Redis, if one is configured, and the place of stored objects. */
-export function serverChecks(config: Config, store: StoreLook): readonly Check[] {
+export function serverChecks(config: Config, store: StoreProbe): readonly Check[] {
   const { redis } = config;
   return [
-    ...(redis ? [{ name: 'redis', look: () => redisFinding(redis.reveal()) }] : []),
-    { name: 'objects', look: () => objectsHere(config, store) },
+    ...(redis ? [{ name: 'redis', run: () => redisFinding(redis.reveal()) }] : []),
+    { name: 'objects', run: () => checkObjects(config, store) },
   ];
 }
 
@@ -24,38 +28,41 @@ export function serverChecks(config: Config, store: StoreLook): readonly Check[]
  * Whether objects can be stored, and in the same place where other processes of this store keep
  * theirs.
  */
-async function objectsHere(config: Config, store: StoreLook): Promise<Finding | undefined> {
+async function checkObjects(config: Config, store: StoreProbe): Promise<Finding | undefined> {
   const found = await objectFinding(config);
-  if (found && !found.isWell) return found;
+  if (found && !found.isHealthy) return found;
   const database = await store.ready();
-  if (!database || (await isPlaceOf(database, config.objects.reveal()))) return found;
-  return unwell(
+  if (!database || (await isObjectsLocation(database, config.objects.reveal()))) return found;
+  return unhealthy(
     'The last start on this store had them in another place, or they have been moved since.',
-    shareObjects,
+    shareObjectsHint,
   );
 }
 
 /** A refusal of the server itself begins with its kind: `OOM`, `READONLY`, `NOPERM`. */
-const ownWords = /^[A-Z]{3,}:? /;
-const allow =
+const redisErrorPrefix = /^[A-Z]{3,}:? /;
+const refusedFix =
   'It runs, and refuses this itself: look at its maxmemory, whether it is a replica or a node of ' +
   'a cluster, and what its user may do.';
-const start = 'Start it, or set redis (REDIS_URL) to where it runs.';
+const startFix = 'Start it, or set redis (REDIS_URL) to where it runs.';
 
 /** Reads one key under a prefix of the doctor's own, so no gateway's counts are touched. */
 async function redisFinding(url: string): Promise<Finding> {
-  const away: string[] = [];
-  const watcher = { onAway: (reason: string) => void away.push(reason), onBack: () => undefined };
-  const redis = await Redis.open(url, watcher, [], 'doctor', patienceMs);
+  const reasons: string[] = [];
+  const watcher = {
+    onAway: (reason: string) => void reasons.push(reason),
+    onBack: () => undefined,
+  };
+  const redis = await Redis.open(url, watcher, [], 'doctor', checkTimeoutMs);
   try {
     const startedAt = performance.now();
     const answer = await redis.get('doctor');
     const ms = Math.round(performance.now() - startedAt);
-    if (answer !== undefined) return well(`It answers in ${ms} ms.`);
-    const [reason = 'it does not answer'] = away;
-    return unwell(
+    if (answer !== undefined) return healthy(`It answers in ${ms} ms.`);
+    const [reason = 'it does not answer'] = reasons;
+    return unhealthy(
       `It cannot be used: ${asSentence(reason)}`,
-      ownWords.test(reason) ? allow : start,
+      redisErrorPrefix.test(reason) ? refusedFix : startFix,
     );
   } finally {
     redis.close();
@@ -68,7 +75,7 @@ function asSentence(reason: string): string {
 }
 
 /** Undefined for the default folder: it is in the data folder, which has a check of its own. */
-async function objectFinding({ objects, objectStorage, dataDir }: Config) {
+async function objectFinding({ objects, s3Credentials: objectStorage, dataDir }: Config) {
   const address = objects.reveal();
   if (!address.startsWith('file:')) return roundTrip(address, objectStorage);
   const folder = resolve(address.slice('file:'.length));
@@ -77,21 +84,22 @@ async function objectFinding({ objects, objectStorage, dataDir }: Config) {
 }
 
 /** One small object, written, read and removed. */
-async function roundTrip(address: string, identity: Config['objectStorage']): Promise<Finding> {
+async function roundTrip(address: string, identity: Config['s3Credentials']): Promise<Finding> {
   const startedAt = performance.now();
-  const store = openS3Objects(address, identity, patienceMs);
+  const store = openS3Objects(address, identity, checkTimeoutMs);
   try {
     const key = newObjectKey('txt');
     const sent = Buffer.from(key);
     await store.put(key, [sent]);
-    const kept = await readBack(store, key).finally(() => store.delete(key));
+    const stored = await readBack(store, key).finally(() => store.delete(key));
     const ms = Math.round(performance.now() - startedAt);
-    if (kept && sent.equals(kept)) return well(`One was written, read and removed in ${ms} ms.`);
-    return unwell('One that was written cannot be read.', 'Check the policy of the bucket.');
-  } catch (thrown) {
-    const why = asSentence(failureMessage(thrown));
+    if (stored && sent.equals(stored))
+      return healthy(`One was written, read and removed in ${ms} ms.`);
+    return unhealthy('One that was written cannot be read.', 'Check the policy of the bucket.');
+  } catch (error) {
+    const why = asSentence(failureMessage(error));
     const identities = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
-    return unwell(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
+    return unhealthy(`They cannot be kept: ${why}`, `Check objects (OBJECTS_URL), ${identities}.`);
   }
 }
 
@@ -100,6 +108,6 @@ async function readBack(
   store: ReturnType<typeof openS3Objects>,
   key: string,
 ): Promise<Uint8Array | undefined> {
-  const kept = await store.open(key);
-  return kept && (await within(kept.body.bytes(), patienceMs));
+  const stored = await store.open(key);
+  return stored && (await withTimeout(stored.body.bytes(), checkTimeoutMs));
 }

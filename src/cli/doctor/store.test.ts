@@ -1,8 +1,8 @@
 import { afterEach, expect, setSystemTime, test } from 'bun:test';
 import { startPostgres } from '../../../tests/support/postgres.ts';
 import { everySection, loadConfig } from '../../config/load.ts';
-import { finding } from './check.ts';
-import { StoreLook, storeChecks } from './store.ts';
+import { runCheck } from './check.ts';
+import { StoreProbe, storeChecks } from './store.ts';
 
 const hourMs = 3_600_000;
 afterEach(() => {
@@ -12,9 +12,9 @@ afterEach(() => {
 test('an address that no start would take is a cross', async () => {
   const data = { database: 'sqlite::memory:' };
   const config = loadConfig({}, {}, everySection, { source: 'test', data });
-  const [check] = storeChecks(config, new StoreLook(config));
-  expect(check && (await finding(check))).toEqual({
-    isWell: false,
+  const [check] = storeChecks(config, new StoreProbe(config));
+  expect(check && (await runCheck(check))).toEqual({
+    isHealthy: false,
     found: 'The sqlite: address must name a file.',
     fix: null,
   });
@@ -26,13 +26,13 @@ test.each([
 ])('a clock that is wrong by %d ms is a cross', async (ms, sentence) => {
   const DATABASE_URL = await (await startPostgres()).createDatabase();
   const config = loadConfig({}, { DATABASE_URL }, everySection, { source: 'test', data: {} });
-  const store = new StoreLook(config);
+  const store = new StoreProbe(config);
   setSystemTime(Date.now() + ms);
   const check = storeChecks(config, store).find(({ name }) => name === 'clock');
-  const found = check && (await finding(check));
+  const found = check && (await runCheck(check));
   await store.close();
   expect(found).toEqual({
-    isWell: false,
+    isHealthy: false,
     found: expect.stringMatching(sentence),
     fix: 'Set both by the network: timedatectl set-ntp true',
   });

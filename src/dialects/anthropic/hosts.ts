@@ -15,18 +15,22 @@ export interface VersionHeaders {
 }
 
 /** The parts of a request that depend on its host; the rest of the body is the same everywhere. */
-interface Addressed {
+interface HostEndpoint {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Fields of the body that name the model and the version; undefined leaves a field out. */
   readonly fields: Readonly<Record<string, string | undefined>>;
 }
 
-type Place = Pick<Target, 'quirks' | 'upstreamModel'>;
+type RequestTarget = Pick<Target, 'quirks' | 'upstreamModel'>;
 
-export function messagesAt(place: Place, isStream: boolean, version: VersionHeaders): Addressed {
-  const { quirks, upstreamModel: model } = place;
-  if (quirks.hosted_by !== 'vertex') return usualAt('/messages', place, version);
+export function messagesEndpoint(
+  target: RequestTarget,
+  isStream: boolean,
+  version: VersionHeaders,
+): HostEndpoint {
+  const { quirks, upstreamModel: model } = target;
+  if (quirks.hosted_by !== 'vertex') return standardEndpoint('/messages', target, version);
   const verb = isStream ? 'streamRawPredict' : 'rawPredict';
   // Vertex AI calls its models `name@date`, and its own SDK does not escape the `@`.
   const name = encodeURIComponent(model.toWellFormed()).replaceAll('%40', '@');
@@ -34,28 +38,33 @@ export function messagesAt(place: Place, isStream: boolean, version: VersionHead
   return { path: `/models/${name}:${verb}`, headers: betaHeader(version, quirks), fields };
 }
 
-export function countAt(place: Place, version: VersionHeaders): Addressed {
-  const { quirks, upstreamModel: model } = place;
-  if (quirks.hosted_by !== 'vertex') return usualAt('/messages/count_tokens', place, version);
+export function countEndpoint(target: RequestTarget, version: VersionHeaders): HostEndpoint {
+  const { quirks, upstreamModel: model } = target;
+  if (quirks.hosted_by !== 'vertex')
+    return standardEndpoint('/messages/count_tokens', target, version);
   // No betas: a count needs none, and Vertex AI refuses some here that it takes with messages
   // (anthropics/anthropic-sdk-typescript#1016).
   const fields = { model, ...vertexVersion };
   return { path: '/models/count-tokens:rawPredict', headers: {}, fields };
 }
 
-function usualAt(path: string, place: Place, version: VersionHeaders): Addressed {
-  const betas = betaHeader(version, place.quirks);
+function standardEndpoint(
+  path: string,
+  target: RequestTarget,
+  version: VersionHeaders,
+): HostEndpoint {
+  const betas = betaHeader(version, target.quirks);
   const headers = { 'anthropic-version': version.version, ...betas };
-  return { path, headers, fields: { model: place.upstreamModel } };
+  return { path, headers, fields: { model: target.upstreamModel } };
 }
 
 function betaHeader(
   { betas }: VersionHeaders,
   { drop_betas: refused = [] }: Quirks,
-): Addressed['headers'] {
-  const isTaken = (beta: string) => !refused.includes(beta) && !refused.includes('*');
-  const taken = betas.split(',').filter(isTaken).join(',');
-  return taken === '' ? {} : { 'anthropic-beta': taken };
+): HostEndpoint['headers'] {
+  const isAccepted = (beta: string) => !refused.includes(beta) && !refused.includes('*');
+  const accepted = betas.split(',').filter(isAccepted).join(',');
+  return accepted === '' ? {} : { 'anthropic-beta': accepted };
 }
 
 const isPlain = /^[\w.:-]{1,100}$/;

@@ -1,5 +1,5 @@
 import { type Fields, isObject, textOf } from '../../core/json.ts';
-import { parseArguments } from '../answer/exact-json.ts';
+import { parseArguments } from '../normalize/exact-json.ts';
 
 /** Arguments as an object, as Anthropic, Bedrock and Gemini demand; models may write other JSON. */
 export function toolInput(json: string): Fields {
@@ -10,6 +10,6 @@ export function toolInput(json: string): Fields {
 
 /** The input in the start event of a call, as JSON; '' if it is missing or an empty object. */
 export function inputText(input: unknown): string {
-  const isGiven = isObject(input) && Object.keys(input).length > 0;
-  return isGiven ? JSON.stringify(input) : textOf(input);
+  const hasFields = isObject(input) && Object.keys(input).length > 0;
+  return hasFields ? JSON.stringify(input) : textOf(input);
 }

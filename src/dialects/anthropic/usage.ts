@@ -10,13 +10,13 @@ import {
   uncachedTokens,
   writtenTokens,
 } from '../../core/usage.ts';
-import { readCount } from '../answer/counts.ts';
+import { readCount } from '../normalize/responses/counts.ts';
 
 /**
  * Iterations that are billed but missing from the totals at the top of the report: Anthropic's
  * summaries of the conversation, and the advice of another model.
  */
-const isBeside: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
+const billedSeparately: ReadonlySet<unknown> = new Set(['compaction', 'advisor_message']);
 
 /** Anthropic's counts do not overlap, as ours do not. Undefined if they cannot be trusted. */
 export function readUsage(raw: unknown): Usage | undefined {
@@ -24,8 +24,8 @@ export function readUsage(raw: unknown): Usage | undefined {
   const top = readCounts(raw);
   if (top === undefined) return undefined;
   const rounds = objectsIn(raw.iterations);
-  const beside = rounds.filter(({ type }) => isBeside.has(type)).map(readCounts);
-  const usage = beside.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
+  const separate = rounds.filter(({ type }) => billedSeparately.has(type)).map(readCounts);
+  const usage = separate.reduce<Usage>((sum, more) => (more ? addUsage(sum, more) : sum), top);
   // No request has an empty prompt: a server that reports one has not counted. The exception is a
   // program that runs at Anthropic and continues by calling tools: that uses no tokens, and its
   // report has `server_tool_use`.
@@ -50,10 +50,11 @@ function readCounts(raw: Fields): Usage | undefined {
  * the parts but no total. The end of a stream may report a larger total without parts: then the
  * part for an hour stays as first reported. Parts that exceed the total are ignored.
  */
-function readWritten({ cache_creation_input_tokens: whole, cache_creation: parts }: Fields) {
-  const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } = fieldsOf(parts);
+function readWritten({ cache_creation_input_tokens: total, cache_creation: breakdown }: Fields) {
+  const { ephemeral_5m_input_tokens: minutes, ephemeral_1h_input_tokens: hour } =
+    fieldsOf(breakdown);
   const all = readCount(minutes) + readCount(hour);
-  const written = whole === undefined || whole === null ? all : readCount(whole);
+  const written = total === undefined || total === null ? all : readCount(total);
   const forHour = all <= written ? readCount(hour) : 0;
   return { cacheWriteTokens: written - forHour, cacheWrite1hTokens: forHour || undefined };
 }
@@ -102,8 +103,8 @@ export class StreamUsage {
 
   #merge(raw: unknown): void {
     if (!isObject(raw)) return;
-    const given = Object.entries(raw).filter(([, value]) => value !== null);
-    this.#raw = { ...this.#raw, ...Object.fromEntries(given) };
+    const reported = Object.entries(raw).filter(([, value]) => value !== null);
+    this.#raw = { ...this.#raw, ...Object.fromEntries(reported) };
     this.#read = readUsage(this.#raw);
   }
 }
@@ -114,7 +115,7 @@ export function writeUsage(usage: Usage) {
     input_tokens: uncachedTokens(usage),
     cache_creation_input_tokens: writtenTokens(usage),
     cache_read_input_tokens: usage.cacheReadTokens,
-    ...writeParts(usage),
+    ...writeCacheBreakdown(usage),
     output_tokens: usage.outputTokens,
     ...(usage.reasoningTokens > 0
       ? { output_tokens_details: { thinking_tokens: usage.reasoningTokens } }
@@ -123,7 +124,7 @@ export function writeUsage(usage: Usage) {
 }
 
 /** Written only if some is kept for an hour: not every upstream says how long it keeps a cache. */
-function writeParts({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
+function writeCacheBreakdown({ cacheWriteTokens, cacheWrite1hTokens }: Usage) {
   if (!cacheWrite1hTokens) return {};
   const forMinutes = { ephemeral_5m_input_tokens: cacheWriteTokens };
   return { cache_creation: { ...forMinutes, ephemeral_1h_input_tokens: cacheWrite1hTokens } };

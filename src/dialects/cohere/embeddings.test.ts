@@ -5,7 +5,7 @@ const wish = {
   ...{ inputs: ['a', 'b'], isList: true, encoding: 'float' as const },
   ...{ dimensions: null, user: 'u', more: { truncate: 'END' } },
 };
-const read = (answer: object) => cohereEmbeddings.read(JSON.stringify(answer));
+const read = (answer: object) => cohereEmbeddings.readBatch(JSON.stringify(answer));
 const embeddings = { float: [[0.25, -1]] };
 
 test('a batch has the purpose that Cohere must be told, and 96 texts at most', () => {

@@ -1,11 +1,11 @@
 /** Embeddings of Cohere's API, version 2. */
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
-import { readCount } from '../answer/counts.ts';
 import type { UpstreamFailure } from '../dialect.ts';
-import type { Batch, EmbeddingsDialect } from '../media/embeddings.ts';
-import { readVectors } from '../media/vectors.ts';
-import { namesGiven } from '../parameters.ts';
-import { readAnswer } from '../read-answer.ts';
+import { readAnswer } from '../failure.ts';
+import { readVectors } from '../media.ts';
+import { readCount } from '../normalize/responses/counts.ts';
+import { presentParameterNames } from '../parameters.ts';
+import type { EmbeddingBatch, EmbeddingsDialect } from '../registry.ts';
 
 /** The most texts that Cohere takes in one call. */
 const textsMax = 96;
@@ -22,13 +22,13 @@ export const cohereEmbeddings: EmbeddingsDialect = {
       texts: inputs,
       ...(dimensions === null ? {} : { output_dimension: dimensions }),
     };
-    const dropped = namesGiven({ ...more, user });
+    const dropped = presentParameterNames({ ...more, user });
     return { path: '/embed', body: JSON.stringify(body), dropped };
   },
-  read: (text) => readAnswer(text, read),
+  readBatch: (text) => readAnswer(text, read),
 };
 
-function read(body: Fields): Batch | UpstreamFailure {
+function read(body: Fields): EmbeddingBatch | UpstreamFailure {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
   // Not every answer has billed units; where they are given, Cohere's prices count by them.

@@ -3,9 +3,9 @@
  * provider signed it. OpenAI's have no mark there, since clients that used OpenAI directly send
  * them without; so all others need a mark, even Anthropic's.
  */
-import type { ReasoningPart } from '../../core/dialogue.ts';
-import { markSignature, ownSignature } from '../signature.ts';
-import type { ItemOf } from './input-items.ts';
+import type { ReasoningPart } from '../../core/prompt.ts';
+import { markSignature, ownSignature } from '../normalize/signature.ts';
+import type { ItemOf } from './client/input-items.ts';
 
 const anthropicMark = 'anthropic:';
 const redactedMark = 'redacted:';

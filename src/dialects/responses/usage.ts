@@ -1,7 +1,7 @@
 /** Token counts as the Responses endpoint reports them, in and out. */
 import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
-import { readUsage as readChatUsage } from '../openai/usage.ts';
+import { readUsage as readChatUsage } from '../openai-chat/usage.ts';
 
 /** The endpoint counts as chats do, under other names. */
 export function readUsage(raw: unknown): Usage | undefined {

@@ -1,8 +1,7 @@
 import type { ReadableStreamDefaultReader } from 'node:stream/web';
 import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
-import { dueMs } from './body.ts';
-import { discardRest } from './unread-body.ts';
+import { deadlineMs, discardRest } from './body.ts';
 
 /**
  * A body for a reader that looks for delimiters: it holds a little of the body, never much more.
@@ -17,8 +16,8 @@ export class BodySource {
    */
   #waitedMs = 0;
   #bytes = 0;
-  #held: Buffer = Buffer.alloc(0);
-  #isOver = false;
+  #buffer: Buffer = Buffer.alloc(0);
+  #isDone = false;
 
   constructor(request: Request, stallMs = bodyStallMs) {
     if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
@@ -28,46 +27,48 @@ export class BodySource {
   }
 
   /** Takes exactly this many bytes. */
-  async take(bytes: number): Promise<Buffer> {
-    while (this.#held.length < bytes) await this.#more();
-    return this.#cut(bytes);
+  async readExactly(bytes: number): Promise<Buffer> {
+    while (this.#buffer.length < bytes) await this.#requireMore();
+    return this.#consume(bytes);
   }
 
   /** The bytes before the mark, which is taken, too; undefined if it is not within `bytesMax`. */
-  async until(mark: Buffer, bytesMax: number): Promise<Buffer | undefined> {
+  async readUntil(delimiter: Buffer, bytesMax: number): Promise<Buffer | undefined> {
     for (;;) {
-      const at = this.#held.indexOf(mark);
-      if (at > bytesMax) return undefined;
-      if (at >= 0) {
-        const found = this.#cut(at);
-        this.#cut(mark.length);
+      const index = this.#buffer.indexOf(delimiter);
+      if (index > bytesMax) return undefined;
+      if (index >= 0) {
+        const found = this.#consume(index);
+        this.#consume(delimiter.length);
         return found;
       }
-      if (this.#held.length >= bytesMax + mark.length) return undefined;
-      if (!(await this.#grow())) return undefined;
+      if (this.#buffer.length >= bytesMax + delimiter.length) return undefined;
+      if (!(await this.#readMore())) return undefined;
     }
   }
 
   /** Some of what stands in front of the mark; the end takes the mark too. */
-  async before(mark: Buffer): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
+  async readBefore(
+    delimiter: Buffer,
+  ): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
     for (;;) {
-      const at = this.#held.indexOf(mark);
-      if (at >= 0) {
-        const bytes = this.#cut(at);
-        this.#cut(mark.length);
+      const index = this.#buffer.indexOf(delimiter);
+      if (index >= 0) {
+        const bytes = this.#consume(index);
+        this.#consume(delimiter.length);
         return { bytes, isEnd: true };
       }
       // The last bytes may be the beginning of the mark.
-      const sure = this.#held.length - mark.length + 1;
-      if (sure > 0) return { bytes: this.#cut(sure), isEnd: false };
-      await this.#more();
+      const safeLength = this.#buffer.length - delimiter.length + 1;
+      if (safeLength > 0) return { bytes: this.#consume(safeLength), isEnd: false };
+      await this.#requireMore();
     }
   }
 
   /** Reads to the end, or a little past the maximum; returns how many bytes there were. */
-  async drain(bytesMax: number): Promise<number> {
-    let bytes = this.#held.length;
-    this.#held = Buffer.alloc(0);
+  async skipToEnd(bytesMax: number): Promise<number> {
+    let bytes = this.#buffer.length;
+    this.#buffer = Buffer.alloc(0);
     while (bytes <= bytesMax) {
       const chunk = await this.#read();
       if (chunk === undefined) return bytes;
@@ -78,43 +79,43 @@ export class BodySource {
 
   /** Stops reading; the rest is not wanted. */
   async close(): Promise<void> {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#isDone) return;
+    this.#isDone = true;
     await discardRest(this.#request, this.#reader);
   }
 
-  #cut(bytes: number): Buffer {
-    const cut = this.#held.subarray(0, bytes);
-    this.#held = this.#held.subarray(bytes);
-    return cut;
+  #consume(bytes: number): Buffer {
+    const consumed = this.#buffer.subarray(0, bytes);
+    this.#buffer = this.#buffer.subarray(bytes);
+    return consumed;
   }
 
-  async #more(): Promise<void> {
-    if (!(await this.#grow())) throw invalidRequest('The form ends before its last boundary.');
+  async #requireMore(): Promise<void> {
+    if (!(await this.#readMore())) throw invalidRequest('The form ends before its last boundary.');
   }
 
-  async #grow(): Promise<boolean> {
+  async #readMore(): Promise<boolean> {
     const chunk = await this.#read();
     if (chunk === undefined) return false;
-    this.#held = Buffer.concat([this.#held, chunk]);
+    this.#buffer = Buffer.concat([this.#buffer, chunk]);
     return true;
   }
 
   async #read(): Promise<Uint8Array | undefined> {
-    if (this.#isOver) return undefined;
+    if (this.#isDone) return undefined;
     const startedAt = performance.now();
     const stalled = Promise.withResolvers<never>();
-    const patienceMs = this.#patienceMs;
-    const timer = setTimeout(() => stalled.reject(this.#tooSlow(patienceMs)), patienceMs);
+    const waitBudgetMs = this.#waitBudgetMs;
+    const timer = setTimeout(() => stalled.reject(this.#timeoutError(waitBudgetMs)), waitBudgetMs);
     try {
       const { done, value } = await Promise.race([this.#reader.read(), stalled.promise]);
       this.#waitedMs += performance.now() - startedAt;
       this.#bytes += value?.length ?? 0;
       if (!done && value) return value;
-      this.#isOver = true;
+      this.#isDone = true;
       return undefined;
-    } catch (thrown) {
-      if (thrown instanceof GatewayError) throw thrown;
+    } catch (error) {
+      if (error instanceof GatewayError) throw error;
       throw invalidRequest('The body broke off before its end.');
     } finally {
       clearTimeout(timer);
@@ -122,14 +123,14 @@ export class BodySource {
   }
 
   /** How long to wait for more: as long as silence is allowed, or less for a client that drips. */
-  get #patienceMs(): number {
-    const leftMs = dueMs(this.#bytes, this.#stallMs) - this.#waitedMs;
+  get #waitBudgetMs(): number {
+    const leftMs = deadlineMs(this.#bytes, this.#stallMs) - this.#waitedMs;
     return Math.min(this.#stallMs, Math.max(0, leftMs));
   }
 
-  #tooSlow(patienceMs: number): GatewayError {
-    const pace = `The body comes slower than ${bodyBytesPerSecondMin} bytes a second.`;
-    const silence = `Nothing of the body arrived for ${Math.round(patienceMs / 1000)} seconds.`;
-    return invalidRequest(patienceMs < this.#stallMs / 2 ? pace : silence);
+  #timeoutError(waitBudgetMs: number): GatewayError {
+    const tooSlowMessage = `The body comes slower than ${bodyBytesPerSecondMin} bytes a second.`;
+    const stalledMessage = `Nothing of the body arrived for ${Math.round(waitBudgetMs / 1000)} seconds.`;
+    return invalidRequest(waitBudgetMs < this.#stallMs / 2 ? tooSlowMessage : stalledMessage);
   }
 }

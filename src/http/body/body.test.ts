@@ -15,10 +15,10 @@ function post(
 /** Status and message of the refusal, or what was read. */
 async function outcome(request: Request, max = bytesMax): Promise<unknown> {
   try {
-    return (await readJson({ request, modelNamed: '' }, max)).value;
-  } catch (thrown) {
-    if (thrown instanceof GatewayError) return `${thrown.status} ${thrown.message}`;
-    throw thrown;
+    return (await readJson({ request, requestedModel: '' }, max)).value;
+  } catch (error) {
+    if (error instanceof GatewayError) return `${error.status} ${error.message}`;
+    throw error;
   }
 }
 
@@ -45,7 +45,7 @@ function pieces(of: readonly Uint8Array[]): {
 describe('a JSON object', () => {
   test('is read, and its bytes are kept as they came', async () => {
     const text = '{"model" : "a/b", "n": 1.0}';
-    const { value, bytes } = await readJson({ request: post(text), modelNamed: '' }, bytesMax);
+    const { value, bytes } = await readJson({ request: post(text), requestedModel: '' }, bytesMax);
     expect(value).toEqual({ model: 'a/b', n: 1 });
     expect(new TextDecoder().decode(bytes)).toBe(text);
   });
@@ -57,9 +57,9 @@ describe('a JSON object', () => {
     ['{"model":7}', ''],
     ['{"model":["a/b"]}', ''],
   ])('names the model that is logged, whatever becomes of the rest: %s', async (text, named) => {
-    const posted = { request: post(text), modelNamed: '' };
+    const posted = { request: post(text), requestedModel: '' };
     await readJson(posted, bytesMax);
-    expect(posted.modelNamed).toBe(named);
+    expect(posted.requestedModel).toBe(named);
   });
 
   test('may come in pieces that cut characters', async () => {
@@ -127,7 +127,7 @@ describe('a client that does not send all of its body', () => {
   /** The time that it was waited for; a machine that stood still meanwhile makes it longer. */
   const tooLate = /^The request body did not arrive within \d+ seconds\.$/;
   const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
-    readBytes({ request: post(body, headers) }, 100, 20).catch((thrown: unknown) => thrown);
+    readBytes({ request: post(body, headers) }, 100, 20).catch((error: unknown) => error);
 
   test.each([
     ['said how long it is', { 'content-length': '50' }],
@@ -155,7 +155,7 @@ describe('a client that does not send all of its body', () => {
       },
     });
     const read = readBytes({ request: post(dripping, headers) }, 20_000_000, 20);
-    expect(await read.catch((thrown: unknown) => thrown)).toMatchObject({
+    expect(await read.catch((error: unknown) => error)).toMatchObject({
       status: 400,
       message: expect.stringMatching(tooLate),
     });

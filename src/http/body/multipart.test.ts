@@ -5,7 +5,7 @@ import { BodySource } from './body-source.ts';
 import { readForm } from './multipart.ts';
 
 const fileBytesMax = 1_000;
-const posted = (request: Request) => ({ request, modelNamed: '' });
+const posted = (request: Request) => ({ request, requestedModel: '' });
 
 /** A request whose body comes in chunks of the given size. */
 function send(body: string | Uint8Array, chunkBytes = 64, type?: string): Request {
@@ -329,7 +329,7 @@ describe('a form', () => {
       },
     });
     const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 20);
-    const failure = await failureOf(source.take(4));
+    const failure = await failureOf(source.readExactly(4));
     expect(failure.message).toBe('Nothing of the body arrived for 0 seconds.');
     await source.close();
     expect(isCancelled).toBe(true);
@@ -343,7 +343,7 @@ describe('a form', () => {
       },
     });
     const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
-    const failure = await failureOf(source.take(1_000_000));
+    const failure = await failureOf(source.readExactly(1_000_000));
     // A machine that stands still in between makes a silence of it.
     expect(failure.message).toMatch(/^(?:The body comes slower|Nothing of the body)/);
     await source.close();

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { connect } from 'node:net';
 import { Authenticator } from '../../auth/authenticate.ts';
 import { createLog } from '../../telemetry/log.ts';
-import { Exchange } from '../exchange.ts';
+import { Exchange } from '../routes.ts';
 import { HttpServer } from '../server.ts';
 import { csvReply } from './csv.ts';
 
@@ -81,7 +81,7 @@ test('a download that fails cuts its own connection and nobody else’s', async 
   }
   const { body: torn } = await csvReply(exchange, 'x.csv', failing());
   const whole = (await csvReply(exchange, 'x.csv', good())).text();
-  const failure = await Array.fromAsync(torn ?? []).catch((thrown: unknown) => thrown);
+  const failure = await Array.fromAsync(torn ?? []).catch((error: unknown) => error);
   // The runtime prints whatever a body fails with, over several lines, between those of the log.
   expect(failure).toBeNull();
   expect(await whole).toBe('one\r\ntwo\r\n');

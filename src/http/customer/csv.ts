@@ -1,5 +1,5 @@
-import type { Exchange } from '../exchange.ts';
-import { cutWhenStalled } from '../stalled-client.ts';
+import type { Exchange } from '../routes.ts';
+import { disconnectWhenStalled } from '../stalled-client.ts';
 
 /**
  * A table as a download. The first piece is read before the status goes out, so that a store that
@@ -10,10 +10,10 @@ import { cutWhenStalled } from '../stalled-client.ts';
 export async function csvReply(
   exchange: Exchange,
   fileName: string,
-  pieces: AsyncGenerator<string>,
+  chunks: AsyncGenerator<string>,
 ): Promise<Response> {
-  const first = await inTurn(() => pieces.next());
-  return new Response(cutWhenStalled(exchange, resumed(exchange, first, pieces)), {
+  const first = await runInTurn(() => chunks.next());
+  return new Response(disconnectWhenStalled(exchange, continueFrom(exchange, first, chunks)), {
     headers: {
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': `attachment; filename="${fileName}"`,
@@ -22,29 +22,30 @@ export async function csvReply(
   });
 }
 
-async function* resumed(
+async function* continueFrom(
   exchange: Exchange,
   first: IteratorResult<string>,
   rest: AsyncGenerator<string>,
 ): AsyncGenerator<string> {
   try {
-    for (let piece = first; !piece.done; piece = await inTurn(() => rest.next())) yield piece.value;
-  } catch (thrown) {
-    exchange.tellLate(exchange, thrown);
+    for (let chunk = first; !chunk.done; chunk = await runInTurn(() => rest.next()))
+      yield chunk.value;
+  } catch (error) {
+    exchange.reportLateError(exchange, error);
     await Promise.reject(null);
   } finally {
     await rest.return(undefined);
   }
 }
 
-let lastTurn: Promise<unknown> = Promise.resolve();
+let lastRead: Promise<unknown> = Promise.resolve();
 
 /**
  * One piece of one download at a time, with other requests in between: several downloads that are
  * always ready to go on would leave the sockets no time.
  */
-function inTurn<T>(make: () => Promise<T>): Promise<T> {
-  const turn = lastTurn.then(() => Bun.sleep(0)).then(make);
-  lastTurn = turn.catch(() => undefined);
-  return turn;
+function runInTurn<T>(readChunk: () => Promise<T>): Promise<T> {
+  const result = lastRead.then(() => Bun.sleep(0)).then(readChunk);
+  lastRead = result.catch(() => undefined);
+  return result;
 }

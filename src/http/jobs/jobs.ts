@@ -1,32 +1,34 @@
+import { jobDocs, readJobPage } from '../../contract/jobs.ts';
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import type { Caller } from '../../core/caller.ts';
-import type { JobDesk } from '../../jobs/desk.ts';
-import type { JobClaim } from '../../jobs/queue.ts';
-import type { Admission } from '../../limits/admit.ts';
-import { type Posted, readJson } from '../body/body.ts';
+import type { JobService } from '../../jobs/job-service.ts';
+import type { JobIdempotencyClaim } from '../../jobs/queue.ts';
+import type { Admission } from '../../limits/admission.ts';
+import { type IncomingRequest, readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
-import { loggingRefusal, type RefusalParts } from '../calls/model-call.ts';
-import type { Exchange } from '../exchange.ts';
-import { jobDocs } from '../openapi/jobs.ts';
-import type { ReadTurns } from '../read-turns.ts';
+import { type RefusalDeps, withLoggedRefusal } from '../inference/model-call.ts';
+import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
+import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
-import { readJobPage } from './query.ts';
 
-interface JobParts extends RefusalParts {
-  readonly desk: JobDesk;
+interface JobDeps extends RefusalDeps {
+  readonly service: JobService;
   readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
   /** Makes a job once for an `Idempotency-Key`; returns the id of one that was made before. 409 */
-  once(use: OnceUse, make: (claim: JobClaim) => Promise<JobMade>): Promise<JobMade | string>;
+  createOnce(
+    request: IdempotentJobRequest,
+    createJob: (claim: JobIdempotencyClaim) => Promise<CreatedJob>,
+  ): Promise<CreatedJob | string>;
   /** Where clients reach this gateway; null: at the address that this client used. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
   /** Of lists of jobs. */
-  readonly turns: ReadTurns;
+  readonly listQueue: TenantReadQueue;
 }
 
 /** A request to make a job under an `Idempotency-Key`. */
-export interface OnceUse {
+export interface IdempotentJobRequest {
   readonly caller: Caller;
   readonly key: string;
   /** What tells this request from another one under the same key. */
@@ -35,7 +37,7 @@ export interface OnceUse {
   readonly client: AbortSignal;
 }
 
-export interface JobMade {
+export interface CreatedJob {
   readonly id: string;
 }
 
@@ -46,96 +48,107 @@ const routing = routesFor({ access: 'routing', scope: 'jobs' });
 const management = routesFor({ access: 'management' });
 
 /** Audio work that outlives its request. Another tenant's job is treated as if it did not exist. */
-export function jobRoutes(parts: JobParts): Route[] {
+export function jobRoutes(deps: JobDeps): Route[] {
   return [
-    routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, parts)),
+    routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, deps)),
     routing.get('/v1/jobs', jobDocs.list, (exchange, { tenantId }) => {
       const page = readJobPage(exchange.query);
-      const base = baseUrlOf(exchange, parts);
-      return parts.turns.inTurn(tenantId, exchange.request.signal, async () =>
-        json(exchange, await parts.desk.list(tenantId, page, base)),
+      const baseUrl = baseUrlOf(exchange, deps);
+      return deps.listQueue.run(tenantId, exchange.request.signal, async () =>
+        json(exchange, await deps.service.list(tenantId, page, baseUrl)),
       );
     }),
     routing.get('/v1/jobs/:id', jobDocs.show, async (exchange, { tenantId }) => {
-      const base = baseUrlOf(exchange, parts);
-      return json(exchange, await parts.desk.show(tenantId, exchange.param('id'), base));
+      const baseUrl = baseUrlOf(exchange, deps);
+      return json(exchange, await deps.service.show(tenantId, exchange.param('id'), baseUrl));
     }),
     routing.delete('/v1/jobs/:id', jobDocs.cancel, async (exchange, { tenantId }) => {
-      const base = baseUrlOf(exchange, parts);
-      return json(exchange, await parts.desk.cancel(tenantId, exchange.param('id'), base));
+      const baseUrl = baseUrlOf(exchange, deps);
+      return json(exchange, await deps.service.cancel(tenantId, exchange.param('id'), baseUrl));
     }),
     management.get('/api/v1/webhook-secret', jobDocs.secret, (exchange, { tenantId }) =>
-      json(exchange, { data: { secret: parts.webhookSecretOf(tenantId) } }),
+      json(exchange, { data: { secret: deps.webhookSecretOf(tenantId) } }),
     ),
   ];
 }
 
-async function create(exchange: Exchange, caller: Caller, parts: JobParts): Promise<Response> {
+async function create(exchange: Exchange, caller: Caller, deps: JobDeps): Promise<Response> {
   const isForm = /^multipart\//i.test(exchange.request.headers.get('content-type') ?? '');
-  const [operation, read] = isForm
-    ? (['transcription', transcription] as const)
-    : (['speech', speech] as const);
-  const make = async (posted: Posted) => {
-    await parts.admission.countRequest(caller, exchange.headers);
-    const leave = await parts.admission.enter(caller);
+  const [operationName, read] = isForm
+    ? (['transcription', createTranscription] as const)
+    : (['speech', createSpeech] as const);
+  const createJob = async (incoming: IncomingRequest) => {
+    await deps.admission.countRequest(caller, exchange.headers);
+    const releaseSlot = await deps.admission.enter(caller);
     try {
-      return await read(exchange, caller, parts, posted);
+      return await read(exchange, caller, deps, incoming);
     } finally {
-      leave();
+      releaseSlot();
     }
   };
-  const job = await loggingRefusal(exchange, caller, operation, make, parts);
+  const job = await withLoggedRefusal(exchange, caller, operationName, createJob, deps);
   return json(exchange, job, 202);
 }
 
-async function transcription(exchange: Exchange, caller: Caller, parts: JobParts, posted: Posted) {
-  const { desk } = parts;
-  const received = await desk.receive(caller.tenantId, readForm(posted, jobFileBytesMax));
+async function createTranscription(
+  exchange: Exchange,
+  caller: Caller,
+  deps: JobDeps,
+  incoming: IncomingRequest,
+) {
+  const { service } = deps;
+  const received = await service.receive(caller.tenantId, readForm(incoming, jobFileBytesMax));
   // Not the bytes of the body: each sending of the same form has a boundary of its own.
   const content = {
     fields: Object.fromEntries(received.fields),
     sha256: received.upload?.sha256,
   };
-  const base = baseUrlOf(exchange, parts);
-  const make: MakeJob = (claim) => desk.createTranscription(caller, received, base, claim);
-  let job: JobMade | undefined;
+  const baseUrl = baseUrlOf(exchange, deps);
+  const createJob: CreateJob = (claim) =>
+    service.createTranscription(caller, received, baseUrl, claim);
+  let job: CreatedJob | undefined;
   try {
-    job = await once(exchange, caller, content, make, parts);
+    job = await createJobOnce(exchange, caller, content, createJob, deps);
     return job;
   } finally {
     // The request was refused, or repeats an earlier one.
-    if (job?.id !== received.id) await desk.putAway(received);
+    if (job?.id !== received.id) await service.discardForm(received);
   }
 }
 
-async function speech(exchange: Exchange, caller: Caller, parts: JobParts, posted: Posted) {
-  const { value } = await readJson(posted, jsonBytesMax);
-  const base = baseUrlOf(exchange, parts);
-  const make: MakeJob = (claim) => parts.desk.createSpeech(caller, value, base, claim);
-  return once(exchange, caller, value, make, parts);
+async function createSpeech(
+  exchange: Exchange,
+  caller: Caller,
+  deps: JobDeps,
+  incoming: IncomingRequest,
+) {
+  const { value } = await readJson(incoming, jsonBytesMax);
+  const baseUrl = baseUrlOf(exchange, deps);
+  const createJob: CreateJob = (claim) => deps.service.createSpeech(caller, value, baseUrl, claim);
+  return createJobOnce(exchange, caller, value, createJob, deps);
 }
 
 /** Makes a job; `claim` belongs to the `Idempotency-Key` of its request, if it has one. */
-type MakeJob = (claim: JobClaim | null) => Promise<JobMade>;
+type CreateJob = (claim: JobIdempotencyClaim | null) => Promise<CreatedJob>;
 
 /** The job that `make` makes, or the one that an earlier request with the same key has made. */
-async function once(
+async function createJobOnce(
   exchange: Exchange,
   caller: Caller,
   body: unknown,
-  make: MakeJob,
-  parts: JobParts,
-): Promise<JobMade> {
+  createJob: CreateJob,
+  deps: JobDeps,
+): Promise<CreatedJob> {
   const { request, requestId, headers } = exchange;
   const key = request.headers.get('idempotency-key');
-  if (key === null) return make(null);
-  const use = { caller, key, body, requestId, client: request.signal };
-  const job = await parts.once(use, make);
+  if (key === null) return createJob(null);
+  const idempotentRequest = { caller, key, body, requestId, client: request.signal };
+  const job = await deps.createOnce(idempotentRequest, createJob);
   if (typeof job !== 'string') return job;
   headers['idempotent-replayed'] = 'true';
-  return parts.desk.show(caller.tenantId, job, baseUrlOf(exchange, parts));
+  return deps.service.show(caller.tenantId, job, baseUrlOf(exchange, deps));
 }
 
-function baseUrlOf({ origin }: Exchange, { publicUrl }: JobParts): string {
+function baseUrlOf({ origin }: Exchange, { publicUrl }: JobDeps): string {
   return publicUrl ?? origin;
 }

@@ -1,11 +1,11 @@
+import { jobDocs } from '../../contract/jobs.ts';
 import { GatewayError, notFound } from '../../core/errors.ts';
-import { contentTypeOf } from '../../core/object-key.ts';
+import { contentTypeOf } from '../../core/stored-object.ts';
 import type { StoredObject } from '../../jobs/objects.ts';
-import type { Exchange } from '../exchange.ts';
-import { jobDocs } from '../openapi/jobs.ts';
+import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
 
-interface ObjectParts {
+interface ObjectDeps {
   open(key: string): Promise<StoredObject | undefined>;
   /** Whether the query belongs to a link that was made for this object and is still good. */
   isValidLink(key: string, query: string): boolean;
@@ -14,22 +14,22 @@ interface ObjectParts {
 const open = routesFor({ access: 'public' });
 
 /** Outputs in the embedded store. Nobody needs a key here: the signature is the authority. */
-export function objectRoutes(parts: ObjectParts): Route[] {
+export function objectRoutes(deps: ObjectDeps): Route[] {
   return [
     open.get('/v1/objects/:key', jobDocs.object, async (exchange) => {
       const key = exchange.param('key');
       const [, query = ''] = exchange.request.url.split('?', 2);
-      if (!parts.isValidLink(key, query)) {
+      if (!deps.isValidLink(key, query)) {
         throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
       }
-      const object = await parts.open(key);
+      const object = await deps.open(key);
       if (!object) throw notFound('What this link led to was deleted, or lies elsewhere.');
-      return serve(exchange, key, object);
+      return sendObject(exchange, key, object);
     }),
   ];
 }
 
-function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): Response {
+function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObject): Response {
   const headers: Record<string, string> = {
     ...exchange.headers,
     'content-type': contentTypeOf(key),
@@ -40,9 +40,11 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
     'cache-control': 'private, no-store',
     'accept-ranges': 'bytes',
   };
-  const asked = exchange.request.headers;
+  const requestHeaders = exchange.request.headers;
   // `If-Range` asks for a range of one version, but we never named a version: it gets the whole.
-  const range = asked.has('if-range') ? undefined : readRange(asked.get('range'), bytes);
+  const range = requestHeaders.has('if-range')
+    ? undefined
+    : readRange(requestHeaders.get('range'), bytes);
   if (range === 'unsatisfiable') {
     headers['content-range'] = `bytes */${bytes}`;
     return new Response(null, { status: 416, headers });
@@ -51,7 +53,7 @@ function serve(exchange: Exchange, key: string, { bytes, body }: StoredObject): 
   headers['content-length'] = String(to - from);
   if (range) headers['content-range'] = `bytes ${from}-${to - 1}/${bytes}`;
   const status = range ? 206 : 200;
-  exchange.answerLength = to - from;
+  exchange.responseLength = to - from;
   if (exchange.request.method === 'HEAD') return new Response(null, { status, headers });
   return new Response(range ? body.slice(from, to) : body, { status, headers });
 }

@@ -10,9 +10,9 @@ import {
   opusPreSkip,
   wavFile,
 } from '../../../tests/support/audio-files.ts';
-import type { SpeechFormat } from '../../core/media/audio-formats.ts';
+import type { SpeechFormat } from '../../core/media/audio.ts';
 import { canJoin, joinSpeech } from './join-speech.ts';
-import { readOggPages } from './ogg-pages.ts';
+import { readOggPages } from './ogg-opus.ts';
 
 async function join(format: SpeechFormat, pieces: readonly Uint8Array[]): Promise<Buffer> {
   const read = async (number: number) => pieces[number] ?? new Uint8Array();

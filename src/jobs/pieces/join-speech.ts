@@ -1,9 +1,12 @@
 import { GatewayError } from '../../core/errors.ts';
-import type { SpeechFormat } from '../../core/media/audio-formats.ts';
-import { soundOf } from '../../core/media/mp3-frames.ts';
-import { readWavHead, wavDataBytesMax, writeWavHead } from '../../core/media/wav.ts';
-import { type OggPage, writeOggPage } from './ogg-pages.ts';
-import { type OpusFile, readOpus } from './opus.ts';
+import type { SpeechFormat } from '../../core/media/audio.ts';
+import {
+  extractFrames,
+  readWavHead,
+  wavDataBytesMax,
+  writeWavHead,
+} from '../../core/media/audio-files.ts';
+import { type OggPage, type OpusFile, readOpus, writeOggPage } from './ogg-opus.ts';
 
 /** Reads the audio of piece 0, 1, …; called more than once for a piece, one call at a time. */
 type ReadPiece = (number: number) => Promise<Uint8Array>;
@@ -12,19 +15,19 @@ type ReadPiece = (number: number) => Promise<Uint8Array>;
  * Joins pieces into one valid file while it is written, with one piece in memory at a time. A
  * format that cannot be joined without decoding is missing here, and refused when a job is created.
  */
-const joins: Partial<Record<SpeechFormat, Join>> = {
+const joiners: Partial<Record<SpeechFormat, Joiner>> = {
   mp3: joinMp3,
   wav: joinWav,
   opus: joinOpus,
   aac: joinAac,
   // Bare samples need nothing between them.
-  pcm: joinBare,
+  pcm: concatenate,
 };
 
-type Join = (count: number, read: ReadPiece) => AsyncGenerator<Uint8Array>;
+type Joiner = (count: number, read: ReadPiece) => AsyncGenerator<Uint8Array>;
 
 export function canJoin(format: SpeechFormat): boolean {
-  return joins[format] !== undefined;
+  return joiners[format] !== undefined;
 }
 
 export function joinSpeech(
@@ -32,42 +35,42 @@ export function joinSpeech(
   count: number,
   read: ReadPiece,
 ): AsyncGenerator<Uint8Array> {
-  const join = count === 1 ? joinBare : joins[format];
-  if (!join) throw new Error(`${format} was accepted for a text that needs several pieces.`);
-  return join(count, read);
+  const joiner = count === 1 ? concatenate : joiners[format];
+  if (!joiner) throw new Error(`${format} was accepted for a text that needs several pieces.`);
+  return joiner(count, read);
 }
 
 /** Refuses a piece that could not be joined to others. */
 export async function tryJoinSpeech(format: SpeechFormat, piece: Uint8Array): Promise<void> {
-  await joins[format]?.(1, async () => piece).next();
+  await joiners[format]?.(1, async () => piece).next();
 }
 
-async function* joinBare(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
+async function* concatenate(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   for (let number = 0; number < count; number += 1) yield await read(number);
 }
 
 /** Frames of all pieces, without the tags and seek tables that would lie about the whole. */
 async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
-  const same = sameKind('MP3');
+  const requireSameKind = kindGuard('MP3');
   for (let number = 0; number < count; number += 1) {
-    const found = soundOf(await read(number));
-    if (!found) throw unreadable('MP3', number);
-    same(found.kind, number);
-    yield found.sound;
+    const found = extractFrames(await read(number));
+    if (!found) throw wrongFormatError('MP3', number);
+    requireSameKind(found.kind, number);
+    yield found.frames;
   }
 }
 
 /** The header comes first and holds the total size, so every piece is read twice. */
 async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
-  const same = sameKind('WAV');
+  const requireSameKind = kindGuard('WAV');
   const samplesOf = async (number: number) => {
     const file = await read(number);
     const head = readWavHead(file);
-    if (!head) throw unreadable('WAV', number);
-    same(Buffer.from(head.format.subarray(0, 16)).toString('hex'), number);
+    if (!head) throw wrongFormatError('WAV', number);
+    requireSameKind(Buffer.from(head.format.subarray(0, 16)).toString('hex'), number);
     const present = Math.min(head.dataBytes, file.length - head.dataStart);
-    const whole = present - (present % head.blockBytes);
-    return { head, samples: file.subarray(head.dataStart, head.dataStart + whole) };
+    const completeBytes = present - (present % head.blockBytes);
+    return { head, samples: file.subarray(head.dataStart, head.dataStart + completeBytes) };
   };
   let dataBytes = 0;
   let format: Uint8Array = new Uint8Array();
@@ -86,13 +89,13 @@ async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
 
 /** ADTS frames carry all that a player needs and may follow each other; a tag in front may not. */
 async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
-  const same = sameKind('AAC');
+  const requireSameKind = kindGuard('AAC');
   for (let number = 0; number < count; number += 1) {
     const file = await read(number);
     const [a = 0, b = 0, c = 0, d = 0] = file;
-    if (a !== 0xff || (b & 0xf6) !== 0xf0) throw unreadable('AAC', number);
+    if (a !== 0xff || (b & 0xf6) !== 0xf0) throw wrongFormatError('AAC', number);
     // Profile, sample rate and channels.
-    same(`${c & 0xfd}/${d & 0xc0}`, number);
+    requireSameKind(`${c & 0xfd}/${d & 0xc0}`, number);
     yield file;
   }
 }
@@ -102,31 +105,31 @@ async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
  * by its packets: what a last page trims away can only be trimmed at the very end.
  */
 async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
-  const same = sameKind('Opus');
-  const row = new OggRow();
+  const requireSameKind = kindGuard('Opus');
+  const writer = new OggStreamWriter();
   for (let number = 0; number < count; number += 1) {
     const files = readOpus(await read(number));
-    if (!files) throw unreadable('Opus', number);
+    if (!files) throw wrongFormatError('Opus', number);
     for (const file of files) {
-      same(file.kind, number);
-      yield* row.add(file, number === count - 1 && file === files.at(-1));
+      requireSameKind(file.kind, number);
+      yield* writer.add(file, number === count - 1 && file === files.at(-1));
     }
   }
 }
 
-class OggRow {
+class OggStreamWriter {
   #sequence = 0;
-  #before = 0n;
+  #samplesBefore = 0n;
 
   *add({ headers, pages, samples }: OpusFile, isEnd: boolean): Generator<Uint8Array> {
     if (this.#sequence === 0) for (const header of headers) yield this.#write(header, false);
     for (const page of pages) {
       const isLast = page === pages.at(-1);
       const end = isLast && !isEnd ? samples : page.granule;
-      const granule = end < 0n ? end : this.#before + end;
+      const granule = end < 0n ? end : this.#samplesBefore + end;
       yield this.#write({ ...page, granule }, isLast && isEnd);
     }
-    this.#before += samples;
+    this.#samplesBefore += samples;
   }
 
   #write(page: OggPage, isLast: boolean): Uint8Array {
@@ -137,7 +140,7 @@ class OggRow {
 }
 
 /** Pieces of another sample rate or number of channels would play too fast or not at all. */
-function sameKind(name: string): (kind: string, number: number) => void {
+function kindGuard(name: string): (kind: string, number: number) => void {
   let first: string | undefined;
   return (kind, number) => {
     first ??= kind;
@@ -146,7 +149,7 @@ function sameKind(name: string): (kind: string, number: number) => void {
   };
 }
 
-function unreadable(name: string, number: number): GatewayError {
+function wrongFormatError(name: string, number: number): GatewayError {
   return brokenAudio(`Piece ${number + 1} came back as something else than ${name}`);
 }
 

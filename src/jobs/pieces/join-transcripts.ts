@@ -1,31 +1,34 @@
 import { GatewayError } from '../../core/errors.ts';
 import { type Fields, isObject, objectsIn, parseJson } from '../../core/json.ts';
-import type { TranscriptFormat } from '../../core/media/audio-formats.ts';
+import type { TranscriptFormat } from '../../core/media/audio.ts';
 import { readCues, writeSubtitles } from '../../core/media/subtitles.ts';
 
-export interface TimedText {
+export interface TranscriptPart {
   readonly body: string;
   /** Added to every time in the body. */
   readonly startMs: number;
 }
 
 /** The transcripts of the parts of one recording as the transcript of the whole. */
-export function joinTranscripts(format: TranscriptFormat, parts: readonly TimedText[]): string {
+export function joinTranscripts(
+  format: TranscriptFormat,
+  parts: readonly TranscriptPart[],
+): string {
   const [only] = parts;
   if (only && parts.length === 1) return only.body;
   switch (format) {
     case 'text':
-      return `${joinWords(parts.map(({ body }) => body))}\n`;
+      return `${joinTexts(parts.map(({ body }) => body))}\n`;
     case 'srt':
     case 'vtt':
-      return writeSubtitles(format, parts.flatMap(movedCues));
+      return writeSubtitles(format, parts.flatMap(shiftedCues));
     case 'json':
     case 'verbose_json':
       return JSON.stringify(joinJson(parts));
   }
 }
 
-function movedCues({ body, startMs }: TimedText) {
+function shiftedCues({ body, startMs }: TranscriptPart) {
   return readCues(body).map((cue) => ({
     ...cue,
     startMs: cue.startMs + startMs,
@@ -33,29 +36,31 @@ function movedCues({ body, startMs }: TimedText) {
   }));
 }
 
-interface ReadPart {
+interface ParsedPart {
   readonly fields: Fields;
   readonly startMs: number;
 }
 
-function joinJson(parts: readonly TimedText[]): Fields {
+function joinJson(parts: readonly TranscriptPart[]): Fields {
   const read = parts.map(({ body, startMs }, index) => ({
     fields: readObject(body, index),
     startMs,
   }));
   const first = read[0]?.fields ?? {};
-  const segments = timed(read, 'segments').map((segment, id) => ({ ...segment, id }));
-  const words = timed(read, 'words');
+  const segments = shiftedEntries(read, 'segments').map((segment, id) => ({ ...segment, id }));
+  const timedTokens = shiftedEntries(read, 'words');
   const seconds = sum(read.map(({ fields }) => fields.duration));
-  const used = sum(read.map(({ fields: { usage } }) => (isObject(usage) ? usage.seconds : null)));
+  const usedSeconds = sum(
+    read.map(({ fields: { usage } }) => (isObject(usage) ? usage.seconds : null)),
+  );
   const { usage: _, ...rest } = first;
   return {
     ...rest,
-    text: joinWords(read.map(({ fields }) => String(fields.text ?? ''))),
+    text: joinTexts(read.map(({ fields }) => String(fields.text ?? ''))),
     ...(seconds === null ? {} : { duration: seconds }),
     ...(segments.length > 0 ? { segments } : {}),
-    ...(words.length > 0 ? { words } : {}),
-    ...(used === null ? {} : { usage: { type: 'duration', seconds: used } }),
+    ...(timedTokens.length > 0 ? { timedTokens } : {}),
+    ...(usedSeconds === null ? {} : { usage: { type: 'duration', seconds: usedSeconds } }),
   };
 }
 
@@ -67,17 +72,17 @@ function readObject(body: string, index: number): Fields {
 }
 
 /** Everything of one kind that has times, moved to its place in the recording. */
-function timed(parts: readonly ReadPart[], name: 'segments' | 'words'): Fields[] {
+function shiftedEntries(parts: readonly ParsedPart[], name: 'segments' | 'words'): Fields[] {
   return parts.flatMap(({ fields, startMs }) =>
     objectsIn(fields[name]).map((entry) => ({
       ...entry,
-      ...('start' in entry ? { start: later(entry.start, startMs) } : {}),
-      ...('end' in entry ? { end: later(entry.end, startMs) } : {}),
+      ...('start' in entry ? { start: shifted(entry.start, startMs) } : {}),
+      ...('end' in entry ? { end: shifted(entry.end, startMs) } : {}),
     })),
   );
 }
 
-function later(seconds: unknown, startMs: number): unknown {
+function shifted(seconds: unknown, startMs: number): unknown {
   return typeof seconds === 'number' ? Math.round(seconds * 1000 + startMs) / 1000 : seconds;
 }
 
@@ -94,12 +99,12 @@ function sum(values: readonly unknown[]): number | null {
 const unspaced = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}。！？、，]/u;
 
 /** With a space between, where the language has spaces. */
-function joinWords(texts: readonly string[]): string {
+function joinTexts(texts: readonly string[]): string {
   return texts
     .map((text) => text.trim())
     .filter((text) => text !== '')
-    .reduce((whole, text) => {
-      const isUnspaced = unspaced.test(whole.slice(-1)) || unspaced.test(text.slice(0, 1));
-      return whole === '' ? text : `${whole}${isUnspaced ? '' : ' '}${text}`;
+    .reduce((joined, text) => {
+      const isUnspaced = unspaced.test(joined.slice(-1)) || unspaced.test(text.slice(0, 1));
+      return joined === '' ? text : `${joined}${isUnspaced ? '' : ' '}${text}`;
     }, '');
 }

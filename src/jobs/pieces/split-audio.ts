@@ -1,14 +1,16 @@
 import { transcriptionBytesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import {
+  bytesToNextFrame,
   id3Bytes,
   isTableFrame,
+  junkBytesMax,
   type Mp3Frame,
   mp3FrameAt,
-  rubbishBytesMax,
-  toNextFrame,
-} from '../../core/media/mp3-frames.ts';
-import { readWavHead, type WavHead, writeWavHead } from '../../core/media/wav.ts';
+  readWavHead,
+  type WavHead,
+  writeWavHead,
+} from '../../core/media/audio-files.ts';
 import { readObject, type StoredObject } from '../objects.ts';
 
 /** One part of a recording that goes out as a file of its own. */
@@ -71,11 +73,11 @@ function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
 
 async function cutMp3(file: StoredObject, firstByte: number): Promise<AudioCut[]> {
   const cutter = new Mp3Cutter(firstByte);
-  while (cutter.at + 4 <= file.bytes && cutter.rubbishBytes <= rubbishBytesMax) {
-    cutter.walk(await readObject(file, cutter.at, cutter.at + windowBytes));
+  while (cutter.at + 4 <= file.bytes && cutter.junkBytes <= junkBytesMax) {
+    cutter.readFrames(await readObject(file, cutter.at, cutter.at + windowBytes));
   }
   // Chance makes frame headers in any bytes, but never most of a file.
-  return cutter.soundBytes < file.bytes / 2 ? [] : cutter.end(file.bytes);
+  return cutter.audioBytes < file.bytes / 2 ? [] : cutter.end(file.bytes);
 }
 
 /** Walks over the frames of a file; what lies between two is passed over, as players do. */
@@ -85,8 +87,8 @@ class Mp3Cutter {
   #startSeconds = 0;
   #seconds = 0;
   at: number;
-  soundBytes = 0;
-  rubbishBytes = 0;
+  audioBytes = 0;
+  junkBytes = 0;
 
   constructor(firstByte: number) {
     this.#from = firstByte;
@@ -94,22 +96,22 @@ class Mp3Cutter {
   }
 
   /** The bytes from `at` on. */
-  walk(window: Uint8Array): void {
+  readFrames(window: Uint8Array): void {
     for (let offset = 0; offset + 4 <= window.length; ) {
       const frame = mp3FrameAt(window, offset);
-      const step = frame?.bytes ?? toNextFrame(window, offset);
-      const isFirst = this.soundBytes === 0;
+      const step = frame?.bytes ?? bytesToNextFrame(window, offset);
+      const isFirst = this.audioBytes === 0;
       const isTable = frame && isFirst && isTableFrame(window.subarray(offset, offset + step));
       // Left in the first part, it would claim the whole length, by which providers charge.
       if (isTable) this.#from = this.at + step;
-      else if (frame) this.#pass(frame);
-      else this.rubbishBytes += step;
+      else if (frame) this.#addFrame(frame);
+      else this.junkBytes += step;
       offset += step;
       this.at += step;
     }
   }
 
-  #pass({ bytes, samples, sampleRate }: Mp3Frame): void {
+  #addFrame({ bytes, samples, sampleRate }: Mp3Frame): void {
     const isLarge = this.at + bytes - this.#from > cutBytes;
     // Rounded: the sum of many frames is slightly off the round number that it should be.
     const isLong = Math.round((this.#seconds - this.#startSeconds) * 1000) >= cutSeconds * 1000;
@@ -118,7 +120,7 @@ class Mp3Cutter {
       this.#from = this.at;
       this.#startSeconds = this.#seconds;
     }
-    this.soundBytes += bytes;
+    this.audioBytes += bytes;
     this.#seconds += samples / sampleRate;
   }
 

@@ -1,4 +1,4 @@
-import type { TextLimit } from '../../core/media/audio-formats.ts';
+import type { TextLimit } from '../../core/media/audio.ts';
 
 /**
  * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
@@ -9,12 +9,12 @@ import type { TextLimit } from '../../core/media/audio-formats.ts';
 export function splitText(
   text: string,
   limit: TextLimit,
-  spoken: readonly number[] = [],
+  doneLengths: readonly number[] = [],
 ): string[] {
   const pieces: string[] = [];
   for (let at = afterSpace(text, 0); at < text.length; ) {
-    const done = spoken[pieces.length];
-    const cut = done ? behind(text, at, done) : nextCut(text, at, limit);
+    const done = doneLengths[pieces.length];
+    const cut = done ? indexAfter(text, at, done) : nextCut(text, at, limit);
     pieces.push(text.slice(at, cut).trimEnd());
     at = afterSpace(text, cut);
   }
@@ -22,13 +22,13 @@ export function splitText(
 }
 
 function nextCut(text: string, at: number, limit: TextLimit): number {
-  const end = reach(text, at, limit);
+  const end = furthestEnd(text, at, limit);
   // Whether a full stop ends a sentence shows in the character behind it.
   return end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
 }
 
 /** The index behind so many characters. */
-function behind(text: string, at: number, characters: number): number {
+function indexAfter(text: string, at: number, characters: number): number {
   let end = at;
   for (let left = characters; left > 0 && end < text.length; left -= 1) {
     end += (text.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
@@ -47,11 +47,11 @@ const closers = '["\'\\p{Pe}\\p{Pf}]*';
 /** In front of a space “ and « close, too, as in German and Danish. */
 const closed = '["\'\\p{Pe}\\p{Pf}\\p{Pi}]*(?=\\s)';
 /** Of any script: Hindi has a danda, Urdu and Amharic have full stops of their own. */
-const ender = '[\\p{Sentence_Terminal}…]';
+const sentenceEnd = '[\\p{Sentence_Terminal}…]';
 const cuts = [
   // A full stop inside «3.5» ends nothing; CJK marks need no space behind them. A run of marks is
   // tried from its first only: a text of nothing but full stops must not take quadratic time.
-  new RegExp(`\\n\\s*\\n|(?<!${ender})${ender}+${closed}|[。！？｡]+${closers}`, 'gu'),
+  new RegExp(`\\n\\s*\\n|(?<!${sentenceEnd})${sentenceEnd}+${closed}|[。！？｡]+${closers}`, 'gu'),
   // After a heading or a verse. Not before sentences: e-mails and books break lines inside of them.
   /\n/gu,
   new RegExp(`[\\p{Terminal_Punctuation}—–]${closed}|[，、；：]${closers}`, 'gu'),
@@ -59,21 +59,21 @@ const cuts = [
 ];
 
 /** The last good place to cut within `room`. */
-function bestCut(window: string, room: number): number {
+function bestCut(window: string, lengthMax: number): number {
   for (const rule of cuts) {
     let last = 0;
     for (const match of window.matchAll(rule)) {
       const cut = match.index + match[0].length;
-      if (cut > room) break;
+      if (cut > lengthMax) break;
       last = cut;
     }
     if (last > 0) return last;
   }
-  return lastWholeCharacter(window, room);
+  return lastFullCharacter(window, lengthMax);
 }
 
 /** The index behind the last character that still fits; always one further at least. */
-function reach(text: string, at: number, { unit, max }: TextLimit): number {
+function furthestEnd(text: string, at: number, { unit, max }: TextLimit): number {
   // In UTF-16 units: however a provider counts characters, it does not find more.
   if (unit === 'characters') return Math.min(text.length, at + Math.max(2, max));
   let bytes = 0;
@@ -93,13 +93,13 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 const clusterLength = 64;
 
 /** Cuts inside a word without end, but not a letter from its accents or an emoji in two. */
-function lastWholeCharacter(window: string, room: number): number {
-  const from = Math.max(0, room - clusterLength);
+function lastFullCharacter(window: string, lengthMax: number): number {
+  const from = Math.max(0, lengthMax - clusterLength);
   let last = from;
   for (const { index } of graphemes.segment(window.slice(from))) {
     last = from + index;
   }
   if (last > from) return last;
-  const isInsidePair = room > 1 && /[\uD800-\uDBFF]$/.test(window.slice(0, room));
-  return isInsidePair ? room - 1 : room;
+  const isInsidePair = lengthMax > 1 && /[\uD800-\uDBFF]$/.test(window.slice(0, lengthMax));
+  return isInsidePair ? lengthMax - 1 : lengthMax;
 }

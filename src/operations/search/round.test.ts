@@ -3,14 +3,14 @@ import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { noUsage } from '../../core/usage.ts';
 import { SearchRound } from './round.ts';
 
-const plainly = { gap: '', isJson: false, endWords: () => undefined };
+const plainly = { separator: '', isJson: false, onTextEnd: () => undefined };
 
 test('everything that a model says in a round counts in its estimate, searches too', () => {
   const round = new SearchRound('search', new ToldAnswer(), plainly);
   const lengths: number[] = [];
-  const after = (say: () => void) => {
-    say();
-    lengths.push(round.facts.outputCharacters);
+  const after = (emit: () => void) => {
+    emit();
+    lengths.push(round.metrics.outputCharacters);
   };
   after(() => round.reasoning('why'));
   after(() => round.reasoningSignature('signed'));
@@ -31,25 +31,25 @@ test.each<[string, boolean, (round: SearchRound) => void]>([
   ['a call of the client’s own', true, (round) => round.toolCall(0, 'a', 'lookup')],
   ['a refusal', true, (round) => round.refusal('No.')],
   ['a picture', true, (round) => round.image('image/png', 'AAAA')],
-])('%s is told to the client: %p', (_, isTold, say) => {
+])('%s is told to the client: %p', (_, isSent, emit) => {
   const round = new SearchRound('search', new ToldAnswer(), plainly);
-  say(round);
-  expect(round.hasSpoken).toBe(isTold);
+  emit(round);
+  expect(round.hasOutput).toBe(isSent);
 });
 
 test('JSON is told as it comes, words before it only if nothing is searched', () => {
-  const hear = (say: (round: SearchRound) => void) => {
-    const told = new ToldAnswer();
-    const round = new SearchRound('search', told, { ...plainly, isJson: true });
-    say(round);
-    return [told.said, round.said, round.hasSpoken];
+  const hear = (emit: (round: SearchRound) => void) => {
+    const reported = new ToldAnswer();
+    const round = new SearchRound('search', reported, { ...plainly, isJson: true });
+    emit(round);
+    return [reported.said, round.sentText, round.hasOutput];
   };
   expect(hear((round) => round.text(' {"a":'))).toEqual([' {"a":', ' {"a":', true]);
   expect(hear((round) => round.text('Wait.'))).toEqual(['', '', false]);
   const afterAll = (round: SearchRound) => {
     round.text('```json');
     round.text('{}');
-    round.tell();
+    round.flush();
   };
   expect(hear(afterAll)).toEqual(['```json{}', '```json{}', true]);
   const beforeACall = (round: SearchRound) => {
@@ -65,7 +65,7 @@ test('words behind a count are guessed, and all of them where none were counted'
     round.text('x'.repeat(40));
     round.usage({ ...noUsage, inputTokens: 10, outputTokens });
     round.text('x'.repeat(40));
-    return round.facts.usage?.outputTokens;
+    return round.metrics.usage?.outputTokens;
   };
   expect([usageOf(7), usageOf(0), usageOf(50)]).toEqual([17, 20, 50]);
 });

@@ -1,8 +1,10 @@
-import type { AnswerListener, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
-import type { AssistantPart, ReasoningPart } from '../../core/dialogue.ts';
+import type { AnswerSink, Citation, FinishReason, ReasoningName } from '../../core/answer.ts';
+import type { AssistantPart, ReasoningPart } from '../../core/prompt.ts';
 import type { Usage } from '../../core/usage.ts';
-import { NotedFacts } from '../../dialects/answer/facts.ts';
-import { finishWords } from '../../dialects/answer/tally.ts';
+import {
+  openAiFinishReasons,
+  RecordedMetrics,
+} from '../../dialects/normalize/responses/answer-metrics.ts';
 
 /** A search that the model asks for. */
 export interface SearchCall {
@@ -19,63 +21,65 @@ interface ClientCall {
 }
 
 /** How a round speaks to the client. */
-interface Manner {
+interface RoundOptions {
   /** The text between what was said in earlier rounds and what is said now. */
-  readonly gap: string;
+  readonly separator: string;
   /** Whether the client wants an answer in JSON. */
   readonly isJson: boolean;
   /**
    * Called after the words that come before the client's own calls: some clients' texts end there.
    */
-  readonly endWords: () => void;
+  readonly onTextEnd: () => void;
 }
 
 /**
  * One round of a conversation with searches: what the model says goes on to the client, its calls
  * of our tool do not, and everything is remembered for the next round.
  */
-export class SearchRound implements AnswerListener {
+export class SearchRound implements AnswerSink {
   readonly searches: SearchCall[] = [];
   readonly clientCalls: ClientCall[] = [];
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
   /** Text, thoughts and calls, by which usage is estimated. */
-  readonly facts = new NotedFacts();
+  readonly metrics = new RecordedMetrics();
   readonly #toolName: string;
-  readonly #to: AnswerListener;
+  readonly #sink: AnswerSink;
   readonly #byCall = new Map<number, SearchCall | ClientCall>();
-  readonly #gap: string;
-  readonly #endWords: () => void;
-  readonly #thoughts: ReasoningPart[] = [];
-  #thought = '';
+  readonly #separator: string;
+  readonly #onTextEnd: () => void;
+  readonly #reasoningParts: ReasoningPart[] = [];
+  #openReasoning = '';
   #text = '';
   /** The end of the text, which the client has not heard. */
-  #untold = '';
+  #pending = '';
   /** Words before JSON are held back: “Let me look.” must not get into it if a search follows. */
-  #holdsBack: boolean;
+  #holdsText: boolean;
   #hasBegun = false;
   /**
    * Whether the client was shown something that is not sent back to the model, such as a picture.
    */
-  #hasShown = false;
+  #sentOtherContent = false;
 
-  constructor(toolName: string, to: AnswerListener, { gap, isJson, endWords }: Manner) {
+  constructor(toolName: string, sink: AnswerSink, { separator, isJson, onTextEnd }: RoundOptions) {
     this.#toolName = toolName;
-    this.#to = to;
-    this.#gap = gap;
-    this.#holdsBack = isJson;
-    this.#endWords = endWords;
+    this.#sink = sink;
+    this.#separator = separator;
+    this.#holdsText = isJson;
+    this.#onTextEnd = onTextEnd;
   }
 
   /** The text of this round as the client sees it. */
-  get said(): string {
-    const length = this.#toldLength;
-    return length === 0 ? '' : this.#gap + this.#text.slice(0, length);
+  get sentText(): string {
+    const length = this.#sentLength;
+    return length === 0 ? '' : this.#separator + this.#text.slice(0, length);
   }
 
   /** Whether the client was told anything of this round. */
-  get hasSpoken(): boolean {
-    const hasThought = this.#thought !== '' || this.#thoughts.length > 0;
-    return this.#toldLength > 0 || hasThought || this.clientCalls.length > 0 || this.#hasShown;
+  get hasOutput(): boolean {
+    const hasReasoning = this.#openReasoning !== '' || this.#reasoningParts.length > 0;
+    return (
+      this.#sentLength > 0 || hasReasoning || this.clientCalls.length > 0 || this.#sentOtherContent
+    );
   }
 
   /** The model's turn, to be sent back to it. */
@@ -90,54 +94,54 @@ export class SearchRound implements AnswerListener {
     );
     const texts: AssistantPart[] = this.#text === '' ? [] : [{ kind: 'text', text: this.#text }];
     const open: AssistantPart[] =
-      this.#thought === '' ? [] : [{ kind: 'reasoning', text: this.#thought }];
-    return [...this.#thoughts, ...open, ...texts, ...calls];
+      this.#openReasoning === '' ? [] : [{ kind: 'reasoning', text: this.#openReasoning }];
+    return [...this.#reasoningParts, ...open, ...texts, ...calls];
   }
 
   text(text: string): void {
     if (!this.#hasBegun && text.trim() !== '') {
       this.#hasBegun = true;
-      this.#holdsBack &&= !/^\s*[[{]/.test(text);
+      this.#holdsText &&= !/^\s*[[{]/.test(text);
     }
-    this.facts.outputCharacters += text.length;
+    this.metrics.outputCharacters += text.length;
     this.#text += text;
-    this.#untold += text;
-    if (!this.#holdsBack) this.tell();
+    this.#pending += text;
+    if (!this.#holdsText) this.flush();
   }
 
   /** Tells the client what it has not heard yet. */
-  tell(): void {
-    const untold = this.#untold;
-    if (untold === '') return;
-    if (this.#toldLength === 0 && this.#gap !== '') this.#to.text(this.#gap);
-    this.#untold = '';
-    this.#to.text(untold);
+  flush(): void {
+    const pending = this.#pending;
+    if (pending === '') return;
+    if (this.#sentLength === 0 && this.#separator !== '') this.#sink.text(this.#separator);
+    this.#pending = '';
+    this.#sink.text(pending);
   }
 
-  get #toldLength(): number {
-    return this.#text.length - this.#untold.length;
+  get #sentLength(): number {
+    return this.#text.length - this.#pending.length;
   }
 
   reasoning(text: string, name?: ReasoningName): void {
-    this.facts.outputCharacters += text.length;
-    this.#thought += text;
-    this.#to.reasoning(text, name);
+    this.metrics.outputCharacters += text.length;
+    this.#openReasoning += text;
+    this.#sink.reasoning(text, name);
   }
 
   reasoningSignature(signature: string): void {
-    this.#thoughts.push({ kind: 'reasoning', text: this.#thought, signature });
-    this.#thought = '';
-    this.#to.reasoningSignature(signature);
+    this.#reasoningParts.push({ kind: 'reasoning', text: this.#openReasoning, signature });
+    this.#openReasoning = '';
+    this.#sink.reasoningSignature(signature);
   }
 
   redactedReasoning(data: string): void {
-    this.facts.outputCharacters += data.length;
-    this.#thoughts.push({ kind: 'reasoning', text: '', redacted: data });
-    this.#to.redactedReasoning(data);
+    this.metrics.outputCharacters += data.length;
+    this.#reasoningParts.push({ kind: 'reasoning', text: '', redacted: data });
+    this.#sink.redactedReasoning(data);
   }
 
   toolCall(call: number, id: string, name: string): void {
-    this.facts.outputCharacters += this.#toolName.length;
+    this.metrics.outputCharacters += this.#toolName.length;
     if (name === this.#toolName) {
       const search: SearchCall = { id, arguments: '' };
       this.#byCall.set(call, search);
@@ -145,45 +149,45 @@ export class SearchRound implements AnswerListener {
       return;
     }
     // A round with a call for the client is the last one, so nothing is held back any longer.
-    this.tell();
+    this.flush();
     const number = this.clientCalls.length;
-    if (number === 0) this.#endWords();
-    const own: ClientCall = { number, id, name, arguments: '' };
-    this.#byCall.set(call, own);
-    this.clientCalls.push(own);
-    this.#to.toolCall(number, id, name);
+    if (number === 0) this.#onTextEnd();
+    const clientCall: ClientCall = { number, id, name, arguments: '' };
+    this.#byCall.set(call, clientCall);
+    this.clientCalls.push(clientCall);
+    this.#sink.toolCall(number, id, name);
   }
 
   toolArguments(call: number, json: string): void {
     const known = this.#byCall.get(call);
     if (!known) return;
-    this.facts.outputCharacters += json.length;
+    this.metrics.outputCharacters += json.length;
     known.arguments += json;
-    if ('number' in known) this.#to.toolArguments(known.number, json);
+    if ('number' in known) this.#sink.toolArguments(known.number, json);
   }
 
   refusal(text: string): void {
-    this.#hasShown = true;
-    this.#to.refusal(text);
+    this.#sentOtherContent = true;
+    this.#sink.refusal(text);
   }
 
   citation(citation: Citation): void {
-    this.#to.citation(citation);
+    this.#sink.citation(citation);
   }
 
   image(mediaType: string, base64: string): void {
-    this.#hasShown = true;
-    this.#to.image(mediaType, base64);
+    this.#sentOtherContent = true;
+    this.#sink.image(mediaType, base64);
   }
 
   /** Whether this is the end of the answer is decided when the round is over. */
   finish(reason: FinishReason, stopSequence: string | null): void {
     this.finished = { reason, stopSequence };
-    this.facts.finishReason = finishWords[reason];
+    this.metrics.finishReason = openAiFinishReasons[reason];
   }
 
   usage(usage: Usage, isEstimate = false): void {
-    this.facts.usage = usage;
-    this.facts.isEstimate = isEstimate;
+    this.metrics.usage = usage;
+    this.metrics.isEstimate = isEstimate;
   }
 }

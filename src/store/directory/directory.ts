@@ -1,4 +1,4 @@
-import { sql, type UpdateObject } from 'kysely';
+import { type RawBuilder, type SqlBool, sql, type UpdateObject } from 'kysely';
 import type {
   ApiKey,
   Directory,
@@ -8,42 +8,48 @@ import type {
   NewSecret,
   Tenant,
   TenantChange,
+  TenantOrder,
   TenantPage,
 } from '../../auth/directory.ts';
-import { walletName } from '../../ledger/owner.ts';
-import { type Database, inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
-import { Gathered } from '../gathered.ts';
+import { walletName } from '../../money/ledger.ts';
+import { BatchLoader } from '../call-queue.ts';
+import {
+  byBytes,
+  charged,
+  type Database,
+  type Engine,
+  inTransaction,
+  SqlRepository,
+  type StoreTransaction,
+} from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
-import { findKeys } from './find-keys.ts';
-import { keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
-import { keyHolds, tenantHolds } from './search.ts';
-import { rankOf } from './tenant-order.ts';
+import { findKeys, keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate } from './rows.ts';
 
 const adminTokenSetting = 'admin_token_sha256';
 
 /** A mark takes two parameters; SQLite takes 32,766 in one statement. */
 const marksPerStatement = 1_000;
 
-export class SqlDirectory extends OnDatabase implements Directory {
-  readonly #lookUps = new Gathered((hashes: readonly Uint8Array[]) =>
+export class SqlDirectory extends SqlRepository implements Directory {
+  readonly #keyLoader = new BatchLoader((hashes: readonly Uint8Array[]) =>
     findKeys(this.database, hashes),
   );
 
   findKey(hash: Uint8Array): Promise<KeyMatch | undefined> {
-    return this.#lookUps.ask(hash);
+    return this.#keyLoader.load(hash);
   }
 
   async addTenant(tenant: Tenant): Promise<'added' | 'exists'> {
-    const added = await tellingAll(this.database, async (change) => {
-      const row = await change
+    const added = await inVersionedTransaction(this.database, async (trx) => {
+      const row = await trx
         .insertInto('tenants')
         .values(tenantRow(tenant))
         .onConflict((conflict) => conflict.column('id').doNothing())
         .returning('id')
         .executeTakeFirst();
       if (!row) return undefined;
-      await change
+      await trx
         .insertInto('accounts')
         .values({ tenant_id: tenant.id, owner: walletName(tenant.id) })
         .execute();
@@ -66,8 +72,11 @@ export class SqlDirectory extends OnDatabase implements Directory {
     const rows = await report
       .selectFrom('tenants')
       .selectAll()
-      .$if(search !== '', (query) => query.where(tenantHolds(search, engine)))
-      .orderBy(order ? rankOf(order, engine) : 'created_at', order?.isDescending ? 'desc' : 'asc')
+      .$if(search !== '', (query) => query.where(tenantMatches(search, engine)))
+      .orderBy(
+        order ? tenantSortKey(order, engine) : 'created_at',
+        order?.isDescending ? 'desc' : 'asc',
+      )
       .orderBy('id')
       .limit(limit)
       .offset(offset)
@@ -76,8 +85,8 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
-    return tellingAll(this.database, async (transaction) => {
-      const row = await transaction
+    return inVersionedTransaction(this.database, async (trx) => {
+      const row = await trx
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
         .where('id', '=', id)
@@ -88,8 +97,8 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   async addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'> {
-    const added = await tellingAll(this.database, (change) =>
-      change
+    const added = await inVersionedTransaction(this.database, (trx) =>
+      trx
         .insertInto('api_keys')
         .values(keyRow(key, hash))
         .onConflict((conflict) => conflict.doNothing())
@@ -129,7 +138,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
       .where('tenant_id', '=', tenantId)
       .where('deleted_at', 'is', null)
       .$if(!page.includeDisabled, (query) => query.where('disabled', '=', 0))
-      .$if(search !== '', (query) => query.where(keyHolds(search, engine)))
+      .$if(search !== '', (query) => query.where(keyMatches(search, engine)))
       .orderBy('created_at')
       .orderBy('id')
       .limit(page.limit)
@@ -148,8 +157,8 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   async deleteKey(tenantId: string, id: string, now: number): Promise<boolean> {
-    const gone = { secret_hash: null, previous_hash: null, previous_until: null };
-    const deleted = { ...gone, deleted_at: now, updated_at: now };
+    const cleared = { secret_hash: null, previous_hash: null, previous_until: null };
+    const deleted = { ...cleared, deleted_at: now, updated_at: now };
     return (await this.#updateKey(tenantId, id, deleted)) !== undefined;
   }
 
@@ -160,10 +169,10 @@ export class SqlDirectory extends OnDatabase implements Directory {
     now: number,
   ): Promise<ApiKey | undefined> {
     // An old secret that is over is not kept: a clock that is behind would let it work on.
-    const isKept = secret.oldUntil > now;
+    const isStillValid = secret.oldUntil > now;
     return this.#updateKey(tenantId, id, {
-      previous_hash: isKept ? sql.ref('secret_hash') : null,
-      previous_until: isKept ? secret.oldUntil : null,
+      previous_hash: isStillValid ? sql.ref('secret_hash') : null,
+      previous_until: isStillValid ? secret.oldUntil : null,
       secret_hash: secret.hash,
       label: secret.label,
       updated_at: now,
@@ -176,8 +185,8 @@ export class SqlDirectory extends OnDatabase implements Directory {
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
-    return tellingAll(this.database, async (change) => {
-      const row = await change
+    return inVersionedTransaction(this.database, async (trx) => {
+      const row = await trx
         .updateTable('api_keys')
         .set(update)
         .where('tenant_id', '=', tenantId)
@@ -193,15 +202,15 @@ export class SqlDirectory extends OnDatabase implements Directory {
     const marks = [...lastUsed];
     for (let start = 0; start < marks.length; start += marksPerStatement) {
       const some = marks.slice(start, start + marksPerStatement);
-      await inTransaction(this.database, (change) => this.#mark(change, some));
+      await inTransaction(this.database, (trx) => this.#mark(trx, some));
     }
   }
 
-  async #mark(change: StoreTransaction, marks: readonly [string, number][]): Promise<void> {
+  async #mark(trx: StoreTransaction, marks: readonly [string, number][]): Promise<void> {
     if (this.database.engine === 'postgres') {
       // Two processes that mark the same keys in different orders would wait for each other.
       const ids = marks.map(([id]) => id);
-      await change
+      await trx
         .selectFrom('api_keys')
         .select('id')
         .where('id', 'in', ids)
@@ -215,7 +224,7 @@ export class SqlDirectory extends OnDatabase implements Directory {
       from (values ${sql.join(values)}) as seen
       where api_keys.id = seen.column1
         and (api_keys.last_used_at is null or api_keys.last_used_at < seen.column2)
-    `.execute(change);
+    `.execute(trx);
   }
 
   async adminTokenHash(): Promise<Uint8Array | undefined> {
@@ -224,15 +233,15 @@ export class SqlDirectory extends OnDatabase implements Directory {
   }
 
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
-    return tellingAll(this.database, async (change) => {
-      const kept = await claimSetting(change, adminTokenSetting, hash.toHex());
-      return kept === hash.toHex();
+    return inVersionedTransaction(this.database, async (trx) => {
+      const stored = await claimSetting(trx, adminTokenSetting, hash.toHex());
+      return stored === hash.toHex();
     });
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
-    await tellingAll(this.database, async (change) => {
-      await replaceSetting(change, adminTokenSetting, hash.toHex());
+    await inVersionedTransaction(this.database, async (trx) => {
+      await replaceSetting(trx, adminTokenSetting, hash.toHex());
       return true;
     });
   }
@@ -247,18 +256,72 @@ export class SqlDirectory extends OnDatabase implements Directory {
 }
 
 /** A change that every process hears of, unless it changed nothing. */
-export function tellingAll<T>(
+export function inVersionedTransaction<T>(
   database: Database,
-  work: (change: StoreTransaction) => Promise<T>,
+  work: (trx: StoreTransaction) => Promise<T>,
 ): Promise<T> {
-  return inTransaction(database, async (change) => {
-    const made = await work(change);
-    if (!made) return made;
+  return inTransaction(database, async (trx) => {
+    const result = await work(trx);
+    if (!result) return result;
     // Last in its transaction: all such changes wait for each other at this one row.
-    await change
+    await trx
       .updateTable('changes')
       .set((of) => ({ version: of('version', '+', 1) }))
       .execute();
-    return made;
+    return result;
   });
+}
+
+/** Tenants with this text in their name or id. */
+function tenantMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
+  return anyIsLike(['name', 'id'], `%${escapeLikePattern(text)}%`, engine);
+}
+
+/**
+ * Keys with each of these words in their name or label, or with an id that begins with the text:
+ * other parts of an id occur in many ids by chance.
+ */
+function keyMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
+  const hasWord = (word: string) =>
+    anyIsLike(['name', 'label'], `%${escapeLikePattern(word)}%`, engine);
+  const hasAll = sql.join(text.split(/\s+/).map(hasWord), sql` and `);
+  return sql<SqlBool>`(${anyIsLike(['id'], `${escapeLikePattern(text)}%`, engine)} or (${hasAll}))`;
+}
+
+function anyIsLike(columns: readonly string[], pattern: string, engine: Engine) {
+  const isLike = (column: string) => sql`${lowerCased(column, engine)} like ${pattern} escape '!'`;
+  return sql<SqlBool>`(${sql.join(columns.map(isLike), sql` or `)})`;
+}
+
+/** Escapes with `!`: `standard_conforming_strings` may give a backslash a meaning of its own. */
+function escapeLikePattern(text: string): string {
+  const lowerCase = text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+  return lowerCase.replaceAll(/[!%_]/g, '!$&');
+}
+
+/** Ignores the case of A to Z only: SQLite knows the case of no other letters. */
+function lowerCased(column: string, engine: Engine): RawBuilder<string> {
+  return sql<string>`lower(${byBytes(column, engine)})`;
+}
+
+const sums = {
+  spend: sql`sum(${charged})`,
+  requests: sql`sum(requests)`,
+  failed_requests: sql`sum(failed_requests)`,
+  written_off: sql`sum(written_off)`,
+} as const;
+
+/**
+ * What tenants are sorted by. Each tenant's sums are a short range of the daily sums' key, so they
+ * cost the days of a month, and nothing for the years before or for the log.
+ */
+function tenantSortKey({ by, days }: TenantOrder, engine: Engine): RawBuilder<unknown> {
+  if (by === 'created_at') return sql.ref(by);
+  if (by === 'name') return lowerCased(by, engine);
+  const value =
+    by === 'credits'
+      ? sql`select balance from accounts where owner = ${walletName('')} || tenants.id`
+      : sql`select ${sums[by]} from usage_daily
+          where tenant_id = tenants.id and day between ${days.first} and ${days.last}`;
+  return sql`coalesce((${value}), 0)`;
 }

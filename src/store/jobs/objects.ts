@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import type { JobObjects } from '../../jobs/queue.ts';
-import { OnDatabase } from '../database.ts';
+import { SqlRepository } from '../database.ts';
 
 /** Rows that one round ends or removes; the rest waits for the next. */
 const batchRows = 500;
 
-export class SqlJobObjects extends OnDatabase implements JobObjects {
-  async note(key: string, jobId: string, deleteAt: number): Promise<void> {
+export class SqlJobObjects extends SqlRepository implements JobObjects {
+  async register(key: string, jobId: string, deleteAt: number): Promise<void> {
     await this.database.write
       .insertInto('job_objects')
       .values({ key, job_id: jobId, delete_at: deleteAt })
@@ -24,11 +24,11 @@ export class SqlJobObjects extends OnDatabase implements JobObjects {
     return rows.map(({ key }) => key);
   }
 
-  async forget(key: string): Promise<void> {
+  async unregister(key: string): Promise<void> {
     await this.database.write.deleteFrom('job_objects').where('key', '=', key).execute();
   }
 
-  async letGo(key: string): Promise<boolean> {
+  async releaseUnused(key: string): Promise<boolean> {
     const row = await this.database.write
       .updateTable('job_objects')
       .set({ delete_at: 0 })

@@ -1,27 +1,34 @@
 import { type Selectable, sql, type Updateable } from 'kysely';
 import { randomText } from '../../core/ids.ts';
 import type { Piece } from '../../jobs/job.ts';
-import type { ClaimedJob, ClaimTerms, JobEnd, JobQueue, Lease } from '../../jobs/queue.ts';
-import { inTransaction, OnDatabase, type StoreTransaction } from '../database.ts';
-import { endJob } from './end.ts';
-import { jobOf } from './rows.ts';
-import type { JobPiecesTable, JobsTable } from './schema.ts';
+import type {
+  ClaimedJob,
+  ClaimOptions,
+  JobOutcome,
+  JobQueue,
+  Lease,
+  Webhook,
+  WebhookQueue,
+} from '../../jobs/queue.ts';
+import { inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import type { JobPiecesTable, JobsTable, WebhooksTable } from '../schema.ts';
+import { endJob, jobOf } from './jobs.ts';
 
 /** The jobs of all tenants, as workers see them. */
-export class SqlJobQueue extends OnDatabase implements JobQueue {
-  async claim(terms: ClaimTerms): Promise<ClaimedJob | undefined> {
+export class SqlJobQueue extends SqlRepository implements JobQueue {
+  async claim(terms: ClaimOptions): Promise<ClaimedJob | undefined> {
     // An idle worker asks every second: only when there is something does it take the write lock.
     if (!(await this.#hasWork(terms))) return undefined;
-    return inTransaction(this.database, async (change) => {
-      const turn = await this.#nextTurn(change, terms);
+    return inTransaction(this.database, async (trx) => {
+      const turn = await this.#nextTurn(trx, terms);
       if (!turn) return undefined;
-      await change
+      await trx
         .updateTable('job_turns')
         .set({ served_at: terms.now })
         .where('tenant_id', '=', turn.tenant_id)
         .execute();
       const token = randomText(24);
-      const row = await change
+      const row = await trx
         .updateTable('jobs')
         .set((of) => ({
           status: 'running',
@@ -47,7 +54,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     });
   }
 
-  async #hasWork({ now }: ClaimTerms): Promise<boolean> {
+  async #hasWork({ now }: ClaimOptions): Promise<boolean> {
     const row = await this.database.read
       .selectFrom('job_turns')
       .select('tenant_id')
@@ -57,8 +64,8 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     return row !== undefined;
   }
 
-  #nextTurn(change: StoreTransaction, { now, except }: ClaimTerms) {
-    let query = change
+  #nextTurn(trx: StoreTransaction, { now, exceptTenants: except }: ClaimOptions) {
+    let query = trx
       .selectFrom('job_turns')
       .select('tenant_id')
       .where(hasClaimable(now))
@@ -73,7 +80,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     return this.#update(lease, { claimable_at: until });
   }
 
-  async isCancelled(jobId: string): Promise<boolean> {
+  async isCanceled(jobId: string): Promise<boolean> {
     const row = await this.database.read
       .selectFrom('jobs')
       .select('id')
@@ -97,8 +104,8 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
   }
 
   addPiece(lease: Lease, piece: Piece): Promise<boolean> {
-    return inTransaction(this.database, async (change) => {
-      const counted = await change
+    return inTransaction(this.database, async (trx) => {
+      const counted = await trx
         .updateTable('jobs')
         .set((of) => ({
           pieces_done: of('pieces_done', '+', 1),
@@ -110,8 +117,8 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
         .returning('id')
         .executeTakeFirst();
       if (!counted) return false;
-      await change.insertInto('job_pieces').values(pieceRow(lease.jobId, piece)).execute();
-      await raiseCost(change, lease.jobId);
+      await trx.insertInto('job_pieces').values(pieceRow(lease.jobId, piece)).execute();
+      await raiseCost(trx, lease.jobId);
       return true;
     });
   }
@@ -135,7 +142,7 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
     return rows.map(pieceOf);
   }
 
-  finish(lease: Lease, end: JobEnd): Promise<boolean> {
+  finish(lease: Lease, end: JobOutcome): Promise<boolean> {
     const columns =
       end.status === 'succeeded'
         ? {
@@ -145,8 +152,8 @@ export class SqlJobQueue extends OnDatabase implements JobQueue {
           }
         : { failure: JSON.stringify(end.failure) };
     const { status, now } = end;
-    return inTransaction(this.database, (change) =>
-      endJob(change, lease.jobId, lease, { status, completed_at: now, ...columns }),
+    return inTransaction(this.database, (trx) =>
+      endJob(trx, lease.jobId, lease, { status, completed_at: now, ...columns }),
     );
   }
 
@@ -174,9 +181,9 @@ function hasClaimable(now: number) {
  * version booked it, which left that to the piece: the cost is at least that of all pieces. To be
  * called when the job is locked: a statement that waits for the lock misses what came meanwhile.
  */
-async function raiseCost(change: StoreTransaction, jobId: string): Promise<void> {
+async function raiseCost(trx: StoreTransaction, jobId: string): Promise<void> {
   const pieces = sql<number>`(select sum(job_pieces.cost) from job_pieces where job_id = ${jobId})`;
-  await change
+  await trx
     .updateTable('jobs')
     .set({ cost: pieces })
     .where('id', '=', jobId)
@@ -202,5 +209,61 @@ function pieceOf(row: Selectable<JobPiecesTable>): Piece {
     costCredits: row.cost,
     units: row.units,
     provider: row.provider,
+  };
+}
+
+export class SqlWebhooks extends SqlRepository implements WebhookQueue {
+  async claim({ now, until, exceptTenants: except }: ClaimOptions): Promise<Webhook | undefined> {
+    const { read, write } = this.database;
+    const isDue = await read
+      .selectFrom('webhooks')
+      .select('id')
+      .where('due_at', '<=', now)
+      .limit(1)
+      .executeTakeFirst();
+    if (!isDue) return undefined;
+    const row = await write
+      .updateTable('webhooks')
+      .set((of) => ({ due_at: until, attempts: of('attempts', '+', 1) }))
+      .where('id', '=', (of) => {
+        let next = of.selectFrom('webhooks').select('id').where('due_at', '<=', now);
+        if (except.length > 0) next = next.where('tenant_id', 'not in', except);
+        return (
+          next
+            .orderBy('due_at')
+            .orderBy('id')
+            .limit(1)
+            // Processes that claim at the same time get different webhooks.
+            .forUpdate()
+            .skipLocked()
+        );
+      })
+      .returningAll()
+      .executeTakeFirst();
+    return row && webhookOf(row);
+  }
+
+  async retry(id: string, dueAt: number): Promise<void> {
+    await this.database.write
+      .updateTable('webhooks')
+      .set({ due_at: dueAt })
+      .where('id', '=', id)
+      .execute();
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.database.write.deleteFrom('webhooks').where('id', '=', id).execute();
+  }
+}
+
+function webhookOf(row: Selectable<WebhooksTable>): Webhook {
+  return {
+    id: row.id,
+    jobId: row.job_id,
+    tenantId: row.tenant_id,
+    url: row.url,
+    event: row.event,
+    attempts: row.attempts,
+    createdAt: row.created_at,
   };
 }

@@ -1,25 +1,25 @@
-import type { Migration, SqlWords } from './migration.ts';
+import type { Migration, SqlTypes } from './migration.ts';
 
 export const directoryAndLedger: Migration = {
   number: 1,
   name: 'directory and ledger',
-  statements: (words) => [
-    ...directory(words),
-    ...ledger(words),
-    ...(words.engine === 'sqlite' ? appendOnlySqlite : appendOnlyPostgres),
+  statements: (types) => [
+    ...directory(types),
+    ...ledger(types),
+    ...(types.engine === 'sqlite' ? appendOnlySqlite : appendOnlyPostgres),
   ],
 };
 
-function directory({ id, whole, flag, bytes, tableEnd }: SqlWords): string[] {
+function directory({ id, integer, flag, bytes, tableEnd }: SqlTypes): string[] {
   return [
     `create table tenants (
       id ${id} primary key,
       name text not null,
       disabled ${flag} not null check (disabled in (0, 1)),
-      requests_per_minute ${whole},
-      concurrent_requests ${whole},
-      created_at ${whole} not null,
-      updated_at ${whole} not null
+      requests_per_minute ${integer},
+      concurrent_requests ${integer},
+      created_at ${integer} not null,
+      updated_at ${integer} not null
     )${tableEnd}`,
     'create index tenants_by_age on tenants (created_at, id)',
     `create table api_keys (
@@ -30,19 +30,19 @@ function directory({ id, whole, flag, bytes, tableEnd }: SqlWords): string[] {
       name text not null,
       secret_hash ${bytes} unique check (length(secret_hash) = 32),
       previous_hash ${bytes} check (length(previous_hash) = 32),
-      previous_until ${whole},
+      previous_until ${integer},
       disabled ${flag} not null check (disabled in (0, 1)),
-      deleted_at ${whole},
-      limit_credits ${whole} check (limit_credits >= 0),
+      deleted_at ${integer},
+      limit_credits ${integer} check (limit_credits >= 0),
       limit_reset text,
       models text,
       scopes text,
-      requests_per_minute ${whole},
+      requests_per_minute ${integer},
       cache_mode text,
-      created_at ${whole} not null,
-      updated_at ${whole} not null,
-      expires_at ${whole},
-      last_used_at ${whole},
+      created_at ${integer} not null,
+      updated_at ${integer} not null,
+      expires_at ${integer},
+      last_used_at ${integer},
       check ((deleted_at is null) = (secret_hash is not null))
     )${tableEnd}`,
     'create index api_keys_by_tenant on api_keys (tenant_id, created_at, id)',
@@ -50,48 +50,48 @@ function directory({ id, whole, flag, bytes, tableEnd }: SqlWords): string[] {
       where previous_hash is not null`,
     `create table settings (name ${id} primary key, value text not null)${tableEnd}`,
     `create table changes (
-      id ${whole} primary key check (id = 1),
-      version ${whole} not null
+      id ${integer} primary key check (id = 1),
+      version ${integer} not null
     )${tableEnd}`,
     'insert into changes (id, version) values (1, 0)',
   ];
 }
 
-function ledger({ id, rowId, whole, tableEnd }: SqlWords): string[] {
+function ledger({ id, rowId, integer, tableEnd }: SqlTypes): string[] {
   return [
     `create table accounts (
       id ${rowId},
       tenant_id ${id} not null references tenants (id),
       owner ${id} not null unique,
-      balance ${whole} not null default 0
+      balance ${integer} not null default 0
         check (balance between 0 and ${Number.MAX_SAFE_INTEGER}),
-      leased ${whole} not null default 0,
-      granted ${whole} not null default 0,
-      spent ${whole} not null default 0,
-      recalls ${whole} not null default 0,
+      leased ${integer} not null default 0,
+      granted ${integer} not null default 0,
+      spent ${integer} not null default 0,
+      recalls ${integer} not null default 0,
       check (leased between 0 and balance),
       check (balance = granted - spent)
     )${tableEnd}`,
     'create index accounts_by_tenant on accounts (tenant_id)',
     `create table leases (
-      account_id ${whole} not null references accounts (id),
+      account_id ${integer} not null references accounts (id),
       process_id ${id} not null,
-      number ${whole} not null,
-      credits ${whole} not null check (credits >= 0),
-      until ${whole} not null,
-      answered_recall ${whole} not null default 0,
+      number ${integer} not null,
+      credits ${integer} not null check (credits >= 0),
+      until ${integer} not null,
+      answered_recall ${integer} not null default 0,
       primary key (account_id, process_id)
     )${tableEnd}`,
     'create index leases_by_process on leases (process_id)',
     `create table ledger_entries (
       id ${rowId},
-      account_id ${whole} not null references accounts (id),
+      account_id ${integer} not null references accounts (id),
       kind text not null,
-      amount ${whole} not null,
-      balance_after ${whole} not null check (balance_after >= 0),
+      amount ${integer} not null,
+      balance_after ${integer} not null check (balance_after >= 0),
       note text not null,
       idempotency_key text,
-      created_at ${whole} not null,
+      created_at ${integer} not null,
       unique (account_id, idempotency_key)
     )${tableEnd}`,
     'create index ledger_entries_by_account on ledger_entries (account_id, id)',

@@ -3,7 +3,7 @@ import type { Migration } from './migration.ts';
 export const idempotency: Migration = {
   number: 4,
   name: 'uses of idempotency keys',
-  statements: ({ id, whole, flag, tableEnd }) => [
+  statements: ({ id, integer, flag, tableEnd }) => [
     `create table idempotency_claims (
       tenant_id ${id} not null references tenants (id),
       key ${id} not null,
@@ -11,7 +11,7 @@ export const idempotency: Migration = {
       request_id text not null,
       is_done ${flag} not null,
       recording text,
-      expires_at ${whole} not null,
+      expires_at ${integer} not null,
       primary key (tenant_id, key)
     )${tableEnd}`,
     'create index idempotency_claims_by_expiry on idempotency_claims (expires_at)',

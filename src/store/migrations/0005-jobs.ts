@@ -3,7 +3,7 @@ import type { Migration } from './migration.ts';
 export const jobs: Migration = {
   number: 5,
   name: 'audio jobs, their objects and webhooks',
-  statements: ({ id, whole, tableEnd }) => [
+  statements: ({ id, integer, tableEnd }) => [
     // claimable_at: when a worker may take the job. Its turn while it is queued, the end of the
     // lease while it runs, null once it has ended. lease: which claim the job belongs to.
     `create table jobs (
@@ -13,26 +13,26 @@ export const jobs: Migration = {
       model text not null,
       request text not null,
       input_key text not null,
-      input_bytes ${whole} not null,
+      input_bytes ${integer} not null,
       metadata text not null,
       webhook_url text,
       status text not null check (
         status in ('queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired')
       ),
-      attempts ${whole} not null,
+      attempts ${integer} not null,
       lease text,
-      claimable_at ${whole},
-      pieces_done ${whole} not null,
-      pieces_total ${whole},
-      cost ${whole} not null check (cost >= 0),
-      units ${whole} not null,
+      claimable_at ${integer},
+      pieces_done ${integer} not null,
+      pieces_total ${integer},
+      cost ${integer} not null check (cost >= 0),
+      units ${integer} not null,
       output_key text,
-      output_bytes ${whole},
+      output_bytes ${integer},
       failure text,
-      created_at ${whole} not null,
-      started_at ${whole},
-      completed_at ${whole},
-      expires_at ${whole}
+      created_at ${integer} not null,
+      started_at ${integer},
+      completed_at ${integer},
+      expires_at ${integer}
     )${tableEnd}`,
     'create index jobs_by_tenant on jobs (tenant_id, created_at, id)',
     `create index jobs_claimable on jobs (tenant_id, claimable_at, created_at, id)
@@ -42,14 +42,14 @@ export const jobs: Migration = {
     // One row per tenant that has jobs waiting: whoever was served longest ago is next.
     `create table job_turns (
       tenant_id ${id} primary key,
-      served_at ${whole} not null
+      served_at ${integer} not null
     )${tableEnd}`,
     `create table job_pieces (
       job_id ${id} not null references jobs (id) on delete cascade,
-      number ${whole} not null,
+      number ${integer} not null,
       object_key text not null,
-      cost ${whole} not null check (cost >= 0),
-      units ${whole} not null,
+      cost ${integer} not null check (cost >= 0),
+      units ${integer} not null,
       provider text not null,
       primary key (job_id, number)
     )${tableEnd}`,
@@ -57,7 +57,7 @@ export const jobs: Migration = {
     `create table job_objects (
       key ${id} primary key,
       job_id ${id} not null,
-      delete_at ${whole}
+      delete_at ${integer}
     )${tableEnd}`,
     'create index job_objects_by_job on job_objects (job_id)',
     'create index job_objects_due on job_objects (delete_at) where delete_at is not null',
@@ -67,9 +67,9 @@ export const jobs: Migration = {
       tenant_id ${id} not null,
       url text not null,
       event text not null,
-      attempts ${whole} not null,
-      due_at ${whole} not null,
-      created_at ${whole} not null
+      attempts ${integer} not null,
+      due_at ${integer} not null,
+      created_at ${integer} not null
     )${tableEnd}`,
     'create index webhooks_due on webhooks (due_at)',
   ],

@@ -3,13 +3,13 @@ import type { Migration } from './migration.ts';
 export const idempotencyBytes: Migration = {
   number: 7,
   name: 'what answers under idempotency keys take',
-  statements: ({ id, whole, tableEnd }) => [
+  statements: ({ id, integer, tableEnd }) => [
     // A sum for each hour in which answers expire, so that nobody has to count the answers: a sum
     // goes when its hour is over, and none is ever lowered. hour: since 1970.
     `create table idempotency_bytes (
       tenant_id ${id} not null references tenants (id),
-      hour ${whole} not null,
-      bytes ${whole} not null,
+      hour ${integer} not null,
+      bytes ${integer} not null,
       primary key (tenant_id, hour)
     )${tableEnd}`,
     `insert into idempotency_bytes (tenant_id, hour, bytes)

@@ -4,15 +4,15 @@ import type { Engine } from '../database.ts';
 export interface Migration {
   readonly number: number;
   readonly name: string;
-  statements(words: SqlWords): readonly string[];
+  statements(types: SqlTypes): readonly string[];
 }
 
 /** The few words in which the engines' table definitions differ. */
-export interface SqlWords {
+export interface SqlTypes {
   readonly engine: Engine;
   /** A number that the database gives out, growing. */
   readonly rowId: string;
-  readonly whole: string;
+  readonly integer: string;
   readonly flag: string;
   readonly bytes: string;
   /** Text that is compared byte by byte, so that both engines list rows in the same order. */
@@ -21,11 +21,11 @@ export interface SqlWords {
   readonly tableEnd: string;
 }
 
-export const sqlWords: Record<Engine, SqlWords> = {
+export const sqlTypes: Record<Engine, SqlTypes> = {
   sqlite: {
     engine: 'sqlite',
     rowId: 'integer primary key',
-    whole: 'integer',
+    integer: 'integer',
     flag: 'integer',
     bytes: 'blob',
     id: 'text',
@@ -34,7 +34,7 @@ export const sqlWords: Record<Engine, SqlWords> = {
   postgres: {
     engine: 'postgres',
     rowId: 'bigint generated always as identity primary key',
-    whole: 'bigint',
+    integer: 'bigint',
     flag: 'smallint',
     bytes: 'bytea',
     id: 'text collate "C"',

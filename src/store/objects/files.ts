@@ -2,10 +2,15 @@ import { strict as assert } from 'node:assert';
 import { mkdirSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { failureCode } from '../../core/failure-code.ts';
-import type { ObjectLinks } from '../../jobs/object-links.ts';
-import type { Chunks, LinkWish, ObjectStorage, StoredObject } from '../../jobs/objects.ts';
-import { unusable } from '../unusable.ts';
+import { failureCode } from '../../core/errors.ts';
+import type {
+  Chunks,
+  LinkOptions,
+  ObjectLinks,
+  ObjectStorage,
+  StoredObject,
+} from '../../jobs/objects.ts';
+import { storeError } from '../errors.ts';
 
 /** Objects as files of one folder, open to nobody else on the machine. */
 export class FileObjects implements ObjectStorage {
@@ -18,8 +23,8 @@ export class FileObjects implements ObjectStorage {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     } catch (cause) {
-      const why = failureCode(cause) ?? String(cause);
-      throw unusable(`The folder for objects ${this.#folder} cannot be made (${why}).`, cause);
+      const reason = failureCode(cause) ?? String(cause);
+      throw storeError(`The folder for objects ${this.#folder} cannot be made (${reason}).`, cause);
     }
   }
 
@@ -36,9 +41,9 @@ export class FileObjects implements ObjectStorage {
       }
       await rename(draft, path);
       return bytes;
-    } catch (thrown) {
+    } catch (error) {
       await rm(draft, { force: true });
-      throw thrown;
+      throw error;
     }
   }
 
@@ -47,9 +52,9 @@ export class FileObjects implements ObjectStorage {
     try {
       const { size } = await stat(path);
       return { bytes: size, body: Bun.file(path) };
-    } catch (thrown) {
-      if (failureCode(thrown) === 'ENOENT') return undefined;
-      throw thrown;
+    } catch (error) {
+      if (failureCode(error) === 'ENOENT') return undefined;
+      throw error;
     }
   }
 
@@ -58,8 +63,8 @@ export class FileObjects implements ObjectStorage {
     await rm(this.#draft(key), { force: true });
   }
 
-  link(key: string, wish: LinkWish): string {
-    return this.#links.make(key, wish);
+  link(key: string, options: LinkOptions): string {
+    return this.#links.make(key, options);
   }
 
   #path(key: string): string {

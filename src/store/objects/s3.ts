@@ -1,11 +1,11 @@
 import { S3Client } from 'bun';
-import { failureCode } from '../../core/failure-code.ts';
-import { contentTypeOf } from '../../core/object-key.ts';
+import { failureCode } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { Chunks, LinkWish, ObjectStorage, StoredObject } from '../../jobs/objects.ts';
-import { unusable } from '../unusable.ts';
+import { contentTypeOf } from '../../core/stored-object.ts';
+import type { Chunks, LinkOptions, ObjectStorage, StoredObject } from '../../jobs/objects.ts';
+import { storeError } from '../errors.ts';
 
-interface S3Place {
+interface S3Location {
   readonly bucket: string;
   /** Ends with a slash unless it is empty. */
   readonly prefix: string;
@@ -27,7 +27,7 @@ const partBytes = 5 * 1024 * 1024;
 const partsAtOnce = 2;
 
 /** A storage that takes no part and gives no answer for so long is away. */
-const answerMs = 30_000;
+const defaultTimeoutMs = 30_000;
 
 /** Makes browsers save a file instead of showing it. */
 const contentDisposition = 'attachment';
@@ -35,14 +35,14 @@ const contentDisposition = 'attachment';
 const parameters = ['endpoint', 'public_endpoint', 'region'];
 
 /** `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…` */
-export function readS3Place(address: string): S3Place {
+export function parseS3Address(address: string): S3Location {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const isKnown = [...(url?.searchParams.keys() ?? [])].every((name) => parameters.includes(name));
   const endpoint = url?.searchParams.get('endpoint') || null;
   const publicEndpoint = url?.searchParams.get('public_endpoint') || null;
   const areEndpoints = isEndpoint(endpoint) && isEndpoint(publicEndpoint);
   if (!url?.hostname || url.username || !isKnown || !areEndpoints) {
-    throw unusable(
+    throw storeError(
       'The objects address must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….',
     );
   }
@@ -63,30 +63,30 @@ function isEndpoint(text: string | null): boolean {
 export class S3Objects implements ObjectStorage {
   readonly #client: S3Client;
   /** Signs the links for clients; sends no request itself. */
-  readonly #seenByClients: S3Client;
+  readonly #publicClient: S3Client;
   readonly #prefix: string;
-  readonly #answerMs: number;
+  readonly #timeoutMs: number;
 
-  constructor(place: S3Place, credentials: S3Credentials, patienceMs = answerMs) {
-    this.#answerMs = patienceMs;
+  constructor(location: S3Location, credentials: S3Credentials, timeoutMs = defaultTimeoutMs) {
+    this.#timeoutMs = timeoutMs;
     const { accessKeyId, secretAccessKey, sessionToken } = credentials;
     if (accessKeyId === null || secretAccessKey === null) {
-      throw unusable(
+      throw storeError(
         'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
       );
     }
-    this.#prefix = place.prefix;
-    const by = (endpoint: string | null) =>
+    this.#prefix = location.prefix;
+    const clientFor = (endpoint: string | null) =>
       new S3Client({
-        bucket: place.bucket,
+        bucket: location.bucket,
         accessKeyId: accessKeyId.reveal(),
         secretAccessKey: secretAccessKey.reveal(),
         ...(sessionToken === null ? {} : { sessionToken: sessionToken.reveal() }),
         ...(endpoint === null ? {} : { endpoint }),
-        ...(place.region === null ? {} : { region: place.region }),
+        ...(location.region === null ? {} : { region: location.region }),
       });
-    this.#client = by(place.endpoint);
-    this.#seenByClients = by(place.publicEndpoint ?? place.endpoint);
+    this.#client = clientFor(location.endpoint);
+    this.#publicClient = clientFor(location.publicEndpoint ?? location.endpoint);
   }
 
   async put(key: string, chunks: Chunks): Promise<number> {
@@ -102,52 +102,55 @@ export class S3Objects implements ObjectStorage {
       for await (const chunk of chunks) {
         bytes += chunk.length;
         await upload.write(chunk);
-        await this.#answer(upload.flush());
+        await this.#withTimeout(upload.flush());
       }
-      await this.#answer(upload.end());
+      await this.#withTimeout(upload.end());
       return bytes;
-    } catch (thrown) {
-      const abandoned = this.#abandon(upload, key);
-      if (!(thrown instanceof Silence)) await abandoned;
-      throw thrown;
+    } catch (error) {
+      const aborting = this.#abort(upload, key);
+      if (!(error instanceof StorageTimeout)) await aborting;
+      throw error;
     }
   }
 
   async open(key: string): Promise<StoredObject | undefined> {
     const file = this.#client.file(this.#prefix + key);
     try {
-      const { size } = await this.#answer(file.stat());
+      const { size } = await this.#withTimeout(file.stat());
       return { bytes: size, body: file };
-    } catch (thrown) {
-      const code = failureCode(thrown);
+    } catch (error) {
+      const code = failureCode(error);
       if (code === 'NoSuchKey' || code === 'NotFound') return undefined;
-      throw thrown;
+      throw error;
     }
   }
 
   async delete(key: string): Promise<void> {
-    await this.#answer(this.#client.delete(this.#prefix + key));
+    await this.#withTimeout(this.#client.delete(this.#prefix + key));
   }
 
-  link(key: string, { now, expiresAt }: LinkWish): string {
+  link(key: string, { now, expiresAt }: LinkOptions): string {
     const expiresIn = Math.max(1, Math.floor((expiresAt - now) / 1000));
-    return this.#seenByClients.presign(this.#prefix + key, { expiresIn, contentDisposition });
+    return this.#publicClient.presign(this.#prefix + key, { expiresIn, contentDisposition });
   }
 
   /** The client cannot break an upload off, only end it; so what came of it is removed. */
-  async #abandon(upload: Bun.NetworkSink, key: string): Promise<void> {
-    await this.#answer(upload.end()).catch(() => undefined);
+  async #abort(upload: Bun.NetworkSink, key: string): Promise<void> {
+    await this.#withTimeout(upload.end()).catch(() => undefined);
     await this.delete(key).catch(() => undefined);
   }
 
   /** Bounds the wait for an answer: the client itself would wait for ever. */
-  async #answer<T>(asked: T | Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new Silence(this.#answerMs)), this.#answerMs);
+  async #withTimeout<T>(response: T | Promise<T>): Promise<T> {
+    const timeout = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => timeout.reject(new StorageTimeout(this.#timeoutMs)),
+      this.#timeoutMs,
+    );
     try {
-      return await Promise.race([asked, late.promise]);
-    } catch (thrown) {
-      throw isUnspoken(thrown) ? unreached(thrown) : thrown;
+      return await Promise.race([response, timeout.promise]);
+    } catch (error) {
+      throw isUnexplained(error) ? unreachableError(error) : error;
     } finally {
       clearTimeout(timer);
     }
@@ -155,22 +158,22 @@ export class S3Objects implements ObjectStorage {
 }
 
 /** A question for the size of an object is refused without a body that could name the reason. */
-const wordless =
+const noReasonMessage =
   'The object storage answered with an error and gave no reason: it may be busy, or its policy ' +
   'does not let this key do that.';
 
 /** The client has one sentence for a port that is closed, an unknown name and a cut connection. */
-function isUnspoken(thrown: unknown): boolean {
-  return thrown instanceof Error && thrown.message === 'an unexpected error has occurred';
+function isUnexplained(error: unknown): boolean {
+  return error instanceof Error && error.message === 'an unexpected error has occurred';
 }
 
-function unreached(cause: unknown): Error {
+function unreachableError(cause: unknown): Error {
   const code = failureCode(cause) ?? 'for no known reason';
-  if (code === 'UnknownError') return new Error(wordless, { cause });
+  if (code === 'UnknownError') return new Error(noReasonMessage, { cause });
   return new Error(`The object storage cannot be reached (${code}).`, { cause });
 }
 
-class Silence extends Error {
+class StorageTimeout extends Error {
   override readonly name = 'Silence';
 
   constructor(ms: number) {

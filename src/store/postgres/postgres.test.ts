@@ -102,7 +102,7 @@ describe('Postgres', () => {
       const asked = Array.from({ length: waitingCallsMax + 100 }, () =>
         database.ping().then(
           () => 'answered',
-          (thrown: Error) => thrown.message,
+          (error: Error) => error.message,
         ),
       );
       const busy = `The database is too busy: ${waitingCallsMax} calls are waiting already.`;

@@ -1,9 +1,9 @@
-import { placeTtlMs, rateWindowsBackMax } from '../../core/bounds.ts';
+import { rateWindowsBackMax, slotTtlMs } from '../../core/bounds.ts';
 import type {
-  Entering,
   RateLimits,
   SharedCounts,
   SharedTake,
+  SlotResult,
   WindowCount,
 } from '../../limits/shared-counts.ts';
 import { type Redis, Script } from './redis.ts';
@@ -32,7 +32,7 @@ export class RedisCounts implements SharedCounts {
   ): Promise<SharedTake | undefined> {
     const answer = await this.#redis.run(
       takeScript,
-      [rateName(tenantId, keyId)],
+      [rateKey(tenantId, keyId)],
       [limits.requests, limits.tokens ?? -1, known.window, known.requests, known.tokens],
     );
     const [window, requests, tokens, allowed, now] = numbersOf(answer, 5);
@@ -41,7 +41,7 @@ export class RedisCounts implements SharedCounts {
   }
 
   async addTokens(tenantId: string, keyId: string, tokens: number) {
-    const answer = await this.#redis.run(addScript, [rateName(tenantId, keyId)], [tokens]);
+    const answer = await this.#redis.run(addScript, [rateKey(tenantId, keyId)], [tokens]);
     const [window, requests, counted] = numbersOf(answer, 3);
     if (window === undefined) return undefined;
     return { window, requests: requests ?? 0, tokens: counted ?? 0 };
@@ -49,43 +49,43 @@ export class RedisCounts implements SharedCounts {
 
   async enter(
     tenantId: string,
-    place: string,
+    slot: string,
     limit: number,
-    left: readonly string[],
-  ): Promise<Entering | undefined> {
+    released: readonly string[],
+  ): Promise<SlotResult | undefined> {
     const answer = await this.#redis.run(
       enterScript,
-      [placesName(tenantId)],
-      [limit, placeTtlMs, place, ...left],
+      [slotsKey(tenantId)],
+      [limit, slotTtlMs, slot, ...released],
     );
-    const [isFree, taken] = numbersOf(answer, 2);
-    return taken === undefined ? undefined : { isFree: isFree === 1, taken };
+    const [isFree, running] = numbersOf(answer, 2);
+    return running === undefined ? undefined : { isFree: isFree === 1, running };
   }
 
-  async leave(tenantId: string, places: readonly string[]): Promise<void> {
-    await this.#redis.run(leaveScript, [placesName(tenantId)], places);
+  async leave(tenantId: string, slots: readonly string[]): Promise<void> {
+    await this.#redis.run(leaveScript, [slotsKey(tenantId)], slots);
   }
 
-  async renew(tenantId: string, places: readonly string[]): Promise<void> {
-    await this.#redis.run(renewScript, [placesName(tenantId)], [placeTtlMs, ...places]);
+  async renew(tenantId: string, slots: readonly string[]): Promise<void> {
+    await this.#redis.run(renewScript, [slotsKey(tenantId)], [slotTtlMs, ...slots]);
   }
 }
 
-function rateName(tenantId: string, keyId: string): string {
+function rateKey(tenantId: string, keyId: string): string {
   return `{${tenantId}}:rate:${keyId}`;
 }
 
-function placesName(tenantId: string): string {
+function slotsKey(tenantId: string): string {
   return `{${tenantId}}:running`;
 }
 
 /** Empty for an answer of any other shape, which then counts as no answer. */
 function numbersOf(answer: unknown, length: number): readonly number[] {
-  const isSound =
+  const isValid =
     Array.isArray(answer) &&
     answer.length === length &&
     answer.every((one) => typeof one === 'number');
-  return isSound ? answer : [];
+  return isValid ? answer : [];
 }
 
 const readTime = `

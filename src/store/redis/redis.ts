@@ -1,16 +1,15 @@
 import { RedisClient } from 'bun';
 import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
-import { failureCode, failureMessage } from '../../core/failure-code.ts';
-import { Deadlines } from './deadlines.ts';
+import { failureCode, failureMessage } from '../../core/errors.ts';
 
 /** Failures in a row after which Redis counts as away: one slow command is not an outage. */
-const failuresToLeave = 3;
+const failuresToDisconnect = 3;
 
 /** The server refuses everybody: once is enough to know. */
-const refusesAll = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
+const serverRefusal = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
 /** A server that fails again sooner than this after it came back is tried less often. */
-const steadyMs = 5_000;
+const stableMs = 5_000;
 
 interface RedisWatcher {
   /** Once per outage, whatever the load: requests go on without Redis. */
@@ -36,16 +35,16 @@ export class Redis {
   #backAt = Number.NEGATIVE_INFINITY;
   #retryMs = redisRetryMs;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #closed = false;
+  #connectionClosedMessage = false;
 
   private constructor(
     url: string,
     watcher: RedisWatcher,
     scripts: readonly Script[],
     deployment: string,
-    patienceMs: number,
+    timeoutMs: number,
   ) {
-    this.#deadlines = new Deadlines(patienceMs);
+    this.#deadlines = new Deadlines(timeoutMs);
     this.#prefix = `tollgate:${deployment}:`;
     this.#url = url;
     this.#watcher = watcher;
@@ -58,11 +57,11 @@ export class Redis {
     watcher: RedisWatcher,
     scripts: readonly Script[],
     deployment: string,
-    patienceMs = redisCommandMs,
+    timeoutMs = redisCommandMs,
   ): Promise<Redis> {
-    const redis = new Redis(url, watcher, scripts, deployment, patienceMs);
+    const redis = new Redis(url, watcher, scripts, deployment, timeoutMs);
     const problem = await redis.#connect();
-    if (problem !== undefined) redis.#leave(problem);
+    if (problem !== undefined) redis.#disconnect(problem);
     return redis;
   }
 
@@ -72,58 +71,59 @@ export class Redis {
 
   /** Runs a script by its hash; a server that does not know it yet gets the text. */
   run(script: Script, keys: readonly string[], args: readonly (string | number)[]) {
-    const words = [script.hash, String(keys.length)];
-    for (const key of keys) words.push(this.#prefix + key);
-    for (const arg of args) words.push(String(arg));
-    return this.#ask<unknown>((client) => evaluate(client, script, words));
+    const evalArgs = [script.hash, String(keys.length)];
+    for (const key of keys) evalArgs.push(this.#prefix + key);
+    for (const arg of args) evalArgs.push(String(arg));
+    return this.#send<unknown>((client) => evaluate(client, script, evalArgs));
   }
 
   /** `null`: there is no such key. */
   get(key: string): Promise<Uint8Array | null | undefined> {
-    return this.#ask((client) => client.getBuffer(this.#prefix + key));
+    return this.#send((client) => client.getBuffer(this.#prefix + key));
   }
 
   set(key: string, bytes: Uint8Array, ttlMs: number): Promise<'OK' | undefined> {
     const name = this.#prefix + key;
-    return this.#ask((client) => client.set(name, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
+    return this.#send((client) => client.set(name, bytes, 'PX', Math.max(1, Math.round(ttlMs))));
   }
 
   close(): void {
-    this.#closed = true;
+    this.#connectionClosedMessage = true;
     clearTimeout(this.#timer);
     this.#client?.close();
     this.#client = undefined;
   }
 
-  #ask<T>(command: (client: RedisClient) => Promise<T>): Promise<T | undefined> {
+  #send<T>(command: (client: RedisClient) => Promise<T>): Promise<T | undefined> {
     const client = this.#client;
-    if (!client) return nobody;
+    if (!client) return noAnswer;
     return this.#deadlines.within(command(client)).then(
       (answer) => {
         if (client === this.#client) this.#failures = 0;
         return answer;
       },
-      (thrown) => {
+      (error) => {
         // Commands in flight when the connection broke must not count against the next one.
-        if (client === this.#client) this.#count(messageOf(thrown));
+        if (client === this.#client) this.#countFailure(messageOf(error));
         return undefined;
       },
     );
   }
 
   /** A full server still reads, which resets the count: so a single refusal is enough. */
-  #count(failure: string): void {
+  #countFailure(failure: string): void {
     this.#failures += 1;
-    if (this.#failures >= failuresToLeave || refusesAll.test(failure)) this.#leave(failure);
+    if (this.#failures >= failuresToDisconnect || serverRefusal.test(failure))
+      this.#disconnect(failure);
   }
 
-  #leave(reason: string): void {
+  #disconnect(reason: string): void {
     const client = this.#client;
     this.#client = undefined;
     client?.close();
-    if (this.#closed) return;
-    const wasSteady = performance.now() - this.#backAt >= steadyMs;
-    this.#retryMs = wasSteady ? redisRetryMs : Math.min(this.#retryMs * 2, redisRetryMsMax);
+    if (this.#connectionClosedMessage) return;
+    const wasStable = performance.now() - this.#backAt >= stableMs;
+    this.#retryMs = wasStable ? redisRetryMs : Math.min(this.#retryMs * 2, redisRetryMsMax);
     this.#watcher.onAway(reason);
     this.#retryLater();
   }
@@ -131,7 +131,7 @@ export class Redis {
   #retryLater(): void {
     this.#timer = setTimeout(async () => {
       const problem = await this.#connect();
-      if (this.#closed) this.close();
+      if (this.#connectionClosedMessage) this.close();
       else if (problem === undefined) this.#watcher.onBack();
       else this.#retryLater();
     }, this.#retryMs);
@@ -152,14 +152,14 @@ export class Redis {
       // Otherwise a script's first run takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
-      const trials = quarters.map((tag) => tryAll(client, `${this.#prefix}trial:{${tag}}`));
+      const trials = quarters.map((tag) => runTrial(client, `${this.#prefix}trial:{${tag}}`));
       await this.#deadlines.within(Promise.all(trials));
-    } catch (thrown) {
+    } catch (error) {
       client.close();
-      return messageOf(thrown);
+      return messageOf(error);
     }
     client.onclose = () => {
-      if (this.#client === client) this.#leave('The connection was closed.');
+      if (this.#client === client) this.#disconnect('The connection was closed.');
     };
     this.#client = client;
     this.#failures = 0;
@@ -179,10 +179,14 @@ export class Script {
   }
 }
 
-function evaluate(client: RedisClient, script: Script, words: readonly string[]): Promise<unknown> {
-  return client.send('EVALSHA', [...words]).catch((thrown: unknown) => {
-    if (!messageOf(thrown).startsWith('NOSCRIPT')) throw thrown;
-    return client.send('EVAL', [script.text, ...words.slice(1)]);
+function evaluate(
+  client: RedisClient,
+  script: Script,
+  evalArgs: readonly string[],
+): Promise<unknown> {
+  return client.send('EVALSHA', [...evalArgs]).catch((error: unknown) => {
+    if (!messageOf(error).startsWith('NOSCRIPT')) throw error;
+    return client.send('EVAL', [script.text, ...evalArgs.slice(1)]);
   });
 }
 
@@ -209,7 +213,7 @@ return redis.call('DEL', KEYS[1])
  * A trial that breaks off leaves its key as it is, of a kind that would break off the next one. Not
  * removed by the script: a full server refuses no script that has removed something.
  */
-async function tryAll(client: RedisClient, key: string): Promise<void> {
+async function runTrial(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
   await evaluate(client, trial, [trial.hash, '1', key]);
 }
@@ -217,24 +221,84 @@ async function tryAll(client: RedisClient, key: string): Promise<void> {
 /** Names from all quarters of a cluster's keys: none of several nodes has all of them. */
 const quarters = ['3', '2', '1', '0'];
 
-const nobody = Promise.resolve(undefined);
+const noAnswer = Promise.resolve(undefined);
 
 /** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
-const closed =
+const connectionClosedMessage =
   'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.';
 
 /** The server itself would name only the place of one key. */
-const oneOfMany =
+const clusterNodeMessage =
   'MOVED: this is one node of a cluster, and other nodes have a part of the keys; Tollgate needs ' +
   'a server that has all of them.';
 
-function messageOf(thrown: unknown): string {
-  if (failureCode(thrown) === 'ERR_REDIS_CONNECTION_CLOSED') return closed;
-  const message = failureMessage(thrown);
-  if (message.startsWith('MOVED ')) return oneOfMany;
+function messageOf(error: unknown): string {
+  if (failureCode(error) === 'ERR_REDIS_CONNECTION_CLOSED') return connectionClosedMessage;
+  const message = failureMessage(error);
+  if (message.startsWith('MOVED ')) return clusterNodeMessage;
   // It repeats the words that it did not understand, and a script has many.
   return message.replace(
     / script: \w+, on @user_script:\d+\.$|, with args beginning with: .*$/s,
     '',
   );
+}
+
+/** How often deadlines are looked at. */
+const tickMs = 20;
+
+interface PendingCommand {
+  readonly untilTick: number;
+  readonly expire: () => void;
+}
+
+/**
+ * One ticker for the deadlines of all commands: a timer for each would cost more than asking. They
+ * are counted in ticks and not by the clock: while this process, or its whole machine, stands
+ * still, no answer can come and none is missing.
+ */
+class Deadlines {
+  readonly ms: number;
+  readonly #pending = new Set<PendingCommand>();
+  #ticks = 0;
+  #ticker: ReturnType<typeof setInterval> | undefined;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+
+  /** Rejects when the answer takes longer than a command may, by a tick or two. */
+  within<T>(answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const command: PendingCommand = {
+        // +2: the first tick may come at once, and the last leaves time to read late answers.
+        untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
+        expire: () => reject(new Error(`No answer within ${this.ms} ms.`)),
+      };
+      this.#pending.add(command);
+      this.#ticker ??= setInterval(() => this.#tick(), tickMs).unref();
+      answer.then(
+        (value) => {
+          this.#pending.delete(command);
+          resolve(value);
+        },
+        (error) => {
+          this.#pending.delete(command);
+          reject(error);
+        },
+      );
+    });
+  }
+
+  #tick(): void {
+    this.#ticks += 1;
+    for (const command of this.#pending) {
+      // A Set keeps the order of insertion: those behind it were asked later.
+      if (command.untilTick > this.#ticks) break;
+      this.#pending.delete(command);
+      command.expire();
+    }
+    if (this.#pending.size > 0) return;
+    clearInterval(this.#ticker);
+    this.#ticker = undefined;
+  }
 }

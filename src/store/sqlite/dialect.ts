@@ -1,29 +1,83 @@
-/** Kysely's way to the SQLite threads: its own compiler, our driver. */
 import { strict as assert } from 'node:assert';
 import {
   type CompiledQuery,
   type DatabaseConnection,
   type Dialect,
   type Driver,
+  Kysely,
   type QueryResult,
   type SelectQueryNode,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import type { Turns } from '../turns.ts';
-import type { Outcome, SqlValue, Step } from './messages.ts';
+import type { Booked, ParsedBatch } from '../../money/ledger.ts';
+import { BoundedLock } from '../call-queue.ts';
+import { callWaitMs } from '../database.ts';
+import { commitBatch } from '../ledger/commit.ts';
+import type { Schema } from '../schema.ts';
+
+/** What crosses to a SQLite worker and back. Each question has one answer, in order. */
+
+export type SqlValue = null | number | bigint | string | Uint8Array;
+
+export type WorkerRequest =
+  /** One batch of settlements, as JSON: a text crosses faster than the objects it tells of. */
+  { readonly kind: 'book'; readonly batch: string } | ConnectionRequest;
+
+/** What a connection does by itself. */
+export type ConnectionRequest =
+  | { readonly kind: 'open'; readonly path: string; readonly role: 'writer' | 'reader' }
+  | {
+      readonly kind: 'run';
+      readonly sql: string;
+      readonly parameters: readonly SqlValue[];
+      /** The statement belongs to a transaction and must not run without it. */
+      readonly inTransaction: boolean;
+    }
+  | {
+      readonly kind: 'run-many';
+      readonly sql: string;
+      readonly rows: readonly (readonly SqlValue[])[];
+      readonly inTransaction: boolean;
+    }
+  | { readonly kind: 'rollback' }
+  | { readonly kind: 'close' };
+
+export interface Outcome {
+  readonly rows: unknown[];
+  /** Rows that a statement without a result set touched. */
+  readonly changes: number | null;
+}
+
+export type WorkerReply =
+  | { readonly ok: true; readonly outcome: Outcome }
+  | { readonly ok: false; readonly message: string; readonly code: string | null };
+
+/** The booking of batches inside the writer's thread, next to the data. */
+
+/** Books batches by asking a connection of the same thread. */
+export function batchCommitterOn(
+  send: (request: ConnectionRequest) => Promise<Outcome>,
+): (batch: ParsedBatch) => Promise<readonly Booked[]> {
+  // The sender of a batch has the writer's turn already, so nobody ever waits here.
+  const lock = new BoundedLock({ waitersMax: 0, waitMs: callWaitMs });
+  const database = new Kysely<Schema>({ dialect: sqliteDialect({ send }, lock) });
+  return (batch) => database.transaction().execute((trx) => commitBatch(trx, 'sqlite', batch));
+}
+
+/** Kysely's way to the SQLite threads: its own compiler, our driver. */
 
 /** Where questions go: to a thread, or, inside of it, straight to its connection. */
-interface SqliteAnswerer {
-  ask(question: Step): Promise<Outcome>;
+interface SqliteChannel {
+  send(request: ConnectionRequest): Promise<Outcome>;
 }
 
 /** With `turns` the thread is a writer: whoever has the turn has the connection to themselves. */
-export function sqliteDialect(thread: SqliteAnswerer, turns: Turns | undefined): Dialect {
+export function sqliteDialect(thread: SqliteChannel, lock: BoundedLock | undefined): Dialect {
   return {
     createAdapter: () => new ThreadAdapter(),
-    createDriver: () => new ThreadDriver(thread, turns),
+    createDriver: () => new ThreadDriver(thread, lock),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new ThreadQueryCompiler(),
   };
@@ -45,22 +99,22 @@ class ThreadQueryCompiler extends SqliteQueryCompiler {
 
 class ThreadDriver implements Driver {
   readonly #connection: ThreadConnection;
-  readonly #turns: Turns | undefined;
+  readonly #lock: BoundedLock | undefined;
 
-  constructor(thread: SqliteAnswerer, turns: Turns | undefined) {
+  constructor(thread: SqliteChannel, lock: BoundedLock | undefined) {
     this.#connection = new ThreadConnection(thread);
-    this.#turns = turns;
+    this.#lock = lock;
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    await this.#turns?.take();
+    await this.#lock?.acquire();
     return this.#connection;
   }
 
   async beginTransaction(): Promise<void> {
-    assert(this.#turns, 'Transactions belong to the writer.');
+    assert(this.#lock, 'Transactions belong to the writer.');
     await this.#connection.begin();
   }
 
@@ -73,7 +127,7 @@ class ThreadDriver implements Driver {
   }
 
   async releaseConnection(): Promise<void> {
-    this.#turns?.give();
+    this.#lock?.release();
   }
 
   /** Leaves the thread alone: whoever opened it closes it. */
@@ -81,10 +135,10 @@ class ThreadDriver implements Driver {
 }
 
 class ThreadConnection implements DatabaseConnection {
-  readonly #thread: SqliteAnswerer;
+  readonly #thread: SqliteChannel;
   #inTransaction = false;
 
-  constructor(thread: SqliteAnswerer) {
+  constructor(thread: SqliteChannel) {
     this.#thread = thread;
   }
 
@@ -102,11 +156,11 @@ class ThreadConnection implements DatabaseConnection {
 
   async rollback(): Promise<void> {
     this.#inTransaction = false;
-    await this.#thread.ask({ kind: 'rollback' });
+    await this.#thread.send({ kind: 'rollback' });
   }
 
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
-    const outcome = await this.#thread.ask(this.#question(query));
+    const outcome = await this.#thread.send(this.#requestFor(query));
     const rows = outcome.rows as Row[];
     if (outcome.changes === null) return { rows };
     return { rows, numAffectedRows: BigInt(outcome.changes) };
@@ -117,7 +171,7 @@ class ThreadConnection implements DatabaseConnection {
   }
 
   #run(sql: string): Promise<Outcome> {
-    return this.#thread.ask({
+    return this.#thread.send({
       kind: 'run',
       sql,
       parameters: [],
@@ -125,7 +179,7 @@ class ThreadConnection implements DatabaseConnection {
     });
   }
 
-  #question(query: CompiledQuery): Step {
+  #requestFor(query: CompiledQuery): ConnectionRequest {
     const inTransaction = this.#inTransaction;
     const { sql, parameters } = query;
     // No single value is a list, so a list of lists can only mean: once for each of these rows.

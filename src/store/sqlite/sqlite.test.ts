@@ -13,9 +13,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { storeAway } from '../away.ts';
 import { type Database, waitingCallsMax } from '../database.ts';
-import { statementMessage } from './file-failure.ts';
+import { toUnreachableError } from '../errors.ts';
+import { statementMessage } from './database-file.ts';
 import { openSqlite } from './sqlite.ts';
 
 describe('a SQLite database', () => {
@@ -155,7 +155,7 @@ describe('a SQLite database', () => {
       (text) =>
         run(text, database.read).then(
           () => 'answered',
-          (thrown: Error) => thrown.message,
+          (error: Error) => error.message,
         ),
     );
     const refused = (await Promise.all(asked)).filter((outcome) => outcome !== 'answered');
@@ -250,7 +250,9 @@ describe('a thread that ends by itself is begun again', () => {
     ['report', 2],
   ] as const)('%s: whoever asked it hears that the store is away', async (door, thread) => {
     fail(threads[thread]);
-    expect(storeAway(await failureOf(run('select 1', door)))?.symbol).toBe('service_unavailable');
+    expect(toUnreachableError(await failureOf(run('select 1', door)))?.symbol).toBe(
+      'service_unavailable',
+    );
     expect((await run('select 7 as n', door)).rows).toEqual([{ n: 7 }]);
     await database.ping();
   });
@@ -262,7 +264,7 @@ describe('a thread that ends by itself is begun again', () => {
       fail(threads.at(3));
       await sql.raw(add).execute(change);
     });
-    expect(storeAway(await failureOf(half))?.symbol).toBe('service_unavailable');
+    expect(toUnreachableError(await failureOf(half))?.symbol).toBe('service_unavailable');
     await run(add, 'write');
     expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
   });
@@ -277,7 +279,7 @@ describe('a thread that ends by itself is begun again', () => {
       });
       await sql.raw(add).execute(change);
     });
-    expect(storeAway(await failureOf(half))?.symbol).toBe('service_unavailable');
+    expect(toUnreachableError(await failureOf(half))?.symbol).toBe('service_unavailable');
     expect((await run('select count(*) as n from notes', 'write')).rows).toEqual([{ n: 1 }]);
   });
 
@@ -290,7 +292,10 @@ describe('a thread that ends by itself is begun again', () => {
     await Promise.allSettled([run('select 1', 'write'), run('select 1', 'read')]);
     for (const door of ['write', 'read'] as const) {
       const failure = await failureOf(run('select 1', door));
-      expect([failure.message, storeAway(failure)?.symbol]).toEqual([moved, 'service_unavailable']);
+      expect([failure.message, toUnreachableError(failure)?.symbol]).toEqual([
+        moved,
+        'service_unavailable',
+      ]);
     }
     expect(existsSync(path)).toBe(false);
     renameSync(join(folder, 'copy.db'), path);
@@ -314,7 +319,7 @@ test('a file that is deleted while it is open takes no more changes and is not r
     expect(failure.message).toBe(
       `The database file ${path} was moved, deleted or replaced while in use.`,
     );
-    expect(storeAway(failure)?.symbol).toBe('service_unavailable');
+    expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
   }
   await database.close();
 });
@@ -333,7 +338,7 @@ test('a file that is replaced by another one takes no more changes either', asyn
     expect(failure.message).toBe(
       `The database file ${path} was moved, deleted or replaced while in use.`,
     );
-    expect(storeAway(failure)?.symbol).toBe('service_unavailable');
+    expect(toUnreachableError(failure)?.symbol).toBe('service_unavailable');
   }
   await database.close();
   rmSync(folder, { recursive: true });

@@ -1,43 +1,40 @@
+import { strict as assert } from 'node:assert';
 import { Kysely } from 'kysely';
-import type { Booked } from '../../ledger/ledger-store.ts';
-import { batchText } from '../../ledger/slip.ts';
-import { type Database, turnWaitMs, waitingCallsMax } from '../database.ts';
+import { type Booked, batchJson } from '../../money/ledger.ts';
+import { BoundedLock, tooBusy } from '../call-queue.ts';
+import { callWaitMs, type Database, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
-import { Turns } from '../turns.ts';
-import { sqliteDialect } from './dialect.ts';
-import { fileFailure } from './file-failure.ts';
-import { assertSameFile, identityOf } from './file-identity.ts';
-import type { Outcome, Question } from './messages.ts';
-import { SqliteThread } from './thread.ts';
+import { assertSameFile, fileFailure, identityOf, statementMessage } from './database-file.ts';
+import { type Outcome, sqliteDialect, type WorkerReply, type WorkerRequest } from './dialect.ts';
 
 /** Opens or creates a database file: one thread for changes, and two for plain reads. */
 export async function openSqlite(path: string): Promise<Database> {
-  const writer = new LastingThread(path, 'writer');
-  const reader = new LastingThread(path, 'reader');
+  const writer = new ReopeningThread(path, 'writer');
+  const reader = new ReopeningThread(path, 'reader');
   await writer.open();
-  await reader.open().catch(async (thrown: unknown) => {
+  await reader.open().catch(async (error: unknown) => {
     await writer.close();
-    throw thrown;
+    throw error;
   });
   // Opened by the first who asks: most processes are never asked for a report.
-  const reports = new LastingThread(path, 'reader');
-  const turns = new Turns({ waitersMax: waitingCallsMax, waitMs: turnWaitMs });
+  const reports = new ReopeningThread(path, 'reader');
+  const lock = new BoundedLock({ waitersMax: waitingCallsMax, waitMs: callWaitMs });
   return {
     engine: 'sqlite',
     read: new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) }),
     report: new Kysely<Schema>({ dialect: sqliteDialect(reports, undefined) }),
-    write: new Kysely<Schema>({ dialect: sqliteDialect(writer, turns) }),
-    book: async (batch) => {
-      await turns.take();
+    write: new Kysely<Schema>({ dialect: sqliteDialect(writer, lock) }),
+    commitBatch: async (batch) => {
+      await lock.acquire();
       try {
-        const { rows } = await writer.ask({ kind: 'book', batch: batchText(batch) });
+        const { rows } = await writer.send({ kind: 'book', batch: batchJson(batch) });
         return rows as Booked[];
       } finally {
-        turns.give();
+        lock.release();
       }
     },
     ping: async () => {
-      await Promise.all([ask(reader), ask(writer)]);
+      await Promise.all([pingThread(reader), pingThread(writer)]);
     },
     close: async () => {
       // The writer goes last: the last connection to leave folds the log back into the file.
@@ -52,7 +49,7 @@ export async function openSqlite(path: string): Promise<Database> {
  * A thread that is opened by the first who asks, and again by the next after it has ended by
  * itself: SQLite undoes what was begun there, and the process needs its books.
  */
-class LastingThread {
+class ReopeningThread {
   readonly #path: string;
   readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
@@ -67,28 +64,28 @@ class LastingThread {
 
   open(): Promise<SqliteThread> {
     if (this.#thread !== undefined) return this.#thread;
-    const forget = () => {
+    const clearThread = () => {
       if (this.#thread === thread) this.#thread = undefined;
     };
-    const thread = this.#begin(forget).catch((thrown: unknown) => {
+    const thread = this.#start(clearThread).catch((error: unknown) => {
       // Opening can fail when too many files are open, for example: the next question tries again.
-      forget();
-      throw this.#identity === undefined ? fileFailure(this.#path, thrown) : thrown;
+      clearThread();
+      throw this.#identity === undefined ? fileFailure(this.#path, error) : error;
     });
     this.#thread = thread;
     return thread;
   }
 
-  async #begin(onEnd: () => void): Promise<SqliteThread> {
+  async #start(onEnd: () => void): Promise<SqliteThread> {
     if (this.#identity !== undefined) assertSameFile(this.#path, this.#identity);
     const thread = await SqliteThread.open(this.#path, this.#role, onEnd);
     this.#identity ??= identityOf(this.#path);
     return thread;
   }
 
-  async ask(question: Question): Promise<Outcome> {
+  async send(request: WorkerRequest): Promise<Outcome> {
     if (this.#isClosed) throw new Error('The database is closed.');
-    return (await this.open()).ask(question);
+    return (await this.open()).send(request);
   }
 
   async close(): Promise<void> {
@@ -99,21 +96,113 @@ class LastingThread {
 }
 
 /** Opens an existing file to read beside the process that writes: SQLite refuses all changes. */
-export async function openSqliteToLook(path: string): Promise<Database> {
-  const reader = new LastingThread(path, 'reader');
+export async function openSqliteReadOnly(path: string): Promise<Database> {
+  const reader = new ReopeningThread(path, 'reader');
   await reader.open();
-  const only = new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) });
+  const readOnly = new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) });
   return {
     engine: 'sqlite',
-    read: only,
-    report: only,
-    write: only,
-    book: () => Promise.reject(new Error('The database is open only to look into it.')),
-    ping: () => ask(reader),
+    read: readOnly,
+    report: readOnly,
+    write: readOnly,
+    commitBatch: () => Promise.reject(new Error('The database is open only to look into it.')),
+    ping: () => pingThread(reader),
     close: () => reader.close(),
   };
 }
 
-async function ask(thread: LastingThread): Promise<void> {
-  await thread.ask({ kind: 'run', sql: 'select 1', parameters: [], inTransaction: false });
+async function pingThread(thread: ReopeningThread): Promise<void> {
+  await thread.send({ kind: 'run', sql: 'select 1', parameters: [], inTransaction: false });
+}
+
+interface PendingRequest {
+  readonly resolve: (outcome: Outcome) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The main thread's end of one SQLite worker: questions go out, answers come back in order. */
+class SqliteThread {
+  readonly #path: string;
+  readonly #worker: Worker;
+  readonly #pending: PendingRequest[] = [];
+  readonly #onEnd: () => void;
+  #ended: Error | undefined;
+
+  private constructor(path: string, onEnd: () => void) {
+    this.#path = path;
+    this.#onEnd = onEnd;
+    this.#worker = new Worker(workerUrl());
+    this.#worker.onmessage = (message: MessageEvent<WorkerReply>) => this.#settle(message.data);
+    this.#worker.onerror = (event) => {
+      this.#end(new Error(`The SQLite thread failed: ${event.message}`));
+    };
+    this.#worker.addEventListener('close', () => {
+      this.#end(new Error('The SQLite thread has ended.'));
+    });
+  }
+
+  static async open(
+    path: string,
+    role: 'writer' | 'reader',
+    onEnd: () => void,
+  ): Promise<SqliteThread> {
+    const thread = new SqliteThread(path, onEnd);
+    try {
+      await thread.send({ kind: 'open', path, role });
+    } catch (error) {
+      thread.#worker.terminate();
+      throw error;
+    }
+    return thread;
+  }
+
+  send(request: WorkerRequest): Promise<Outcome> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    if (this.#pending.length >= waitingCallsMax) {
+      return Promise.reject(tooBusy(`${this.#pending.length} calls are waiting already`));
+    }
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ resolve, reject });
+      this.#worker.postMessage(request);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#ended !== undefined) return;
+    const closed = this.send({ kind: 'close' });
+    this.#ended = new Error('The database is closed.');
+    try {
+      await closed;
+    } finally {
+      this.#worker.terminate();
+    }
+  }
+
+  #settle(reply: WorkerReply): void {
+    const pending = this.#pending.shift();
+    assert(pending, 'A SQLite answer without a question.');
+    if (reply.ok) {
+      pending.resolve(reply.outcome);
+      return;
+    }
+    const message = statementMessage(this.#path, reply.code, reply.message);
+    pending.reject(Object.assign(new Error(message), { code: reply.code }));
+  }
+
+  #end(error: Error): void {
+    this.#ended ??= error;
+    this.#onEnd();
+    for (const pending of this.#pending.splice(0)) pending.reject(error);
+  }
+}
+
+/**
+ * Inside a compiled executable every module lives in one file at the virtual root, and the worker
+ * stands where `bun build --compile src/main.ts src/store/sqlite/worker.ts` puts it.
+ */
+function workerUrl(): URL {
+  const compiled = import.meta.url.includes('/$bunfs/') || import.meta.url.includes('/~BUN/');
+  return compiled
+    ? new URL('./store/sqlite/worker.js', import.meta.url)
+    : new URL('./worker.ts', import.meta.url);
 }

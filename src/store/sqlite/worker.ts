@@ -5,10 +5,16 @@
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
 import { closeSync, openSync } from 'node:fs';
-import { failureCode, failureMessage } from '../../core/failure-code.ts';
-import type { Booked, ReadBatch } from '../../ledger/ledger-store.ts';
-import { assertSameFile, identityOf } from './file-identity.ts';
-import type { Outcome, Question, SqlAnswer, SqlValue, Step } from './messages.ts';
+import { failureCode, failureMessage } from '../../core/errors.ts';
+import type { Booked, ParsedBatch } from '../../money/ledger.ts';
+import { assertSameFile, identityOf } from './database-file.ts';
+import type {
+  ConnectionRequest,
+  Outcome,
+  SqlValue,
+  WorkerReply,
+  WorkerRequest,
+} from './dialect.ts';
 
 declare const self: Worker;
 
@@ -21,74 +27,75 @@ const logBytesMax = 32 * 1024 * 1024;
 /** Distinct SQL texts of the code are far fewer; only generated lists make more. */
 const statementsMax = 256;
 
-const nothing: Outcome = { rows: [], changes: null };
+const noRows: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
 /** The writer's file. */
-let changed: { readonly path: string; readonly identity: string | undefined } | undefined;
+let writerFile: { readonly path: string; readonly identity: string | undefined } | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
 /** Imported with the first batch: commands of the command line send none. */
-let booking: Promise<(batch: ReadBatch) => Promise<readonly Booked[]>> | undefined;
+let batchCommitter: Promise<(batch: ParsedBatch) => Promise<readonly Booked[]>> | undefined;
 /** Questions are answered in order, also behind one that takes several steps. */
-let answered = Promise.resolve();
+let replied = Promise.resolve();
 
-self.onmessage = ({ data }: MessageEvent<Question>) => {
-  answered = answered.then(async () => self.postMessage(await answer(data)));
+self.onmessage = ({ data }: MessageEvent<WorkerRequest>) => {
+  replied = replied.then(async () => self.postMessage(await reply(data)));
 };
 
-async function answer(question: Question): Promise<SqlAnswer> {
+async function reply(request: WorkerRequest): Promise<WorkerReply> {
   try {
-    const outcome = question.kind === 'book' ? await book(question.batch) : perform(question);
+    const outcome = request.kind === 'book' ? await commitBatch(request.batch) : perform(request);
     return { ok: true, outcome };
-  } catch (thrown) {
-    return { ok: false, message: failureMessage(thrown), code: failureCode(thrown) ?? null };
+  } catch (error) {
+    return { ok: false, message: failureMessage(error), code: failureCode(error) ?? null };
   }
 }
 
-async function book(batch: string): Promise<Outcome> {
-  booking ??= import('./booking.ts').then(
-    ({ booksOn }) => booksOn(step),
-    (thrown) => {
+async function commitBatch(batch: string): Promise<Outcome> {
+  batchCommitter ??= import('./dialect.ts').then(
+    ({ batchCommitterOn: booksOn }) => booksOn(performStep),
+    (error) => {
       // The import can fail when too many files are open: the next batch tries again.
-      booking = undefined;
-      throw thrown;
+      batchCommitter = undefined;
+      throw error;
     },
   );
-  const commit = await booking;
-  return { rows: [...(await commit(JSON.parse(batch) as ReadBatch))], changes: null };
+  const commit = await batchCommitter;
+  return { rows: [...(await commit(JSON.parse(batch) as ParsedBatch))], changes: null };
 }
 
-async function step(question: Step): Promise<Outcome> {
-  return perform(question);
+async function performStep(request: ConnectionRequest): Promise<Outcome> {
+  return perform(request);
 }
 
-function perform(question: Step): Outcome {
-  if (question.kind === 'open') return open(question.path, question.role);
+function perform(request: ConnectionRequest): Outcome {
+  if (request.kind === 'open') return open(request.path, request.role);
   const connection = database;
   assert(connection, 'The database is not open.');
-  switch (question.kind) {
+  switch (request.kind) {
     case 'run':
-      if (changed && !question.inTransaction) assertSameFile(changed.path, changed.identity);
-      assertTransaction(connection, question.inTransaction);
-      return run(connection, question.sql, question.parameters);
+      if (writerFile && !request.inTransaction)
+        assertSameFile(writerFile.path, writerFile.identity);
+      assertTransaction(connection, request.inTransaction);
+      return run(connection, request.sql, request.parameters);
     case 'run-many':
-      assertTransaction(connection, question.inTransaction);
-      return runMany(connection, question.sql, question.rows);
+      assertTransaction(connection, request.inTransaction);
+      return runMany(connection, request.sql, request.rows);
     case 'rollback':
       // A full disk makes SQLite roll back by itself, and then refuse to do it again.
       if (connection.inTransaction) connection.run('rollback');
-      return nothing;
+      return noRows;
     case 'close':
       for (const statement of statements.values()) statement.finalize();
       statements.clear();
       connection.close(true);
       database = undefined;
-      return nothing;
+      return noRows;
   }
 }
 
 function open(path: string, role: 'writer' | 'reader'): Outcome {
-  if (role === 'writer') makeClosed(path);
+  if (role === 'writer') createPrivate(path);
   database = new Database(path, { readwrite: true, create: role === 'writer' });
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
   if (role === 'writer') {
@@ -99,15 +106,15 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run('pragma synchronous = full');
   database.run('pragma foreign_keys = on');
   if (role === 'reader') database.run('pragma query_only = on');
-  else changed = { path, identity: identityOf(path) };
-  return nothing;
+  else writerFile = { path, identity: identityOf(path) };
+  return noRows;
 }
 
 /**
  * A folder that was there before may be open to everybody; the file with everybody's records, and
  * those that SQLite puts beside it with the same rights, are not.
  */
-function makeClosed(path: string): void {
+function createPrivate(path: string): void {
   try {
     closeSync(openSync(path, 'ax', 0o600));
   } catch {
@@ -122,9 +129,9 @@ function enterWal(connection: Database): void {
     try {
       connection.run('pragma journal_mode = wal');
       return;
-    } catch (thrown) {
-      const isBusy = failureCode(thrown) === 'SQLITE_BUSY';
-      if (!isBusy || performance.now() > deadline) throw thrown;
+    } catch (error) {
+      const isBusy = failureCode(error) === 'SQLITE_BUSY';
+      if (!isBusy || performance.now() > deadline) throw error;
       Bun.sleepSync(5);
     }
   }

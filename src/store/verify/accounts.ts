@@ -1,10 +1,9 @@
 import { sql } from 'kysely';
-import { counted } from '../../core/counted.ts';
-import { isWalletName, walletName } from '../../ledger/owner.ts';
-import type { Database } from '../database.ts';
-import { charged } from '../expressions.ts';
-import { wholeSince } from '../retention.ts';
-import type { Passed, Report } from './verify.ts';
+import { pluralize } from '../../core/text.ts';
+import { isWalletName, walletName } from '../../money/ledger.ts';
+import { charged, type Database } from '../database.ts';
+import { logCompleteSince } from '../retention.ts';
+import type { OnRows, Report } from './verify.ts';
 
 const accountsPerPage = 500;
 /** Each entry may have a batch of requests under it, which one statement adds up. */
@@ -17,7 +16,7 @@ type Account = Awaited<ReturnType<typeof accountsAfter>>[number];
 export async function checkAccounts(
   database: Database,
   report: Report,
-  passed: Passed,
+  onRows: OnRows,
 ): Promise<{ readonly accounts: number; readonly entries: number }> {
   let [accounts, entries, lastId] = [0, 0, 0];
   for (;;) {
@@ -26,7 +25,7 @@ export async function checkAccounts(
     for (const account of page) {
       checkRow(account, report);
       checkOwner(account, tenants, report);
-      entries += await checkEntries(database, account, report, passed);
+      entries += await checkEntries(database, account, report, onRows);
     }
     accounts += page.length;
     const last = page.at(-1);
@@ -55,14 +54,16 @@ function accountsAfter({ read }: Database, lastId: number) {
 
 function checkRow(account: Account, report: Report): void {
   const { owner, balance, leased, granted, spent } = account;
-  const say = (what: string) => report(`Account ${owner}: ${what}.`);
+  const reportAccount = (what: string) => report(`Account ${owner}: ${what}.`);
   if (balance !== granted - spent) {
-    say(`the balance is ${balance}, but ${granted} granted less ${spent} spent is another`);
+    reportAccount(
+      `the balance is ${balance}, but ${granted} granted less ${spent} spent is another`,
+    );
   }
-  if (leased < 0 || leased > balance) say(`${leased} of ${balance} credits are on lease`);
+  if (leased < 0 || leased > balance) reportAccount(`${leased} of ${balance} credits are on lease`);
   if (leased !== account.on_lease) {
-    const here = counted(leased, 'credit is', 'credits are');
-    say(`${here} on lease, but its leases add up to ${account.on_lease}`);
+    const here = pluralize(leased, 'credit is', 'credits are');
+    reportAccount(`${here} on lease, but its leases add up to ${account.on_lease}`);
   }
 }
 
@@ -100,24 +101,27 @@ async function checkEntries(
   database: Database,
   account: Account,
   report: Report,
-  passed: Passed,
+  onRows: OnRows,
 ): Promise<number> {
   let [entries, lastId, balance, granted, spent] = [0, 0, 0, 0, 0];
-  const say = (what: string) => report(`Account ${account.owner}: ${what}.`);
+  const reportAccount = (what: string) => report(`Account ${account.owner}: ${what}.`);
   for (;;) {
     const page = await entriesAfter(database, account, lastId);
     for (const entry of page) {
       if (entry.balance_after !== balance + entry.amount) {
         const sum = `${balance} and ${entry.amount} make another`;
-        say(`entry ${entry.id} has the balance ${entry.balance_after} after it, but ${sum}`);
+        reportAccount(
+          `entry ${entry.id} has the balance ${entry.balance_after} after it, but ${sum}`,
+        );
       }
-      if (!canBe(entry)) say(`entry ${entry.id} is a ${entry.kind} of ${entry.amount}`);
+      if (!isValidAmount(entry))
+        reportAccount(`entry ${entry.id} is a ${entry.kind} of ${entry.amount}`);
       balance = entry.balance_after;
       if (entry.kind === 'charge') spent -= entry.amount;
       else granted += entry.amount;
     }
     entries += page.length;
-    passed(page.length);
+    onRows(page.length);
     const last = page.at(-1);
     if (!last) break;
     if (isWalletName(account.owner)) {
@@ -126,14 +130,23 @@ async function checkEntries(
     lastId = last.id;
   }
   const sum = granted - spent;
-  if (sum !== account.balance) say(`its entries add up to ${sum}, not ${account.balance}`);
-  if (granted !== account.granted) say(`its grants add up to ${granted}, not ${account.granted}`);
-  if (spent !== account.spent) say(`its charges add up to ${spent}, not ${account.spent}`);
+  if (sum !== account.balance)
+    reportAccount(`its entries add up to ${sum}, not ${account.balance}`);
+  if (granted !== account.granted)
+    reportAccount(`its grants add up to ${granted}, not ${account.granted}`);
+  if (spent !== account.spent)
+    reportAccount(`its charges add up to ${spent}, not ${account.spent}`);
   return entries;
 }
 
 /** Which way each kind of entry moves a balance. */
-function canBe({ kind, amount }: { readonly kind: string; readonly amount: number }): boolean {
+function isValidAmount({
+  kind,
+  amount,
+}: {
+  readonly kind: string;
+  readonly amount: number;
+}): boolean {
   if (kind === 'grant') return amount > 0;
   if (kind === 'correction' || kind === 'charge') return amount < 0;
   return kind === 'allowance';
@@ -173,7 +186,7 @@ async function checkCharges(
     .where('entry.id', '>', after)
     .where('entry.id', '<=', last)
     .where('entry.kind', '=', 'charge')
-    .where('entry.created_at', '>=', wholeSince)
+    .where('entry.created_at', '>=', logCompleteSince)
     .groupBy(['entry.id', 'entry.amount'])
     .having(sum, '<>', sql<number>`-entry.amount`)
     .orderBy('entry.id')
@@ -182,4 +195,85 @@ async function checkCharges(
     const what = `entry ${entry.id} takes ${-entry.amount}, but its requests ${entry.charged}`;
     report(`Account ${account.owner}: ${what}.`);
   }
+}
+
+const namedAccountsPerPage = 500;
+
+/**
+ * Rows whose account or tenant is missing: a check that goes from account to account never meets
+ * them. The tables forbid them, but each client of SQLite has to turn that rule on itself.
+ */
+export async function checkOrphans(database: Database, report: Report): Promise<void> {
+  await checkOrphanEntries(database, report);
+  for (const { account_id, credits } of await leasesWithoutAccount(database)) {
+    report(`Account number ${account_id}: it is missing, but ${credits} of it are on lease.`);
+  }
+  for (const { owner, tenant_id } of await accountsWithoutTenant(database)) {
+    report(`Account ${owner}: there is no tenant ${tenant_id}.`);
+  }
+}
+
+async function checkOrphanEntries(database: Database, report: Report): Promise<void> {
+  for (let lastId: number | undefined = Number.MIN_SAFE_INTEGER; lastId !== undefined; ) {
+    const page = await accountsNamedAfter(database, lastId);
+    const missing = page.filter(({ known }) => known === null).map(({ id }) => id);
+    for (const { account_id, entries, credits } of await sumsOf(database, missing)) {
+      const what = pluralize(entries, 'entry that adds', 'entries that add');
+      report(`Account number ${account_id}: it is missing, but has ${what} up to ${credits}.`);
+    }
+    lastId = page.at(-1)?.id;
+  }
+}
+
+async function sumsOf({ read }: Database, accounts: readonly number[]) {
+  if (accounts.length === 0) return [];
+  return read
+    .selectFrom('ledger_entries')
+    .select((of) => [
+      'account_id',
+      of.fn.countAll<number>().as('entries'),
+      of.fn.sum<number>('amount').as('credits'),
+    ])
+    .where('account_id', 'in', accounts)
+    .groupBy('account_id')
+    .orderBy('account_id')
+    .execute();
+}
+
+/**
+ * The accounts that entries name, and whether they exist. Leaps from one account's entries to the
+ * next account's: reading years of entries would take longer than a statement may.
+ */
+async function accountsNamedAfter({ read }: Database, lastId: number) {
+  const { rows } = await sql<{ readonly id: number; readonly known: number | null }>`
+    with recursive named (id) as (
+      select min(account_id) from ledger_entries where account_id > ${lastId}
+      union all
+      select (select min(account_id) from ledger_entries where account_id > named.id)
+        from named where named.id is not null
+    )
+    select id, (select accounts.id from accounts where accounts.id = named.id) as known
+      from named where id is not null limit ${namedAccountsPerPage}`.execute(read);
+  return rows;
+}
+
+function leasesWithoutAccount({ read }: Database) {
+  return read
+    .selectFrom('leases')
+    .leftJoin('accounts', 'accounts.id', 'account_id')
+    .select((of) => ['account_id', of.fn.sum<number>('credits').as('credits')])
+    .where('accounts.id', 'is', null)
+    .groupBy('account_id')
+    .orderBy('account_id')
+    .execute();
+}
+
+function accountsWithoutTenant({ read }: Database) {
+  return read
+    .selectFrom('accounts')
+    .leftJoin('tenants', 'tenants.id', 'tenant_id')
+    .select(['owner', 'tenant_id'])
+    .where('tenants.id', 'is', null)
+    .orderBy('accounts.id')
+    .execute();
 }

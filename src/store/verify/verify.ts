@@ -1,9 +1,11 @@
-import type { Database } from '../database.ts';
-import { checkAccounts } from './accounts.ts';
-import { checkDays } from './days.ts';
-import { checkFile } from './file.ts';
-import { checkRequestIds } from './request-ids.ts';
-import { checkStrays } from './strays.ts';
+import { sql } from 'kysely';
+import { failureCode } from '../../core/errors.ts';
+import { walletName } from '../../money/ledger.ts';
+import { allTime, dayMs, dayOf, isoDay } from '../../records/period.ts';
+import { charged, type Database } from '../database.ts';
+import { dailySums, idText } from '../ledger/request-log.ts';
+import { logCompleteSince, logsSince } from '../retention.ts';
+import { checkAccounts, checkOrphans } from './accounts.ts';
 
 /** Says one discrepancy, in one line. */
 export type Report = (line: string) => void;
@@ -12,18 +14,18 @@ export type Report = (line: string) => void;
 export type Progress = (what: string, rows: number) => void;
 
 /** Rows after which a long check is told about again. */
-const toldRows = 100_000;
+const progressRows = 100_000;
 
 /** Called with each page of rows. */
-export type Passed = (rows: number) => void;
+export type OnRows = (rows: number) => void;
 
-function counting(what: string, onProgress: Progress): Passed {
-  let [passed, told] = [0, 0];
+function countRows(what: string, onProgress: Progress): OnRows {
+  let [checked, reported] = [0, 0];
   return (rows) => {
-    passed += rows;
-    if (passed - told < toldRows) return;
-    told = passed;
-    onProgress(what, passed);
+    checked += rows;
+    if (checked - reported < progressRows) return;
+    reported = checked;
+    onProgress(what, checked);
   };
 }
 
@@ -38,7 +40,7 @@ export interface Verification {
  * Holds the books against each other: accounts, leases, entries, requests and daily sums. Reads in
  * pages, each of them one consistent statement, so it may run beside gateways that are booking.
  */
-export async function verifyBooks(
+export async function verifyLedger(
   database: Database,
   report: Report,
   onProgress: Progress = () => undefined,
@@ -51,10 +53,244 @@ export async function verifyBooks(
   if (!(await checkFile(database, count))) {
     return { accounts: 0, entries: 0, requests: 0, discrepancies };
   }
-  const passing = (what: string) => counting(what, onProgress);
-  const { accounts, entries } = await checkAccounts(database, count, passing('entries'));
-  const requests = await checkDays(database, count, passing('requests'));
-  await checkRequestIds(database, count, passing('request ids'));
-  await checkStrays(database, count);
+  const progressOf = (what: string) => countRows(what, onProgress);
+  const { accounts, entries } = await checkAccounts(database, count, progressOf('entries'));
+  const requests = await checkDays(database, count, progressOf('requests'));
+  await checkRequestIds(database, count, progressOf('request ids'));
+  await checkOrphans(database, count);
   return { accounts, entries, requests, discrepancies };
+}
+
+/** Lines that are reported: enough to see how bad the damage is. */
+const linesMax = 20;
+
+/**
+ * Answers whether the file is free of damage. A damaged page may hide behind an index: the books
+ * look right today, and the next booking fails. Postgres has `pg_amcheck` for this.
+ */
+async function checkFile({ engine, read }: Database, report: Report): Promise<boolean> {
+  if (engine === 'postgres') return true;
+  const damage = await findDamage(read);
+  for (const line of damage) report(`The database file is damaged: ${line}`);
+  return damage.length === 0;
+}
+
+async function findDamage(read: Database['read']): Promise<readonly string[]> {
+  try {
+    const query = sql<{ integrity_check: string }>`pragma integrity_check(${sql.lit(linesMax)})`;
+    const { rows } = await query.execute(read);
+    return rows.map((row) => row.integrity_check.trim()).filter(isDamage);
+  } catch (error) {
+    if (failureCode(error)?.startsWith('SQLITE_CORRUPT')) return ['it cannot be read.'];
+    throw error;
+  }
+}
+
+/** A value that breaks a rule of its table was written by somebody: the other checks name it. */
+function isDamage(line: string): boolean {
+  return line !== 'ok' && !/^(?:CHECK constraint failed|NULL value) in /.test(line);
+}
+
+const tenantsPerPage = 500;
+
+/** Days are checked together up to this many requests: most days have only a few. */
+const requestsPerSpan = 10_000;
+
+/** So many requests without their entry are named for a span; the rest show in the balances. */
+const unbookedRequestsMax = 100;
+
+/** The end of the last span, which takes all requests that are left and any sums after them. */
+const endOfDays = dayOf(allTime.until);
+
+type Sum = (typeof dailySums)[number];
+
+/** Days of one tenant, the first and the last included. */
+interface Span {
+  readonly tenantId: string;
+  readonly first: number;
+  readonly last: number;
+}
+
+/** The daily sums against the request log, for every day whose requests are all kept. */
+async function checkDays(database: Database, report: Report, onRows: OnRows): Promise<number> {
+  const firstDay = (await logsSince(database)) / dayMs;
+  let [requests, lastTenant] = [0, ''];
+  for (;;) {
+    const tenants = await tenantsAfter(database, lastTenant);
+    for (const { id: tenantId } of tenants) {
+      let first = await nextDay(database, tenantId, firstDay);
+      while (first !== null) {
+        const last = await lastDay(database, tenantId, first);
+        const checked = await checkSpan(database, { tenantId, first, last }, report);
+        onRows(checked);
+        requests += checked;
+        first = await nextDay(database, tenantId, last + 1);
+      }
+    }
+    const last = tenants.at(-1);
+    if (!last) return requests;
+    lastTenant = last.id;
+  }
+}
+
+function tenantsAfter({ read }: Database, lastId: string) {
+  return read
+    .selectFrom('tenants')
+    .select('id')
+    .where('id', '>', lastId)
+    .orderBy('id')
+    .limit(tenantsPerPage)
+    .execute();
+}
+
+/** The first day from the given one on that has a request or a sum. */
+async function nextDay({ read }: Database, tenantId: string, from: number): Promise<number | null> {
+  const logged = await read
+    .selectFrom('request_log')
+    .select((of) => of.fn.min('created_at').as('at'))
+    .where('tenant_id', '=', tenantId)
+    .where('created_at', '>=', from * dayMs)
+    .executeTakeFirst();
+  const summed = await read
+    .selectFrom('usage_daily')
+    .select((of) => of.fn.min('day').as('day'))
+    .where('tenant_id', '=', tenantId)
+    .where('day', '>=', from)
+    .executeTakeFirst();
+  const days = [
+    ...(logged?.at == null ? [] : [dayOf(logged.at)]),
+    ...(summed?.day == null ? [] : [summed.day]),
+  ];
+  return days.length === 0 ? null : Math.min(...days);
+}
+
+/** One day that is long, or as many days as are short enough together. */
+async function lastDay({ read }: Database, tenantId: string, first: number): Promise<number> {
+  const beyond = await read
+    .selectFrom('request_log')
+    .select('created_at')
+    .where('tenant_id', '=', tenantId)
+    .where('created_at', '>=', first * dayMs)
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .offset(requestsPerSpan)
+    .executeTakeFirst();
+  return Math.max(first, beyond ? dayOf(beyond.created_at) - 1 : endOfDays);
+}
+
+async function checkSpan(database: Database, span: Span, report: Report): Promise<number> {
+  // In damaged books a sum may be of a day that no calendar has.
+  const dateOf = (day: number) => (day > endOfDays ? `day ${day}` : isoDay(day));
+  const nameOf = (day: number) => `Tenant ${span.tenantId}, ${dateOf(day)}`;
+  for (const group of await differences(database, span)) {
+    const wrong = dailySums.filter((sum) => group[sum] !== 0);
+    const amounts = wrong.map((sum) => `${sum} by ${-group[sum]}`).join(', ');
+    const { day, key_id, model, provider, traffic_mode } = group;
+    const which = JSON.stringify([key_id, model, provider, traffic_mode]);
+    report(`${nameOf(day)}, ${which}: the daily sums differ from the request log in ${amounts}.`);
+  }
+  for (const { request_id, created_at } of await unbookedRequests(database, span)) {
+    const name = `${nameOf(dayOf(created_at))}, request ${idText(request_id)}`;
+    report(`${name}: its charge is in no entry of the wallet.`);
+  }
+  const { rows } = await database.read
+    .selectFrom('request_log')
+    .select((of) => of.fn.countAll<number>().as('rows'))
+    .where('tenant_id', '=', span.tenantId)
+    .where('created_at', '>=', span.first * dayMs)
+    .where('created_at', '<', (span.last + 1) * dayMs)
+    .executeTakeFirstOrThrow();
+  return rows;
+}
+
+interface Group extends Readonly<Record<Sum, number>> {
+  readonly day: number;
+  readonly key_id: string;
+  readonly model: string;
+  readonly provider: string;
+  readonly traffic_mode: string;
+}
+
+/** One statement sees both sides at the same moment; a difference of zero everywhere is no row. */
+async function differences({ read }: Database, span: Span): Promise<readonly Group[]> {
+  const each = (write: (sum: Sum) => string, glue: string) =>
+    sql.raw(dailySums.map(write).join(glue));
+  const { rows } = await sql<Group>`
+    select day, key_id, model, provider, traffic_mode,
+      ${each((sum) => `sum(${sum}) as ${sum}`, ', ')}
+    from (
+      select created_at / ${sql.lit(dayMs)} as day, key_id, requested_model as model,
+        coalesce(provider, '') as provider, traffic_mode, 1 as requests,
+        case when status = 'error' then 1 else 0 end as failed_requests,
+        input_tokens + cache_read_tokens + cache_write_tokens as prompt_tokens,
+        output_tokens as completion_tokens,
+        model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
+        written_off, searches, duration_ms
+      from request_log
+      where tenant_id = ${span.tenantId}
+        and created_at >= ${span.first * dayMs} and created_at < ${(span.last + 1) * dayMs}
+        and created_at >= ${logCompleteSince}
+      union all
+      select day, key_id, model, provider, traffic_mode, ${each((sum) => `-${sum}`, ', ')}
+      from usage_daily
+      where tenant_id = ${span.tenantId} and day >= ${span.first} and day <= ${span.last}
+        and day * ${sql.lit(dayMs)} >= ${logCompleteSince}
+    ) as both_sides
+    group by day, key_id, model, provider, traffic_mode
+    having ${each((sum) => `sum(${sum}) <> 0`, ' or ')}
+    order by day, key_id, model, provider, traffic_mode`.execute(read);
+  return rows;
+}
+
+/** In the order of the index that finds them: in any other, Postgres would walk the whole log. */
+function unbookedRequests({ read }: Database, span: Span) {
+  return read
+    .selectFrom('request_log as log')
+    .leftJoin('ledger_entries as entry', 'entry.id', 'log.entry_id')
+    .leftJoin('accounts as account', 'account.id', 'entry.account_id')
+    .select(['log.request_id', 'log.created_at'])
+    .where('log.tenant_id', '=', span.tenantId)
+    .where('log.created_at', '>=', span.first * dayMs)
+    .where('log.created_at', '<', (span.last + 1) * dayMs)
+    .where(charged, '>', 0)
+    .where(sql<boolean>`coalesce(account.owner, '') <> ${walletName(span.tenantId)}`)
+    .orderBy('log.created_at')
+    .orderBy('log.id')
+    .limit(unbookedRequestsMax)
+    .execute();
+}
+
+const idsPerPage = 20_000;
+
+/**
+ * No request is in the log twice, so none is charged twice. The table itself forbids it; this check
+ * is for a database that was edited, restored or damaged.
+ */
+async function checkRequestIds({ read }: Database, report: Report, onRows: OnRows): Promise<void> {
+  let first: Uint8Array | undefined = new Uint8Array(16);
+  while (first) {
+    const from: Uint8Array = first;
+    const page = read
+      .selectFrom('request_log')
+      .select('request_id')
+      .where('request_id', '>=', from)
+      .orderBy('request_id');
+    const repeated = await read
+      .selectFrom(page.limit(idsPerPage).as('page'))
+      .select('request_id')
+      .groupBy('request_id')
+      .having(sql<boolean>`count(*) > 1`)
+      .execute();
+    for (const { request_id } of repeated) {
+      report(`Request ${idText(request_id)} is in the log more than once.`);
+    }
+    // The last id of a page begins the next one, or its twin could hide between the two.
+    const next = await page
+      .limit(1)
+      .offset(idsPerPage - 1)
+      .executeTakeFirst();
+    if (next) onRows(idsPerPage - 1);
+    first = next && Buffer.compare(next.request_id, from) > 0 ? next.request_id : undefined;
+  }
 }

@@ -17,7 +17,7 @@ export interface StoredSkill extends Skill {
 }
 
 /** The store that skills need. Saving and removing move the directory's version. */
-export interface SkillBook {
+export interface SkillStore {
   /** All skills of one tenant, by name, without their texts, which may be megabytes together. */
   list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]>;
   get(tenantId: string, name: string): Promise<StoredSkill | undefined>;
@@ -35,11 +35,11 @@ export function isSkillName(text: string): boolean {
 }
 
 /** What a model is told of skills: each under its name, in the order asked for. */
-export function instructionsOf(skills: readonly Skill[]): string {
+export function skillInstructions(skills: readonly Skill[]): string {
   return skills.map((skill) => `# Skill: ${skill.name}\n\n${skill.instructions}`).join('\n\n');
 }
 
-export function skillsAway(cause: unknown): never {
+export function throwSkillsUnavailable(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
   throw unavailable('The skills cannot be reached right now; try again shortly.', cause);
 }

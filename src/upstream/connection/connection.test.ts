@@ -2,16 +2,15 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { Connections } from './connections.ts';
-import { headOf } from './request-head.ts';
-import { RoundTrip } from './round-trip.ts';
+import { ConnectionPool } from './pool.ts';
+import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
 const servers: Server[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-async function serve(meet: (socket: Socket) => void): Promise<Connections> {
+async function serve(meet: (socket: Socket) => void): Promise<ConnectionPool> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     meet(socket);
@@ -19,7 +18,7 @@ async function serve(meet: (socket: Socket) => void): Promise<Connections> {
   servers.push(server);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return new Connections({ hostname: '127.0.0.1', port: portOf(server), isSecure: false });
+  return new ConnectionPool({ hostname: '127.0.0.1', port: portOf(server), isSecure: false });
 }
 
 function portOf(server: Server): number {
@@ -28,15 +27,18 @@ function portOf(server: Server): number {
   return address.port;
 }
 
-function start(connections: Connections, body = '{}', rest?: Uint8Array): RoundTrip {
+function start(connections: ConnectionPool, body = '{}', rest?: Uint8Array): RoundTrip {
   const bytes = Buffer.byteLength(body) + (rest?.length ?? 0);
-  const trip = new RoundTrip({ start: headOf('/v1', 'host: here\r\n', bytes) + body, rest });
+  const trip = new RoundTrip({
+    start: formatRequestHead('/v1', 'host: here\r\n', bytes) + body,
+    rest,
+  });
   connections.start(trip);
   return trip;
 }
 
-async function post(connections: Connections): Promise<string> {
-  return (await start(connections).answered).text();
+async function post(connections: ConnectionPool): Promise<string> {
+  return (await start(connections).response).text();
 }
 
 const answer = (text: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
@@ -81,27 +83,27 @@ const full = `
 test('a caller that hangs up before the connection is open leaves nothing behind', async () => {
   const ended = Promise.withResolvers<number>();
   const connections = await serve((socket) => {
-    let heard = 0;
-    socket.on('data', (bytes) => (heard += bytes.length));
-    socket.on('close', () => ended.resolve(heard));
+    let received = 0;
+    socket.on('data', (bytes) => (received += bytes.length));
+    socket.on('close', () => ended.resolve(received));
   });
   const trip = start(connections);
-  const failure = failureOf(trip.answered);
+  const failure = failureOf(trip.response);
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
   expect(await ended.promise).toBe(0);
 });
 
 test('a server that never speaks is left when the caller hangs up', async () => {
-  const heard = Promise.withResolvers<void>();
+  const received = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const connections = await serve((socket) => {
-    socket.on('data', () => heard.resolve());
+    socket.on('data', () => received.resolve());
     socket.on('close', () => ended.resolve());
   });
   const trip = start(connections);
-  const failure = failureOf(trip.answered);
-  await heard.promise;
+  const failure = failureOf(trip.response);
+  await received.promise;
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
   await ended.promise;
@@ -116,21 +118,21 @@ describe('a request longer than the connection takes at once', () => {
     ['bytes', '', bytes],
     ['text, then bytes', text, bytes],
   ])('arrives whole at a slow reader: %s', async (_, body, rest) => {
-    const whole = Buffer.concat([Buffer.from(body), rest ?? Buffer.alloc(0)]);
-    const heard: Buffer[] = [];
-    let missing = whole.length + headOf('/v1', 'host: here\r\n', whole.length).length;
+    const full = Buffer.concat([Buffer.from(body), rest ?? Buffer.alloc(0)]);
+    const received: Buffer[] = [];
+    let missing = full.length + formatRequestHead('/v1', 'host: here\r\n', full.length).length;
     const connections = await serve((socket) => {
       socket.on('data', (piece: Buffer) => {
-        heard.push(piece);
+        received.push(piece);
         missing -= piece.length;
         if (missing === 0) socket.write(answer('thanks'));
         socket.pause();
         setImmediate(() => socket.resume());
       });
     });
-    expect(await (await start(connections, body, rest).answered).text()).toBe('thanks');
-    const all = Buffer.concat(heard);
-    expect(Bun.hash(all.subarray(all.indexOf('\r\n\r\n') + 4))).toBe(Bun.hash(whole));
+    expect(await (await start(connections, body, rest).response).text()).toBe('thanks');
+    const all = Buffer.concat(received);
+    expect(Bun.hash(all.subarray(all.indexOf('\r\n\r\n') + 4))).toBe(Bun.hash(full));
   });
 
   test('is answered although the server does not read it, and nothing follows it', async () => {
@@ -143,7 +145,7 @@ describe('a request longer than the connection takes at once', () => {
       });
     });
     const refused = async () => {
-      const { status, text } = await told(start(connections, '', bytes));
+      const { status, text } = await reported(start(connections, '', bytes));
       return `${status} ${text}`;
     };
     expect([await refused(), await refused()]).toEqual(['413 big', '413 big']);
@@ -151,8 +153,8 @@ describe('a request longer than the connection takes at once', () => {
   });
 });
 
-async function told(trip: RoundTrip) {
-  const { status } = await trip.answered;
+async function reported(trip: RoundTrip) {
+  const { status } = await trip.response;
   return { status, text: await trip.text() };
 }
 
@@ -170,7 +172,7 @@ describe('an idle connection', () => {
       socket.on('close', () => ended.resolve());
     });
     // A request that meets the close on its way is sent again, however short it was idle.
-    const connections = new Connections(destination, 0);
+    const connections = new ConnectionPool(destination, 0);
     expect(await post(connections)).toBe('connection 1');
     for (const socket of met) act(socket);
     await ended.promise;

@@ -1,10 +1,10 @@
 import { closeSync, openSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { Socket, SocketHandler } from 'bun';
-import { failureCode } from '../../core/failure-code.ts';
-import { BrokenAnswer } from './broken-answer.ts';
-import { behindBlank } from './framing.ts';
-import type { Carrier, RoundTrip } from './round-trip.ts';
+import { failureCode } from '../../core/errors.ts';
+import { ConnectionError } from './response.ts';
+import { withoutBlankLines } from './response-parser.ts';
+import type { RoundTrip, Transport } from './round-trip.ts';
 
 /** A closed connection shows it within a round trip: if it breaks later, the request was read. */
 const unreadMsMax = 1_000;
@@ -19,26 +19,26 @@ export interface Destination {
 }
 
 /** The owner of connections, who keeps them between two trips. */
-export interface Keeper {
+export interface ConnectionOwner {
   readonly destination: Destination;
   /** No server closes a connection used within this time: if one breaks, the request was read. */
   readonly idleMsMin: number;
-  takeBack(connection: Connection): void;
+  returnIdle(connection: Connection): void;
   /** A connection was used for more than one trip. */
-  keeps(): void;
+  connectionReused(): void;
   /** The server closed a connection right after an answer, without having said that it would. */
   closedEarly(): void;
   /** The server said something that belongs to no answer. */
   overrun(): void;
   /** Sends the request of this trip over a new connection. */
-  carryAnew(trip: RoundTrip): void;
+  sendOnNewConnection(trip: RoundTrip): void;
   /** Nobody waits any more for this connection, which is not open yet. */
-  leaveBehind(opening: Promise<unknown>): void;
+  abandonOpening(opening: Promise<unknown>): void;
 }
 
 /** One connection to a server, for one trip after the other. */
-export class Connection implements Carrier {
-  readonly #keeper: Keeper;
+export class Connection implements Transport {
+  readonly #owner: ConnectionOwner;
   readonly #opening: Promise<unknown>;
   #socket: Socket<Connection> | undefined;
   #trip: RoundTrip | undefined;
@@ -53,11 +53,11 @@ export class Connection implements Carrier {
   #idleSince = Number.POSITIVE_INFINITY;
 
   /** Opens a connection, and sends the request of this trip as soon as it is open. */
-  constructor(keeper: Keeper, trip: RoundTrip) {
-    this.#keeper = keeper;
+  constructor(owner: ConnectionOwner, trip: RoundTrip) {
+    this.#owner = owner;
     this.#trip = trip;
-    trip.carriedBy(this);
-    const { hostname, port, isSecure, trustedCertificates } = keeper.destination;
+    trip.attach(this);
+    const { hostname, port, isSecure, trustedCertificates } = owner.destination;
     const tls = isSecure && {
       // An environment variable must not be able to switch these checks off.
       rejectUnauthorized: true,
@@ -67,18 +67,18 @@ export class Connection implements Carrier {
       ALPNProtocols: '\x08http/1.1',
       ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
     };
-    const where = { hostname, port, ...(tls ? { tls } : {}) };
-    this.#opening = Bun.connect({ ...where, data: this, socket: handlers });
-    this.#opening.catch((reason: unknown) => this.closed(tooManyOpen() ?? reason));
+    const address = { hostname, port, ...(tls ? { tls } : {}) };
+    this.#opening = Bun.connect({ ...address, data: this, socket: handlers });
+    this.#opening.catch((reason: unknown) => this.closed(fileLimitError() ?? reason));
   }
 
   get isUsable(): boolean {
     return !this.#isClosed && performance.now() < this.#usableUntil;
   }
 
-  carry(trip: RoundTrip): void {
+  startTrip(trip: RoundTrip): void {
     this.#trip = trip;
-    trip.carriedBy(this);
+    trip.attach(this);
     this.#socket?.ref();
     this.send();
   }
@@ -87,7 +87,7 @@ export class Connection implements Carrier {
     this.#socket = socket;
     // The trip was given up meanwhile.
     if (this.#isClosed) socket.terminate();
-    else if (!this.#keeper.destination.isSecure) this.send();
+    else if (!this.#owner.destination.isSecure) this.send();
   }
 
   /** A server may ask for another handshake later; nothing is sent again for that. */
@@ -102,9 +102,9 @@ export class Connection implements Carrier {
     if (!request || !this.#socket) return;
     this.#sentAt = performance.now();
     const { start, rest } = request;
-    const taken = this.#socket.write(start);
-    this.#wasDead = taken < 0;
-    const written = Math.max(0, taken);
+    const result = this.#socket.write(start);
+    this.#wasDead = result < 0;
+    const written = Math.max(0, result);
     // Turned into bytes only where the connection does not take all of it at once.
     const isAll = written >= Buffer.byteLength(start);
     this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
@@ -124,19 +124,19 @@ export class Connection implements Carrier {
     }
   }
 
-  heard(bytes: Buffer): void {
-    const isBetween = !this.#trip || this.#trip.request !== undefined;
-    const said = isBetween ? behindBlank(bytes) : bytes;
-    if (said.length === 0) return;
-    if (this.#trip) this.#trip.push(said);
+  received(bytes: Buffer): void {
+    const isBetweenResponses = !this.#trip || this.#trip.request !== undefined;
+    const data = isBetweenResponses ? withoutBlankLines(bytes) : bytes;
+    if (data.length === 0) return;
+    if (this.#trip) this.#trip.push(data);
     // Some servers answer 408 before they close a connection that was idle.
-    else if (idleTooLong.test(said.toString('latin1', 0, 12))) this.close();
+    else if (requestTimeoutLine.test(data.toString('latin1', 0, 12))) this.close();
     else if (!this.#isClosed) this.overrun();
   }
 
   overrun(): void {
     this.close();
-    this.#keeper.overrun();
+    this.#owner.overrun();
   }
 
   pause(): void {
@@ -147,21 +147,21 @@ export class Connection implements Carrier {
     this.#socket?.resume();
   }
 
-  done(keptMs: number): void {
+  done(reusableMs: number): void {
     this.#trip = undefined;
-    if (keptMs === 0 || this.#unsent.length > 0) {
+    if (reusableMs === 0 || this.#unsent.length > 0) {
       this.close();
       return;
     }
-    if (this.#idleSince < Number.POSITIVE_INFINITY) this.#keeper.keeps();
+    if (this.#idleSince < Number.POSITIVE_INFINITY) this.#owner.connectionReused();
     this.#socket?.unref();
     this.#idleSince = performance.now();
-    this.#usableUntil = this.#idleSince + keptMs;
-    this.#keeper.takeBack(this);
+    this.#usableUntil = this.#idleSince + reusableMs;
+    this.#owner.returnIdle(this);
   }
 
   close(): void {
-    if (!this.#socket && !this.#isClosed) this.#keeper.leaveBehind(this.#opening);
+    if (!this.#socket && !this.#isClosed) this.#owner.abandonOpening(this.#opening);
     this.#end();
     this.#socket?.terminate();
   }
@@ -170,9 +170,9 @@ export class Connection implements Carrier {
   closed(reason: unknown): void {
     if (this.#isClosed) return;
     const trip = this.#end();
-    if (this.#isEarly(trip)) this.#keeper.closedEarly();
+    if (this.#isEarly(trip)) this.#owner.closedEarly();
     if (!trip) return;
-    if (trip.request && this.#mayBeUnread(reason)) this.#keeper.carryAnew(trip);
+    if (trip.request && this.#mayBeUnread(reason)) this.#owner.sendOnNewConnection(trip);
     else trip.closed(reason);
   }
 
@@ -191,7 +191,7 @@ export class Connection implements Carrier {
   #isEarly(trip: RoundTrip | undefined): boolean {
     if (trip && (!trip.request || !this.#isJustSent)) return false;
     const idleMs = (trip ? this.#sentAt : performance.now()) - this.#idleSince;
-    return idleMs >= 0 && idleMs < this.#keeper.idleMsMin;
+    return idleMs >= 0 && idleMs < this.#owner.idleMsMin;
   }
 
   get #isJustSent(): boolean {
@@ -206,13 +206,13 @@ export class Connection implements Carrier {
   #mayBeUnread(reason: unknown): boolean {
     const idleMs = this.#sentAt - this.#idleSince;
     if (this.#wasDead && idleMs >= 0) return true;
-    const wasIdle = idleMs >= this.#keeper.idleMsMin;
+    const wasIdle = idleMs >= this.#owner.idleMsMin;
     if (!wasIdle || !this.#isJustSent) return false;
     return reason === undefined || lostCodes.has(failureCode(reason) ?? '');
   }
 }
 
-const idleTooLong = /^HTTP\/1\.\d 408/;
+const requestTimeoutLine = /^HTTP\/1\.\d 408/;
 
 const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
@@ -220,12 +220,12 @@ const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
  * The reason why this process can open nothing, not even a file. The runtime reports a connection
  * that finds no place as refused by the other side, which never heard of it.
  */
-function tooManyOpen(): unknown {
+function fileLimitError(): unknown {
   try {
     closeSync(openSync('/', 'r'));
     return undefined;
-  } catch (thrown) {
-    return ['EMFILE', 'ENFILE'].includes(failureCode(thrown) ?? '') ? thrown : undefined;
+  } catch (error) {
+    return ['EMFILE', 'ENFILE'].includes(failureCode(error) ?? '') ? error : undefined;
   }
 }
 
@@ -237,12 +237,12 @@ const handlers: SocketHandler<Connection> = {
   handshake(socket, isTrusted, reason) {
     if (isTrusted) socket.data.secured();
     else {
-      socket.data.closed(reason ?? new BrokenAnswer('EPROTO', 'The handshake failed.'));
+      socket.data.closed(reason ?? new ConnectionError('EPROTO', 'The handshake failed.'));
       socket.terminate();
     }
   },
   data(socket, bytes) {
-    socket.data.heard(bytes);
+    socket.data.received(bytes);
   },
   drain(socket) {
     socket.data.flush();

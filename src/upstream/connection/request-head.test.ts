@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { headOf, linesOf } from './request-head.ts';
+import { formatHeaders, formatRequestHead } from './round-trip.ts';
 
 describe('what stands before a request', () => {
   test('names the path, the headers and the length of what follows', () => {
-    const lines = linesOf({ host: 'there', 'x-empty': '' });
-    expect(headOf('/v1/chat?a=b', lines, 7)).toBe(
+    const lines = formatHeaders({ host: 'there', 'x-empty': '' });
+    expect(formatRequestHead('/v1/chat?a=b', lines, 7)).toBe(
       'POST /v1/chat?a=b HTTP/1.1\r\nhost: there\r\nx-empty: \r\ncontent-length: 7\r\n\r\n',
     );
   });
@@ -15,10 +15,10 @@ describe('what stands before a request', () => {
     ['a name', { 'a: b\r\nc': 'd' }],
     ['a value that would end early', { a: 'b\0' }],
   ])('is never made of a second line: %s', (_, headers) => {
-    expect(() => linesOf(headers)).toThrow('more than one line');
+    expect(() => formatHeaders(headers)).toThrow('more than one line');
   });
 
   test.each(['/a b', '/a\r\nb: c', '/ä'])('is never made of a path that is none: %j', (path) => {
-    expect(() => headOf(path, '', 0)).toThrow('no path has');
+    expect(() => formatRequestHead(path, '', 0)).toThrow('no path has');
   });
 });

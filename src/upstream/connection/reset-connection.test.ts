@@ -1,9 +1,8 @@
 import { expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { Connections } from './connections.ts';
-import { headOf } from './request-head.ts';
-import { RoundTrip } from './round-trip.ts';
+import { ConnectionPool } from './pool.ts';
+import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
 /** Answers on each connection with its number, and has reset the first one when it says so. */
 const server = `
@@ -30,12 +29,12 @@ test('a request that a dead connection did not take is sent again', async () => 
   const isReset = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(server, { eval: true, workerData: isReset });
   const [port] = await once(worker, 'message');
-  const connections = new Connections({ hostname: '127.0.0.1', port, isSecure: false }, 60_000);
+  const connections = new ConnectionPool({ hostname: '127.0.0.1', port, isSecure: false }, 60_000);
   const post = async () => {
-    const request = { start: headOf('/v1', 'host: here\r\n', 0), rest: undefined };
+    const request = { start: formatRequestHead('/v1', 'host: here\r\n', 0), rest: undefined };
     const trip = new RoundTrip(request);
     connections.start(trip);
-    return (await trip.answered).text();
+    return (await trip.response).text();
   };
   const first = await post();
   // Nothing is heard of the reset before the next request goes out.

@@ -7,12 +7,11 @@ import { once } from 'node:events';
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { failureCode } from '../../core/failure-code.ts';
+import { failureCode } from '../../core/errors.ts';
 import { isUntrusted } from '../guard/pinned-call.ts';
-import { Connection, type Keeper } from './connection.ts';
-import { Connections } from './connections.ts';
-import { headOf } from './request-head.ts';
-import { RoundTrip } from './round-trip.ts';
+import { Connection, type ConnectionOwner } from './connection.ts';
+import { ConnectionPool } from './pool.ts';
+import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
 /** Signs the leaves below; its own key was thrown away. */
 const authority = `-----BEGIN CERTIFICATE-----
@@ -90,24 +89,24 @@ interface Met {
 /** A server with this certificate; whatever it hears it answers with how often it was asked. */
 async function serve(cert: string, hostname: string, trustedCertificates?: string) {
   const met: Met[] = [];
-  const heard: string[] = [];
+  const received: string[] = [];
   const server = createServer({ key, cert, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
     const name = 'servername' in socket ? socket.servername : undefined;
     met.push({ socket, name, protocol: socket.alpnProtocol });
     socket.on('error', () => undefined);
     socket.on('data', (bytes) => {
-      heard.push(bytes.toString());
-      socket.write(answer(String(heard.length)));
+      received.push(bytes.toString());
+      socket.write(answer(String(received.length)));
     });
   });
   server.on('tlsClientError', () => undefined);
   const port = await portOf(server);
   const destination = { hostname, port, isSecure: true, trustedCertificates };
-  return { destination, connections: new Connections(destination), met, heard };
+  return { destination, connections: new ConnectionPool(destination), met, received };
 }
 
-function connectionsAt(port: number, trustedCertificates?: string): Connections {
-  return new Connections({ hostname: 'localhost', port, isSecure: true, trustedCertificates });
+function connectionsAt(port: number, trustedCertificates?: string): ConnectionPool {
+  return new ConnectionPool({ hostname: 'localhost', port, isSecure: true, trustedCertificates });
 }
 
 async function portOf(server: Server): Promise<number> {
@@ -122,14 +121,14 @@ async function portOf(server: Server): Promise<number> {
 const answer = (text: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
 
 function tripWith(body: string): RoundTrip {
-  const head = headOf('/v1', 'host: here\r\n', Buffer.byteLength(body));
+  const head = formatRequestHead('/v1', 'host: here\r\n', Buffer.byteLength(body));
   return new RoundTrip({ start: head + body, rest: undefined });
 }
 
-async function post(connections: Connections, body = '{}'): Promise<string> {
+async function post(connections: ConnectionPool, body = '{}'): Promise<string> {
   const trip = tripWith(body);
   connections.start(trip);
-  return (await trip.answered).text();
+  return (await trip.response).text();
 }
 
 test('requests go over one connection to the host that the certificate names', async () => {
@@ -152,19 +151,19 @@ const untrusted = [
 ] as const;
 
 test.each(untrusted)('nothing is told to a certificate %s', async (_, cert, hostname, trusted) => {
-  const { connections, heard } = await serve(cert, hostname, trusted);
+  const { connections, received } = await serve(cert, hostname, trusted);
   const code = failureCode(await failureOf(post(connections))) ?? '';
   expect([code, isUntrusted(code)]).toEqual([code, true]);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 test('the environment cannot switch the check of certificates off', async () => {
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
   try {
-    const { connections, heard } = await serve(nameLeaf, 'localhost');
+    const { connections, received } = await serve(nameLeaf, 'localhost');
     expect(isUntrusted(failureCode(await failureOf(post(connections))) ?? '')).toBe(true);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   } finally {
     if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
     else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before;
@@ -172,43 +171,43 @@ test('the environment cannot switch the check of certificates off', async () => 
 });
 
 test('nothing is sent again when the server wants another handshake', async () => {
-  const { destination, heard } = await serve(nameLeaf, 'localhost', authority);
+  const { destination, received } = await serve(nameLeaf, 'localhost', authority);
   const idle = Promise.withResolvers<Connection>();
-  const keeper: Keeper = {
+  const owner: ConnectionOwner = {
     destination,
     idleMsMin: 0,
-    takeBack: idle.resolve,
-    keeps: () => undefined,
+    returnIdle: idle.resolve,
+    connectionReused: () => undefined,
     closedEarly: () => undefined,
     overrun: () => undefined,
-    carryAnew: () => undefined,
-    leaveBehind: () => undefined,
+    sendOnNewConnection: () => undefined,
+    abandonOpening: () => undefined,
   };
-  const connection = new Connection(keeper, tripWith('first'));
+  const connection = new Connection(owner, tripWith('first'));
   await idle.promise;
   const second = tripWith('second');
-  connection.carry(second);
+  connection.startTrip(second);
   connection.secured();
-  await second.answered;
+  await second.response;
   const third = tripWith('third');
-  connection.carry(third);
-  await third.answered;
+  connection.startTrip(third);
+  await third.response;
   connection.close();
-  expect(heard.join('').match(/first|second|third/g)).toEqual(['first', 'second', 'third']);
+  expect(received.join('').match(/first|second|third/g)).toEqual(['first', 'second', 'third']);
 });
 
 test('a server that speaks no TLS hears no request', async () => {
-  let heard = '';
+  let received = '';
   const server = createPlainServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (bytes) => {
-      heard += bytes.toString('latin1');
+      received += bytes.toString('latin1');
       socket.write(answer('plain'));
     });
   });
   const port = await portOf(server);
   expect(await failureOf(post(connectionsAt(port, authority)))).toMatchObject({ code: 'EPROTO' });
-  expect(heard).not.toContain('POST');
+  expect(received).not.toContain('POST');
 });
 
 test.each([
@@ -234,7 +233,7 @@ test('a caller that hangs up in the handshake leaves nothing behind', async () =
   });
   const trip = tripWith('{}');
   connectionsAt(await portOf(server)).start(trip);
-  const failure = failureOf(trip.answered);
+  const failure = failureOf(trip.response);
   await greeted.promise;
   trip.cancel();
   expect(await failure).toMatchObject({ code: 'ECONNABORTED' });
@@ -243,24 +242,24 @@ test('a caller that hangs up in the handshake leaves nothing behind', async () =
 
 test('a long request and a long answer arrive whole, however slowly they are read', async () => {
   const body = 'größer als €1 '.repeat(200_000);
-  let missing = headOf('/v1', 'host: here\r\n', Buffer.byteLength(body)).length;
+  let missing = formatRequestHead('/v1', 'host: here\r\n', Buffer.byteLength(body)).length;
   missing += Buffer.byteLength(body);
-  const heard: Buffer[] = [];
+  const received: Buffer[] = [];
   const server = createServer({ key, cert: nameLeaf }, (socket) => {
     socket.on('data', (bytes: Buffer) => {
-      heard.push(bytes);
+      received.push(bytes);
       missing -= bytes.length;
       if (missing > 0) return;
-      const all = Buffer.concat(heard);
-      const told = all.subarray(all.indexOf('\r\n\r\n') + 4);
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${told.length}\r\n\r\n`);
-      socket.write(told);
+      const all = Buffer.concat(received);
+      const reported = all.subarray(all.indexOf('\r\n\r\n') + 4);
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${reported.length}\r\n\r\n`);
+      socket.write(reported);
     });
   });
   const port = await portOf(server);
   const trip = tripWith(body);
   connectionsAt(port, authority).start(trip);
-  await trip.answered;
+  await trip.response;
   const pieces: Uint8Array[] = [];
   for (let piece = await next(trip); piece; piece = await next(trip)) {
     pieces.push(piece);
@@ -270,5 +269,5 @@ test('a long request and a long answer arrive whole, however slowly they are rea
 });
 
 function next(trip: RoundTrip): Promise<Uint8Array | undefined> {
-  return new Promise((taken, broken) => trip.read(taken, broken));
+  return new Promise((emitted, broken) => trip.read(emitted, broken));
 }

@@ -2,9 +2,8 @@
 import { afterEach, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { Connections } from './connections.ts';
-import { headOf } from './request-head.ts';
-import { RoundTrip } from './round-trip.ts';
+import { ConnectionPool } from './pool.ts';
+import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
 const servers: Server[] = [];
 const sockets: Socket[] = [];
@@ -16,7 +15,7 @@ afterEach(() => {
 });
 
 /** A server that says this to whoever asks, and never closes a connection. */
-async function serve(text: string): Promise<Connections> {
+async function serve(text: string): Promise<ConnectionPool> {
   const server = createServer((socket) => {
     sockets.push(socket);
     socket.on('error', () => undefined);
@@ -28,11 +27,14 @@ async function serve(text: string): Promise<Connections> {
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
-  return new Connections({ hostname: '127.0.0.1', port: address.port, isSecure: false });
+  return new ConnectionPool({ hostname: '127.0.0.1', port: address.port, isSecure: false });
 }
 
-function start(connections: Connections): RoundTrip {
-  const trip = new RoundTrip({ start: headOf('/v1', 'host: here\r\n', 0), rest: undefined });
+function start(connections: ConnectionPool): RoundTrip {
+  const trip = new RoundTrip({
+    start: formatRequestHead('/v1', 'host: here\r\n', 0),
+    rest: undefined,
+  });
   connections.start(trip);
   return trip;
 }
@@ -53,12 +55,12 @@ test('a server waits for a reader who takes nothing, however much it has to say'
   const head = `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n`;
   const connections = await serve(head + 'x'.repeat(length));
   const slow = start(connections);
-  await slow.answered;
-  const [unheard] = sockets;
+  await slow.response;
+  const [unread] = sockets;
   // Other readers get as much meanwhile, and then once more.
   expect(await bytesOf(start(connections))).toBe(length);
   expect(await bytesOf(start(connections))).toBe(length);
-  expect(unheard?.writableLength).toBeGreaterThan(0);
+  expect(unread?.writableLength).toBeGreaterThan(0);
   expect(await bytesOf(slow)).toBe(length);
 });
 
@@ -68,6 +70,6 @@ test.each([
 ])('a connection whose answer %s is closed, though the server does not', async (_, text) => {
   const connections = await serve(text);
   const trip = start(connections);
-  expect(await (await trip.answered).text()).toBe('ok');
+  expect(await (await trip.response).text()).toBe('ok');
   expect(await closed[0]).toBe('closed');
 });

@@ -3,13 +3,18 @@
  * dialled at the checked address, and bounded in bytes and time; what goes wrong comes back as a
  * sentence. (A tenant's own base URL is dialled the same way, as a provider, in client.ts.)
  */
-import { boundedCall } from '../../core/bounded-call.ts';
-import { failureCode } from '../../core/failure-code.ts';
-import { unlessAborted } from '../../core/within.ts';
-import { type AddressPolicy, publicOnly } from './address-guard.ts';
-import { type GuardedTarget, guardTarget, type ResolveHost } from './guarded-target.ts';
-import { callPinned, connectFailures, isUntrusted } from './pinned-call.ts';
-import { resolveBySystem } from './user-address.ts';
+import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
+import { failureCode } from '../../core/errors.ts';
+import { type AddressPolicy, publicOnly } from './address-policy.ts';
+import {
+  callPinned,
+  connectFailures,
+  type GuardedTarget,
+  guardTarget,
+  isUntrusted,
+  type ResolveHost,
+  resolveBySystem,
+} from './pinned-call.ts';
 
 interface GuardedFetchSetup extends Partial<AddressPolicy> {
   readonly resolve?: ResolveHost;
@@ -25,7 +30,7 @@ interface GuardedFetchOptions {
   /** With 0 the body is not read: the status is the whole answer. */
   readonly bodyBytesMax: number;
   /** Bytes that the bodies of several calls may take together; each call subtracts its own. */
-  readonly allowance?: { bytes: number };
+  readonly byteBudget?: { bytes: number };
   /** For everything together: resolving, every hop, the last byte of the body. */
   readonly timeoutMs: number;
   /** One more `host:port` that may be called wherever it leads, in this call. */
@@ -71,29 +76,29 @@ interface GuardedCall {
   readonly trustedCertificates: string | undefined;
   readonly options: GuardedFetchOptions;
   /** Fires at the time limit, when the caller gives up, and when the call is over. */
-  readonly over: AbortSignal;
+  readonly signal: AbortSignal;
 }
 
 export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch {
   const { resolve = resolveBySystem, trustedCertificates, ...allowed } = setup;
   const policy = { ...publicOnly, ...allowed };
   return (url, options) =>
-    boundedCall(options.timeoutMs, options.signal, (over) =>
-      follow(url, {
-        policy: vouching(policy, options.vouchedHost),
+    boundedCall(options.timeoutMs, options.signal, (signal) =>
+      fetchWithRedirects(url, {
+        policy: withVouchedHost(policy, options.vouchedHost),
         resolve,
         trustedCertificates,
         options,
-        over,
+        signal,
       }),
     );
 }
 
-function vouching(policy: AddressPolicy, host: string | undefined): AddressPolicy {
+function withVouchedHost(policy: AddressPolicy, host: string | undefined): AddressPolicy {
   return host === undefined ? policy : { ...policy, allowHosts: [...policy.allowHosts, host] };
 }
 
-async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
+async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<GuardedResult> {
   const { options } = call;
   // A POST does not follow redirects.
   const mayFollow = (options.method ?? 'GET') === 'GET';
@@ -103,7 +108,7 @@ async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResul
   for (let redirects = 0; ; redirects += 1) {
     // Resolving cannot be interrupted, so the wait for it is.
     const checked = guardTarget(text, call.policy, call.resolve);
-    const target = (await unlessAborted(checked, call.over)) ?? overSentence(call);
+    const target = (await unlessAborted(checked, call.signal)) ?? timeoutMessage(call);
     if (typeof target === 'string') {
       return refused(redirects === 0 ? target : `A redirect was refused: ${lowerFirst(target)}`);
     }
@@ -122,7 +127,7 @@ async function follow(firstUrl: string, call: GuardedCall): Promise<GuardedResul
     if (target.url.protocol === 'https:' && next.protocol === 'http:') {
       return refused('The address redirects from https to http.');
     }
-    if (next.origin !== target.url.origin) headers = onlyHarmless(headers);
+    if (next.origin !== target.url.origin) headers = keepHarmlessHeaders(headers);
     text = next.href;
   }
 }
@@ -137,18 +142,18 @@ async function send(
   const init = {
     method,
     headers: new Headers(headers),
-    signal: call.over,
+    signal: call.signal,
     ...(body === undefined ? {} : { body }),
   };
   try {
     return await callPinned(target, init, call.trustedCertificates);
-  } catch (thrown) {
-    return failureSentence(thrown, call);
+  } catch (error) {
+    return failureMessage(error, call);
   }
 }
 
 async function readAnswer(response: Response, call: GuardedCall): Promise<GuardedResult> {
-  const { bodyBytesMax, allowance = { bytes: bodyBytesMax } } = call.options;
+  const { bodyBytesMax, byteBudget = { bytes: bodyBytesMax } } = call.options;
   const { status } = response;
   const contentType = response.headers.get('content-type');
   if (bodyBytesMax === 0) {
@@ -169,12 +174,12 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
     for await (const chunk of response.body ?? []) {
       bytesRead += chunk.byteLength;
       if (bytesRead > bodyBytesMax) return refused(tooLarge);
-      allowance.bytes -= chunk.byteLength;
-      if (allowance.bytes < 0) return refused('It is too large together with the others.');
+      byteBudget.bytes -= chunk.byteLength;
+      if (byteBudget.bytes < 0) return refused('It is too large together with the others.');
       chunks.push(chunk);
     }
-  } catch (thrown) {
-    return refused(failureSentence(thrown, call));
+  } catch (error) {
+    return refused(failureMessage(error, call));
   }
   return { ok: true, status, contentType, bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)) };
 }
@@ -188,14 +193,14 @@ async function discard(response: Response): Promise<void> {
   }
 }
 
-function overSentence(call: GuardedCall): string {
+function timeoutMessage(call: GuardedCall): string {
   if (call.options.signal?.aborted) return 'The request was cancelled.';
   return `The address did not answer in full within ${call.options.timeoutMs} ms.`;
 }
 
-function failureSentence(thrown: unknown, call: GuardedCall): string {
-  if (call.over.aborted) return overSentence(call);
-  const code = failureCode(thrown) ?? '';
+function failureMessage(error: unknown, call: GuardedCall): string {
+  if (call.signal.aborted) return timeoutMessage(call);
+  const code = failureCode(error) ?? '';
   if (connectFailures.has(code)) return 'The address could not be reached.';
   if (isUntrusted(code)) {
     return 'The certificate of the address is not trusted or is for another name.';
@@ -203,10 +208,10 @@ function failureSentence(thrown: unknown, call: GuardedCall): string {
   return 'The address broke off or did not answer in valid HTTP.';
 }
 
-function requestHeaders(given: Readonly<Record<string, string>>): Headers | null {
+function requestHeaders(provided: Readonly<Record<string, string>>): Headers | null {
   let headers: Headers;
   try {
-    headers = new Headers(given);
+    headers = new Headers(provided);
   } catch {
     return null;
   }
@@ -216,12 +221,12 @@ function requestHeaders(given: Readonly<Record<string, string>>): Headers | null
   return headers;
 }
 
-function onlyHarmless(headers: Headers): Headers {
-  const kept = new Headers({ 'accept-encoding': 'identity' });
+function keepHarmlessHeaders(headers: Headers): Headers {
+  const harmless = new Headers({ 'accept-encoding': 'identity' });
   for (const [name, value] of headers) {
-    if (harmlessHeaders.has(name)) kept.set(name, value);
+    if (harmlessHeaders.has(name)) harmless.set(name, value);
   }
-  return kept;
+  return harmless;
 }
 
 function lowerFirst(sentence: string): string {

@@ -13,7 +13,7 @@ import {
   text,
 } from '../../../tests/support/guarded-peer.ts';
 import { createGuardedFetch } from './guarded-fetch.ts';
-import type { ResolveHost } from './guarded-target.ts';
+import type { ResolveHost } from './pinned-call.ts';
 
 afterEach(closePeers);
 
@@ -22,14 +22,14 @@ test('a resolver that changes its mind cannot move the connection', async () => 
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const answers = [[outside], [inside], [inside]];
-  let asked = 0;
+  let requested = 0;
   const guardedFetch = guarded(async () => {
-    asked += 1;
-    return answers[asked - 1] ?? [];
+    requested += 1;
+    return answers[requested - 1] ?? [];
   });
   const url = `http://rebind.test:${peer.port}/`;
   expect(reasonOf(await guardedFetch(url, bounds))).toBe('answered 200');
-  expect(asked).toBe(1);
+  expect(requested).toBe(1);
   expect(peer.requests.length).toBe(1);
   // The same URL later, now pointing inside, is refused at use.
   expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/does not lead to a public address/);

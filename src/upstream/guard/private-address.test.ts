@@ -9,9 +9,9 @@ import {
   redirect,
   text,
 } from '../../../tests/support/guarded-peer.ts';
-import { checkUserUrl, policyWith, publicOnly } from './address-guard.ts';
+import { checkUserUrl, policyWith, publicOnly } from './address-policy.ts';
 import { createGuardedFetch } from './guarded-fetch.ts';
-import { guardTarget } from './guarded-target.ts';
+import { guardTarget } from './pinned-call.ts';
 
 afterEach(closePeers);
 

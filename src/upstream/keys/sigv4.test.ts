@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { type Signable, sign } from './sigv4.ts';
+import { type Signable, signRequest } from './sigv4.ts';
 
 /** AWS's published test suite, «aws-sig-v4-test-suite»: key, scope and time of all its requests. */
 const key = {
@@ -58,7 +58,7 @@ describe("a request of AWS's test suite is signed as published", () => {
       'ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a',
     ],
   ])('%s', async (_, change, names, signature) => {
-    expect(await sign({ ...post, ...change }, key, scope, now)).toEqual({
+    expect(await signRequest({ ...post, ...change }, key, scope, now)).toEqual({
       'x-amz-date': '20150830T123600Z',
       authorization:
         'AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, ' +
@@ -67,7 +67,7 @@ describe("a request of AWS's test suite is signed as published", () => {
   });
 
   test('post-sts-header-before, whose session token is signed too', async () => {
-    const headers = await sign(post, { ...key, sessionToken }, scope, now);
+    const headers = await signRequest(post, { ...key, sessionToken }, scope, now);
     expect(headers['x-amz-security-token']).toBe(sessionToken);
     expect(headers.authorization).toEndWith(
       'SignedHeaders=host;x-amz-date;x-amz-security-token, ' +
@@ -79,7 +79,7 @@ describe("a request of AWS's test suite is signed as published", () => {
 // Worked out with another program, whose signature of post-vanilla is the published one.
 test('a path is signed with all encoded that its URL may leave plain', async () => {
   const url = new URL("https://example.amazonaws.com/model/a%3A1(b)*!'~/converse");
-  const { authorization } = await sign({ ...post, url }, key, scope, now);
+  const { authorization } = await signRequest({ ...post, url }, key, scope, now);
   expect(authorization).toEndWith(
     'Signature=d010ffa8fc50c28ce4da2305911fbf7d6dee16a86882170c302ee94471c498f1',
   );

@@ -22,7 +22,7 @@ const algorithm = 'AWS4-HMAC-SHA256';
  * The headers that sign a request: Signature Version 4, as AWS documents it in «Create a signed AWS
  * API request». They hold for some minutes around `now`.
  */
-export async function sign(
+export async function signRequest(
   { method, url, headers, body }: Signable,
   { accessKeyId, secretAccessKey, sessionToken }: AwsKey,
   { region, service }: SigningScope,
@@ -30,15 +30,15 @@ export async function sign(
 ): Promise<Readonly<Record<string, string>>> {
   const time = new Date(now).toISOString().replaceAll(/[:-]|\.\d+/g, '');
   const date = time.slice(0, 8);
-  const own = {
+  const amzHeaders = {
     'x-amz-date': time,
     ...(sessionToken === null ? {} : { 'x-amz-security-token': sessionToken }),
   };
-  const signed = Object.entries({ ...headers, ...own, host: url.host }).sort(byName);
+  const signed = Object.entries({ ...headers, ...amzHeaders, host: url.host }).sort(byName);
   const names = signed.map(([name]) => name).join(';');
   const canonical = [
     method,
-    encodedAgain(url.pathname),
+    encodePathTwice(url.pathname),
     '',
     ...signed.map(([name, value]) => `${name}:${value.trim().replaceAll(/ +/g, ' ')}`),
     '',
@@ -52,7 +52,7 @@ export async function sign(
   const signature = hmac(key, toSign).toString('hex');
   const credential = `Credential=${accessKeyId}/${scope}`;
   return {
-    ...own,
+    ...amzHeaders,
     authorization: `${algorithm} ${credential}, SignedHeaders=${names}, Signature=${signature}`,
   };
 }
@@ -62,14 +62,14 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 }
 
 /** All services but S3 sign the path as it is sent, with its percent signs encoded once more. */
-function encodedAgain(path: string): string {
+function encodePathTwice(path: string): string {
   return path
     .split('/')
-    .map((part) => encodeURIComponent(part).replaceAll(/[!'()*]/g, percent))
+    .map((part) => encodeURIComponent(part).replaceAll(/[!'()*]/g, percentEncode))
     .join('/');
 }
 
-function percent(letter: string): string {
+function percentEncode(letter: string): string {
   return `%${letter.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 

@@ -42,7 +42,7 @@ export function upstreamConfig(upstreams: Readonly<Record<string, UpstreamConfig
     }
   });
   return {
-    catalogue: 'none',
+    catalog: 'none',
     providers,
     models: [...models].map(([id, { fields, endpoints }]) => ({
       ...plain(id),

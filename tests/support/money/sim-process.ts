@@ -3,24 +3,23 @@
  * store that can be made to fail, with a clock that the test moves.
  */
 import { join } from 'node:path';
-import type { ClaimStore } from '../../../src/cache/claim.ts';
-import type { Duty } from '../../../src/cache/duty.ts';
+import type { ClaimStore } from '../../../src/cache/idempotency.ts';
 import { Idempotency } from '../../../src/cache/idempotency.ts';
+import type { InFlightEntry } from '../../../src/cache/in-flight-entry.ts';
 import type { Caller } from '../../../src/core/caller.ts';
-import type { NamedAnswer, Remembered } from '../../../src/core/claim.ts';
 import { GatewayError } from '../../../src/core/errors.ts';
 import { randomText } from '../../../src/core/ids.ts';
-import { AnswerDrain } from '../../../src/ledger/answer-drain.ts';
-import { chargesOf } from '../../../src/ledger/charges.ts';
-import { Drain } from '../../../src/ledger/drain.ts';
-import type { Hold } from '../../../src/ledger/hold.ts';
-import { Journal } from '../../../src/ledger/journal.ts';
-import type { LedgerStore, Settlement } from '../../../src/ledger/ledger-store.ts';
-import { replayJournals } from '../../../src/ledger/replay.ts';
-import { slipOf } from '../../../src/ledger/slip.ts';
-import { type HoldOrder, Wallets } from '../../../src/ledger/wallets.ts';
-import { withoutCharge } from '../../../src/ledger/write-off.ts';
-import { byStoreTime } from '../../../src/store/clock.ts';
+import type { AnswerWriteResult, IdempotentAnswer } from '../../../src/core/recording.ts';
+import type { Hold } from '../../../src/money/hold/hold.ts';
+import { type HoldAmounts, Wallets } from '../../../src/money/hold/wallets.ts';
+import type { LedgerStore, Settlement } from '../../../src/money/ledger.ts';
+import { chargesOf, toSettlementEntry } from '../../../src/money/ledger.ts';
+import { AnswerBatchWriter } from '../../../src/money/settle/answer-batch-writer.ts';
+import { BatchWriter } from '../../../src/money/settle/batch-writer.ts';
+import { Journal } from '../../../src/money/settle/journal.ts';
+import { replayJournals } from '../../../src/money/settle/replay.ts';
+import { withoutCharge } from '../../../src/money/settle/write-off.ts';
+import { withStoreClock } from '../../../src/store/clock.ts';
 import { settlementOf } from './settlements.ts';
 
 /**
@@ -61,7 +60,7 @@ interface OpenRequest {
   readonly request: SimRequest;
   readonly hold: Hold;
   readonly caller: Caller;
-  readonly duty: Duty | undefined;
+  readonly duty: InFlightEntry | undefined;
 }
 
 /** An answer repeated for an idempotency key, and the request that made it. */
@@ -72,8 +71,8 @@ export interface GivenAgain {
 
 export class SimProcess {
   readonly wallets: Wallets;
-  readonly #drain: Drain;
-  readonly #answers: AnswerDrain;
+  readonly #drain: BatchWriter;
+  readonly #answers: AnswerBatchWriter;
   readonly #idempotency: Idempotency;
   readonly #journal: Journal;
   readonly #root: string;
@@ -95,17 +94,20 @@ export class SimProcess {
     this.renewedAt = now();
     this.#store = store;
     this.#root = join(folder, processId);
-    const faulty = byStoreTime(this.#faulty(store), { now, set: async () => undefined });
+    const faulty = withStoreClock(this.#faulty(store), { now, set: async () => undefined });
     this.wallets = new Wallets(faulty, processId, now, () => Bun.sleep(1));
     this.#journal = new Journal(this.#root, processId, 'journal');
-    const onCommit: ConstructorParameters<typeof AnswerDrain>[0]['onCommit'] = (booked, ids) => {
+    const onCommit: ConstructorParameters<typeof AnswerBatchWriter>[0]['onCommit'] = (
+      booked,
+      ids,
+    ) => {
       this.wallets.booked(booked);
-      this.#journal.drained(ids);
+      this.#journal.committed(ids);
     };
-    this.#answers = new AnswerDrain({ store: faulty, processId, onCommit }, writeMs);
+    this.#answers = new AnswerBatchWriter({ store: faulty, processId, onCommit }, writeMs);
     this.#idempotency = new Idempotency(this.#faultyClaims(claims), now, writeMs);
     const onFailure = () => undefined;
-    this.#drain = new Drain({ store: faulty, processId, onCommit, onFailure });
+    this.#drain = new BatchWriter({ store: faulty, processId, onCommit, onFailure });
   }
 
   /** Makes the next call of this kind fail in this way. */
@@ -122,7 +124,7 @@ export class SimProcess {
   }
 
   /** Begins a request. With an idempotency key it is begun, answered from the store, or refused. */
-  async begin(caller: Caller, order: HoldOrder, name: string | null): Promise<void> {
+  async begin(caller: Caller, order: HoldAmounts, name: string | null): Promise<void> {
     const id = crypto.randomUUID();
     const createdAt = this.#now();
     const duty = name === null ? undefined : await this.#recall(caller, name, id);
@@ -148,18 +150,22 @@ export class SimProcess {
 
   /** Sets more credits aside for a running request, unless there are none or the store is away. */
   async extend(which: number, wanted: number, least = wanted): Promise<void> {
-    await this.open[which]?.hold.extend(wanted, least).catch((thrown: unknown) => {
-      const isAway = thrown instanceof GatewayError && thrown.symbol === 'service_unavailable';
-      if (!isAway) throw thrown;
+    await this.open[which]?.hold.extend(wanted, least).catch((error: unknown) => {
+      const isAway = error instanceof GatewayError && error.symbol === 'service_unavailable';
+      if (!isAway) throw error;
     });
   }
 
   /** The duty to make the answer; undefined if the request ends here. */
-  async #recall({ tenantId }: Caller, name: string, requestId: string): Promise<Duty | undefined> {
+  async #recall(
+    { tenantId }: Caller,
+    name: string,
+    requestId: string,
+  ): Promise<InFlightEntry | undefined> {
     const claim = { tenantId, key: name, fingerprint: 'f', requestId };
     try {
-      const recalled = await this.#idempotency.recall(claim, hasLeft, ({ text }) => text);
-      if ('duty' in recalled) return recalled.duty;
+      const recalled = await this.#idempotency.lookUp(claim, hasLeft, ({ text }) => text);
+      if ('inFlight' in recalled) return recalled.inFlight;
       if (!this.dead) this.givenAgain.push({ name, maker: recalled.found });
     } catch {
       // Another request is making the answer, or the store is away.
@@ -197,39 +203,39 @@ export class SimProcess {
     request.seen = !this.dead;
   }
 
-  #answer(duty: Duty, settlement: Settlement): Promise<void> {
+  #answer(duty: InFlightEntry, settlement: Settlement): Promise<void> {
     const { requestId } = settlement.record;
     const made = { dialect: '', form: 'whole', model: '', provider: '' } as const;
     return duty.finish(
       { ...made, text: requestId },
       {
-        keep: () => this.#keep(settlement),
-        keepWith: (answer) => this.#keepWith(answer, settlement),
+        saveSettlement: () => this.#keep(settlement),
+        saveWithAnswer: (answer) => this.#keepWith(answer, settlement),
       },
     );
   }
 
-  async #keepWith(answer: NamedAnswer, settlement: Settlement): Promise<Remembered> {
-    const how = await this.#answers.book(answer, slipOf(settlement));
+  async #keepWith(answer: IdempotentAnswer, settlement: Settlement): Promise<AnswerWriteResult> {
+    const how = await this.#answers.book(answer, toSettlementEntry(settlement));
     if (this.dead) throw new Error('Nobody is there any more.');
     if (how === 'unwritten') await this.#keep({ ...settlement, claim: answer.claim });
     if (how === 'taken_over') {
-      this.wallets.forgive(chargesOf(settlement));
+      this.wallets.cancelCharges(chargesOf(settlement));
       const forgiven = withoutCharge(settlement, { error: 'invalid_request_error', note: null });
-      this.#drain.add(slipOf(forgiven));
+      this.#drain.add(toSettlementEntry(forgiven));
     }
     return how;
   }
 
   async #keep(settlement: Settlement): Promise<void> {
-    const slip = slipOf(settlement);
+    const slip = toSettlementEntry(settlement);
     await this.#journal.settled(slip);
     this.#drain.add(slip);
   }
 
   /** Renews this process's claims, and tells the store again what it did not take before. */
   async tendClaims(): Promise<void> {
-    for (const { run } of this.#idempotency.chores()) await run();
+    for (const { run } of this.#idempotency.periodicTasks()) await run();
   }
 
   async renew(): Promise<void> {
@@ -256,7 +262,7 @@ export class SimProcess {
 
   async stop(): Promise<void> {
     await this.flush();
-    await this.wallets.stop();
+    await this.wallets.returnAll();
     this.#journal.close();
   }
 
@@ -284,7 +290,7 @@ export class SimProcess {
       finish: (answer) => this.#call('finish', () => store.finish(answer)),
       release: (claim) => this.#call('release', () => store.release(claim)),
       removeExpired: (now) => store.removeExpired(now),
-      keptBytes: () => store.keptBytes(),
+      storedBytes: () => store.storedBytes(),
     };
   }
 
@@ -292,12 +298,13 @@ export class SimProcess {
     const call = this.#call.bind(this);
     return {
       lease: (order) => call('lease', () => store.lease(order)),
-      giveBack: (back) => call('giveBack', () => store.giveBack(back)),
+      returnCredits: (back) => call('returnCredits', () => store.returnCredits(back)),
       renew: (id, until) => call('renew', () => store.renew(id, until)),
       expire: (at, dead) => call('expire', () => store.expire(at, dead)),
       recall: (owner, id) => call('recall', () => store.recall(owner, id)),
-      recalled: (id) => call('recalled', () => store.recalled(id)),
-      commitWith: (...words) => call('commitWith', () => store.commitWith(...words)),
+      pendingRecalls: (id) => call('pendingRecalls', () => store.pendingRecalls(id)),
+      commitWithAnswers: (...words) =>
+        call('commitWithAnswers', () => store.commitWithAnswers(...words)),
       // Without this, the drain of a dead process would retry for ever.
       commit: (batch) =>
         this.dead ? Promise.resolve([]) : call('commit', () => store.commit(batch)),

@@ -1,0 +1,171 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string;
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+}
+
+interface TextProps extends FieldProps {
+  readonly type?: 'text' | 'password' | 'number' | 'date' | 'search' | 'url';
+  readonly placeholder?: string;
+  readonly required?: boolean;
+  readonly min?: string;
+  readonly max?: string;
+  readonly step?: string;
+  readonly suggestions?: readonly string[];
+  /** Called when typing has ended: on Enter, or when the field loses the focus. */
+  readonly onDone?: (value: string) => void;
+  readonly onBlur?: () => void;
+}
+
+export function TextField(props: TextProps) {
+  const { label, hint, value, onValue, onDone, suggestions, ...rest } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        // One element serves six input types; JSX types each with different attributes, hence the
+        // cast.
+        type="text"
+        {...(rest as object)}
+        id={id}
+        value={value}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => onValue(event.currentTarget.value)}
+        onChange={(event) => onDone?.(event.currentTarget.value)}
+        {...(suggestions ? { list: `${id}-list` } : {})}
+        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
+      />
+      {suggestions && (
+        <datalist id={`${id}-list`}>
+          {suggestions.map((text) => (
+            <option key={text} value={text} />
+          ))}
+        </datalist>
+      )}
+      {hint && (
+        <small id={`${id}-hint`} class="hint">
+          {hint}
+        </small>
+      )}
+    </div>
+  );
+}
+
+/**
+ * A field for a whole name, since half of one finds nothing: its value counts once typing has
+ * ended, the field is emptied or a suggestion is chosen.
+ */
+export function CommittedTextField({ value, onValue, ...rest }: TextProps) {
+  const [text, setText] = useState(value);
+  const isTyping = useRef(false);
+  useEffect(() => {
+    // The value comes back with a delay, and the user may have typed on meanwhile.
+    if (!isTyping.current) setText(value);
+  }, [value]);
+  const done = (typed: string) => onValue(typed.trim());
+  const type = (typed: string) => {
+    isTyping.current = true;
+    setText(typed);
+    if (typed === '' || rest.suggestions?.includes(typed)) done(typed);
+  };
+  const leave = () => {
+    isTyping.current = false;
+  };
+  return <TextField {...rest} value={text} onValue={type} onDone={done} onBlur={leave} />;
+}
+
+export function AreaField(
+  props: FieldProps & { readonly rows: number; readonly placeholder?: string },
+) {
+  const { label, hint, value, onValue, rows, placeholder = '' } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={rows}
+        value={value}
+        placeholder={placeholder}
+        spellcheck={false}
+        onInput={(event) => onValue(event.currentTarget.value)}
+        {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
+      />
+      {hint && (
+        <small id={`${id}-hint`} class="hint">
+          {hint}
+        </small>
+      )}
+    </div>
+  );
+}
+
+export type Option = readonly [value: string, text: string];
+
+export function SelectField(props: FieldProps & { readonly options: readonly Option[] }) {
+  const { label, hint, value, onValue, options } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
+        {options.map(([name, text]) => (
+          <option key={name} value={name} selected={name === value}>
+            {text}
+          </option>
+        ))}
+      </select>
+      {hint && <small class="hint">{hint}</small>}
+    </div>
+  );
+}
+
+interface TickProps {
+  readonly label: string;
+  readonly checked: boolean;
+  readonly onTick: (checked: boolean) => void;
+}
+
+export function Tick({ label, checked, onTick }: TickProps) {
+  return (
+    <label class="tick">
+      <input
+        type="checkbox"
+        checked={checked}
+        onChange={(event) => onTick(event.currentTarget.checked)}
+      />
+      {label}
+    </label>
+  );
+}
+
+interface FormProps {
+  readonly onSubmit: () => void;
+  readonly children: ComponentChildren;
+  readonly class?: string;
+}
+
+export function Form({ onSubmit, children, class: name = 'form' }: FormProps) {
+  return (
+    <form
+      class={name}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+      // Opens a folded section with an invalid field: otherwise the form would refuse without
+      // saying why.
+      onInvalidCapture={({ target }) => {
+        if (target instanceof Element) target.closest('details')?.setAttribute('open', '');
+      }}
+    >
+      {children}
+    </form>
+  );
+}

@@ -1,0 +1,256 @@
+import { describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../core/errors.ts';
+import type { ApiKey, Tenant } from '../directory.ts';
+import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
+
+const now = Date.UTC(2026, 10, 15, 12);
+const tenant: Tenant = {
+  id: 'acme',
+  name: 'Acme',
+  disabled: false,
+  requestsPerMinute: 100,
+  concurrentRequests: null,
+  createdAt: now,
+  updatedAt: now,
+};
+const key: ApiKey = {
+  id: 'key_a',
+  tenantId: 'acme',
+  kind: 'routing',
+  label: 'sk-tg-a…a',
+  name: 'a',
+  disabled: false,
+  limitCredits: 10,
+  limitReset: 'daily',
+  models: ['demo/*'],
+  scopes: null,
+  requestsPerMinute: null,
+  cacheMode: null,
+  createdAt: now,
+  updatedAt: now,
+  expiresAt: null,
+  lastUsedAt: null,
+};
+
+function refusal(read: () => unknown): { message: string; param: string | null; status: number } {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('It was accepted.');
+}
+const refuseNew = (body: unknown) => refusal(() => readNewKey(body, tenant, now));
+const refuseChange = (body: unknown, of = key) =>
+  refusal(() => readKeyChange(body, of, tenant, now));
+
+describe('a new key is refused for its', () => {
+  const bodies: Readonly<Record<string, readonly unknown[]>> = {
+    name: [
+      '',
+      ' ',
+      '\u00a0\u3000',
+      'a'.repeat(201),
+      'a\nb',
+      'a\u0000',
+      '\u001b[31mred',
+      '\u009b1m',
+      'a\u202eb',
+      5,
+      null,
+    ],
+    limit: [-1, 1.5, '5', true, 2 ** 53, Number.POSITIVE_INFINITY, [], {}],
+    limit_reset: ['hourly', 'Daily', '', 1],
+    expires_at: [
+      '2026-11-15T12:00:00Z',
+      '2020-01-01T00:00:00Z',
+      '2027-02-30T00:00:00Z',
+      '2027-13-01T00:00:00Z',
+      '2027-01-01T00:00:00+02:00',
+      '2027-01-01T00:00:00',
+      '2027-01-01',
+      'tomorrow',
+      1_800_000_000_000,
+    ],
+    models: [[], 'demo/*', {}],
+    scopes: [[], 'chat', Array.from({ length: 7 }, () => 'chat')],
+    requests_per_minute: [0, -1, 1.5, '60', 101],
+    cache: ['on', true, ''],
+    management: ['true', 1],
+  };
+  const cases = Object.entries(bodies).flatMap(([field, values]) =>
+    values.map((value): [string, unknown] => [field, value]),
+  );
+  test.each(cases)('%s: %p', (field, value) => {
+    const body = { name: 'a', limit: field === 'limit_reset' ? 5 : null, [field]: value };
+    const { message, param, status } = refuseNew(body);
+    expect({ param, status }).toEqual({ param: field, status: 400 });
+    expect(message).toStartWith(`${field} `);
+    expect(message).not.toContain('\n');
+  });
+
+  test.each([
+    ['models[1]', { models: ['demo/*', '*/chat'] }],
+    ['models[0]', { models: ['a b'] }],
+    ['models[1]', { models: ['demo/*', 'gpt-5-mini'] }],
+    ['models[0]', { models: [''] }],
+    ['models[0]', { models: ['a'.repeat(201)] }],
+    ['models[0]', { models: [null] }],
+    ['scopes[1]', { scopes: ['chat', 'admin'] }],
+  ])('%s', (path, body) => {
+    expect(refuseNew({ name: 'a', ...body }).param).toBe(path);
+  });
+
+  test('models when there are more than 200', () => {
+    const models = Array.from({ length: 201 }, (_, i) => `demo/model-${i}`);
+    expect(refuseNew({ name: 'a', models }).param).toBe('models');
+  });
+
+  test('unknown fields, with the one that was meant', () => {
+    expect(refuseNew({ nmae: 'a' })).toMatchObject({
+      param: 'nmae',
+      message: 'nmae is not a known field; did you mean "name"?',
+    });
+    expect(refuseNew({ name: 'a', tenant_id: 'other' }).param).toBe('tenant_id');
+    expect(refuseNew({ name: 'a', disabled: true }).param).toBe('disabled');
+  });
+
+  test('period without a limit', () => {
+    expect(refuseNew({ name: 'a', limit_reset: 'daily' }).param).toBe('limit_reset');
+  });
+
+  test.each([
+    ['limit', { limit: 5 }],
+    ['models', { models: ['demo/*'] }],
+    ['scopes', { scopes: ['customer'] }],
+  ])('%s when it is a management key', (param, body) => {
+    expect(refuseNew({ name: 'a', management: true, ...body }).param).toBe(param);
+  });
+
+  test('shape when it is no object', () => {
+    for (const body of [null, [], 'text', 5]) {
+      expect(refuseNew(body)).toMatchObject({ param: null, status: 400 });
+    }
+  });
+});
+
+describe('a new key', () => {
+  test('takes every bound to its end', () => {
+    const models = Array.from({ length: 200 }, (_, i) => `demo/model-${i}`);
+    const read = readNewKey(
+      {
+        name: '😀'.repeat(200),
+        limit: Number.MAX_SAFE_INTEGER,
+        limit_reset: 'monthly',
+        expires_at: '2026-11-15T12:00:00.001Z',
+        models,
+        requests_per_minute: 100,
+        cache: 'always',
+      },
+      tenant,
+      now,
+    );
+    expect(read).toEqual({
+      kind: 'routing',
+      name: '😀'.repeat(200),
+      limitCredits: 9_007_199_254_740_991,
+      limitReset: 'monthly',
+      expiresAt: now + 1,
+      models,
+      scopes: null,
+      requestsPerMinute: 100,
+      cacheMode: 'always',
+    });
+  });
+
+  test.each(['2027-01-01T00:00Z', '2027-01-01T00:00:00.000000+00:00'])(
+    'takes the UTC time %s',
+    (expires_at) => {
+      const { expiresAt } = readNewKey({ name: 'a', expires_at }, tenant, now);
+      expect(expiresAt).toBe(Date.UTC(2027, 0, 1));
+    },
+  );
+
+  test('takes null for everything that has no limit', () => {
+    const nothing = { limit: null, limit_reset: null, expires_at: null, models: null };
+    const more = { scopes: null, requests_per_minute: null, cache: null, management: true };
+    expect(readNewKey({ name: 'a', ...nothing, ...more }, tenant, now).kind).toBe('management');
+    expect(readNewKey({ name: 'a', management: null }, tenant, now).kind).toBe('routing');
+  });
+
+  test('names each scope and model once', () => {
+    const body = { name: 'a', scopes: ['chat', 'audio', 'chat'], models: ['*', 'demo*', '*'] };
+    expect(readNewKey(body, tenant, now)).toMatchObject({
+      scopes: ['chat', 'audio'],
+      models: ['*', 'demo*'],
+    });
+  });
+
+  test('may be faster than others when its tenant has no limit of its own', () => {
+    const free = { ...tenant, requestsPerMinute: null };
+    const read = readNewKey({ name: 'a', requests_per_minute: 1_000_000 }, free, now);
+    expect(read.requestsPerMinute).toBe(1_000_000);
+  });
+});
+
+describe('a change', () => {
+  test('holds the named fields only', () => {
+    const change = readKeyChange({ disabled: true, models: null }, key, tenant, now);
+    expect(change).toEqual({ disabled: true, models: null });
+    expect(readKeyChange({}, key, tenant, now)).toEqual({});
+  });
+
+  test('takes null for the end of what restricts the key, its last day included', () => {
+    const nothing = { limit: null, expires_at: null, scopes: null, requests_per_minute: null };
+    expect(readKeyChange({ ...nothing, cache: null }, key, tenant, now)).toEqual({
+      limitCredits: null,
+      limitReset: null,
+      expiresAt: null,
+      scopes: null,
+      requestsPerMinute: null,
+      cacheMode: null,
+    });
+  });
+
+  test.each([
+    ['disabled', null],
+    ['disabled', 'true'],
+    ['name', null],
+    ['name', '  '],
+  ])('is refused where it says nothing: %s %j', (field, value) => {
+    const { param, status, message } = refuseChange({ limit: 5, [field]: value });
+    expect({ param, status }).toEqual({ param: field, status: 400 });
+    expect(message).toStartWith(`${field} must be `);
+  });
+
+  test('is judged together with what the key already has', () => {
+    expect(readKeyChange({ limit_reset: 'weekly' }, key, tenant, now)).toEqual({
+      limitReset: 'weekly',
+    });
+    const unlimited = { ...key, limitCredits: null, limitReset: null };
+    expect(refuseChange({ limit_reset: 'weekly' }, unlimited).param).toBe('limit_reset');
+    expect(refuseChange({ limit: null, limit_reset: 'weekly' }).param).toBe('limit_reset');
+    const manager: ApiKey = { ...unlimited, kind: 'management', models: null };
+    expect(refuseChange({ scopes: ['chat'] }, manager).param).toBe('scopes');
+  });
+
+  test('can be made to a key that was faster than its tenant is now', () => {
+    const fast = { ...key, requestsPerMinute: 500 };
+    expect(readKeyChange({ name: 'b' }, fast, tenant, now)).toEqual({ name: 'b' });
+    expect(refuseChange({ requests_per_minute: 500 }, fast).param).toBe('requests_per_minute');
+  });
+
+  test('cannot turn a key into another kind or move it', () => {
+    for (const field of ['management', 'kind', 'id', 'tenant_id', 'usage', 'label']) {
+      expect(refuseChange({ [field]: 'x' }).param).toBe(field);
+    }
+  });
+});
+
+test('an overlap is none unless asked for, and a week at most', () => {
+  expect(readOverlap({})).toBe(0);
+  expect(readOverlap({ overlap_seconds: null })).toBe(0);
+  expect(readOverlap({ overlap_seconds: 604_800 })).toBe(604_800);
+  expect(refusal(() => readOverlap({ overlap_seconds: 604_801 })).param).toBe('overlap_seconds');
+});

@@ -1,0 +1,189 @@
+import type { CreditStore } from '../auth/management/credits.ts';
+import { changeWithRecall } from '../auth/management/credits.ts';
+import type { KeySpending } from '../auth/management/keys.ts';
+import type { Config } from '../config/config.ts';
+import { version } from '../config/version.ts';
+import { hostInUrl } from '../core/network-address.ts';
+import { supportedParameters } from '../dialects/parameters.ts';
+import type { Stages } from '../gateway.ts';
+import { type CustomerDeps, customerRoutes, generationRoutes } from '../http/customer/reports.ts';
+import { skillRoutes } from '../http/customer/skills.ts';
+import { audioRoutes } from '../http/inference/audio.ts';
+import { chatRoutes, messagesRoutes, responsesRoutes } from '../http/inference/chat.ts';
+import { embeddingsRoutes } from '../http/inference/embeddings.ts';
+import { imagesRoutes } from '../http/inference/images.ts';
+import { modelRoutes } from '../http/inference/models.ts';
+import { jobRoutes } from '../http/jobs/jobs.ts';
+import { objectRoutes } from '../http/jobs/objects.ts';
+import { adminRoutes, stateRoutes } from '../http/management/admin.ts';
+import { byokRoutes } from '../http/management/byok.ts';
+import { keyRoutes } from '../http/management/keys.ts';
+import type { Route } from '../http/routes.ts';
+import { dashboardRoutes } from '../http/system/dashboard.ts';
+import { healthRoutes, metricsRoutes } from '../http/system/probes.ts';
+import { referenceRoutes } from '../http/system/reference.ts';
+import type { Accounting } from '../money/accounting.ts';
+import { walletName } from '../money/ledger.ts';
+import { createTokenCounter } from '../operations/chat/count-tokens.ts';
+import { createOperationFactory } from '../operations/chat/create-operation.ts';
+import { isChatModel } from '../route/capability.ts';
+import { unknownModel } from '../route/plan.ts';
+import { toUnreachableError } from '../store/errors.ts';
+import type { Store } from '../store/open.ts';
+import { readOverview } from '../store/reports/totals.ts';
+import { refusalBy } from '../upstream/guard/pinned-call.ts';
+import type { StageDeps } from './stages.ts';
+
+interface RouteDeps extends StageDeps {
+  readonly stages: Stages;
+}
+
+export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[] {
+  const { config, store, vault, catalog, catalogOf, accounting, stages, health } = deps;
+  const { authenticator, telemetry } = deps;
+  const { metrics, recent } = telemetry;
+  const managementDeps = {
+    directory: store.directory,
+    credits: settledCredits(store, accounting),
+    spending: {
+      spent: (...args: Parameters<KeySpending['spent']>) =>
+        accounting.readSettled(() => store.keySpending.spent(...args), args[0]),
+    },
+    now: deps.now,
+    markUsed: () => authenticator.markUsed(),
+    // The change is made; a store that cannot be asked now is looked at again soon.
+    applyChanges: () => deps.changes.check().catch(() => undefined),
+  };
+  const operationOf = createOperationFactory(config, deps.skills, telemetry);
+  const { bodyMemoryBudget } = deps;
+  const chat = { bodyBytesMax: config.limits.bodyBytes, bodyMemoryBudget, stages, operationOf };
+  const countUpstream = createTokenCounter(catalogOf, health, deps.addressPolicy);
+  const media = {
+    ...chat,
+    uploadDirectory: (tenantId: string) => deps.uploads.uploadsFor(tenantId),
+  };
+  const routes: Route[] = [
+    ...healthRoutes({ version, ping: () => ping(deps), isDraining }),
+    ...metricsRoutes(metrics),
+    ...chatRoutes(chat),
+    ...messagesRoutes({ ...chat, admission: deps.admission, countUpstream }),
+    ...responsesRoutes(chat),
+    ...embeddingsRoutes(chat),
+    ...imagesRoutes(media),
+    ...audioRoutes(media),
+    ...modelRoutes({
+      catalogOf,
+      health,
+      supportedParameters: (model, offers) =>
+        supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
+      unknownModel,
+    }),
+    ...generationRoutes({
+      find: (...args) => accounting.readSettled(() => store.requestLog.find(...args), args[0]),
+    }),
+    ...customerRoutes(customerReads(deps)),
+    ...skillRoutes(deps.skills.service),
+    ...jobRoutes({
+      ...chat,
+      ...deps.jobs.routeDeps(deps),
+      listQueue: deps.readTurns.jobs,
+      explain: toUnreachableError,
+    }),
+    ...objectRoutes(deps.jobs.objectRouteDeps),
+    ...keyRoutes(managementDeps),
+    ...byokRoutes({
+      ...managementDeps,
+      credentials: store.credentials,
+      providers: config.providers,
+      vault: () => vault,
+      refusalOf: refusalBy(deps.addressPolicy),
+      changed: () => vault.forget(),
+    }),
+    ...adminRoutes({
+      ...managementDeps,
+      sums: store.tenantSums,
+      settled: (read) => accounting.readSettled(read),
+      overview: () => overviewOf(deps),
+    }),
+    ...stateRoutes({ catalog, health, recent, accountingState: () => accounting.state() }),
+    ...dashboardRoutes(),
+    ...referenceRoutes({ version, ...publicAddressOf(config), routes: () => routes }),
+  ];
+  return routes;
+}
+
+/** Rejects while no request that costs credits could begin in this process. */
+async function ping({ accounting, store }: RouteDeps): Promise<void> {
+  accounting.requireCapacity();
+  await store.database.ping();
+}
+
+/** The numbers that operators see first. Settled first, so that they agree with the other pages. */
+function overviewOf({ accounting, store: { database } }: RouteDeps) {
+  return accounting.readSettled(async () => {
+    const withoutSpares = accounting.withoutSpares();
+    const { balance, ...counts } = await readOverview(database);
+    return {
+      ...counts,
+      balance: withoutSpares(balance),
+      version,
+      uptimeSeconds: Math.round(process.uptime()),
+      database: database.engine,
+    };
+  });
+}
+
+/** What tenants may read about their own requests and credits. */
+function customerReads({ config, store, accounting, now, readTurns }: RouteDeps): CustomerDeps {
+  return {
+    logs: store.logs,
+    analytics: store.analytics,
+    splits: store.splits,
+    wallets: {
+      async totals(tenantId: string) {
+        const withoutSpare = accounting.withoutSpare(tenantId);
+        return withoutSpare(await store.walletTotals.totals(tenantId));
+      },
+    },
+    requests: store.requestLog,
+    statements: store.statements,
+    months: store.statementMonths,
+    spending: store.keySpending,
+    creditsPerUsd: config.creditsPerUsd,
+    limits: config.limits,
+    settled: (read, tenantId) => accounting.readSettled(read, tenantId),
+    queues: readTurns,
+    now: Date.now,
+    accountingNow: now,
+  };
+}
+
+/**
+ * Without a public address, the API description names a path, which programs resolve against the
+ * address they have it from; an example that people copy needs a whole address.
+ */
+function publicAddressOf({ server }: Config): {
+  readonly url: string;
+  readonly exampleUrl: string;
+} {
+  const { publicUrl, host, port } = server;
+  const local = `http://${hostInUrl(host)}:${port}`;
+  return { url: publicUrl ?? '/', exampleUrl: publicUrl ?? local };
+}
+
+/** Whoever looks at credits sees every request that has ended, and only running ones as held. */
+function settledCredits({ creditBook, ledger }: Store, accounting: Accounting): CreditStore {
+  const recall = (id: string) => ledger.recall(walletName(id), '');
+  return {
+    change: (change) =>
+      accounting.readSettled(() => changeWithRecall(creditBook, change, recall), change.tenantId),
+    balance: (tenantId) =>
+      accounting.readSettled(async () => {
+        const withoutSpare = accounting.withoutSpare(tenantId);
+        const wallet = await creditBook.balance(tenantId);
+        return wallet && withoutSpare(wallet);
+      }, tenantId),
+    entries: (tenantId, page) =>
+      accounting.readSettled(() => creditBook.entries(tenantId, page), tenantId),
+  };
+}

@@ -1,0 +1,55 @@
+import type { ModelFile } from '../model-schema.ts';
+import type { DialectName, Quirks } from '../provider-schema.ts';
+import anthropic from './anthropic.yaml';
+import cohere from './cohere.yaml';
+import deepseek from './deepseek.yaml';
+import gemini from './gemini.yaml';
+import groq from './groq.yaml';
+import mistral from './mistral.yaml';
+import openai from './openai.yaml';
+import siliconflow from './siliconflow.yaml';
+import together from './together.yaml';
+import xai from './xai.yaml';
+
+/**
+ * The shipped model list, one file per vendor. It is part of the program, so that a compiled
+ * executable has it. Each model is in one file only; its endpoints may name any vendor of the list.
+ */
+
+/** A vendor that becomes callable when its key is in the environment. */
+export interface BuiltinProvider {
+  readonly name: string;
+  readonly label: string;
+  readonly api_key_env: string;
+  readonly dialect: DialectName;
+  readonly base_url: string;
+  readonly quirks?: Quirks;
+}
+
+interface CatalogFile {
+  readonly provider: BuiltinProvider;
+  readonly models: readonly ModelFile[];
+}
+
+// The files ship with the program and catalogue.test.ts checks each against the schemas, so a start
+// does not pay for checking them again.
+const files = [
+  openai,
+  anthropic,
+  gemini,
+  cohere,
+  siliconflow,
+  groq,
+  deepseek,
+  mistral,
+  xai,
+  together,
+] as readonly unknown[] as readonly CatalogFile[];
+
+export const builtinCatalog: {
+  readonly providers: readonly BuiltinProvider[];
+  readonly models: readonly ModelFile[];
+} = {
+  providers: files.map((file) => file.provider),
+  models: files.flatMap((file) => file.models),
+};

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'bun:test';
+import type { ValidationIssue } from '../core/schema.ts';
+import { readTracing } from './environment.ts';
+
+function read(environment: Record<string, string>) {
+  const problems: ValidationIssue[] = [];
+  const tracing = readTracing(environment, problems);
+  const headers = Object.entries(tracing?.headers ?? {}).map(([name, at]) => [name, at.reveal()]);
+  return { tracing, headers: Object.fromEntries(headers), problems };
+}
+
+const endpoint = 'http://127.0.0.1:4318';
+
+describe('traces', () => {
+  test('are off without an endpoint, whatever else is set', () => {
+    const { tracing, problems } = read({ OTEL_SERVICE_NAME: 'a', OTEL_EXPORTER_OTLP_HEADERS: '=' });
+    expect([tracing, problems]).toEqual([null, []]);
+  });
+
+  test('go below the endpoint, by name', () => {
+    const { tracing } = read({ OTEL_EXPORTER_OTLP_ENDPOINT: `${endpoint}/base/` });
+    expect(tracing).toMatchObject({ url: `${endpoint}/base/v1/traces`, serviceName: 'tollgate' });
+  });
+
+  test('carry the headers that were given, decoded, and never print them', () => {
+    const text = 'x-api-key=abc%3D%2C1, authorization = Basic xyz==,';
+    const { headers, tracing, problems } = read({
+      OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+      OTEL_EXPORTER_OTLP_HEADERS: text,
+    });
+    expect(headers).toEqual({ 'x-api-key': 'abc=,1', authorization: 'Basic xyz==' });
+    expect(problems).toEqual([]);
+    expect(JSON.stringify(tracing)).not.toContain('xyz==');
+  });
+
+  test.each(['127.0.0.1:4318', 'grpc://a:4317', 'file:///a', 'not an address'])(
+    'to %s are refused',
+    (address) => {
+      const { tracing, problems } = read({ OTEL_EXPORTER_OTLP_ENDPOINT: address });
+      expect(tracing).toBeNull();
+      expect(problems.map(({ path }) => path)).toEqual(['OTEL_EXPORTER_OTLP_ENDPOINT']);
+    },
+  );
+
+  test.each(['alone', '=value', 'a b=c', 'a=%zz', 'a=line%0Abreak', 'a='])(
+    'with the headers %s are refused, without repeating them',
+    (headers) => {
+      const { problems } = read({
+        OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+        OTEL_EXPORTER_OTLP_HEADERS: headers,
+      });
+      expect(problems).toEqual([
+        {
+          path: 'OTEL_EXPORTER_OTLP_HEADERS',
+          message: 'must be name=value pairs with commas between them',
+        },
+      ]);
+    },
+  );
+});

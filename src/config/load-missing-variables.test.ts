@@ -1,0 +1,193 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { loadConfig } from './load.ts';
+import { ConfigProblems } from './problems.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-variables-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Written apart, because it is the file's syntax and not ours. */
+const variable = (name: string) => `\${${name}}`;
+
+const ofTheStore = ['data_dir', 'database'] as const;
+
+function load(content: object, used?: Parameters<typeof loadConfig>[2], flags = {}) {
+  const config = join(folder, 'tollgate.yaml');
+  writeFileSync(config, stringify(content));
+  return loadConfig({ config, ...flags }, {}, used);
+}
+
+function problems(...args: Parameters<typeof load>): string[] {
+  try {
+    load(...args);
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    return error.problems.map(({ path, message }) => `${path} ${message}`);
+  }
+  return [];
+}
+
+function modelAt(provider: string) {
+  return {
+    id: 'acme/chat',
+    name: 'Acme Chat',
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    endpoints: [{ provider, model: 'x', pricing: { prompt: '1', completion: '2' } }],
+  };
+}
+
+describe('variables that are not set', () => {
+  const everywhere = {
+    server: { port: variable('A_PORT') },
+    data_dir: '/var/lib/tollgate',
+    redis: variable('A_REDIS'),
+    tools: { web_search: { engine: 'brave', api_key: variable('A_SEARCH_KEY') } },
+    providers: {
+      mine: { dialect: 'openai', base_url: `${variable('A_HOST')}/v1`, byok_base_url: true },
+      groq: { api_key: variable('A_KEY'), headers: { 'x-team': variable('A_TEAM') } },
+      anthropic: { timeout_ms: 5_000 },
+    },
+    models: [modelAt('openai')],
+  };
+
+  test('are problems wherever they are named', () => {
+    expect(problems(everywhere).map((problem) => problem.split(' ')[0])).toEqual([
+      'server.port',
+      'redis',
+      'tools.web_search.api_key',
+      'providers.mine.base_url',
+      'providers.groq.api_key',
+      'providers.groq.headers.x-team',
+      'providers.anthropic.api_key',
+      'models[0].endpoints[0].provider',
+    ]);
+  });
+
+  test('are no problem to commands that use only the store', () => {
+    const config = load(everywhere, ofTheStore);
+    expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
+    // Tenants bring keys for these; who calls nobody needs no address.
+    expect(config.providers.get('mine')?.byokBaseUrl).toBe(true);
+    expect(config.providers.get('groq')?.dialect).toBe('openai');
+  });
+
+  test('are problems to commands that use their section', () => {
+    expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, ofTheStore)).toEqual([
+      'database needs the environment variable A_HOST, which is not set',
+    ]);
+    expect(problems(everywhere, ['server'])).toEqual([
+      'server.port needs the environment variable A_PORT, which is not set',
+    ]);
+  });
+
+  test('excuse no other mistake, which may be in the name of the store', () => {
+    const content = { ...everywhere, databse: 'sqlite:other.db', cache: { mode: 'sometimes' } };
+    expect(problems(content, ofTheStore)).toEqual([
+      'databse is not a known field; did you mean "database"?',
+      'cache.mode must be one of "off", "auto", "always", not "sometimes"',
+    ]);
+  });
+
+  test('are no problem where the command line sets the value', () => {
+    const { dataDir } = load({ data_dir: variable('A_FOLDER') }, undefined, { dataDir: '/data' });
+    expect(dataDir).toBe('/data');
+  });
+});
+
+describe('an endpoint names a provider that cannot be called:', () => {
+  const at = 'models[0].endpoints[0].provider names';
+
+  test('a shipped one says which variable is missing', () => {
+    expect(problems({ models: [modelAt('mistral')] })).toEqual([
+      `${at} "mistral", which is not a configured provider: set MISTRAL_API_KEY, ` +
+        'or write its key as providers.mistral.api_key',
+    ]);
+  });
+
+  test('any other says where it is described', () => {
+    const hint = 'which is not a configured provider; describe it as providers.my-vllm';
+    const own = `${at} "my-vllm", ${hint}`;
+    expect(problems({ models: [modelAt('my-vllm')] })).toEqual([own]);
+    const without = { catalog: 'none', models: [modelAt('openai')] };
+    expect(problems(without)).toEqual([own.replaceAll('my-vllm', 'openai')]);
+  });
+});
+
+test('an address without its beginning is answered with an example', () => {
+  const mine = { dialect: 'openai', base_url: 'gpu-1:8000/v1', api_key: null };
+  const server = { public_url: 'gateway.example' };
+  expect(problems({ providers: { mine }, server })).toEqual([
+    'providers.mine.base_url must be an http(s) address such as "https://api.example.com/v1"',
+    'server.public_url must be an http(s) address such as "https://gateway.example.com"',
+  ]);
+});
+
+test('a section that is written as something else is told what belongs there', () => {
+  expect(problems({ providers: ['openai'], cache: 'off', port: 80, demo: 'yes' })).toEqual([
+    'providers must be a section with the names of providers, such as "openai: { api_key: … }"',
+    'cache must be a section with mode, ttl_seconds, max_bytes, not "off"',
+    'port is not a known field; did you mean "server.port"?',
+    'demo must be "auto", true or false, not "yes"',
+  ]);
+  expect(problems({ providers: { openai: null } })).toEqual([
+    'providers.openai must be a section with dialect, base_url, api_key, headers, …',
+  ]);
+});
+
+test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
+  'a place for a variable without its name is a problem: %p',
+  (name) => {
+    const mine = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: variable(name) };
+    expect(problems({ providers: { mine } })).toEqual([
+      'providers.mine.api_key has "${" without the name of a variable in braces behind it',
+    ]);
+  },
+);
+
+test('aliases that repeat each other are a problem of the file', () => {
+  const many = (name: string) => Array(10).fill(name).join(', ');
+  const lines = ['a: &a [x]', 'b: &b [*a]', 'c: &c [*b]', 'd: &d [*c]', 'e: [*d]'];
+  const bomb = lines.map((line) => line.replace(/\[(.+)\]/, (_, one) => `[${many(one)}]`));
+  const config = join(folder, 'bomb.yaml');
+  writeFileSync(config, bomb.join('\n'));
+  expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) repeat too much');
+});
+
+test('many models may share one list of prices', () => {
+  const config = join(folder, 'shared.yaml');
+  const prices = '&usual { prompt: "0.000001", completion: "0.000002" }';
+  const model = (_: unknown, at: number) => `
+  - id: acme/chat-${at}
+    name: Chat
+    input_modalities: [text]
+    output_modalities: [text]
+    endpoints: [{ provider: mine, model: chat, pricing: ${at === 0 ? prices : '*usual'} }]`;
+  const models = Array.from({ length: 500 }, model).join('');
+  const provider = 'mine: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }';
+  writeFileSync(config, `providers: { ${provider} }\nmodels:${models}\n`);
+  const last = loadConfig({ config }, {}).models.find(({ id }) => id === 'acme/chat-499');
+  expect(last?.endpoints[0]?.pricing).toMatchObject({ completion: '0.000002' });
+});
+
+test('an alias that stands for nothing is told where it is, and not what it says', () => {
+  const config = join(folder, 'stars.yaml');
+  writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
+  const sentence =
+    'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
+  const lines = ['line 3, column 5', 'line 4, column 8'];
+  expect(() => loadConfig({ config }, {})).toThrow(
+    new Error(lines.map((line) => `${config}: ${line}: ${sentence}`).join('\n')),
+  );
+});
+
+test('an alias inside of what it stands for is told where it is', () => {
+  const config = join(folder, 'circle.yaml');
+  writeFileSync(config, 'limits: &all\n  cache: *all\nredis: &url redis://cache\nobjects: *url\n');
+  const sentence =
+    'line 2, column 10: this alias (*name) stands for something that it is a part of';
+  expect(() => loadConfig({ config }, {})).toThrow(new Error(`${config}: ${sentence}`));
+});

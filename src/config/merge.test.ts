@@ -1,0 +1,73 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { privateLine, serviceAccount } from '../../tests/support/service-account.ts';
+import { loadConfig } from './load.ts';
+import type { Environment } from './read-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-keys-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let files = 0;
+
+function load(provider: object, env: Environment = {}) {
+  const path = join(folder, `${++files}.yaml`);
+  writeFileSync(path, stringify({ providers: { mine: provider } }));
+  return loadConfig({ config: path }, env).providers.get('mine');
+}
+
+const pair = 'AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+const aws = { dialect: 'bedrock', api_key: pair };
+const gemini = { dialect: 'gemini', base_url: 'https://eu-aiplatform.googleapis.com/v1' };
+
+test.each(['', 12_345])('a key must be a text with something in it, not %j', (api_key) => {
+  expect(() => load({ ...gemini, api_key })).toThrow(
+    'providers.mine.api_key must be a text in quotes that is not empty',
+  );
+});
+
+describe('a pair of AWS', () => {
+  test('signs for the region of its address', () => {
+    const base_url = 'https://bedrock-runtime.us-east-1.amazonaws.com';
+    expect(load({ ...aws, base_url })?.apiKey?.reveal()).toBe(pair);
+  });
+
+  test('signs for the region that is written down, where the address names none', () => {
+    const base_url = 'https://bedrock.acme.example';
+    expect(load({ ...aws, base_url, region: 'us-east-1' })?.region).toBe('us-east-1');
+    expect(() => load({ ...aws, base_url })).toThrow(
+      'providers.mine.region is required: the key signs for a region, and base_url does not',
+    );
+    expect(() => load({ ...aws, base_url, region: 'US East' })).toThrow(
+      'providers.mine.region must be a region such as "eu-central-1"',
+    );
+    const word = { ...aws, base_url, api_key: 'ABSKQmVkcm9ja0FQSUtleQ==' };
+    expect(load(word)?.apiKey?.reveal()).toBe('ABSKQmVkcm9ja0FQSUtleQ==');
+  });
+});
+
+describe('a service account', () => {
+  const text = serviceAccount('http://10.0.0.7/token');
+
+  test('may stand in the file or in the environment, with the line ends it has', () => {
+    expect(load({ ...gemini, api_key: text })?.apiKey?.reveal()).toBe(text);
+    const api_key = ['$', '{ACCOUNT}'].join('');
+    expect(load({ ...gemini, api_key }, { ACCOUNT: `${text}\n` })?.apiKey?.reveal()).toBe(text);
+  });
+
+  test.each([
+    [text.slice(0, 900), 'this JSON cannot be read'],
+    [serviceAccount('http://10.0.0.7/token', { client_email: '' }), 'its client_email'],
+  ])('that cannot be used is refused at the start, without a word of it (%#)', (api_key, why) => {
+    let refusal = '';
+    try {
+      load({ ...gemini, api_key });
+    } catch (error) {
+      refusal = String(error);
+    }
+    expect(refusal).toContain('providers.mine.api_key begins as JSON');
+    expect(refusal).toContain(why);
+    expect(refusal).not.toContain(privateLine);
+  });
+});

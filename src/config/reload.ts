@@ -1,0 +1,51 @@
+import type { Config } from './config.ts';
+
+/** The options that a running process cannot change, by the names that people know. */
+const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
+  'server.host': ({ server }) => server.host,
+  'server.port': ({ server }) => server.port,
+  data_dir: ({ dataDir }) => dataDir,
+  database: ({ database }) => database.reveal(),
+  redis: ({ redis }) => redis?.reveal(),
+  objects: ({ objects }) => objects.reveal(),
+  credits_per_usd: ({ creditsPerUsd }) => creditsPerUsd,
+  'cache.ttl_seconds': ({ cache }) => cache.ttlSeconds,
+  'cache.max_bytes': ({ cache }) => cache.maxBytes,
+  'billing.durability': ({ billing }) => billing.durability,
+  'logs.keep_days': ({ logs }) => logs.keepDays,
+  'logs.requests': ({ logs }) => logs.requests,
+};
+
+export interface ReloadResult {
+  /** The settings in force from now on. */
+  readonly config: Config;
+  /** Options that were changed and stay as they were until the next start. */
+  readonly needRestart: readonly string[];
+}
+
+export function planReload(running: Config, requested: Config): ReloadResult {
+  const needRestart = Object.entries(restartOptions)
+    .filter(([, read]) => read(running) !== read(requested))
+    .map(([name]) => name);
+  const { host, port } = running.server;
+  return {
+    needRestart,
+    config: {
+      ...requested,
+      server: { ...requested.server, host, port },
+      dataDir: running.dataDir,
+      database: running.database,
+      redis: running.redis,
+      objects: running.objects,
+      s3Credentials: running.s3Credentials,
+      creditsPerUsd: running.creditsPerUsd,
+      cache: { ...running.cache, mode: requested.cache.mode },
+      billing: { ...requested.billing, durability: running.billing.durability },
+      logs: running.logs,
+      tracing: running.tracing,
+      bootstrap: running.bootstrap,
+      secretKey: running.secretKey,
+      previousSecretKey: running.previousSecretKey,
+    },
+  };
+}

@@ -1,0 +1,114 @@
+import { parsePrivateTarget } from '../core/network-address.ts';
+import type { ValidationIssue } from '../core/schema.ts';
+import { Secret } from '../core/secret.ts';
+import type { Bootstrap, WebSearch } from './config.ts';
+import { invalidKeyMessage, isValidHeader } from './merge.ts';
+import type { Environment } from './read-file.ts';
+import type { ConfigFile } from './schema.ts';
+
+const defaultCredits = 10_000_000;
+
+/**
+ * Keys that an unattended start gets from its environment. Their form is checked: a short key could
+ * be guessed.
+ */
+export function readBootstrap(environment: Environment, problems: ValidationIssue[]): Bootstrap {
+  const key = (name: string, prefix: string): Secret | null => {
+    const value = environment[name];
+    if (!value) return null;
+    if (!value.startsWith(prefix) || value.length < 32 || !/^[\x21-\x7e]+$/.test(value)) {
+      const message = `must start with ${prefix} and have at least 32 characters without spaces`;
+      problems.push({ path: name, message });
+      return null;
+    }
+    return new Secret(value);
+  };
+  return {
+    apiKey: key('TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-'),
+    managementKey: key('TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'sk-mgmt-'),
+    adminToken: key('TOLLGATE_ADMIN_TOKEN', 'sk-admin-'),
+    credits: readCredits(environment.TOLLGATE_BOOTSTRAP_CREDITS, problems),
+  };
+}
+
+const secretKeyLengthMin = 32;
+
+/** The key that encrypts tenants' credentials, if the operator keeps it outside the data folder. */
+export function readSecretKey(
+  path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_FORMER_SECRET_KEY',
+  environment: Environment,
+  problems: ValidationIssue[],
+): Secret | null {
+  const value = environment[path];
+  if (!value) return null;
+  if (value.length >= secretKeyLengthMin) return new Secret(value);
+  problems.push({ path, message: `must have at least ${secretKeyLengthMin} characters` });
+  return null;
+}
+
+function readCredits(text: string | undefined, problems: ValidationIssue[]): number {
+  if (!text) return defaultCredits;
+  const credits = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(credits)) return credits;
+  const path = 'TOLLGATE_BOOTSTRAP_CREDITS';
+  problems.push({ path, message: 'must be a whole number of credits' });
+  return defaultCredits;
+}
+
+const expected =
+  'must be a whole host name without * or a port, or an address or a range inside 10.0.0.0/8, ' +
+  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7 or ::1, and no metadata ' +
+  'service';
+
+/**
+ * `private_addresses` of the file; an entry that is no private name, address or range is a problem.
+ */
+export function readPrivateAddresses(
+  file: ConfigFile,
+  problems: ValidationIssue[],
+): readonly string[] {
+  const entries = file.private_addresses ?? [];
+  return entries.filter((entry, at) => {
+    if (parsePrivateTarget(entry)) return true;
+    problems.push({ path: `private_addresses[${at}]`, message: `${expected}, not "${entry}"` });
+    return false;
+  });
+}
+
+/** The default address of each engine, and whether it needs a key. */
+const engines: Readonly<
+  Record<WebSearch['engine'], { readonly url: string | null; readonly needsKey: boolean }>
+> = {
+  // SearXNG is self-hosted, so there is no default address.
+  searxng: { url: null, needsKey: false },
+  brave: { url: 'https://api.search.brave.com', needsKey: true },
+  tavily: { url: 'https://api.tavily.com', needsKey: true },
+};
+
+/** `tools.web_search` of the file; null if it is absent or has problems. */
+export function readWebSearch(file: ConfigFile, problems: ValidationIssue[]): WebSearch | null {
+  const search = file.tools?.web_search;
+  if (!search) return null;
+  const refuse = (field: string, message: string) => {
+    problems.push({ path: `tools.web_search.${field}`, message });
+    return null;
+  };
+  const { engine } = search;
+  if (engine === undefined) return refuse('engine', 'is required');
+  const url = search.url ?? engines[engine].url;
+  if (url === null) return refuse('url', `is required for ${engine}`);
+  // Paths and parameters are appended to the address, and a password belongs into api_key.
+  if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
+  const apiKey = search.api_key?.trim();
+  if (engines[engine].needsKey && !apiKey) return refuse('api_key', `is required for ${engine}`);
+  if (apiKey && !isValidHeader('authorization', apiKey))
+    return refuse('api_key', invalidKeyMessage);
+  return {
+    engine,
+    url: url.replace(/\/+$/, ''),
+    apiKey: apiKey ? new Secret(apiKey) : null,
+    usdPerSearch: search.usd_per_search ?? '0.005',
+    callsMax: search.calls_max ?? 5,
+    resultsMax: search.results_max ?? 5,
+  };
+}

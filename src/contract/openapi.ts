@@ -1,0 +1,173 @@
+import { strict as assert } from 'node:assert';
+import { type Fields, fieldsOf, isObject } from '../core/json.ts';
+import type { Route } from '../http/routes.ts';
+import { errorSchemas } from './errors.ts';
+import { type ContentDoc, type RouteDoc, typesOf } from './route-doc.ts';
+
+export interface DocumentInfo {
+  readonly version: string;
+  /** How clients reach this gateway. */
+  readonly url: string;
+}
+
+/** The whole interface as an OpenAPI 3.1 document, put together from the route table. */
+export function openApiDocument(routes: readonly Route[], { version, url }: DocumentInfo): Fields {
+  const components = new Components();
+  const paths: Record<string, Fields> = {};
+  for (const route of routes) {
+    const { method, doc } = route;
+    if (!doc) continue;
+    for (const routePath of [route.path, ...(doc.alsoAt ? [doc.alsoAt] : [])]) {
+      const path = routePath.replace(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
+      paths[path] = {
+        ...paths[path],
+        [method.toLowerCase()]: {
+          operationId: operationIdOf(method, routePath),
+          ...operation(route, doc, components),
+        },
+      };
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tollgate',
+      version,
+      description: 'One HTTP endpoint in front of every model provider, billed in whole credits.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url }],
+    tags: [...new Set(routes.map(groupOf))].map((name) => ({ name })),
+    paths,
+    components: { securitySchemes, schemas: components.schemas },
+  };
+}
+
+/** The heading under which a route stands. */
+function groupOf({ path, access }: Pick<Route, 'path' | 'access'>): string {
+  const [first = '', second = '', third = ''] = path.split('/').slice(1);
+  if (access === 'admin') return 'admin';
+  if (first === 'v1') return second;
+  if (first === 'api' && second === 'v1') return third;
+  return 'service';
+}
+
+const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description });
+const securitySchemes = {
+  routing: bearer('A routing key, sk-tg-…; `x-api-key: …` does as well.'),
+  management: bearer('A management key, sk-mgmt-….'),
+  admin: bearer('The admin token, sk-admin-….'),
+};
+
+const security: Readonly<Record<Route['access'], readonly Fields[]>> = {
+  public: [],
+  routing: [{ routing: [] }],
+  management: [{ management: [] }],
+  either: [{ routing: [] }, { management: [] }],
+  admin: [{ admin: [] }],
+};
+
+const operationIdOf = (method: string, path: string) =>
+  `${method.toLowerCase()}${path.replace(/\{[^}]*\}/g, '').replace(/\W+/g, '_')}`;
+
+function operation(route: Route, doc: RouteDoc, components: Components): Fields {
+  const scope = 'scope' in route && route.scope ? `Needs the scope \`${route.scope}\`.` : '';
+  const description = [doc.details ?? '', scope].filter((part) => part !== '').join(' ');
+  return {
+    summary: doc.summary,
+    ...(description ? { description } : {}),
+    tags: [groupOf(route)],
+    security: security[route.access],
+    parameters: parameters(route, doc, components),
+    ...(doc.body ? { requestBody: requestBody(doc, doc.body, components) } : {}),
+    responses: responses(route, doc, components),
+  };
+}
+
+function parameters({ path }: Route, doc: RouteDoc, components: Components): Fields[] {
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: doc.path?.[name] ?? '',
+    schema: { type: 'string' },
+  }));
+  const inQuery = Object.entries(doc.query ?? {}).map(([name, schema]) => {
+    const { description, ...rest } = components.write(schema);
+    const required = doc.queryRequired?.includes(name) ?? false;
+    return { name, in: 'query', required, ...(description ? { description } : {}), schema: rest };
+  });
+  return [...inPath, ...inQuery];
+}
+
+function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Fields {
+  const content = Object.entries(typesOf(body)).map(([type, schema], index) => {
+    // The example is for the first content type; there is hardly ever another.
+    const exampleField = example === undefined || index > 0 ? {} : { example };
+    return [type, { schema: components.write(schema), ...exampleField }];
+  });
+  return { required: true, content: Object.fromEntries(content) };
+}
+
+const statusDescriptions: Readonly<Record<string, string>> = {
+  206: 'The part that was asked for.',
+  416: 'There are no such bytes.',
+  503: 'Not now.',
+};
+
+function responses(route: Route, { answers }: RouteDoc, components: Components): Fields {
+  const successes = Object.entries(answers).map(([status, answer]) => {
+    const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
+      type,
+      { schema: components.write(schema) },
+    ]);
+    return [
+      status,
+      { description: statusDescriptions[status] ?? 'Done.', content: Object.fromEntries(content) },
+    ];
+  });
+  const schema = components.write(errorSchemas[route.errorShape ?? 'plain']);
+  const errorResponse = { description: 'Refused.', content: { 'application/json': { schema } } };
+  return { ...Object.fromEntries(successes), default: errorResponse };
+}
+
+/** Schemas with a title, written once and referred to. */
+class Components {
+  readonly schemas: Record<string, Fields> = {};
+
+  write(schema: object): Fields {
+    const written = this.#inline(schema);
+    const { title } = written;
+    if (typeof title !== 'string') return written;
+    const name = title.replace(/\W+/g, '');
+    const known = this.schemas[name];
+    const { title: _, ...rest } = written;
+    const isIdentical = known === undefined || JSON.stringify(known) === JSON.stringify(rest);
+    assert(isIdentical, `Two schemas are called ${name}.`);
+    this.schemas[name] = rest;
+    return { $ref: `#/components/schemas/${name}` };
+  }
+
+  #inline(schema: object): Fields {
+    const { expected, hidden, ...rest } = schema as Fields;
+    const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
+    return {
+      ...Object.fromEntries(written),
+      // Our own words for a pattern: readers have no use for the pattern alone.
+      ...(typeof expected === 'string' && !rest.description ? { description: expected } : {}),
+      ...(hidden === true ? { writeOnly: true } : {}),
+    };
+  }
+
+  #part(key: string, value: unknown): unknown {
+    if (key === 'properties' || key === 'patternProperties') {
+      const fields = Object.entries(fieldsOf(value));
+      return Object.fromEntries(fields.map(([name, field]) => [name, this.write(field as object)]));
+    }
+    if (Array.isArray(value) && ['anyOf', 'allOf', 'oneOf'].includes(key)) {
+      return value.map((branch) => this.write(branch));
+    }
+    const isSchema = key === 'items' || key === 'additionalProperties';
+    return isSchema && isObject(value) ? this.write(value) : value;
+  }
+}

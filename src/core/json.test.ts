@@ -1,0 +1,91 @@
+import { expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { exceededLimit, isDeeperThan } from './json.ts';
+
+const endless = Number.POSITIVE_INFINITY;
+const nestsDeeperThan = (levels: number, text: string) =>
+  exceededLimit(text, { levels, names: endless }) === 'levels';
+
+test.each<[string, number]>([
+  ['1', 0],
+  ['"[[["', 0],
+  ['[]', 1],
+  ['{"a":1,"b":"}"}', 1],
+  ['[[],[],[]]', 2],
+  ['{"a":[{"b":[]}]}', 4],
+  ['[1,"]\\"[[",[2]]', 2],
+  ['["\\\\",[]]', 2],
+  ['{"[":"é😀{","a":{}}', 2],
+])('%s has %d levels, as a text and as a value', (text, levels) => {
+  const value: unknown = JSON.parse(text);
+  expect(nestsDeeperThan(levels, text)).toBe(false);
+  expect(isDeeperThan(levels, value)).toBe(false);
+  if (levels === 0) return;
+  expect(nestsDeeperThan(levels - 1, text)).toBe(true);
+  expect(isDeeperThan(levels - 1, value)).toBe(true);
+});
+
+test('a text is given up at the first bracket too many, whether or not it ends', () => {
+  expect(nestsDeeperThan(128, '['.repeat(128))).toBe(false);
+  expect(nestsDeeperThan(128, '['.repeat(1_000_000))).toBe(true);
+  expect(nestsDeeperThan(128, '[]'.repeat(1_000_000))).toBe(false);
+  expect(nestsDeeperThan(1, `["${'['.repeat(100)}`)).toBe(false);
+  expect(nestsDeeperThan(1, `["${'[\\"'.repeat(100)}`)).toBe(false);
+});
+
+test.each<[string, number]>([
+  ['":"', 0],
+  ['[1,2]', 0],
+  ['{"a":1}', 1],
+  ['{"a:b":"c:\\":d"}', 1],
+  ['[{"a":1},{"a":{"b":[{"c":":"}]}}]', 4],
+])('%s has %d names of fields', (text, names) => {
+  expect(exceededLimit(text, { levels: endless, names })).toBeUndefined();
+  if (names > 0) expect(exceededLimit(text, { levels: endless, names: names - 1 })).toBe('names');
+});
+
+test.each<[string, number]>([
+  ['"[,{"', 0],
+  ['[]', 1],
+  ['[1,2]', 2],
+  ['[[],[[]]]', 5],
+  ['{"a":1,"b":{"c":[2,3]}}', 5],
+])('%s has %d commas and opening brackets, by which values are counted', (text, values) => {
+  const most = { levels: endless, names: endless };
+  expect(exceededLimit(text, { ...most, values })).toBeUndefined();
+  if (values > 0) expect(exceededLimit(text, { ...most, values: values - 1 })).toBe('values');
+});
+
+test('what strings say is not counted, however long they are and however much is escaped', () => {
+  const unit = fc.constantFrom('"', '\\', '[', '{', '}', ':', ',', '\n', 'é', 'a river '.repeat(9));
+  const text = fc.string({ unit, maxLength: 60 });
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof({ maxDepth: 4 }, text, tie('list'), tie('record')),
+    list: fc.array(tie('value'), { maxLength: 4 }),
+    record: fc.dictionary(text, tie('value'), { maxKeys: 4 }),
+  }));
+  fc.assert(
+    fc.property(value, (tree) => {
+      const most = { levels: levelsOf(tree), names: namesOf(tree) };
+      const written = JSON.stringify(tree);
+      expect(exceededLimit(written, most)).toBeUndefined();
+      const { levels, names } = most;
+      if (levels > 0)
+        expect(exceededLimit(written, { ...most, levels: levels - 1 })).toBe('levels');
+      if (names > 0) expect(exceededLimit(written, { ...most, names: names - 1 })).toBe('names');
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+const childrenOf = (value: unknown): readonly unknown[] =>
+  typeof value === 'object' && value !== null ? Object.values(value) : [];
+
+function levelsOf(value: unknown): number {
+  return typeof value === 'object' ? 1 + Math.max(0, ...childrenOf(value).map(levelsOf)) : 0;
+}
+
+function namesOf(value: unknown): number {
+  const own = Array.isArray(value) ? 0 : childrenOf(value).length;
+  return childrenOf(value).reduce((sum: number, child) => sum + namesOf(child), own);
+}

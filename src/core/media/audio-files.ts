@@ -1,0 +1,170 @@
+/** MPEG audio, Layer III, which people call MP3: where its frames are. */
+
+export interface Mp3Frame {
+  readonly bytes: number;
+  readonly samples: number;
+  readonly sampleRate: number;
+  /** Version, sample rate and channels: frames that differ here cannot follow each other. */
+  readonly kind: string;
+}
+
+const kbitsMpeg1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
+const kbitsMpeg2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+const sampleRatesMpeg1 = [44_100, 48_000, 32_000];
+
+/** The frame that starts here, if one does. */
+export function mp3FrameAt(bytes: Uint8Array, at: number): Mp3Frame | undefined {
+  if (at + 4 > bytes.length || bytes[at] !== 0xff) return undefined;
+  const b = bytes[at + 1] ?? 0;
+  const c = bytes[at + 2] ?? 0;
+  const d = bytes[at + 3] ?? 0;
+  const version = (b >> 3) & 3;
+  if ((b & 0xe0) !== 0xe0 || ((b >> 1) & 3) !== 1 || version === 1) return undefined;
+  const isMpeg1 = version === 3;
+  const kbits = (isMpeg1 ? kbitsMpeg1 : kbitsMpeg2)[c >> 4] ?? 0;
+  const fullRate = sampleRatesMpeg1[(c >> 2) & 3];
+  if (kbits === 0 || fullRate === undefined) return undefined;
+  // MPEG-2 halves the sample rates of MPEG-1, MPEG-2.5 halves them again.
+  const sampleRate = isMpeg1 ? fullRate : version === 2 ? fullRate / 2 : fullRate / 4;
+  const samples = isMpeg1 ? 1_152 : 576;
+  return {
+    bytes: Math.floor((samples / 8) * ((kbits * 1_000) / sampleRate)) + ((c >> 1) & 1),
+    samples,
+    sampleRate,
+    kind: `${version}/${sampleRate}/${d >> 6 === 3 ? 'mono' : 'stereo'}`,
+  };
+}
+
+/** The size of an ID3v2 tag that starts here, written in four bytes of seven bits. */
+export function id3Bytes(bytes: Uint8Array, at = 0): number {
+  const isTag = bytes[at] === 0x49 && bytes[at + 1] === 0x44 && bytes[at + 2] === 0x33;
+  if (!isTag || at + 10 > bytes.length) return 0;
+  const [a = 0, b = 0, c = 0, d = 0] = bytes.subarray(at + 6, at + 10);
+  const footer = ((bytes[at + 5] ?? 0) & 0x10) === 0 ? 0 : 10;
+  const size = ((a & 0x7f) << 21) | ((b & 0x7f) << 14) | ((c & 0x7f) << 7) | (d & 0x7f);
+  return 10 + size + footer;
+}
+
+/**
+ * A first frame that holds no sound but the length and seek table of its file. Behind other frames,
+ * or in front of more than its own file, what it says is wrong.
+ */
+export function isTableFrame(frame: Uint8Array): boolean {
+  const text = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+  return ['Xing', 'Info', 'VBRI'].some((mark) => {
+    const at = text.indexOf(mark, 0, 'latin1');
+    return at >= 4 && at <= 40;
+  });
+}
+
+/** Frames start with a byte of ones: looking for it is far quicker than looking at every byte. */
+export function bytesToNextFrame(bytes: Uint8Array, at: number): number {
+  const next = bytes.indexOf(0xff, at + 1);
+  return (next === -1 ? bytes.length : next) - at;
+}
+
+/** Bytes outside of frames, such as tags and damage. With more than this it is no MP3 file. */
+export const junkBytesMax = 4 * 1024 * 1024;
+
+/**
+ * Only the sounding frames of a file, and what kind they are. Undefined when there is none. Servers
+ * that speak sentence by sentence send one file behind the other, each with its tags and its table.
+ */
+export function extractFrames(
+  file: Uint8Array,
+): { readonly frames: Uint8Array; readonly kind: string } | undefined {
+  const runs: Uint8Array[] = [];
+  let kind = '';
+  let junkBytes = 0;
+  for (let at = 0; at < file.length && junkBytes <= junkBytesMax; ) {
+    at += id3Bytes(file, at);
+    // Rubbish between tag and sound is passed over; two frames in a row prove that it has ended.
+    const run = startsHere(file, at) ? runAt(file, at) : undefined;
+    const step = run && run.end > at ? run.end - at : bytesToNextFrame(file, at);
+    if (run && run.end > run.start) {
+      kind ||= run.kind;
+      runs.push(file.subarray(run.start, run.end));
+    } else {
+      junkBytes += step;
+    }
+    at += step;
+  }
+  const [only] = runs;
+  return only && { frames: runs.length === 1 ? only : Buffer.concat(runs), kind };
+}
+
+/** The frames from here on that follow each other, without the table in front of them. */
+function runAt(file: Uint8Array, at: number) {
+  let start = at;
+  let end = at;
+  let kind = '';
+  for (let frame = mp3FrameAt(file, end); frame; frame = mp3FrameAt(file, end)) {
+    if (end + frame.bytes > file.length) break;
+    const isTable = end === start && isTableFrame(file.subarray(end, end + frame.bytes));
+    end += frame.bytes;
+    if (isTable) start = end;
+    else kind ||= frame.kind;
+  }
+  return { start, end, kind };
+}
+
+function startsHere(file: Uint8Array, at: number): boolean {
+  const first = mp3FrameAt(file, at);
+  if (first === undefined) return false;
+  return at + first.bytes >= file.length || mp3FrameAt(file, at + first.bytes) !== undefined;
+}
+
+/** WAV files: what is in front of the samples. */
+
+export interface WavHead {
+  /** The `fmt ` chunk, which says how samples are written. */
+  readonly format: Uint8Array;
+  /** Samples of all channels at one moment: the smallest unit that can be cut. */
+  readonly blockBytes: number;
+  readonly bytesPerSecond: number;
+  readonly dataStart: number;
+  /** As declared; recorders that stream declare 0 or 2³²−1 and mean to the end of the file. */
+  readonly dataBytes: number;
+}
+
+/** Reads the chunks in front of the samples; undefined for what is no WAV file. */
+export function readWavHead(start: Uint8Array): WavHead | undefined {
+  const bytes = Buffer.from(start.buffer, start.byteOffset, start.byteLength);
+  const isWav =
+    bytes.toString('latin1', 0, 4) === 'RIFF' && bytes.toString('latin1', 8, 12) === 'WAVE';
+  let format: Buffer | undefined;
+  for (let at = 12; isWav && at + 8 <= bytes.length; ) {
+    const kind = bytes.toString('latin1', at, at + 4);
+    const size = bytes.readUInt32LE(at + 4);
+    if (kind === 'fmt ') format = bytes.subarray(at + 8, at + 8 + size);
+    if (kind === 'data') return format && headOf(format, at + 8, size);
+    at += 8 + size + (size % 2);
+  }
+  return undefined;
+}
+
+function headOf(format: Buffer, dataStart: number, declared: number): WavHead | undefined {
+  if (format.length < 16) return undefined;
+  const [bytesPerSecond, blockBytes] = [format.readUInt32LE(8), format.readUInt16LE(12)];
+  if (bytesPerSecond === 0 || blockBytes === 0) return undefined;
+  const isOpen = declared === 0 || declared === 0xffff_ffff;
+  const dataBytes = isOpen ? Number.POSITIVE_INFINITY : declared;
+  return { format, blockBytes, bytesPerSecond, dataStart, dataBytes };
+}
+
+/** Everything that stands in front of this many bytes of samples. */
+export function writeWavHead(format: Uint8Array, dataBytes: number): Uint8Array<ArrayBuffer> {
+  const head = Buffer.alloc(20 + format.length + 8);
+  head.write('RIFF', 0, 'latin1');
+  // Odd data is followed by a byte of padding, which the file's size counts.
+  head.writeUInt32LE(head.length - 8 + dataBytes + (dataBytes % 2), 4);
+  head.write('WAVEfmt ', 8, 'latin1');
+  head.writeUInt32LE(format.length, 16);
+  head.set(format, 20);
+  head.write('data', 20 + format.length, 'latin1');
+  head.writeUInt32LE(dataBytes, 24 + format.length);
+  return head;
+}
+
+/** Sizes in a WAV file have four bytes. */
+export const wavDataBytesMax = 0xffff_ffff - 1024;

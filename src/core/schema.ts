@@ -1,0 +1,341 @@
+import { type TSchema, Type } from 'typebox';
+import { GatewayError } from './errors.ts';
+import { isObject } from './json.ts';
+import { didYouMean } from './text.ts';
+
+/** The value in its type, or a refusal that names the first field that does not fit. 400 */
+export function validate<T>(
+  compiled: { Check(value: unknown): value is T },
+  schema: object,
+  value: unknown,
+): T {
+  if (compiled.Check(value)) return value;
+  throw validationError(schema, value);
+}
+
+const unknownIssue: ValidationIssue = { path: '', message: 'does not have the expected shape' };
+
+/** Why a value that a schema refused does not fit it. `place` is where in the request it stands. */
+export function validationError(schema: object, value: unknown, basePath = ''): GatewayError {
+  const issues = explain(schema, value);
+  // A misspelt field explains a missing one better than the other way round.
+  const issue = issues.find(({ message }) => message.includes('did you mean')) ?? issues[0];
+  const { path, message, unquoted = message } = issue ?? unknownIssue;
+  const param = [basePath, path].filter((segment) => segment !== '').join('.');
+  const sentence = (text: string) =>
+    `${param || 'The request'} ${text}${text.endsWith('?') ? '' : '.'}`;
+  return new GatewayError('invalid_request_error', sentence(message), {
+    ...(param === '' ? {} : { param }),
+    unquoted: sentence(unquoted),
+  });
+}
+
+/**
+ * Says in plain words why a value does not fit a JSON Schema. The compiled validators answer yes
+ * or no in microseconds; this walk runs only after a no, so it can afford to be exact: the path a
+ * person would write (`messages[2].content[0].type`) and what would have been right.
+ */
+export interface ValidationIssue {
+  readonly path: string;
+  /** Reads on from the path: «must be a string». */
+  readonly message: string;
+  /** The same without the value that was wrong, where that is repeated. */
+  readonly unquoted?: string;
+}
+
+/** The subset of JSON Schema that our own schemas use. */
+export interface Schema {
+  readonly type?: string | undefined;
+  readonly const?: unknown | undefined;
+  readonly enum?: readonly unknown[] | undefined;
+  readonly anyOf?: readonly Schema[] | undefined;
+  readonly properties?: Readonly<Record<string, Schema>> | undefined;
+  readonly patternProperties?: Readonly<Record<string, Schema>> | undefined;
+  readonly required?: readonly string[] | undefined;
+  readonly additionalProperties?: boolean | Schema | undefined;
+  readonly items?: Schema | undefined;
+  readonly minimum?: number | undefined;
+  readonly maximum?: number | undefined;
+  readonly minLength?: number | undefined;
+  readonly maxLength?: number | undefined;
+  readonly minItems?: number | undefined;
+  readonly maxItems?: number | undefined;
+  readonly pattern?: string | undefined;
+  /** With nothing in it, as only `Type.Never` has it: no value is right. */
+  readonly not?: object | undefined;
+  /** What a pattern stands for, in words: «a decimal number in quotes». */
+  readonly expected?: string | undefined;
+  /** The same for a text that is nearly right: what it is like, and what it lacks. */
+  readonly nearly?: { readonly pattern: string; readonly expected: string } | undefined;
+  /** The value may hold a credential: a complaint about it does not repeat it. */
+  readonly hidden?: boolean | undefined;
+}
+
+/** Nobody reads on after these, and a body of half a million wrong items takes a second. */
+const problemsMax = 100;
+
+/** Takes any schema object: the schema library's own types say more than we need here. */
+export function explain(schema: object, value: unknown): ValidationIssue[] {
+  return walk(schema, value, '');
+}
+
+function walk(schema: Schema, value: unknown, path: string): ValidationIssue[] {
+  if (schema.anyOf) return explainUnion(schema, schema.anyOf, value, path);
+  if (!fitsType(schema, value)) return [mismatch(schema, value, path)];
+  if (typeof value === 'string' || typeof value === 'number') {
+    return fitsBounds(schema, value) ? [] : [mismatch(schema, value, path)];
+  }
+  if (Array.isArray(value)) return explainArray(schema, value, path);
+  if (isObject(value)) return explainObject(schema, value, path);
+  return [];
+}
+
+function explainArray(schema: Schema, value: readonly unknown[], path: string): ValidationIssue[] {
+  if (value.length < (schema.minItems ?? 0)) {
+    return [{ path, message: `must have at least ${schema.minItems} item(s)` }];
+  }
+  if (value.length > (schema.maxItems ?? Number.POSITIVE_INFINITY)) {
+    return [{ path, message: `has ${value.length} items; at most ${schema.maxItems} are allowed` }];
+  }
+  const { items } = schema;
+  const issues: ValidationIssue[] = [];
+  for (let i = 0; items && i < value.length && issues.length < problemsMax; i++) {
+    issues.push(...walk(items, value[i], `${path}[${i}]`));
+  }
+  return issues;
+}
+
+function explainObject(
+  schema: Schema,
+  value: Record<string, unknown>,
+  path: string,
+): ValidationIssue[] {
+  const issues: ValidationIssue[] = [];
+  const known = schema.properties ?? {};
+  // What is there and wrong comes first: a mistyped `type` explains what seems to be missing.
+  for (const [name, field] of Object.entries(value)) {
+    if (issues.length >= problemsMax) break;
+    if (field === undefined) continue;
+    const rule = Object.hasOwn(known, name) ? known[name] : unlistedRule(schema, name);
+    if (rule === false) {
+      const hint = oneLevelDown(name, known, path) || didYouMean(name, Object.keys(known));
+      const message = `is not a known field${hint}`;
+      issues.push({ path: join(path, name), message });
+    } else if (rule) {
+      issues.push(...walk(rule, field, join(path, name)));
+    }
+  }
+  for (const name of schema.required ?? []) {
+    if (value[name] === undefined) {
+      const missing = known[name];
+      const hint = missing ? ` (${describe(missing)})` : '';
+      issues.push({ path: join(path, name), message: `is required${hint}` });
+    }
+  }
+  return issues;
+}
+
+/** Where a field is that was written one level too high: `port` for `server.port`. */
+function oneLevelDown(name: string, known: Readonly<Record<string, Schema>>, path: string): string {
+  const section = Object.keys(known).find((one) =>
+    Object.hasOwn(known[one]?.properties ?? {}, name),
+  );
+  return section === undefined ? '' : `; did you mean "${join(path, `${section}.${name}`)}"?`;
+}
+
+function unlistedRule(schema: Schema, name: string): Schema | false | undefined {
+  for (const [pattern, rule] of Object.entries(schema.patternProperties ?? {})) {
+    if (new RegExp(pattern).test(name)) return rule;
+  }
+  if (schema.additionalProperties === false) return false;
+  return isObject(schema.additionalProperties) ? schema.additionalProperties : undefined;
+}
+
+/** Picks the branch the writer meant: whose fixed fields match, else the one of its type. */
+function explainUnion(
+  schema: Schema,
+  branches: readonly Schema[],
+  value: unknown,
+  path: string,
+): ValidationIssue[] {
+  const sameType = branches.filter((branch) => fitsType(branch, value));
+  if (sameType.length === 0) return [mismatch(schema, value, path)];
+  const [only] = sameType;
+  if (sameType.length === 1 && only) return walk(only, value, path);
+  const tag = tagOf(sameType);
+  if (tag !== undefined && isObject(value)) {
+    const chosen = sameType.find((branch) => branch.properties?.[tag]?.const === value[tag]);
+    if (chosen) return walk(chosen, value, path);
+    const choice = { enum: [...new Set(sameType.map((one) => one.properties?.[tag]?.const))] };
+    const tagPath = join(path, tag);
+    if (value[tag] !== undefined) return [mismatch(choice, value[tag], tagPath)];
+    return [{ path: tagPath, message: `is required and must be ${describe(choice)}` }];
+  }
+  const attempts = sameType.map((branch) => walk(branch, value, path));
+  // One branch fits: nothing to complain about. Else the one that is named, or the nearest miss.
+  const nearestMiss = attempts.reduce((a, b) => (b.length < a.length ? b : a));
+  if (nearestMiss.length === 0) return [];
+  return attempts[sameType.findIndex((branch) => isNamed(branch, value))] ?? nearestMiss;
+}
+
+/** Whether a fixed field of a branch, such as its `type`, is what was written. */
+function isNamed({ properties = {} }: Schema, value: unknown): boolean {
+  return Object.entries(properties).some(
+    ([name, { const: fixed }]) => fixed !== undefined && isObject(value) && value[name] === fixed,
+  );
+}
+
+/** The field that tells the branches of a union apart, such as `type`. */
+function tagOf(branches: readonly Schema[]): string | undefined {
+  const [first] = branches;
+  return Object.keys(first?.properties ?? {}).find((name) =>
+    branches.every((branch) => branch.properties?.[name]?.const !== undefined),
+  );
+}
+
+function fitsType(schema: Schema, value: unknown): boolean {
+  if (schema.not) return false;
+  if (schema.const !== undefined) return schema.const === value;
+  if (schema.enum) return schema.enum.includes(value);
+  if (schema.anyOf) return schema.anyOf.some((branch) => fitsType(branch, value));
+  const { type } = schema;
+  return type === undefined || (typeChecks[type]?.(value) ?? typeof value === type);
+}
+
+/** Types that JavaScript has no word for, or a word that means more. */
+const typeChecks: Readonly<Record<string, (value: unknown) => boolean>> = {
+  object: isObject,
+  array: Array.isArray,
+  integer: Number.isSafeInteger,
+  number: Number.isFinite,
+  null: (value) => value === null,
+};
+
+function fitsBounds(schema: Schema, value: string | number): boolean {
+  if (typeof value === 'number') {
+    return (
+      value >= (schema.minimum ?? Number.NEGATIVE_INFINITY) &&
+      value <= (schema.maximum ?? Number.POSITIVE_INFINITY)
+    );
+  }
+  return (
+    value.length >= (schema.minLength ?? 0) &&
+    value.length <= (schema.maxLength ?? Number.POSITIVE_INFINITY) &&
+    (schema.pattern === undefined || new RegExp(schema.pattern).test(value))
+  );
+}
+
+function mismatch(schema: Schema, value: unknown, path: string): ValidationIssue {
+  const { nearly } = schema;
+  const isNear = nearly && typeof value === 'string' && new RegExp(nearly.pattern).test(value);
+  const unquoted = `must be ${isNear ? nearly.expected : describe(schema, value)}`;
+  if (!mayQuote(schema)) return { path, message: unquoted };
+  return { path, message: `${unquoted}, not ${formatValue(value)}`, unquoted };
+}
+
+/**
+ * Whether a wrong value may be quoted: not where any part of what belongs there is secret. A text
+ * in place of a section may be its key, pasted one level too high.
+ */
+function mayQuote(schema: Schema): boolean {
+  if (schema.hidden) return false;
+  const { anyOf = [], properties = {}, patternProperties = {} } = schema;
+  const inside = [...Object.values(properties), ...Object.values(patternProperties)];
+  return [...anyOf, ...inside].every(mayQuote);
+}
+
+/** What a schema asks for instead of this value, as the end of a sentence. */
+function describe(schema: Schema, value?: unknown): string {
+  if (schema.expected) return schema.expected;
+  if (schema.const !== undefined) return formatValue(schema.const);
+  if (schema.enum) return listChoices(schema.enum);
+  if (schema.anyOf) {
+    // «or null» is true of nearly every optional field and helps nobody.
+    const branches = schema.anyOf.filter((branch) => branch.type !== 'null');
+    const constants = branches.filter((branch) => branch.const !== undefined);
+    const others = branches
+      .filter((branch) => branch.const === undefined)
+      .map((branch) => describe(branch, value));
+    const listed = listChoices(constants.map((branch) => branch.const));
+    const parts = listed ? [listed, ...others] : others;
+    return [...new Set(parts)].join(' or ');
+  }
+  if (schema.items?.enum) return `a list of ${schema.items.enum.map(formatValue).join(', ')}`;
+  const { type = 'anything' } = schema;
+  return `${typeNames[type] ?? type}${describeRange(schema, value)}`;
+}
+
+function listChoices(values: readonly unknown[]): string {
+  const listed = values.map(formatValue).join(', ');
+  return values.length > 1 ? `one of ${listed}` : listed;
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'a string',
+  array: 'a list',
+  object: 'an object',
+  boolean: 'true or false',
+};
+
+const largestInteger = Number.MAX_SAFE_INTEGER;
+
+function describeRange(schema: Schema, value: unknown): string {
+  const low = schema.minimum ?? schema.minLength;
+  // The largest exact number is a fence of ours: it is mentioned only to those who went beyond it.
+  const isBeyond = schema.type === 'integer' && typeof value === 'number' && value > largestInteger;
+  const maximum = schema.maximum === largestInteger ? undefined : schema.maximum;
+  const high = maximum ?? (isBeyond ? largestInteger : schema.maxLength);
+  const unit = schema.type === 'string' ? (low === 1 && !high ? ' character' : ' characters') : '';
+  if (low !== undefined && high !== undefined) return ` from ${low} to ${high}${unit}`;
+  if (low !== undefined) return ` of at least ${low}${unit}`;
+  if (high !== undefined) return ` of at most ${high}${unit}`;
+  return '';
+}
+
+/** A value as it may stand in a message: short, on one line, quoted when it is text. */
+function formatValue(value: unknown): string {
+  if (Array.isArray(value)) return 'a list';
+  if (isObject(value)) return 'an object';
+  if (typeof value === 'string') return quote(value);
+  return (typeof value === 'number' ? String(value) : JSON.stringify(value)) ?? 'nothing';
+}
+
+const quotedLengthMax = 60;
+
+function quote(text: string): string {
+  const fullText = JSON.stringify(text.slice(0, quotedLengthMax));
+  if (text.length <= quotedLengthMax && fullText.length <= quotedLengthMax) return fullText;
+  // Character by character, so that neither an escape nor a pair of surrogates is cut in two.
+  const characters = [...text.slice(0, quotedLengthMax)];
+  let start: string;
+  do {
+    characters.pop();
+    start = JSON.stringify(characters.join('')).slice(0, -1);
+  } while (start.length > quotedLengthMax - 2);
+  return `${start}…"`;
+}
+
+function join(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}
+
+/** Schema builders that are shared by rooms that may not import each other. */
+
+export function nullable<S extends TSchema>(schema: S) {
+  return Type.Union([schema, Type.Null()]);
+}
+
+/** May be left out; `null` says the same, as SDKs write it for «not set». */
+export function optional<S extends TSchema>(schema: S) {
+  return Type.Optional(nullable(schema));
+}
+
+export function oneOf<const V extends readonly string[]>(...values: V) {
+  return Type.Unsafe<V[number]>(Type.Enum([...values]));
+}
+
+export function integer(minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
+  return Type.Integer({ minimum, maximum });
+}

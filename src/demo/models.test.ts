@@ -1,0 +1,25 @@
+import { expect, test } from 'bun:test';
+import { Check } from 'typebox/schema';
+import { type ModelFile, modelSchema } from '../config/model-schema.ts';
+import { demoModels } from './models.ts';
+
+test('the five models could stand in a configuration file as they are', () => {
+  const models: readonly ModelFile[] = demoModels;
+  expect(models.map((model) => model.id)).toEqual([
+    'demo/chat',
+    'demo/embed',
+    'demo/speech',
+    'demo/transcribe',
+    'demo/image',
+  ]);
+  expect(models.filter((model) => !Check(modelSchema, model))).toEqual([]);
+});
+
+test('every model says that it is a demo and costs something', () => {
+  for (const { name, description, endpoints } of demoModels) {
+    expect(name).toStartWith('Demo ');
+    expect(description).toStartWith('Demo, ');
+    const prices = endpoints.flatMap(({ pricing }) => Object.values(pricing));
+    expect(prices.some((price) => Number(price) > 0)).toBe(true);
+  }
+});

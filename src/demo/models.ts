@@ -1,0 +1,82 @@
+/**
+ * The models of the demo upstream, in the shape of `models:` in the configuration file, so that
+ * the gateway lists, routes and bills them exactly like any other. The prices are small but not
+ * zero: a newcomer should see credits move.
+ */
+import type { Model } from '../config/config.ts';
+import type { ModelFile, PricingFile } from '../config/model-schema.ts';
+
+export const demoProvider = 'demo';
+
+function servedBy(model: string, pricing: PricingFile) {
+  return [{ provider: demoProvider, model, priority: 0, pricing }];
+}
+
+const voices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
+
+export const demoModels = [
+  {
+    id: 'demo/chat',
+    name: 'Demo Chat',
+    description:
+      'Demo, not a language model: repeats the question, calls tools, fills JSON schemas.',
+    context_length: 128_000,
+    max_completion_tokens: 4_096,
+    input_modalities: ['text', 'image'],
+    output_modalities: ['text'],
+    features: ['tools', 'json_mode', 'json_schema', 'reasoning'],
+    thinking: 'effort',
+    endpoints: servedBy('demo-chat', { prompt: '0.10', completion: '0.40' }),
+  },
+  {
+    id: 'demo/embed',
+    name: 'Demo Embeddings',
+    description: 'Demo, not a model: vectors of hashed words; texts that share words are near.',
+    context_length: 8_192,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    features: ['embeddings'],
+    endpoints: servedBy('demo-embed', { prompt: '0.02', completion: '0' }),
+  },
+  {
+    id: 'demo/speech',
+    name: 'Demo Speech',
+    description: 'Demo, not a voice: plays a short melody whose length follows the text.',
+    input_modalities: ['text'],
+    output_modalities: ['audio'],
+    features: ['speech'],
+    speech: {
+      style: 'first_party',
+      voices: Object.fromEntries(voices.map((voice) => [voice, voice])),
+      default_voice: 'alloy',
+      input_characters_max: 4_096,
+      instructions: false,
+    },
+    endpoints: servedBy('demo-speech', { characters: '1.00' }),
+  },
+  {
+    id: 'demo/transcribe',
+    name: 'Demo Transcription',
+    description: 'Demo, recognises no speech: tells the name, size and length of the audio file.',
+    input_modalities: ['audio'],
+    output_modalities: ['text'],
+    features: ['transcription'],
+    endpoints: servedBy('demo-transcribe', { minute: '0.001' }),
+  },
+  {
+    id: 'demo/image',
+    name: 'Demo Images',
+    description: 'Demo, not an image model: draws a colour gradient chosen by the prompt.',
+    input_modalities: ['text', 'image'],
+    output_modalities: ['image'],
+    features: ['image_edit', 'image_generation'],
+    endpoints: servedBy('demo-image', { prompt: '0.10', completion: '0', output_image: '0.002' }),
+  },
+] satisfies ModelFile[];
+
+/** The demo's models once the demo is off: calls to them are refused with the reason. */
+export const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({
+  ...model,
+  endpoints: [],
+  disabledReason: 'is off once a provider is configured, unless demo: true keeps it',
+}));

@@ -1,0 +1,125 @@
+import { afterAll, expect, test } from 'bun:test';
+import { connect } from 'node:net';
+import { Awake } from '../../tests/support/awake.ts';
+import { startDemoUpstream } from './server.ts';
+
+const demo = startDemoUpstream();
+afterAll(() => demo.stop());
+
+interface Refusal {
+  error: { type: string; message: string };
+}
+
+async function readJson<Shape>(response: Response): Promise<Shape> {
+  return (await response.json()) as Shape;
+}
+
+const chatPath = '/chat/completions';
+
+function post(path: string, body: string): Promise<Response> {
+  return fetch(demo.url + path, { method: 'POST', body });
+}
+
+test('lists the five models under the names its endpoints are configured with', async () => {
+  const response = await fetch(`${demo.url}/models`);
+  const { data } = await readJson<{ data: { id: string }[] }>(response);
+  expect(data.map((model) => model.id)).toEqual([
+    'demo-chat',
+    'demo-embed',
+    'demo-speech',
+    'demo-transcribe',
+    'demo-image',
+  ]);
+});
+
+test('an unknown path is a 404 in the shape of OpenAI', async () => {
+  const response = await post('/nothing', '{}');
+  expect(response.status).toBe(404);
+  expect(await response.json()).toEqual({
+    error: {
+      message: 'The demo has no /v1/nothing.',
+      type: 'invalid_request_error',
+      param: null,
+      code: null,
+    },
+  });
+});
+
+test('a wrong method is a 405 that names the right one', async () => {
+  const response = await fetch(demo.url + chatPath);
+  expect(response.status).toBe(405);
+  expect(response.headers.get('allow')).toBe('POST');
+  expect((await readJson<Refusal>(response)).error.type).toBe('invalid_request_error');
+});
+
+test('bodies that are no JSON object are a 400 on every JSON endpoint', async () => {
+  const paths = [chatPath, '/embeddings', '/audio/speech', '/images/generations'];
+  const bodies = ['', '{', 'null', '[]', '"text"', '{"messages": [1]', '['.repeat(200_000)];
+  for (const path of paths) {
+    for (const body of bodies) {
+      const response = await post(path, body);
+      expect(response.status).toBe(400);
+      expect((await readJson<Refusal>(response)).error.message).toContain('JSON');
+    }
+  }
+});
+
+test('bodies that are no form are a 400 on every form endpoint', async () => {
+  for (const path of ['/audio/transcriptions', '/images/edits']) {
+    const plain = await post(path, '{}');
+    const broken = await fetch(demo.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+      body: 'no parts here',
+    });
+    expect([plain.status, broken.status]).toEqual([400, 400]);
+    expect((await readJson<Refusal>(plain)).error.message).toContain('multipart');
+  }
+});
+
+test('a stream ends when its client hangs up', async () => {
+  const hangUp = new AbortController();
+  const response = await fetch(demo.url + chatPath, {
+    method: 'POST',
+    signal: hangUp.signal,
+    // Left alone, this stream would go on for more than ten seconds.
+    body: JSON.stringify({
+      messages: [{ role: 'user', content: 'word '.repeat(40) }],
+      stream: true,
+      demo_delay_ms: 200,
+    }),
+  });
+  await response.body?.getReader().read();
+  expect(demo.openStreams()).toBe(1);
+  hangUp.abort();
+  using awake = new Awake();
+  while (demo.openStreams() > 0 && awake.ms < 2_000) await Bun.sleep(20);
+  expect(demo.openStreams()).toBe(0);
+});
+
+test('a request larger than any image edit is refused before its body is read', async () => {
+  const { hostname, port } = new URL(demo.url);
+  const bytes = 200 * 1024 * 1024;
+  const status = await new Promise<string>((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`POST /v1/images/edits HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`);
+    });
+    socket.once('data', (data) => {
+      resolve(data.toString('latin1').split('\r\n')[0] ?? '');
+      socket.destroy();
+    });
+    socket.once('error', reject);
+  });
+  expect(status).toStartWith('HTTP/1.1 413 ');
+});
+
+test('after stopping, nothing listens any more', async () => {
+  const other = startDemoUpstream();
+  expect((await fetch(`${other.url}/models`)).status).toBe(200);
+  await other.stop();
+  const answered = await fetch(`${other.url}/models`).then(
+    () => true,
+    () => false,
+  );
+  expect(answered).toBe(false);
+});

@@ -1,0 +1,95 @@
+import { promptTextBytes } from '../../core/prompt.ts';
+import type { ChatRequestInfo } from '../../core/request-info.ts';
+import { charactersPerToken } from '../../core/usage.ts';
+import type { ClientDialect, ClientRequest, ReplyIdentity, Target } from '../dialect.ts';
+import { AbstractClientRequest } from '../engine.ts';
+import { readPrompt } from './client/prompt.ts';
+import { AnthropicReplyWriter } from './client/reply-writer.ts';
+import type { MessagesRequest } from './client/request.ts';
+import type { MessagesBody } from './client/schema.ts';
+import { AnthropicStreamWriter, anthropicStreamFormat } from './client/stream-writer.ts';
+import { tokensPerImageMax } from './count-tokens.ts';
+import { readVersion, type VersionHeaders } from './hosts.ts';
+import { readReply } from './same/reply.ts';
+import { passMessages } from './same/request.ts';
+import { AnthropicPassThrough } from './same/stream.ts';
+import { anthropicUpstream } from './upstream/reader.ts';
+
+/** An Anthropic client's request, and the ways it can be put to an upstream. */
+export function anthropicClientRequest(request: MessagesRequest, headers: Headers): ClientRequest {
+  return new AnthropicClientRequest(request, readVersion(headers));
+}
+
+class AnthropicClientRequest extends AbstractClientRequest<MessagesRequest> {
+  protected override readonly ownUpstream = anthropicUpstream;
+  override readonly streamFormat = anthropicStreamFormat;
+  readonly #version: VersionHeaders;
+
+  constructor(request: MessagesRequest, version: VersionHeaders) {
+    super(request);
+    this.#version = version;
+  }
+
+  override get client() {
+    return anthropicClient(this);
+  }
+
+  /** Estimated from the translated words, as is the bill when the upstream counts nothing. */
+  get inputTokensEstimate(): number {
+    return Math.ceil(promptTextBytes(this.toPrompt()) / charactersPerToken);
+  }
+
+  protected override readPrompt() {
+    return readPrompt(this.parsed);
+  }
+
+  override withInstructions(text: string): ClientRequest {
+    const request = this.appendInstructions(text, withInstructions);
+    return new AnthropicClientRequest(request, this.#version);
+  }
+
+  override cacheKeyInput() {
+    const { stream: _, ...rest } = this.parsed.body;
+    return this.cacheKeyInputFor('messages', rest, this.#version);
+  }
+
+  override write(target: Target) {
+    return passMessages(this.parsed, this.#version, target);
+  }
+
+  override transformStream(identity: ReplyIdentity) {
+    return new AnthropicPassThrough(identity, estimateInput(this.request));
+  }
+
+  override transformReply(text: string, identity: ReplyIdentity) {
+    return readReply(text, identity);
+  }
+}
+
+/** For a request that is not translated: its bytes without pictures, and the most per picture. */
+function estimateInput({ inputBytes, images }: ChatRequestInfo): number {
+  const imageBytes = images.reduce((sum, { url }) => sum + url.length, 0);
+  const tokens = Math.ceil((inputBytes - imageBytes) / charactersPerToken);
+  return Math.max(1, tokens + images.length * tokensPerImageMax);
+}
+
+/** Puts our instructions after the client's own. */
+function withInstructions(body: MessagesBody, text: string): MessagesBody {
+  const { system } = body;
+  const more = { type: 'text' as const, text };
+  const before = typeof system === 'string' ? [{ ...more, text: system }] : (system ?? []);
+  return { ...body, system: [...before, more] };
+}
+
+interface AnthropicClientOptions {
+  /** A stream begins with the size of its prompt, a guess until its end. Read only for streams. */
+  readonly inputTokensEstimate: number;
+}
+
+/** How an answer told in our words is written for an Anthropic client. */
+export function anthropicClient(options: AnthropicClientOptions): ClientDialect {
+  return {
+    writeStream: (identity) => new AnthropicStreamWriter(identity, options.inputTokensEstimate),
+    writeReply: (identity) => new AnthropicReplyWriter(identity),
+  };
+}

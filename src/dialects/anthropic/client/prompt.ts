@@ -1,0 +1,308 @@
+import { fieldsOf, isText } from '../../../core/json.ts';
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  JsonFormat,
+  Prompt,
+  ReasoningOptions,
+  TextPart,
+  Tool,
+  ToolChoice,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../../core/prompt.ts';
+import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import { nonEmptyStops } from '../../normalize/requests/generation-options.ts';
+import { cacheMark } from '../../normalize/requests/prompt-cache.ts';
+import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
+import { addedTool, changesIn, formatOf, isCustom, type MessagesRequest } from './request.ts';
+import {
+  type AnyBlock,
+  type BlockOf,
+  blocksIn,
+  type CustomTool,
+  imageUrl,
+  isKnown,
+  type MessagesBody,
+  messagesSchema,
+} from './schema.ts';
+
+/** An Anthropic client's request in our own words, for upstreams that speak differently. */
+
+type PromptSource = Pick<MessagesRequest, 'body' | 'source'>;
+
+export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
+  const body = withExactNumbers(parsedBody, source);
+  const foreign = new UnsupportedNames();
+  for (const name of unsupportedFields(body)) foreign.add(name);
+  const turns = readTurns(body, foreign);
+  const tools = readTools(body, foreign);
+  return {
+    turns,
+    tools,
+    toolChoice: readToolChoice(body.tool_choice),
+    parallelTools: readParallel(body.tool_choice),
+    // Only Anthropic takes 0, which fills its cache without an answer.
+    outputTokensMax: Math.max(1, body.max_tokens),
+    stop: nonEmptyStops(body.stop_sequences),
+    json: readJsonFormat(body),
+    reasoning: readReasoningOptions(body),
+    sampling: {
+      temperature: body.temperature ?? undefined,
+      topP: body.top_p ?? undefined,
+      topK: body.top_k ?? undefined,
+    },
+    user: body.metadata?.user_id ?? null,
+    stream: body.stream === true,
+    choices: 1,
+    foreign: foreign.list,
+    unsupportedPart: foreign.unsupportedPart,
+  };
+}
+
+/** Wishes that only Anthropic can grant: fields unknown to us, at the top or inside known ones. */
+function* unsupportedFields(body: MessagesBody): Iterable<string> {
+  yield* Object.keys(unknownFields(body, messagesSchema.properties));
+  for (const name in unknownFields(body.output_config ?? {}, outputConfigFields))
+    yield `output_config.${name}`;
+  for (const message of body.messages) {
+    if (message.role !== 'system') continue;
+    for (const name in unknownFields(message, messageFields)) yield `messages.${name}`;
+  }
+}
+
+const outputConfigFields = { effort: 0, format: 0 };
+const messageFields = { role: 0, content: 0 };
+
+/** The tools of a request, and those that its messages add; other dialects have a single list. */
+function readTools(body: MessagesBody, foreign: UnsupportedNames): readonly Tool[] {
+  const tools = (body.tools ?? []).flatMap((tool, at) => {
+    if (isCustom(tool)) return [readTool(tool, foreign)];
+    // The managed search replaces a tool of the client, which it finds by this path.
+    foreign.add(`tools[${at}]`);
+    return [];
+  });
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  for (const { role, content } of body.messages) {
+    if (!Array.isArray(content)) continue;
+    const changesTools = ({ type }: AnyBlock) => role === 'system' || type === 'compaction';
+    for (const tool of content.filter(changesTools).flatMap(changesIn).map(addedTool)) {
+      if (tool && isCustom(tool)) byName.set(tool.name, readTool(tool, foreign));
+    }
+  }
+  return [...byName.values()];
+}
+
+const toolFields = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
+
+function readTool(tool: CustomTool, foreign: UnsupportedNames): Tool {
+  for (const name of Object.keys(tool)) {
+    if (!toolFields.has(name) && name !== 'cache_control') foreign.add(`tools.${name}`);
+  }
+  const { name, description, input_schema: parameters, strict } = tool;
+  return {
+    name,
+    parameters: { ...parameters },
+    description: description || undefined,
+    strict: strict ?? undefined,
+    ...cacheMark(tool),
+  };
+}
+
+function readToolChoice(choice: MessagesBody['tool_choice']): ToolChoice | null {
+  if (!choice) return null;
+  if (choice.type === 'tool') return { name: choice.name };
+  return choice.type === 'any' ? 'required' : choice.type;
+}
+
+function readParallel(choice: MessagesBody['tool_choice']): boolean | null {
+  if (!choice || choice.type === 'none') return null;
+  const { disable_parallel_tool_use: disabled } = choice;
+  return disabled === undefined || disabled === null ? null : !disabled;
+}
+
+function readJsonFormat(body: MessagesBody): JsonFormat | null {
+  const format = formatOf(body);
+  return format ? { schema: { ...format.schema }, name: 'response' } : null;
+}
+
+function readReasoningOptions(body: MessagesBody): ReasoningOptions | null {
+  const { thinking } = body;
+  const effort = body.output_config?.effort ?? null;
+  if (!thinking) return effort ? { effort, budgetTokens: null, visible: true } : null;
+  if (thinking.type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
+  // Other dialects have no such mode: nearest is low, the least effort of always thinking models.
+  if (thinking.type === 'between_tools') {
+    return { effort: effort ?? 'low', budgetTokens: null, visible: true };
+  }
+  const budgetTokens = thinking.type === 'enabled' ? thinking.budget_tokens : null;
+  const isAdaptive = thinking.type === 'adaptive';
+  return { effort, budgetTokens, isAdaptive, visible: thinking.display !== 'omitted' };
+}
+
+/** The messages of an Anthropic client as turns. */
+
+function readTurns({ system, messages }: MessagesBody, foreign: UnsupportedNames): Turn[] {
+  const turns: Turn[] = [];
+  if (system) turns.push({ role: 'system', parts: blocksIn(system).flatMap(readText) });
+  for (const [at, { role, content }] of messages.entries()) {
+    const blocks = blocksIn(content ?? []);
+    if (role === 'assistant') {
+      turns.push({ role, parts: blocks.flatMap((block) => readAssistant(block, foreign)) });
+    } else if (role === 'user') {
+      const parts = blocks.flatMap((block) => readUser(block, foreign));
+      if (parts.length === 0)
+        foreign.noteUnsupported(blocks, ({ type }) => type === 'text', `messages[${at}].content`);
+      turns.push({ role, parts: resultsFirst(parts) });
+    } else {
+      turns.push({ role, parts: blocks.flatMap((block) => readInstruction(block, foreign)) });
+    }
+  }
+  return turns;
+}
+
+/** A tool that the block defines is read together with the request's other tools. */
+function readInstruction(block: AnyBlock, foreign: UnsupportedNames): readonly TextPart[] {
+  if (block.type === 'text') return readText(block);
+  const tool = addedTool(block);
+  return tool && isCustom(tool) ? [] : omit(block, foreign);
+}
+
+function readText(block: AnyBlock): readonly TextPart[] {
+  if (!isKnown(block) || block.type !== 'text') return [];
+  return [{ kind: 'text', text: block.text, ...cacheMark(block) }];
+}
+
+function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  if (results.length === 0) return parts;
+  return [...results, ...parts.filter((part) => part.kind !== 'tool_result')];
+}
+
+function readAssistant(block: AnyBlock, foreign: UnsupportedNames): readonly AssistantPart[] {
+  if (!isKnown(block)) return readSummary(block) ?? omit(block, foreign);
+  switch (block.type) {
+    case 'text':
+      return readText(block);
+    case 'thinking': {
+      const { thinking: text, signature } = block;
+      return [{ kind: 'reasoning', text, signature: signature || undefined }];
+    }
+    case 'redacted_thinking':
+      return [{ kind: 'reasoning', text: '', redacted: block.data }];
+    case 'tool_use': {
+      const { id, name, input } = block;
+      const json = JSON.stringify(input);
+      return [{ kind: 'tool_call', id, name, arguments: json, ...cacheMark(block) }];
+    }
+    default:
+      return omit(block, foreign);
+  }
+}
+
+function readUser(block: AnyBlock, foreign: UnsupportedNames): readonly UserPart[] {
+  if (isKnown(block) && block.type === 'tool_result') return [readResult(block, foreign)];
+  return readShown(block, foreign);
+}
+
+function readShown(block: AnyBlock, foreign: UnsupportedNames): readonly Shown[] {
+  if (!isKnown(block)) {
+    const readable = readFoundTool(block) ?? readSearchResult(block) ?? readSummary(block);
+    if (readable !== undefined) return readable;
+    foreign.add(`messages.${block.type}`);
+    return textPartsOf(block);
+  }
+  switch (block.type) {
+    case 'text':
+      return readText(block);
+    case 'image': {
+      const url = imageUrl(block);
+      if (url === undefined) return omit({ type: 'image.source.file' }, foreign);
+      return [{ kind: 'image', url, ...cacheMark(block) }];
+    }
+    case 'document':
+      return readDocument(block, foreign);
+    default:
+      return omit(block, foreign);
+  }
+}
+
+/**
+ * A tool that Claude Code's search for tools has found. For other upstreams the tool itself is in
+ * the request already, so its name is enough; an empty result would mean that none was found.
+ */
+function readFoundTool(block: AnyBlock): readonly TextPart[] | undefined {
+  const { type, tool_name: text } = fieldsOf(block);
+  return type === 'tool_reference' && typeof text === 'string'
+    ? [{ kind: 'text', text }]
+    : undefined;
+}
+
+/** A passage to answer from: for other upstreams a document, named by its title and source. */
+function readSearchResult(block: AnyBlock): readonly DocumentPart[] | undefined {
+  const { type, title, source, content } = fieldsOf(block);
+  if (type !== 'search_result' || !Array.isArray(content)) return undefined;
+  const texts = content.map((inner) => fieldsOf(inner).text).filter(isText);
+  const name = [title, source].filter(isText).join(', ') || undefined;
+  return [{ kind: 'document', source: { text: texts.join('\n\n') }, name }];
+}
+
+/** Anthropic's summary of a long conversation, kept because the earlier messages may be gone. */
+function readSummary(block: AnyBlock): readonly TextPart[] | undefined {
+  const { type, content: text } = fieldsOf(block);
+  return type === 'compaction' && isText(text) ? [{ kind: 'text', text }] : undefined;
+}
+
+function readResult(block: BlockOf<'tool_result'>, foreign: UnsupportedNames): ToolResultPart {
+  const { content, tool_use_id: callId, is_error: isError } = block;
+  return {
+    kind: 'tool_result',
+    callId,
+    parts: blocksIn(content ?? []).flatMap((inner) => readShown(inner, foreign)),
+    isError: isError === true,
+    ...cacheMark(block),
+  };
+}
+
+type Shown = TextPart | ImagePart | DocumentPart;
+
+/** Other upstreams take a document as one text; pictures inside it follow as parts. */
+function readDocument(block: BlockOf<'document'>, foreign: UnsupportedNames): readonly Shown[] {
+  if (block.citations?.enabled) foreign.add('document.citations');
+  if (block.context) foreign.add('document.context');
+  const { source } = block;
+  const inside =
+    source.type === 'content'
+      ? blocksIn(source.content).flatMap((inner) => readShown(inner, foreign))
+      : [];
+  const texts = inside.filter((part) => part.kind === 'text').map(({ text }) => text);
+  const shown = inside.filter((part) => part.kind !== 'text');
+  const name = block.title || undefined;
+  if (shown.length > 0 && texts.length === 0 && name === undefined) return shown;
+  const documentSource =
+    source.type === 'content' ? { text: texts.join('\n\n') } : readSource(source);
+  return [{ kind: 'document', source: documentSource, name, ...cacheMark(block) }, ...shown];
+}
+
+type Source = Exclude<BlockOf<'document'>['source'], { readonly type: 'content' }>;
+
+function readSource(source: Source): DocumentPart['source'] {
+  switch (source.type) {
+    case 'base64':
+      return { url: `data:${source.media_type};base64,${source.data}` };
+    case 'url':
+      return { url: source.url };
+    case 'file':
+      return { fileId: source.file_id };
+    case 'text':
+      return { text: source.data };
+  }
+}
+
+/** Leaves a block out, and notes its type to tell the client. */
+function omit({ type }: AnyBlock, foreign: UnsupportedNames): readonly [] {
+  foreign.add(`messages.${type}`);
+  return [];
+}

@@ -1,0 +1,354 @@
+import { Compile } from 'typebox/schema';
+import { invalidRequest } from '../../../core/errors.ts';
+import { type Fields, fieldsOf, isObject, objectsIn } from '../../../core/json.ts';
+import type {
+  AddressInput,
+  ChatRequestInfo,
+  ModelNeeds,
+  OwnAccountNeed,
+  SearchOptions,
+} from '../../../core/request-info.ts';
+import { validationError } from '../../../core/schema.ts';
+import type { TokenCountRequestInfo } from '../../dialect.ts';
+import { type Source, sameIfUnchanged, unknownFields } from '../../normalize/requests/edit-body.ts';
+import {
+  addressesIn,
+  firstNeed,
+  regionNeed,
+  storedContentAt,
+  storedContentIn,
+} from '../../normalize/requests/external-references.ts';
+import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
+import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
+import { readSearchOptions } from '../../normalize/requests/search-options.ts';
+import { presentParameterNames } from '../../parameters.ts';
+import {
+  type AnyBlock,
+  type CountBody,
+  type CustomTool,
+  checkBlocks,
+  contentMessageSchema,
+  countSchema,
+  customToolSchema,
+  imageUrl,
+  innerBlocks,
+  isGeneratedImage,
+  isKnown,
+  type Messages,
+  type MessagesBody,
+  messagesSchema,
+} from './schema.ts';
+
+const messagesValidator = Compile(messagesSchema);
+const countValidator = Compile(countSchema);
+const toolValidator = Compile(customToolSchema);
+
+/** A request in Anthropic's words, checked. */
+export interface MessagesRequest {
+  readonly request: ChatRequestInfo;
+  readonly body: MessagesBody;
+  /** The bytes that the client sent; null once `body` no longer says the same. */
+  readonly source: Source | null;
+}
+
+/** Without the earlier messages, a model would see nothing but a tool's result. */
+const threadUnsupported =
+  'asks for a conversation to be kept, but nothing is kept here: send all of its messages.';
+
+export function readMessagesRequest(
+  value: Record<string, unknown>,
+  source: Source,
+): MessagesRequest {
+  if ((value.thread ?? null) !== null)
+    throw invalidRequest(`thread ${threadUnsupported}`, 'thread');
+  if (!messagesValidator.Check(value)) throw validationError(messagesSchema, value);
+  checkContent(value);
+  const blocks = blocksOf(value);
+  const images = blocks.flatMap(imageIn);
+  const more = unknownFields(value, messagesSchema.properties);
+  const request: ChatRequestInfo = {
+    operationName: 'chat',
+    models: readChain(value),
+    preferences: readPreferences(value),
+    stream: value.stream === true,
+    outputTokensMax: Math.max(1, value.max_tokens),
+    choices: 1,
+    needs: readNeeds(value, blocks),
+    parameters: value.provider?.require_parameters ? parametersOf(value) : [],
+    inputBytes: source.bytes.length - generatedImageBytes(value),
+    cachesForHour: usesLongCacheTtl(source),
+    images,
+    user: value.metadata?.user_id ?? null,
+    search: readSearchOptions(value),
+    skills: value.skills ?? [],
+    addresses: addressesOf(value, blocks, more),
+    ownAccount: regionNeed(value) ?? ownAccountFor(value, blocks, more),
+  };
+  return { request, body: value, source };
+}
+
+/** A request whose tokens are to be counted, checked. */
+export interface CountRequest {
+  readonly request: TokenCountRequestInfo;
+  /** Set when the gateway shall search the web for the model. */
+  readonly search: SearchOptions | null;
+  readonly body: CountBody;
+  readonly source: Source;
+}
+
+/** Reads a request that is only counted, and so need not limit its output. */
+export function readCountRequest(value: Record<string, unknown>, source: Source): CountRequest {
+  if (!countValidator.Check(value)) throw validationError(countSchema, value);
+  const models = readChain(value);
+  checkContent(value);
+  const blocks = blocksOf(value);
+  const more = unknownFields(value, countSchema.properties);
+  const request = {
+    models,
+    preferences: readPreferences(value),
+    parameters: parametersOf(value),
+    images: blocks.flatMap(imageIn),
+    addresses: addressesOf(value, blocks, more),
+    ownAccount: ownAccountFor(value, blocks, more),
+  };
+  return { request, search: readSearchOptions(value), body: value, source };
+}
+
+function checkContent({ messages, tools }: CountBody): void {
+  for (const [at, message] of messages.entries()) {
+    const { role, content } = message;
+    if (Array.isArray(content)) checkBlocks(content, role, `messages[${at}].content`);
+    else if (typeof content !== 'string' && !(role === 'system' && 'output_config' in message)) {
+      throw validationError(contentMessageSchema, message, `messages[${at}]`);
+    }
+  }
+  for (const [at, tool] of (tools ?? []).entries()) {
+    if (isClientTool(tool) && !toolValidator.Check(tool)) {
+      throw validationError(customToolSchema, tool, `tools[${at}]`);
+    }
+  }
+}
+
+function isClientTool({ type }: AnyTool): boolean {
+  return type === undefined || type === null || type === 'custom';
+}
+
+/** True for a tool that the client runs, as opposed to the provider's own. */
+export function isCustom(tool: AnyTool): tool is CustomTool {
+  return isClientTool(tool) && toolValidator.Check(tool);
+}
+
+interface LocatedBlock {
+  readonly block: AnyBlock;
+  readonly path: string;
+}
+
+/**
+ * All blocks of the conversation but its texts, including blocks inside others. Pictures that a
+ * model made are left out: no model is shown them again.
+ */
+function blocksOf({ messages }: CountBody): readonly LocatedBlock[] {
+  const found: LocatedBlock[] = [];
+  for (const [at, { role, content }] of messages.entries()) {
+    const isLeftOut = (block: AnyBlock) => block.type === 'text' || isGeneratedImage(block, role);
+    if (Array.isArray(content)) addBlocks(found, content, `messages[${at}].content`, isLeftOut);
+  }
+  return found;
+}
+
+function addBlocks(
+  found: LocatedBlock[],
+  blocks: readonly AnyBlock[],
+  parentPath: string,
+  isLeftOut: (block: AnyBlock) => boolean,
+): void {
+  for (const [at, block] of blocks.entries()) {
+    if (isLeftOut(block)) continue;
+    const path = `${parentPath}[${at}]`;
+    found.push({ block, path });
+    const inner = innerBlocks(block);
+    if (inner) addBlocks(found, inner.blocks, `${path}.${inner.field}`, isLeftOut);
+  }
+}
+
+/** The size of pictures that a model made: these are not sent, so no credits are held for them. */
+function generatedImageBytes({ messages }: CountBody): number {
+  let bytes = 0;
+  for (const { role, content } of messages) {
+    if (role !== 'assistant' || !Array.isArray(content)) continue;
+    for (const block of content)
+      if (isGeneratedImage(block, role)) bytes += imageUrl(block)?.length ?? 0;
+  }
+  return bytes;
+}
+
+function imageIn({ block, path }: LocatedBlock): readonly AddressInput[] {
+  if (!isKnown(block) || block.type !== 'image') return [];
+  return [{ param: `${path}.source`, url: imageUrl(block) ?? '' }];
+}
+
+/**
+ * The addresses in documents, and in blocks, tools and fields that only an upstream knows. Those
+ * in the input of a tool call are not fetched by the upstream again.
+ */
+function addressesOf(
+  { tools }: CountBody,
+  blocks: readonly LocatedBlock[],
+  more: object,
+): readonly AddressInput[] {
+  const inTool = (tool: AnyTool, at: number) =>
+    isClientTool(tool) ? [] : addressesIn(tool, `tools[${at}]`);
+  return [
+    ...blocks.flatMap(addressesInBlock),
+    ...(tools ?? []).flatMap(inTool),
+    ...addressesIn(more, ''),
+  ];
+}
+
+function addressesInBlock({ block, path }: LocatedBlock): readonly AddressInput[] {
+  if (block.type.endsWith('tool_use') || addsClientTool(block)) return [];
+  if (!isKnown(block)) return addressesIn(block, path);
+  if (block.type !== 'document' || block.source.type === 'content') return [];
+  return addressesIn(block.source, `${path}.source`);
+}
+
+/**
+ * Why the request needs an account of the tenant's own: a picture, a document, or a block, tool or
+ * field that only an upstream knows refers to a file there. Past results of tools do not count.
+ */
+function ownAccountFor(
+  { tools }: CountBody,
+  blocks: readonly LocatedBlock[],
+  more: object,
+): OwnAccountNeed | undefined {
+  const accountNeedOfTool = (tool: AnyTool, at: number) =>
+    isClientTool(tool) ? undefined : storedContentIn(tool, `tools[${at}]`);
+  return (
+    firstNeed(blocks, accountNeedOfBlock) ??
+    firstNeed(tools ?? [], accountNeedOfTool) ??
+    storedContentIn(more, '')
+  );
+}
+
+function accountNeedOfBlock({ block, path }: LocatedBlock): OwnAccountNeed | undefined {
+  if (!isKnown(block)) {
+    const isPastToolUse = /tool_(?:use|result)$/.test(block.type);
+    return isPastToolUse || addsClientTool(block) ? undefined : storedContentIn(block, path);
+  }
+  if (block.type !== 'image' && block.type !== 'document') return undefined;
+  return block.source.type === 'file' ? storedContentAt(`${path}.source.file_id`) : undefined;
+}
+
+function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNeeds {
+  const isFile = (block: AnyBlock) =>
+    isKnown(block) &&
+    block.type === 'document' &&
+    ['base64', 'url', 'file'].includes(block.source.type);
+  return {
+    tools: (body.tools ?? []).some(isClientTool) || blocks.some(addsTools),
+    json: formatOf(body) !== null,
+    images: blocks.some(({ block }) => block.type === 'image'),
+    audio: false,
+    files: blocks.some(({ block }) => isFile(block)),
+    // Never demanded: models that refuse a budget say so, and the first adaptive ones take one.
+    thinkingBudget: false,
+  };
+}
+
+function addsTools({ block }: LocatedBlock): boolean {
+  return changesIn(block).some(addsClientTool);
+}
+
+function addsClientTool(block: Readonly<Fields>): boolean {
+  const tool = addedTool(block);
+  return tool !== undefined && isClientTool(tool);
+}
+
+export function formatOf({ output_config: config, output_format: older }: CountBody) {
+  return config?.format ?? older ?? null;
+}
+
+/** The parameters of the request by OpenAI's names, which the model list uses. */
+function parametersOf(body: CountBody): readonly string[] {
+  return presentParameterNames({
+    max_tokens: body.max_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    top_k: body.top_k,
+    stop: body.stop_sequences,
+    tools: body.tools,
+    tool_choice: body.tool_choice,
+    reasoning: body.thinking ?? body.output_config?.effort,
+    response_format: formatOf(body),
+  });
+}
+
+/**
+ * Blocks by which a message adds a tool in the middle of a conversation, or takes one away. A block
+ * may hold the full definition of the tool, which then counts like one in `tools`.
+ */
+
+export type AnyTool = NonNullable<MessagesBody['tools']>[number];
+
+/** The tool that a block defines; undefined for every other block. */
+export function addedTool({ type, tool }: Readonly<Fields>): AnyTool | undefined {
+  const { definition } = fieldsOf(tool);
+  return type === 'tool_addition' && isObject(definition) ? definition : undefined;
+}
+
+/** The name of the tool that a block adds or removes; undefined for every other block. */
+function nameIn({ type, tool }: Readonly<Fields>): unknown {
+  const isChange = type === 'tool_addition' || type === 'tool_removal';
+  return isChange ? fieldsOf(tool).name : undefined;
+}
+
+/** The changes of tools in a block: a summary of the conversation lists all changes before it. */
+export function changesIn(block: AnyBlock): readonly Readonly<Fields>[] {
+  return block.type === 'compaction' ? objectsIn(fieldsOf(block).tool_changes) : [block];
+}
+
+interface RemainingMessages {
+  readonly messages: Messages;
+  /** The paths of what was left out, such as `messages[2].content[0]`. */
+  readonly dropped: readonly string[];
+}
+
+/** Takes out unwanted tools and blocks that name them: Anthropic refuses the name of no tool. */
+export function withoutAdded(
+  messages: Messages,
+  isExcluded: (tool: AnyTool) => boolean,
+  alsoRemoved: Iterable<unknown>,
+): RemainingMessages {
+  const removed = new Set(alsoRemoved);
+  const dropped: string[] = [];
+  const isLeft = (block: Readonly<Fields>, path: string) => {
+    const tool = addedTool(block);
+    const name = nameIn(block);
+    if (!(tool ? isExcluded(tool) : name !== undefined && removed.has(name))) return true;
+    if (tool) removed.add(tool.name);
+    dropped.push(path);
+    return false;
+  };
+  const leftOf = (block: AnyBlock, path: string): readonly AnyBlock[] => {
+    if (!isLeft(block, path)) return [];
+    if (block.type !== 'compaction') return [block];
+    const changes = changesIn(block);
+    const left = changes.filter((one, at) => isLeft(one, `${path}.tool_changes[${at}]`));
+    const changed = { ...block, tool_changes: left };
+    return left.length === changes.length ? [block] : [changed];
+  };
+  const left = messages.flatMap((message, at) => {
+    const { content } = message;
+    if (!Array.isArray(content) || !content.some(isAboutTools)) return [message];
+    const path = `messages[${at}].content`;
+    const blocks = content.flatMap((block, blockIndex) => leftOf(block, `${path}[${blockIndex}]`));
+    if (sameIfUnchanged(content, blocks) === content) return [message];
+    return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
+  });
+  return { messages: sameIfUnchanged(messages, left), dropped };
+}
+
+/** A cheap first look: most conversations are long and have no such blocks. */
+function isAboutTools({ type }: AnyBlock): boolean {
+  return type === 'tool_addition' || type === 'tool_removal' || type === 'compaction';
+}

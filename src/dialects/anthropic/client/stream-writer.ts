@@ -1,0 +1,285 @@
+/** An answer told in our words, as the events of an Anthropic stream. */
+import type { Citation, FinishReason } from '../../../core/answer.ts';
+import {
+  bufferedArgumentsMax,
+  toolCallNamesLengthMax,
+  toolCallsPerAnswerMax,
+} from '../../../core/bounds.ts';
+import type { GatewayError } from '../../../core/errors.ts';
+import type { ReplyIdentity, SettledUsage, StreamFormat, StreamWriter } from '../../dialect.ts';
+import { MalformedAnswer } from '../../failure.ts';
+import { answerId } from '../../normalize/responses/identity.ts';
+import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
+import { Stop } from '../finish.ts';
+import { toolInput } from '../tool-input.ts';
+import { openingUsage, writeUsage } from '../usage.ts';
+import { anthropicErrorType, anthropicMessage } from './error.ts';
+import { citationOf, imageBlock } from './reply-writer.ts';
+
+/** A call whose block has to wait: only one block may be open at a time. */
+interface WaitingCall {
+  readonly call: number;
+  readonly id: string;
+  readonly name: string;
+  json: string;
+  readonly end: JsonEndScanner;
+}
+
+interface OpenTool {
+  readonly kind: 'tool';
+  readonly call: number;
+  readonly end: JsonEndScanner;
+  /** The input so far, while it is blank or not an object; null once an object has begun. */
+  pending: string | null;
+  isBlank: boolean;
+}
+
+type OpenBlock = { readonly kind: 'text' | 'thinking' } | OpenTool;
+
+export class AnthropicStreamWriter implements StreamWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #inputTokensEstimate: number;
+  #out = '';
+  #hasBegun = false;
+  /** The number of the block that is open, or else of the last one. */
+  #index = -1;
+  #open: OpenBlock | undefined;
+  /** Signatures of the text. Clients take the last block for the answer: they never come last. */
+  readonly #textSignatures: string[] = [];
+  readonly #waiting = new Map<number, WaitingCall>();
+  readonly #ended = new EndedCalls();
+  /** Whether a block was closed before its input was complete. */
+  #hasPartialInput = false;
+  #waitingLength = 0;
+  #namesLength = 0;
+  readonly #stop = new Stop();
+
+  constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
+    this.#identity = identity;
+    this.#inputTokensEstimate = inputTokensEstimate;
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    this.#ensureBlock('text');
+    this.#delta(`{"type":"text_delta","text":${JSON.stringify(text)}}`);
+  }
+
+  reasoning(text: string): void {
+    if (text === '') return;
+    this.#ensureBlock('thinking');
+    this.#delta(`{"type":"thinking_delta","thinking":${JSON.stringify(text)}}`);
+  }
+
+  reasoningSignature(signature: string): void {
+    if (this.#open?.kind === 'text') this.#textSignatures.push(signature);
+    else this.#endThought(signature);
+  }
+
+  redactedReasoning(data: string): void {
+    this.#writeCompleteBlock({ type: 'redacted_thinking', data });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#stop.hasTools = true;
+    this.#namesLength += id.length + name.length;
+    if (this.#waiting.size >= toolCallsPerAnswerMax || this.#namesLength > toolCallNamesLengthMax) {
+      throw new MalformedAnswer('more tool calls than anybody could run');
+    }
+    this.#waiting.set(call, { call, id, name, json: '', end: new JsonEndScanner() });
+    if (this.#open?.kind !== 'tool' || this.#open.end.isComplete) this.#openNextTool();
+  }
+
+  toolArguments(call: number, json: string): void {
+    if (json === '') return;
+    const open = this.#open;
+    if (open?.kind === 'tool' && open.call === call) {
+      this.#sendArguments(json, open);
+      if (open.end.isComplete) this.#openNextTool();
+      return;
+    }
+    const waiting = this.#waiting.get(call);
+    if (!waiting) {
+      this.#ended.rejectTrailing(call, json);
+      return;
+    }
+    waiting.json += json;
+    waiting.end.push(json);
+    this.#waitingLength += json.length;
+    if (this.#waitingLength > bufferedArgumentsMax) this.#openNextTool();
+  }
+
+  refusal(text: string): void {
+    this.#stop.isRefused = true;
+    this.text(text);
+  }
+
+  citation(citation: Citation): void {
+    // A citation belongs in the block of its text, which may be closed by now.
+    if (this.#open?.kind !== 'text') return;
+    this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.#writeCompleteBlock(imageBlock(mediaType, base64));
+  }
+
+  finish(reason: FinishReason, stopSequence: string | null): void {
+    this.#stop.reason = reason;
+    this.#stop.sequence = stopSequence;
+    this.#begin();
+  }
+
+  /** A stop reason other than `tool_use` says what happened; after this one, clients run tools. */
+  get hasOpenToolCall(): boolean {
+    if (this.#stop.fields.stop_reason !== 'tool_use') return false;
+    if (this.#hasPartialInput || isPartialInput(this.#open)) return true;
+    return [...this.#waiting.values()].some(({ end }) => end.isObject && !end.isComplete);
+  }
+
+  take(): string {
+    const out = this.#out;
+    this.#out = '';
+    return out;
+  }
+
+  close({ usage }: SettledUsage): string {
+    this.#begin();
+    this.#closeAll();
+    this.#event('message_delta', { delta: this.#stop.fields, usage: writeUsage(usage) });
+    this.#event('message_stop', {});
+    return this.take();
+  }
+
+  fail(error: GatewayError): string {
+    return this.take() + anthropicStreamFormat.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    this.#begin();
+    this.#event('ping', {});
+    return this.take();
+  }
+
+  #begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    const { id, model } = this.#identity;
+    const message = {
+      id: answerId('msg', id),
+      type: 'message',
+      role: 'assistant',
+      model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: openingUsage(this.#inputTokensEstimate),
+    };
+    this.#event('message_start', { message });
+  }
+
+  #event(type: string, fields: object): void {
+    this.#out += eventText(type, fields);
+  }
+
+  #ensureBlock(kind: 'text' | 'thinking'): void {
+    // Words after a signature get a new block: the signature must stand between the two.
+    if (this.#open?.kind === kind && this.#textSignatures.length === 0) return;
+    this.#closeAll();
+    const empty = kind === 'text' ? { text: '' } : { thinking: '', signature: '' };
+    this.#start({ type: kind, ...empty }, { kind });
+  }
+
+  /** Tells a block whose content is all in its start event. */
+  #writeCompleteBlock(block: object): void {
+    this.#closeAll();
+    this.#start(block, undefined);
+    this.#event('content_block_stop', { index: this.#index });
+  }
+
+  #endThought(signature: string): void {
+    this.#ensureBlock('thinking');
+    this.#delta(JSON.stringify({ type: 'signature_delta', signature }));
+    this.#close();
+  }
+
+  #start(block: object, open: OpenBlock | undefined): void {
+    for (const signature of this.#textSignatures.splice(0)) this.#endThought(signature);
+    this.#begin();
+    this.#index += 1;
+    this.#open = open;
+    this.#event('content_block_start', { index: this.#index, content_block: block });
+  }
+
+  #delta(delta: string): void {
+    const data = `{"type":"content_block_delta","index":${this.#index},"delta":${delta}}`;
+    this.#out += `event: content_block_delta\ndata: ${data}\n\n`;
+  }
+
+  /**
+   * Clients parse an input as an object when its block ends: any other value is put into one, and
+   * what some servers send after the object is left out.
+   */
+  #sendArguments(fragment: string, open: OpenTool): void {
+    const length = open.end.push(fragment);
+    const json = open.end.isObject ? fragment.slice(0, length) : fragment;
+    if (json === '') return;
+    const all = (open.pending ?? '') + json;
+    const start = open.isBlank ? json.trimStart() : '';
+    if (start !== '') open.isBlank = false;
+    const isSent =
+      open.pending === null || start.startsWith('{') || all.length > bufferedArgumentsMax;
+    open.pending = isSent ? null : all;
+    if (isSent) this.#inputDelta(all);
+  }
+
+  #inputDelta(json: string): void {
+    this.#delta(`{"type":"input_json_delta","partial_json":${JSON.stringify(json)}}`);
+  }
+
+  /** Opens the next waiting call, and goes on to the following one while each is complete. */
+  #openNextTool(): void {
+    for (const { call, id, name, json } of this.#waiting.values()) {
+      this.#waiting.delete(call);
+      this.#waitingLength -= json.length;
+      this.#close();
+      const end = new JsonEndScanner();
+      const open: OpenTool = { kind: 'tool', call, end, pending: '', isBlank: true };
+      this.#start({ type: 'tool_use', id, name, input: {} }, open);
+      if (json !== '') this.#sendArguments(json, open);
+      if (!open.end.isComplete) return;
+    }
+  }
+
+  #closeAll(): void {
+    while (this.#waiting.size > 0) this.#openNextTool();
+    this.#close();
+  }
+
+  #close(): void {
+    const open = this.#open;
+    if (!open) return;
+    this.#hasPartialInput ||= isPartialInput(open);
+    if (open.kind === 'tool' && !open.end.isComplete) this.#ended.add(open.call, open.isBlank);
+    const pending = open.kind === 'tool' ? (open.pending?.trim() ?? '') : '';
+    if (pending !== '') this.#inputDelta(JSON.stringify(toolInput(pending)));
+    this.#open = undefined;
+    this.#event('content_block_stop', { index: this.#index });
+  }
+}
+
+function isPartialInput(open: OpenBlock | undefined): boolean {
+  return open?.kind === 'tool' && open.pending === null && !open.end.isComplete;
+}
+
+export function eventText(type: string, fields: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+}
+
+/** What the gateway itself says to an Anthropic client, outside of an upstream's answer. */
+export const anthropicStreamFormat: StreamFormat = {
+  fail(error) {
+    const message = anthropicMessage(error);
+    return eventText('error', { error: { type: anthropicErrorType(error), message } });
+  },
+};

@@ -1,0 +1,159 @@
+import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import { readDataUrlImageSize } from '../../core/media/images.ts';
+import type {
+  CountTarget,
+  TokenCount,
+  TokenCountRequest,
+  TokenCountResult,
+  UpstreamRequest,
+} from '../dialect.ts';
+import { readErrorObject } from '../failure.ts';
+import {
+  dropFields,
+  type Edits,
+  editBody,
+  gatewayFields,
+} from '../normalize/requests/edit-body.ts';
+import { withDependents } from '../normalize/requests/tools.ts';
+import { closedAccount } from '../normalize/responses/upstream-problem.ts';
+import { upstreamDialect } from '../registry.ts';
+import type { CountRequest } from './client/request.ts';
+import {
+  type AnyBlock,
+  type BlockOf,
+  blocksIn,
+  type CountBody,
+  countSchema,
+  imageUrl,
+  isGeneratedImage,
+  isKnown,
+} from './client/schema.ts';
+import { countEndpoint, readVersion, type VersionHeaders } from './hosts.ts';
+import { normalizeMessages, systemOf, withoutHoistedInstructions } from './same/request.ts';
+import { anthropicUpstream } from './upstream/reader.ts';
+
+/** A client's request to count tokens, for an Anthropic-style upstream: edited where needed. */
+
+/**
+ * Fields about the answer. Clients send the whole request to be counted, but Anthropic refuses
+ * such a request if it has one of these fields; its SDK has them for messages only.
+ */
+const aboutTheAnswer = [
+  ...['max_tokens', 'stream', 'temperature', 'top_p', 'top_k', 'stop_sequences', 'metadata'],
+  ...['service_tier', 'container', 'inference_geo', 'diagnostics'],
+  ...['fallbacks', 'fallback_credit_token', 'thread'],
+];
+
+export function anthropicCount(request: CountRequest, headers: Headers): TokenCountRequest {
+  const version = readVersion(headers);
+  return {
+    request: request.request,
+    supports: (dialect) => upstreamDialect(dialect) === anthropicUpstream,
+    write: (target) => writeCount(request, version, target),
+    read,
+  };
+}
+
+function writeCount(
+  { request, search, body: checked, source }: CountRequest,
+  version: VersionHeaders,
+  target: CountTarget,
+): UpstreamRequest | undefined {
+  const { quirks } = target;
+  const { path, headers, fields } = countEndpoint(target, version);
+  const body: CountRequest['body'] & Fields = checked;
+  // Of the gateway's own search, upstreams get another tool than the client wrote, or none.
+  const isOurs = ({ type }: Fields) => type === 'web_search';
+  if (search?.isVendors === false || body.tools?.some(isOurs)) return undefined;
+  const isRemote = ({ url }: { readonly url: string }) => /^https?:/i.test(url);
+  if (quirks.remote_images === 'inline' && request.images.some(isRemote)) return undefined;
+  const edits: Edits = { ...fields };
+  const refused = withDependents(quirks.drop_params ?? []);
+  const omitted = new Set([...gatewayFields, ...aboutTheAnswer, ...refused]);
+  dropFields(body, omitted, edits, countSchema.properties);
+  const remaining = withoutHoistedInstructions(body.messages, quirks);
+  const { messages, lostThoughts } = normalizeMessages(remaining, new Map());
+  if (messages !== body.messages) edits.messages = messages;
+  const system = systemOf(body, remaining);
+  if (system !== body.system) edits.system = system;
+  if (lostThoughts && body.thinking?.type === 'enabled') edits.thinking = undefined;
+  return { path, headers, body: editBody({ body, source }, edits) };
+}
+
+function read(status: number, text: string): TokenCountResult | undefined {
+  const answer = parseJson(text);
+  if (!isObject(answer)) return undefined;
+  if (status === 200) return tokensIn(answer);
+  // Any other status is about the account, or comes from a server that cannot count.
+  if (status !== 400) return undefined;
+  const { kind, message } = readErrorObject(answer);
+  return kind === 'request' && !closedAccount.test(message) ? { fault: message } : undefined;
+}
+
+function tokensIn({ input_tokens, context_management }: Fields): TokenCount | undefined {
+  if (!isCount(input_tokens)) return undefined;
+  const { original_input_tokens } = fieldsOf(context_management);
+  if (!isCount(original_input_tokens)) return { input_tokens };
+  return { input_tokens, context_management: { original_input_tokens } };
+}
+
+function isCount(tokens: unknown): tokens is number {
+  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0;
+}
+
+/** The parts of a request that count as input: its texts, one by one, its pictures and files. */
+
+/** Tokens that Anthropic adds around each message and each tool. */
+const tokensPerMessage = 4;
+const tokensPerTool = 8;
+
+/** An image costs a token per 750 pixels; Anthropic shrinks it to stay below this many tokens. */
+const pixelsPerToken = 750;
+export const tokensPerImageMax = 1_600;
+
+/** A page of a PDF is some 50 KB and 2,000 tokens. */
+const base64PerToken = 32;
+
+type Countable = string | { readonly tokens: number };
+
+export function* countable({ system, messages, tools }: CountBody): Generator<Countable> {
+  yield* inContent(system);
+  for (const tool of tools ?? []) {
+    yield { tokens: tokensPerTool };
+    yield JSON.stringify(tool);
+  }
+  for (const { role, content } of messages) {
+    yield { tokens: tokensPerMessage };
+    const blocks = blocksIn(content ?? []);
+    yield* inContent(blocks.filter((block) => !isGeneratedImage(block, role)));
+  }
+}
+
+function* inContent(
+  content: string | readonly AnyBlock[] | null | undefined,
+): Generator<Countable> {
+  for (const block of blocksIn(content ?? [])) yield* inBlock(block);
+}
+
+function* inBlock(block: AnyBlock): Generator<Countable> {
+  if (!isKnown(block)) yield JSON.stringify(block);
+  else if (block.type === 'text') yield block.text;
+  else if (block.type === 'image') yield { tokens: imageTokens(imageUrl(block) ?? '') };
+  else if (block.type === 'document') yield* inDocument(block.source);
+  else if (block.type === 'tool_use') yield `${block.name} ${JSON.stringify(block.input)}`;
+  else if (block.type === 'tool_result') yield* inContent(block.content);
+  // Thoughts of earlier turns cost nothing: the model does not read them again.
+}
+
+function imageTokens(url: string): number {
+  const size = readDataUrlImageSize(url);
+  if (!size) return tokensPerImageMax;
+  const tokens = Math.ceil((size.width * size.height) / pixelsPerToken);
+  return Math.min(tokens, tokensPerImageMax);
+}
+
+function* inDocument(source: BlockOf<'document'>['source']): Generator<Countable> {
+  if (source.type === 'text') yield source.data;
+  if (source.type === 'base64') yield { tokens: Math.ceil(source.data.length / base64PerToken) };
+  if (source.type === 'content') yield* inContent(source.content);
+}

@@ -1,0 +1,334 @@
+import type { Quirks } from '../../../config/provider-schema.ts';
+import { fieldsOf, itemsOf } from '../../../core/json.ts';
+import type { FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import {
+  dropFields,
+  dropLookalikes,
+  type Edits,
+  editBody,
+  gatewayFields,
+  sameIfUnchanged,
+  withExactNumbers,
+} from '../../normalize/requests/edit-body.ts';
+import { nonEmptyStops, outputLimit } from '../../normalize/requests/generation-options.ts';
+import {
+  dropSurcharged,
+  withoutPaidTools,
+} from '../../normalize/requests/restricted-parameters.ts';
+import { plainCallId } from '../../normalize/requests/tools.ts';
+import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { type AnyTool, type MessagesRequest, withoutAdded } from '../client/request.ts';
+import {
+  type AnyBlock,
+  blocksIn,
+  countSchema,
+  isGeneratedImage,
+  isKnown,
+  type Messages,
+  type MessagesBody,
+} from '../client/schema.ts';
+import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
+import { generationOf } from '../upstream/parameters.ts';
+import { imageSource } from '../upstream/request.ts';
+
+/** An Anthropic client's request for an upstream of that kind: the same words, edited as needed. */
+
+type Body = MessagesRequest['body'] & Record<string, unknown>;
+
+export function passMessages(
+  request: MessagesRequest,
+  version: VersionHeaders,
+  target: Target,
+): UpstreamRequest {
+  const { source } = request;
+  const body: Body = request.body;
+  const { path, headers, fields } = messagesEndpoint(target, body.stream === true, version);
+  const edits: Edits = { ...fields };
+  dropFields(body, gatewayFields, edits, countSchema.properties);
+  dropLookalikes(body, countSchema.properties, edits);
+  const limit = Math.min(outputLimit(body.max_tokens, target) ?? body.max_tokens, body.max_tokens);
+  if (limit !== body.max_tokens) edits.max_tokens = limit;
+  const remaining = withoutHoistedInstructions(body.messages, target.quirks);
+  const system = systemOf(body, remaining);
+  if (system !== body.system) edits.system = system;
+  leaveOutEmptyStops(body, edits);
+  const dropped = [
+    ...leaveOutRefused(body, target, edits),
+    ...((headers['anthropic-beta'] ?? '') === version.betas ? [] : ['anthropic-beta']),
+    ...dropSurcharged(body, target, edits),
+    ...leaveOutEffort(request, target, edits),
+  ];
+  const paid = leaveOutPaidTools(body, target, edits);
+  const { messages, lostThoughts, lost } = prepareMessages(remaining, target, paid.lost);
+  dropped.push(...paid.dropped, ...lost, ...droppedByHoisting(body.messages, remaining));
+  if (messages !== body.messages) {
+    const exact = withoutHoistedInstructions(
+      withExactNumbers(request.body, source).messages,
+      target.quirks,
+    );
+    edits.messages =
+      exact === remaining ? messages : prepareMessages(exact, target, paid.lost).messages;
+  }
+  const { thinking } = body;
+  // Thinking by budget is refused if the thoughts behind the latest calls are missing, or if the
+  // budget is not below the output limit. A client's own limit that is too low stays its mistake.
+  const isCrowded = thinking?.type === 'enabled' && thinking.budget_tokens >= limit;
+  if (thinking?.type === 'enabled' && (lostThoughts || (isCrowded && limit < body.max_tokens))) {
+    edits.thinking = undefined;
+    dropped.push('thinking');
+  }
+  return { path, headers, body: editBody({ body, source }, edits), dropped };
+}
+
+function leaveOutEmptyStops({ stop_sequences: sequences }: Body, edits: Edits): void {
+  const stops = nonEmptyStops(sequences);
+  if (stops.length === (sequences?.length ?? 0)) return;
+  edits.stop_sequences = stops.length > 0 ? stops : undefined;
+}
+
+/** Leaves out the parameters that the quirks name; a choice that forces a call becomes `auto`. */
+function leaveOutRefused(body: Body, { quirks }: Target, edits: Edits): readonly string[] {
+  const { tool_choice: choice } = body;
+  const isDemand = choice?.type === 'any' || choice?.type === 'tool';
+  const dropped = (quirks.drop_params ?? []).filter((name) =>
+    name === 'tool_choice' ? isDemand : (body[name] ?? null) !== null,
+  );
+  for (const name of dropped) {
+    const left = name === 'tool_choice' ? { ...choice, type: 'auto', name: undefined } : undefined;
+    edits[name] = left;
+  }
+  // Anthropic refuses a tool choice without tools.
+  if (dropped.includes('tools')) edits.tool_choice = undefined;
+  return dropped;
+}
+
+/** A model that thinks by budget refuses an effort, unless it is known to take efforts as well. */
+function leaveOutEffort(
+  { body, source }: MessagesRequest,
+  { thinking, quirks, upstreamModel }: Target,
+  edits: Edits,
+): readonly string[] {
+  const hasEffort = (body.output_config?.effort ?? null) !== null;
+  const named = generationOf(upstreamModel);
+  const efforts = quirks.efforts ?? (named?.thinking === thinking ? named?.efforts : undefined);
+  const isRefused = thinking === 'budget' && !efforts;
+  if (!hasEffort || !isRefused || 'output_config' in edits) return [];
+  const { effort: _, ...config } = withExactNumbers(body, source).output_config ?? {};
+  edits.output_config = Object.keys(config).length > 0 ? config : undefined;
+  return ['output_config.effort'];
+}
+
+/** The messages as they are sent, and the names of what was left out of them. */
+function prepareMessages(messages: Messages, target: Target, lost: readonly AnyTool[]) {
+  const isPaid = (tool: AnyTool) => withoutPaidTools([tool], target).removed.length > 0;
+  const removedNames = lost.map(({ name }) => name);
+  const { messages: left, dropped } = withoutAdded(messages, isPaid, removedNames);
+  const normalized = normalizeMessages(left, target.images);
+  return { ...normalized, lost: normalized.lostImages ? [...dropped, 'messages.image'] : dropped };
+}
+
+function leaveOutPaidTools(
+  { tools: requestedTools, tool_choice: choice }: Body,
+  target: Target,
+  edits: Edits,
+) {
+  if ('tools' in edits) return { lost: [], dropped: [] };
+  const { tools, removed: lost, dropped } = withoutPaidTools(requestedTools ?? [], target);
+  if (lost.length === 0) return { lost, dropped };
+  const removedTypes = new Set<unknown>(lost.map(({ type }) => type));
+  const remainingTools = tools.map((tool) => withoutCallers(tool, removedTypes));
+  edits.tools = remainingTools.length > 0 ? remainingTools : undefined;
+  // Anthropic refuses a tool choice without tools, or of a tool that is not there.
+  const isLost = choice?.type === 'tool' && lost.some(({ name }) => name === choice.name);
+  if (tools.length === 0 || isLost) edits.tool_choice = undefined;
+  const changed = tools.filter((tool, at) => tool !== remainingTools[at]);
+  const droppedPaths = changed.map(
+    (tool) => `tools[${requestedTools?.indexOf(tool)}].allowed_callers`,
+  );
+  return { lost, dropped: [...dropped, ...droppedPaths] };
+}
+
+/** Anthropic refuses a tool with a missing caller; without `allowed_callers` any may call it. */
+function withoutCallers(tool: AnyTool, removedTypes: ReadonlySet<unknown>): AnyTool {
+  const { allowed_callers: callers } = fieldsOf(tool);
+  if (!Array.isArray(callers)) return tool;
+  const left = callers.filter((caller) => !removedTypes.has(caller));
+  if (left.length === callers.length) return tool;
+  const changed = { ...tool, allowed_callers: left.length > 0 ? left : undefined };
+  return changed;
+}
+
+/**
+ * A conversation may have begun with another provider. Whatever that provider left in it and
+ * Anthropic would refuse is taken out. If there is nothing to take out, the same list is returned.
+ */
+
+interface NormalizedMessages {
+  readonly messages: Messages;
+  /** Thoughts that are not Anthropic's were taken out. */
+  readonly lostThoughts: boolean;
+  /** Pictures that another provider made were taken out. */
+  readonly lostImages: boolean;
+}
+
+export function normalizeMessages(messages: Messages, images: FetchedImages): NormalizedMessages {
+  let lostThoughts = false;
+  let lostImages = false;
+  const normalized = messages.flatMap((message) => {
+    const { content } = message;
+    const isAssistants = message.role === 'assistant';
+    if (!Array.isArray(content) && typeof content !== 'string') return [message];
+    if (typeof content === 'string') return isAssistants && !isFilled(content) ? [] : [message];
+    // A user's message of blank texts only is not emptied: Anthropic is to refuse it, so that the
+    // user learns of the mistake.
+    const dropsEmpty = isAssistants || !content.every(isEmpty);
+    const remaining = content.filter((block) => !isGeneratedImage(block, message.role));
+    const blocks = sameIfUnchanged(content, normalizeBlocks(remaining, dropsEmpty, images));
+    if (blocks === content) return [message];
+    lostImages ||= remaining.length < content.length;
+    lostThoughts ||= thoughtsIn(blocks) < thoughtsIn(content);
+    return blocks.length > 0 ? [{ ...message, content: blocks }] : [];
+  });
+  return { messages: sameIfUnchanged(messages, normalized), lostThoughts, lostImages };
+}
+
+function isFilled(text: string): boolean {
+  return text.trim() !== '';
+}
+
+function isEmpty(block: AnyBlock): boolean {
+  return isKnown(block) && block.type === 'text' && !isFilled(block.text);
+}
+
+function thoughtsIn(blocks: readonly AnyBlock[]): number {
+  return blocks.filter(({ type }) => type.endsWith('thinking')).length;
+}
+
+function normalizeBlocks(
+  blocks: AnyBlock[],
+  dropsEmpty: boolean,
+  images: FetchedImages,
+): AnyBlock[] {
+  return sameIfUnchanged(
+    blocks,
+    blocks.flatMap((block) => normalizeBlock(block, dropsEmpty, images)),
+  );
+}
+
+function normalizeBlock(
+  block: AnyBlock,
+  dropsEmpty: boolean,
+  images: FetchedImages,
+): readonly AnyBlock[] {
+  if (!isKnown(block)) return [block];
+  switch (block.type) {
+    case 'thinking':
+      return ownSignature('anthropic', block.signature ?? undefined) === undefined ? [] : [block];
+    case 'redacted_thinking':
+      return isAnthropicRedacted(block.data) ? [block] : [];
+    case 'text':
+      return dropsEmpty && !isFilled(block.text) ? [] : [withoutForeignSources(block)];
+    case 'tool_use': {
+      const id = plainCallId(block.id);
+      const normalized = { ...block, id };
+      return id === block.id ? [block] : [normalized];
+    }
+    case 'tool_result': {
+      const id = plainCallId(block.tool_use_id);
+      const { content } = block;
+      // A tool's result may be empty.
+      const inside = Array.isArray(content) ? normalizeBlocks(content, true, images) : content;
+      if (id === block.tool_use_id && inside === content) return [block];
+      const normalized = {
+        ...block,
+        tool_use_id: id,
+        content: inside?.length ? inside : undefined,
+      };
+      return [normalized];
+    }
+    case 'document': {
+      const { source } = block;
+      if (source.type !== 'content' || !Array.isArray(source.content)) return [block];
+      const inside = normalizeBlocks(source.content, dropsEmpty, images);
+      const normalized = { ...block, source: { ...source, content: inside } };
+      return inside === source.content ? [block] : [normalized];
+    }
+    case 'image': {
+      const fetched = block.source.type === 'url' ? images.get(block.source.url) : undefined;
+      if (fetched === undefined) return [block];
+      const shown = { ...block, source: imageSource(fetched) };
+      return [shown];
+    }
+  }
+}
+
+/**
+ * Citations from our own search, or another provider's, lack the index that Anthropic requires.
+ */
+function withoutForeignSources(block: AnyBlock): AnyBlock {
+  const cited = itemsOf(fieldsOf(block).citations);
+  const own = cited.filter((source) => fieldsOf(source).encrypted_index !== '');
+  if (own.length === cited.length) return block;
+  const normalized = { ...block, citations: own.length > 0 ? own : undefined };
+  return normalized;
+}
+
+/**
+ * Claude Code sends instructions in the middle of a conversation. Anthropic's newer models take
+ * them there; its older models and other servers of this dialect take them only in `system`.
+ */
+
+const isInstruction = ({ role }: Messages[number]) => role === 'system';
+
+/** The messages without instructions if those must go into `system`; else the very same list. */
+export function withoutHoistedInstructions(
+  messages: Messages,
+  { system_messages: placement }: Quirks,
+): Messages {
+  if (placement !== 'merge' || !messages.some(isInstruction)) return messages;
+  return messages.filter((message) => !isInstruction(message));
+}
+
+type SystemAndMessages = Pick<MessagesBody, 'system' | 'messages'>;
+
+/** The `system` to send: the client's, then the instructions that `spoken` leaves out. */
+export function systemOf(
+  { system, messages }: SystemAndMessages,
+  remaining: Messages,
+): SystemAndMessages['system'] {
+  if (remaining === messages) return withoutBlank(system);
+  const instructions = messages
+    .filter(isInstruction)
+    .flatMap(({ content }) => textsIn(content ?? ''));
+  const all = [...textsIn(system ?? ''), ...instructions];
+  return all.length > 0 ? all : undefined;
+}
+
+/** The names of what `system` cannot hold: `messages.tool_addition`, `messages.clear_at`. */
+function droppedByHoisting(messages: Messages, remaining: Messages): readonly string[] {
+  if (remaining === messages) return [];
+  const names = messages.filter(isInstruction).flatMap(({ role: _, content, ...more }) => {
+    const types = blocksIn(content ?? '').map(({ type }) => type);
+    return [...types.filter((type) => type !== 'text'), ...Object.keys(more)];
+  });
+  return [...new Set(names)].map((name) => `messages.${name}`);
+}
+
+/** Anthropic refuses a blank text. */
+function withoutBlank(system: SystemAndMessages['system']): SystemAndMessages['system'] {
+  if (typeof system === 'string') return system.trim() === '' ? undefined : system;
+  const filled = system?.filter(hasText) ?? [];
+  if (filled.length === system?.length) return system;
+  return filled.length > 0 ? filled : undefined;
+}
+
+function hasText({ text }: { readonly text: string }): boolean {
+  return text.trim() !== '';
+}
+
+function textsIn(content: string | readonly AnyBlock[]) {
+  const texts = blocksIn(content).flatMap((block) =>
+    isKnown(block) && block.type === 'text' ? [block] : [],
+  );
+  return texts.filter(hasText);
+}

@@ -1,0 +1,207 @@
+/**
+ * An Anthropic stream on its way to an Anthropic client. Every event but the first and the last
+ * passes as the text it came in, so that unknown blocks and fields survive. Only blocks that some
+ * servers begin, end or number wrongly are mended.
+ */
+import type { GatewayError } from '../../../core/errors.ts';
+import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
+import type { Usage } from '../../../core/usage.ts';
+import type {
+  AnswerMetrics,
+  ReplyIdentity,
+  SettledUsage,
+  SseMessage,
+  StreamTransform,
+  UpstreamFailure,
+} from '../../dialect.ts';
+import { keepAlive } from '../../events.ts';
+import { failureInside, invalidJsonEvent, malformed, readErrorObject } from '../../failure.ts';
+import { parseExact } from '../../normalize/exact-json.ts';
+import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
+import { answerId, renameModel } from '../../normalize/responses/identity.ts';
+import type { AnthropicEvent } from '../block-events.ts';
+import {
+  BlockEvents,
+  charactersOfBlock,
+  charactersOfDelta,
+  openingEvents,
+} from '../block-events.ts';
+import { anthropicStreamFormat, eventText } from '../client/stream-writer.ts';
+import { finishReasonOf, noStopReason, ownStopReason } from '../finish.ts';
+import { isNamedEvent, readReport, startedAgain } from '../upstream/reader.ts';
+import { openingUsage, StreamUsage, writeUsage } from '../usage.ts';
+
+class StreamMetrics extends StreamUsage implements AnswerMetrics {
+  finishReason: string | undefined = undefined;
+  failure: UpstreamFailure | undefined = undefined;
+}
+
+export class AnthropicPassThrough implements StreamTransform {
+  readonly metrics = new StreamMetrics();
+  started = false;
+  finished = false;
+  /** Nothing more is forwarded after the end, a failure or the gateway's own last words. */
+  ended = false;
+  readonly #identity: ReplyIdentity;
+  readonly #inputTokensEstimate: number;
+  /** What the upstream calls its model, once it said so. */
+  #upstreamModel = '';
+  #hasTools = false;
+  readonly #blocks = new BlockEvents();
+  /** `message_delta` waits for the settled numbers, in case it has none of its own. */
+  #held: AnthropicEvent | undefined;
+  /** The `delta` of the last event that had a stop reason. */
+  #end: unknown;
+
+  constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
+    this.#identity = identity;
+    this.#inputTokensEstimate = inputTokensEstimate;
+  }
+
+  push({ event, data }: SseMessage): string {
+    if (this.ended) return '';
+    const fields = parseExact(data);
+    if (event === 'error') return this.#break(readErrorObject(fields ?? data));
+    if (!isObject(fields)) return this.#break(invalidJsonEvent(data));
+    if (fields.type === 'message_start') return this.#begin(fields);
+    const isNamed = isNamedEvent(event, fields);
+    if (!this.started) return isNamed ? '' : this.#findFailure(fields);
+    return this.#take(fields, data, isNamed);
+  }
+
+  #take(fields: Fields, data: string, isNamed: boolean): string {
+    switch (fields.type) {
+      case 'content_block_start':
+      case 'content_block_delta':
+      case 'content_block_stop':
+        return this.#emitAll(this.#blocks.take({ fields, data }));
+      case 'message_delta':
+        return this.#emitAll(this.#blocks.flush()) + this.#takeEnd({ fields, data });
+      case 'message_stop':
+        return this.#emitAll(this.#blocks.flush()) + this.#stop();
+      default:
+        if (!isNamed) this.#findFailure(fields);
+        return this.ended ? '' : this.#forward(fields, data);
+    }
+  }
+
+  #emitAll(events: readonly AnthropicEvent[]): string {
+    let emitted = '';
+    for (const event of events) emitted += this.#emit(event);
+    return emitted;
+  }
+
+  #emit({ fields, data }: AnthropicEvent): string {
+    const { type, content_block: block, delta } = fields;
+    if (type === 'content_block_delta') this.metrics.outputCharacters += charactersOfDelta(delta);
+    else if (type === 'content_block_start' && isObject(block)) {
+      if (block.type === 'tool_use') this.#hasTools = true;
+      this.metrics.outputCharacters += charactersOfBlock(block);
+    }
+    return this.#forward(fields, data);
+  }
+
+  close({ usage }: SettledUsage): string {
+    this.ended = true;
+    return this.#release(usage) + eventText('message_stop', {});
+  }
+
+  fail(error: GatewayError): string {
+    this.ended = true;
+    return anthropicStreamFormat.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    return this.started ? eventText('ping', {}) : keepAlive;
+  }
+
+  #begin(fields: Fields): string {
+    if (this.metrics.outputCharacters > 0) return this.#break(malformed(startedAgain));
+    const message = fieldsOf(fields.message);
+    this.metrics.begin(message.usage);
+    if (this.started) return '';
+    this.started = true;
+    if (typeof message.model === 'string') this.#upstreamModel = message.model;
+    const { id, model } = this.#identity;
+    // Clients read `usage` without checking that it is there.
+    const usage = isObject(message.usage) ? message.usage : openingUsage(this.#inputTokensEstimate);
+    const nothingYet = { content: [], stop_reason: null };
+    const own = { ...message, id: answerId('msg', id), model, usage, ...nothingYet };
+    const emitted = eventText('message_start', { ...fields, message: own });
+    return openingEvents(message).reduce((text, event) => text + this.push(event), emitted);
+  }
+
+  #takeEnd(event: AnthropicEvent): string {
+    const { delta, usage } = event.fields;
+    this.metrics.end(usage);
+    const { stop_reason: reason } = fieldsOf(delta);
+    const blockEnd = typeof reason === 'string' ? this.#emitAll(this.#blocks.end()) : '';
+    const earlier = this.#release(undefined) + blockEnd;
+    if (typeof reason === 'string') {
+      this.metrics.finishReason = openAiFinishReasons[finishReasonOf(reason, this.#hasTools)];
+      const own = ownStopReason(reason, this.#hasTools);
+      this.#end = own === reason ? delta : { ...fieldsOf(delta), stop_reason: own };
+    }
+    // Clients believe the last report, so one without a stop reason repeats the one before it.
+    this.#held = this.#end === undefined ? event : withDelta(event, this.#end);
+    return earlier;
+  }
+
+  #stop(): string {
+    if (this.metrics.finishReason === undefined) return this.#break(malformed(noStopReason));
+    this.finished = true;
+    this.ended = true;
+    return '';
+  }
+
+  /** Data that is no event of this dialect matters only if it tells a failure. */
+  #findFailure(fields: Fields): string {
+    const failure = failureInside(fields);
+    return failure ? this.#break(failure) : '';
+  }
+
+  #break(failure: UpstreamFailure): string {
+    this.ended = true;
+    this.metrics.failure = failure;
+    return '';
+  }
+
+  /**
+   * The held event: as it came, or with the settled usage if the upstream counted no output, or
+   * reports zeros here for a prompt that it counted at the beginning.
+   */
+  #release(settled: Usage | undefined): string {
+    const held = this.#held;
+    if (!held) return '';
+    this.#held = undefined;
+    const { fields, data } = held;
+    const counted = settled ?? this.metrics.usage;
+    const report = readReport(fields.usage);
+    const isForgotten = fieldsOf(fields.usage).input_tokens === 0 && report.usage === undefined;
+    const isCounted = this.metrics.usage && !report.isEstimate && !isForgotten;
+    const own =
+      counted && !isCounted
+        ? { ...fields, usage: { ...fieldsOf(fields.usage), ...writeUsage(counted) } }
+        : fields;
+    const text = own === fields && !data.includes('\n') ? data : JSON.stringify(own);
+    // The event may name the upstream's model again, as one that was tried or is recommended.
+    const named = renameModel(text, this.#upstreamModel, this.#identity.model);
+    return `event: message_delta\ndata: ${named}\n\n`;
+  }
+
+  #forward(fields: Fields, data: string): string {
+    const { type } = fields;
+    if (typeof type !== 'string' || !isPlainType.test(type)) return '';
+    const text = data.includes('\n') ? JSON.stringify(fields) : data;
+    const event = `event: ${type}\ndata: ${text}\n\n`;
+    return this.#held ? this.#release(undefined) + event : event;
+  }
+}
+
+function withDelta(event: AnthropicEvent, delta: unknown): AnthropicEvent {
+  if (event.fields.delta === delta) return event;
+  const fields = { ...event.fields, delta };
+  return { fields, data: JSON.stringify(fields) };
+}
+
+const isPlainType = /^[\w.-]{1,64}$/;

@@ -1,0 +1,226 @@
+import { describe, expect, test } from 'bun:test';
+import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { AnthropicStreamReader, readFullReply } from './reader.ts';
+
+const begin = { type: 'message_start', message: { usage: { input_tokens: 3, output_tokens: 1 } } };
+const start = (index: number, content_block: object) => ({
+  type: 'content_block_start',
+  index,
+  content_block,
+});
+const delta = (index: number, fields: object) => ({
+  type: 'content_block_delta',
+  index,
+  delta: fields,
+});
+const stop = (index: number) => ({ type: 'content_block_stop', index });
+const end = (stop_reason: string | null) => ({ type: 'message_delta', delta: { stop_reason } });
+const over = { type: 'message_stop' };
+const text = (index: number, said: string) => [
+  start(index, { type: 'text', text: '' }),
+  delta(index, { type: 'text_delta', text: said }),
+  stop(index),
+];
+
+const hear = (events: readonly (object | string)[]) =>
+  hearEvents((sink) => new AnthropicStreamReader(sink), events);
+
+describe('a stream of Anthropic', () => {
+  test('is over with message_stop, and nothing after it is heard', () => {
+    const { told, reader } = hear([
+      begin,
+      ...text(0, 'Hi'),
+      end('end_turn'),
+      over,
+      ...text(1, 'x'),
+    ]);
+    expect([told.said, told.finishReason, reader.finished]).toEqual(['Hi', 'stop', true]);
+  });
+
+  test('ends as it said, though a second report has nothing to say about it', () => {
+    const { told, failure } = hear([begin, ...text(0, 'Hi'), end('max_tokens'), end(null), over]);
+    expect([failure, told.finishReason]).toEqual([undefined, 'length']);
+  });
+
+  test('that is cut costs its prompt and the words that came, at four letters a token', () => {
+    const { told, reader } = hear([begin, ...text(0, 'x'.repeat(40))]);
+    expect(reader.finished).toBe(false);
+    expect([told.lastUsage, told.isEstimate]).toMatchObject([
+      { inputTokens: 3, outputTokens: 10 },
+      true,
+    ]);
+  });
+
+  test('may leave out the opening of a block of words', () => {
+    const { told } = hear([
+      begin,
+      delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
+      stop(0),
+      delta(1, { type: 'text_delta', text: 'H' }),
+      delta(1, { type: 'text_delta', text: 'i' }),
+      delta(2, { type: 'input_json_delta', partial_json: '{}' }),
+      end('end_turn'),
+      over,
+    ]);
+    expect([told.thought, told.said, told.calls, told.finishReason]).toEqual([
+      ...['Hm.', 'Hi'],
+      [],
+      'stop',
+    ]);
+  });
+
+  test('may carry the whole input of a tool at its start, and repeat it in pieces', () => {
+    const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { a: 1 } };
+    const piece = { type: 'input_json_delta', partial_json: '{"a":1}' };
+    const { told } = hear([
+      begin,
+      start(0, block),
+      delta(0, piece),
+      stop(0),
+      end('tool_use'),
+      over,
+    ]);
+    expect(told.calls).toMatchObject([{ id: 'toolu_1', name: 'look', arguments: '{"a":1}' }]);
+  });
+
+  test('gives a call without an id one of its own', () => {
+    const block = { type: 'tool_use', id: '', name: 'look', input: {} };
+    const { told } = hear([begin, start(0, block), stop(0), end('tool_use'), over]);
+    expect(told.calls[0]?.id).toMatch(/^toolu_\w{24}$/);
+    expect(told.calls[0]?.arguments).toBe('{}');
+  });
+
+  test('may send a signature in pieces', () => {
+    const { told } = hear([
+      begin,
+      start(0, { type: 'thinking', thinking: '', signature: '' }),
+      delta(0, { type: 'signature_delta', signature: 'ab' }),
+      delta(0, { type: 'signature_delta', signature: 'cd' }),
+      stop(0),
+      end('end_turn'),
+      over,
+    ]);
+    expect(told.signatures).toEqual(['abcd']);
+  });
+
+  test('tells nothing of tools that the provider runs', () => {
+    const { told } = hear([
+      begin,
+      start(0, { type: 'server_tool_use', id: 's', name: 'web_search', input: {} }),
+      delta(0, { type: 'input_json_delta', partial_json: '{"query":"x"}' }),
+      stop(0),
+      start(1, { type: 'web_search_tool_result', content: [] }),
+      stop(1),
+      ...text(2, 'Found'),
+      end('end_turn'),
+      over,
+    ]);
+    expect(told.order).toEqual(['text', 'finish']);
+  });
+
+  test('tells of each source which characters of the text it is for', () => {
+    const source = (url: string) => ({ type: 'web_search_result_location', url, title: url });
+    const cited = (index: number, said: string, citation: object) => [
+      start(index, { type: 'text', text: '' }),
+      delta(index, { type: 'citations_delta', citation }),
+      delta(index, { type: 'text_delta', text: said }),
+      stop(index),
+    ];
+    const { told } = hear([
+      begin,
+      ...cited(0, 'Ruby 💎 ', source('https://a.example')),
+      ...cited(1, 'is red', source('https://b.example')),
+      ...cited(2, '.', { type: 'char_location', document_title: 'mine' }),
+    ]);
+    expect(told.citations.map(({ url, range }) => [url, range?.start, range?.end])).toEqual([
+      ['https://a.example', 0, 7],
+      ['https://b.example', 7, 13],
+    ]);
+  });
+
+  test('tells of the sources in a whole answer too, with their words', () => {
+    const told = new ToldAnswer();
+    const citation = {
+      ...{ type: 'web_search_result_location', url: 'https://a.example', title: 'A' },
+      cited_text: 'Rubies are red.',
+    };
+    const content = [
+      { type: 'text', text: 'It ' },
+      { type: 'text', text: 'is red.', citations: [citation, null, { url: 'file:a' }] },
+    ];
+    const usage = { input_tokens: 3, output_tokens: 5 };
+    const reply = { type: 'message', content, stop_reason: 'end_turn', usage };
+    expect(readFullReply(JSON.stringify(reply), told)).toBeUndefined();
+    expect(told.said).toBe('It is red.');
+    expect(told.citations).toEqual([
+      {
+        ...{ url: 'https://a.example', title: 'A', quote: 'Rubies are red.' },
+        range: { start: 3, end: 10 },
+      },
+    ]);
+  });
+
+  test.each([
+    ['model_context_window_exceeded', 'context'],
+    ['pause_turn', 'pause'],
+    ['stop', 'stop'],
+    ['length', 'length'],
+    ['tool_calls', 'stop'],
+    ['content_filter', 'content_filter'],
+    ['something_new', 'stop'],
+    ['constructor', 'stop'],
+  ] as const)('that ends with %s has the finish %s', (word, reason) => {
+    expect(hear([begin, end(word), over]).told.finishReason).toBe(reason);
+  });
+
+  test('that says end_turn after a call wants it to be run', () => {
+    const block = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
+    const { told } = hear([begin, start(0, block), stop(0), end('end_turn'), over]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('may leave out the ends of its blocks', () => {
+    const { told } = hear([
+      begin,
+      start(0, { type: 'thinking', thinking: '', signature: '' }),
+      delta(0, { type: 'thinking_delta', thinking: 'Hm.' }),
+      delta(0, { type: 'signature_delta', signature: 'sig' }),
+      start(1, { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} }),
+      end('tool_use'),
+      over,
+    ]);
+    expect(told.order).toEqual(['reasoning', 'signature', 'call', 'arguments', 'finish']);
+    expect(told.calls).toMatchObject([{ name: 'look', arguments: '{}' }]);
+  });
+
+  test('may repeat its opening at once, but fails if it begins again after words', () => {
+    expect(hear([begin, begin, ...text(0, 'Hi')]).failure).toBeUndefined();
+    expect(hear([begin, ...text(0, 'Hi'), begin]).failure?.kind).toBe('malformed');
+  });
+
+  test.each([
+    ['no JSON', [begin, '{"type":']],
+    ['no object', [begin, '[]']],
+    ['no stop reason', [begin, end(null), over]],
+  ] as const)('with %s is malformed', (_, events) => {
+    const { failure, reader } = hear(events);
+    expect([failure?.kind, reader.finished]).toEqual(['malformed', false]);
+  });
+
+  test('may fail by an event without a name', () => {
+    const error = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } };
+    expect(hear([begin, error]).failure).toMatchObject({
+      kind: 'rate_limited',
+      message: 'Slow down',
+    });
+  });
+});
+
+test.each([
+  ['{"type":"error","error":{"type":"api_error","message":"Oops"}}', 'server'],
+  ['{"type":"message","content":[]}', 'malformed'],
+  ['{"type":"message","stop_reason":"end_turn"}', 'malformed'],
+  ['<html>', 'malformed'],
+] as const)('the reply %s is no answer', (reply, kind) => {
+  expect(readFullReply(reply, new ToldAnswer())?.kind).toBe(kind);
+});

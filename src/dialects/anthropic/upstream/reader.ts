@@ -1,0 +1,295 @@
+import type { AnswerSink, Citation } from '../../../core/answer.ts';
+import { citationsMax } from '../../../core/bounds.ts';
+import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../../core/json.ts';
+import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
+import {
+  failureInside,
+  invalidJsonAnswer,
+  invalidJsonEvent,
+  malformed,
+  readErrorObject,
+} from '../../failure.ts';
+import { parseExact } from '../../normalize/exact-json.ts';
+import { codePointLength } from '../../normalize/responses/counts.ts';
+import { newCallId } from '../../normalize/responses/identity.ts';
+import { markSignature } from '../../normalize/signature.ts';
+import { type AnthropicEvent, BlockEvents, openingEvents } from '../block-events.ts';
+import { finishReasonOf, noStopReason } from '../finish.ts';
+import { inputText } from '../tool-input.ts';
+import { readUsage, StreamUsage } from '../usage.ts';
+import { generationOf } from './parameters.ts';
+import { writeMessages } from './request.ts';
+
+/** Anthropic-style upstreams, for clients that speak differently. */
+export const anthropicUpstream: UpstreamDialect = {
+  toolNameLengthMax: 128,
+  defaultThinking: (upstreamModel) => generationOf(upstreamModel)?.thinking ?? null,
+  write: writeMessages,
+  readStream: (sink) => new AnthropicStreamReader(sink),
+  readReply: readFullReply,
+};
+
+/** Answers of Anthropic-style upstreams in our own words. */
+
+function emitFinish(
+  sink: AnswerSink,
+  { stop_reason: reason, stop_sequence: sequence }: Fields,
+  hasCalls: boolean,
+): boolean {
+  if (typeof reason !== 'string') return false;
+  const stopSequence = typeof sequence === 'string' ? sequence : null;
+  sink.finish(finishReasonOf(reason, hasCalls), stopSequence);
+  return true;
+}
+
+/** Whether this is an event of an unknown kind: that is no error, even if it has a `message`. */
+export function isNamedEvent(event: string | null, { type, error }: Fields): boolean {
+  return event !== null && event === type && error === undefined;
+}
+
+export const startedAgain = 'The upstream began its answer a second time.';
+
+export class AnthropicStreamReader implements StreamReader {
+  finished = false;
+  readonly #sink: AnswerSink;
+  readonly #emitter: BlockEmitter;
+  readonly #usage = new StreamUsage();
+  /** The `delta` with the stop reason, told only once the end is certain. */
+  #end: Fields = {};
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink;
+    this.#emitter = new BlockEmitter(sink);
+  }
+
+  get ended(): boolean {
+    return this.finished;
+  }
+
+  push({ event, data }: SseMessage): UpstreamFailure | undefined {
+    if (this.finished) return undefined;
+    const message = parseExact(data);
+    if (event === 'error') return readErrorObject(message ?? data);
+    if (!isObject(message)) return invalidJsonEvent(data);
+    switch (message.type) {
+      case 'message_start':
+        return this.#begin(message.message);
+      case 'content_block_start':
+      case 'content_block_delta':
+      case 'content_block_stop':
+        this.#count(this.#emitter.take({ fields: message, data }));
+        return undefined;
+      case 'message_delta':
+        this.#takeEnd(message);
+        this.#count(this.#emitter.flush());
+        return undefined;
+      case 'message_stop':
+        this.#count(this.#emitter.end());
+        this.finished = emitFinish(this.#sink, this.#end, this.#emitter.hasCalls);
+        return this.finished ? undefined : malformed(noStopReason);
+      default:
+        return isNamedEvent(event, message) ? undefined : failureInside(message);
+    }
+  }
+
+  /** A repeated opening is harmless before the first word; after words it is another answer. */
+  #begin(message: unknown): UpstreamFailure | undefined {
+    if (this.#usage.outputCharacters > 0) return malformed(startedAgain);
+    const opening = fieldsOf(message);
+    this.#usage.begin(opening.usage);
+    this.#emitUsage();
+    for (const event of openingEvents(opening)) {
+      const failure = this.push(event);
+      if (failure !== undefined) return failure;
+    }
+    return undefined;
+  }
+
+  #takeEnd({ delta, usage }: Fields): void {
+    this.#usage.end(usage);
+    this.#emitUsage();
+    // A later report may have no stop reason.
+    if (isObject(delta) && typeof delta.stop_reason === 'string') this.#end = delta;
+  }
+
+  #count(characters: number): void {
+    if (characters === 0) return;
+    this.#usage.outputCharacters += characters;
+    this.#emitUsage();
+  }
+
+  #emitUsage(): void {
+    const { usage, isEstimate } = this.#usage;
+    if (usage) this.#sink.usage?.(usage, isEstimate);
+  }
+}
+
+/** Tells a whole answer; returns the failure if the text is none. */
+export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
+  const body = parseMessage(text);
+  if ('kind' in body) return body;
+  const blocks = new BlockEmitter(sink);
+  for (const block of body.content) blocks.emitBlock(block);
+  const { usage, isEstimate } = readReport(body.fields.usage);
+  if (usage) sink.usage?.(usage, isEstimate);
+  return emitFinish(sink, body.fields, blocks.hasCalls) ? undefined : malformed(noStopReason);
+}
+
+/** The usage of a whole answer; an estimate if the upstream did not count the output. */
+export function readReport(raw: unknown) {
+  const isEstimate = typeof fieldsOf(raw).output_tokens !== 'number';
+  return { usage: readUsage(raw), isEstimate };
+}
+
+interface MessageBody {
+  readonly fields: Fields;
+  readonly content: readonly Fields[];
+}
+
+export function parseMessage(text: string): MessageBody | UpstreamFailure {
+  const fields = parseExact(text);
+  if (!isObject(fields)) return invalidJsonAnswer(text);
+  const failure = failureInside(fields);
+  if (failure) return failure;
+  if (!Array.isArray(fields.content)) return malformed('The upstream answered without content.');
+  return { fields, content: fields.content.filter(isObject) };
+}
+
+/**
+ * Tells the blocks of an answer in our words, whether the answer is whole or a stream. The events
+ * of a stream are mended first, see block-events.ts. Bedrock's blocks come here as Anthropic's.
+ */
+
+interface OpenBlock {
+  /** The number of the block's tool call, as long as no input of that call has come. */
+  callWithoutInput: number | undefined;
+  signature: string;
+  /** Where the block's text begins in the text of the whole answer. */
+  readonly start: number;
+  readonly citations: Omit<Citation, 'range'>[];
+}
+
+export class BlockEmitter {
+  readonly #sink: AnswerSink;
+  readonly #events = new BlockEvents();
+  /** Undefined between blocks, and in a block of which nothing more can be told. */
+  #open: OpenBlock | undefined;
+  #calls = 0;
+  #textLength = 0;
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink;
+  }
+
+  get hasCalls(): boolean {
+    return this.#calls > 0;
+  }
+
+  /** Returns how many characters were told, as `rest` and `end` do. */
+  take(event: AnthropicEvent): number {
+    return this.#emitAll(this.#events.take(event));
+  }
+
+  /** Tells the events that still wait for their turn; called when no more blocks follow. */
+  flush(): number {
+    return this.#emitAll(this.#events.flush());
+  }
+
+  /** Does what `rest` does, and ends the last block where the answer did not. */
+  end(): number {
+    return this.flush() + this.#emitAll(this.#events.end());
+  }
+
+  /** A block of a whole answer. */
+  emitBlock(block: Fields): void {
+    this.#begin(block);
+    this.#end();
+  }
+
+  #emitAll(events: readonly AnthropicEvent[]): number {
+    let emitted = 0;
+    for (const { fields } of events) {
+      if (fields.type === 'content_block_start')
+        emitted += this.#begin(fieldsOf(fields.content_block));
+      else if (fields.type === 'content_block_stop') this.#end();
+      else if (this.#open) emitted += this.#add(this.#open, fieldsOf(fields.delta));
+    }
+    return emitted;
+  }
+
+  #begin(block: Fields): number {
+    const { signature, citations } = block;
+    const open: OpenBlock = {
+      callWithoutInput: undefined,
+      signature: '',
+      start: this.#textLength,
+      citations: [],
+    };
+    this.#open = open;
+    switch (block.type) {
+      case 'text':
+        for (const one of itemsOf(citations)) cite(open, one);
+        return this.#emit('text', block.text);
+      case 'thinking':
+        open.signature = textOf(signature);
+        return this.#emit('reasoning', block.thinking);
+      case 'tool_use':
+        return this.#emitCall(open, block);
+      default:
+        this.#open = undefined;
+        // Blocks of other types are about the provider's own tools, or are unknown to us.
+        return block.type === 'redacted_thinking' ? this.#emit('redactedReasoning', block.data) : 0;
+    }
+  }
+
+  #add(open: OpenBlock, delta: Fields): number {
+    const { type } = delta;
+    if (type === 'text_delta') return this.#emit('text', delta.text);
+    if (type === 'thinking_delta') return this.#emit('reasoning', delta.thinking);
+    if (type === 'input_json_delta') return this.#emitInput(open, textOf(delta.partial_json));
+    if (type === 'signature_delta') open.signature += textOf(delta.signature);
+    else if (type === 'citations_delta') cite(open, delta.citation);
+    return 0;
+  }
+
+  #end(): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    this.#open = undefined;
+    const { signature, citations, start, callWithoutInput } = open;
+    if (signature !== '') this.#sink.reasoningSignature(markSignature('anthropic', signature));
+    if (callWithoutInput !== undefined) this.#sink.toolArguments(callWithoutInput, '{}');
+    const range = { start, end: this.#textLength };
+    for (const citation of citations) this.#sink.citation({ ...citation, range });
+  }
+
+  #emit(kind: 'text' | 'reasoning' | 'redactedReasoning', value: unknown): number {
+    const text = textOf(value);
+    if (text !== '') this.#sink[kind](text);
+    if (kind === 'text') this.#textLength += codePointLength(text);
+    return text.length;
+  }
+
+  #emitCall(open: OpenBlock, { id, name, input }: Fields): number {
+    open.callWithoutInput = this.#calls;
+    this.#sink.toolCall(this.#calls, textOf(id) || newCallId('toolu'), textOf(name));
+    this.#calls += 1;
+    return textOf(name).length + this.#emitInput(open, inputText(input));
+  }
+
+  /** Tells a piece of the input of the call that began last. */
+  #emitInput(open: OpenBlock, json: string): number {
+    if (json === '') return 0;
+    open.callWithoutInput = undefined;
+    this.#sink.toolArguments(this.#calls - 1, json);
+    return json.length;
+  }
+}
+
+/** Keeps only sources with a web address: the others are documents that the client itself sent. */
+function cite({ citations }: OpenBlock, raw: unknown): void {
+  if (!isObject(raw) || citations.length >= citationsMax) return;
+  const url = textOf(raw.url) || textOf(raw.source);
+  if (!/^https?:\/\//.test(url)) return;
+  citations.push({ url, title: textOf(raw.title), quote: textOf(raw.cited_text) });
+}

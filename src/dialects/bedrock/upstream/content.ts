@@ -1,0 +1,195 @@
+/** The parts of a dialogue as Bedrock's content blocks. */
+
+import { invalidRequest } from '../../../core/errors.ts';
+import { fieldsOf } from '../../../core/json.ts';
+import type {
+  AssistantPart,
+  CacheControl,
+  DocumentPart,
+  ImagePart,
+  ReasoningPart,
+  TextPart,
+  ToolResultPart,
+  UserPart,
+} from '../../../core/prompt.ts';
+import { toolInput } from '../../anthropic/tool-input.ts';
+import type { Target } from '../../dialect.ts';
+import { readDataUrl } from '../../normalize/requests/content.ts';
+import { nineCharacterCallId, plainCallId, shortCallId } from '../../normalize/requests/tools.ts';
+import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
+import { toBase64 } from './read.ts';
+
+export type Block = Readonly<Record<string, unknown>>;
+
+const callIdLengthMax = 64;
+
+/** Some models, such as Nemotron, refuse an empty result. */
+const noOutput: Block = { text: '(no output)' };
+
+const documentNameLengthMax = 200;
+
+const imageFormats: ReadonlyMap<string, string> = new Map([
+  ['image/png', 'png'],
+  ['image/jpeg', 'jpeg'],
+  ['image/gif', 'gif'],
+  ['image/webp', 'webp'],
+]);
+
+const documentFormats: ReadonlyMap<string, string> = new Map([
+  ['application/pdf', 'pdf'],
+  ['text/csv', 'csv'],
+  ['application/msword', 'doc'],
+  ['application/vnd.openxmlformats-officedocument.wordprocessingml.document', 'docx'],
+  ['application/vnd.ms-excel', 'xls'],
+  ['application/vnd.openxmlformats-officedocument.spreadsheetml.sheet', 'xlsx'],
+  ['text/html', 'html'],
+  ['text/markdown', 'md'],
+]);
+
+/** Writes the blocks of one request. */
+export class ContentWriter {
+  readonly #target: Target;
+  readonly #dropped: Set<string>;
+  readonly #keepsMarks: boolean;
+  /** Bedrock refuses two documents of the same name. */
+  readonly #documentNames = new Set<string>();
+
+  constructor(target: Target, dropped: Set<string>) {
+    this.#target = target;
+    this.#dropped = dropped;
+    this.#keepsMarks = !target.quirks.drop_params?.includes('cache_control');
+  }
+
+  text(part: TextPart): readonly Block[] {
+    return isBlank(part) ? [] : this.marked({ text: part.text }, part);
+  }
+
+  /** A block and, where the client marked it, the point up to which the prompt is cached. */
+  marked(block: Block, { cacheControl }: { readonly cacheControl?: CacheControl | undefined }) {
+    if (cacheControl === undefined) return [block];
+    if (!this.#keepsMarks) {
+      this.#dropped.add('cache_control');
+      return [block];
+    }
+    const ttl = cacheControl.ttl === '1h' ? '1h' : undefined;
+    return [block, { cachePoint: { type: 'default', ttl } }];
+  }
+
+  assistantPart(part: AssistantPart): readonly Block[] {
+    switch (part.kind) {
+      case 'text':
+        return this.text(part);
+      case 'refusal':
+        return this.text({ kind: 'text', text: part.text });
+      case 'reasoning':
+        return this.#thought(part);
+      case 'tool_call': {
+        const { id, name } = part;
+        const toolUse = { toolUseId: this.#callId(id), name, input: toolInput(part.arguments) };
+        return this.marked({ toolUse }, part);
+      }
+    }
+  }
+
+  userPart(part: UserPart): readonly Block[] {
+    switch (part.kind) {
+      case 'tool_result':
+        return this.#result(part);
+      case 'audio':
+        this.#dropped.add('input_audio');
+        return [];
+      case 'text':
+        return this.text(part);
+      default:
+        return isBlank(part) ? [] : this.#markedFile(this.#file(part), part);
+    }
+  }
+
+  /** Bedrock cannot pass Claude a cache point that follows a document other than a PDF. */
+  #markedFile(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
+    const { format = 'pdf' } = fieldsOf(block.document);
+    if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);
+    this.#dropped.add('cache_control');
+    return [block];
+  }
+
+  /** Claude refuses thoughts that it did not sign, and all other models those that are signed. */
+  #thought({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
+    const { thinking } = this.#target;
+    if (thinking === null || thinking === 'effort') return [];
+    if (isAnthropicRedacted(redacted)) {
+      return [{ reasoningContent: { redactedContent: toBase64(redacted) } }];
+    }
+    const signature = ownSignature('anthropic', marked);
+    if (signature === undefined) return [];
+    return [{ reasoningContent: { reasoningText: { text, signature } } }];
+  }
+
+  /** A cache point cannot stand inside a tool result, so it follows the result. */
+  #result({ callId: id, parts, isError, cacheControl }: ToolResultPart): readonly Block[] {
+    const content = parts
+      .filter((part) => !isBlank(part))
+      .map((part) => (part.kind === 'text' ? { text: part.text } : this.#file(part)));
+    const toolResult = {
+      toolUseId: this.#callId(id),
+      content: content.length > 0 ? content : [noOutput],
+      status: isError ? 'error' : undefined,
+    };
+    const inner = parts.findLast((part) => part.cacheControl !== undefined)?.cacheControl;
+    return this.marked({ toolResult }, { cacheControl: cacheControl ?? inner });
+  }
+
+  #file(part: ImagePart | DocumentPart): Block {
+    return part.kind === 'image' ? this.#image(part) : this.#document(part);
+  }
+
+  #image({ url }: ImagePart): Block {
+    const inline = readDataUrl(url);
+    const format = imageFormats.get(inline?.mediaType ?? '');
+    if (inline === undefined || format === undefined) {
+      throw invalidRequest('This model takes images as PNG, JPEG, GIF or WebP only.');
+    }
+    return { image: { format, source: { bytes: inline.base64 } } };
+  }
+
+  #document({ source, name }: DocumentPart): Block {
+    if ('text' in source) return this.#bytes('txt', Buffer.from(source.text), name);
+    const inline = 'url' in source ? readDataUrl(source.url) : undefined;
+    if (inline === undefined) {
+      throw invalidRequest('This model takes documents as data: URLs only.');
+    }
+    const { mediaType, base64 } = inline;
+    const format =
+      documentFormats.get(mediaType) ?? (/^text\//.test(mediaType) ? 'txt' : undefined);
+    if (format === undefined) {
+      throw invalidRequest(`This model does not take documents of the type ${mediaType}.`);
+    }
+    return this.#bytes(format, Buffer.from(base64, 'base64'), name);
+  }
+
+  #bytes(format: string, bytes: Buffer, name: string | undefined): Block {
+    const source = { bytes: bytes.toString('base64') };
+    return { document: { format, name: this.#documentName(name), source } };
+  }
+
+  #callId(id: string): string {
+    const isNine = this.#target.quirks.tool_call_ids === 'nine_characters';
+    return isNine ? nineCharacterCallId(id) : shortCallId(plainCallId(id), callIdLengthMax);
+  }
+
+  /** Letters, digits, hyphens, brackets and single spaces are all that Bedrock takes in a name. */
+  #documentName(original = ''): string {
+    const plain = original.replaceAll(/[^A-Za-z0-9()[\]-]+/g, ' ').trim();
+    const base = plain.slice(0, documentNameLengthMax - 10).trim() || 'document';
+    let name = base;
+    for (let count = 2; this.#documentNames.has(name); count += 1) name = `${base} ${count}`;
+    this.#documentNames.add(name);
+    return name;
+  }
+}
+
+/** Bedrock refuses texts and documents with nothing in them. */
+function isBlank(part: TextPart | ImagePart | DocumentPart): boolean {
+  if (part.kind === 'text') return part.text.trim() === '';
+  return part.kind === 'document' && 'text' in part.source && part.source.text.trim() === '';
+}

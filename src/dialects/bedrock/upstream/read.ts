@@ -1,0 +1,309 @@
+import type { AnswerSink, FinishReason } from '../../../core/answer.ts';
+import { eventBytesMax, openBlocksMax } from '../../../core/bounds.ts';
+import {
+  type Fields,
+  fieldsOf,
+  isObject,
+  isText,
+  lengthOf,
+  objectsIn,
+  textOf,
+} from '../../../core/json.ts';
+import { noUsage, type Usage } from '../../../core/usage.ts';
+import { finishReasonOf as anthropicReason, noStopReason } from '../../anthropic/finish.ts';
+import { BlockEmitter, startedAgain } from '../../anthropic/upstream/reader.ts';
+import { readUsage as readAnthropicUsage } from '../../anthropic/usage.ts';
+import type { SseMessage, StreamReader, UpstreamFailure } from '../../dialect.ts';
+import {
+  failureInside,
+  finishReasonFailure,
+  invalidJsonAnswer,
+  invalidJsonEvent,
+  malformed,
+  readErrorObject,
+} from '../../failure.ts';
+import { parseExact } from '../../normalize/exact-json.ts';
+import { readCount } from '../../normalize/responses/counts.ts';
+import { brokenFrame } from './frames.ts';
+
+/** Reasons of Bedrock's own; its other reasons are Anthropic's. */
+const reasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['guardrail_intervened', 'content_filter'],
+  ['content_filtered', 'content_filter'],
+]);
+
+/** The model wrote something that Bedrock cannot read; another attempt may well succeed. */
+const mistakes: ReadonlySet<string> = new Set(['malformed_model_output', 'malformed_tool_use']);
+
+function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
+  return reasons.get(word) ?? anthropicReason(word, hasCalls);
+}
+
+/** The failure that this stop reason, or a missing one, stands for; undefined for none. */
+function endFailure(word: unknown): UpstreamFailure | undefined {
+  if (!isText(word)) return malformed(noStopReason);
+  return mistakes.has(word) ? finishReasonFailure('server', word) : undefined;
+}
+
+/** Where the model's own fields name the stop sequence: in a whole answer, in the last event. */
+export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
+
+function stopSequenceIn(fields: unknown): string | null {
+  if (!isObject(fields)) return null;
+  const { delta, stop_sequence: own } = fields;
+  const found = own ?? fieldsOf(delta).stop_sequence;
+  return isText(found) ? found : null;
+}
+
+/** Bedrock counts as Anthropic does, under other names. */
+function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const hours = objectsIn(raw.cacheDetails).filter(({ ttl }) => ttl === '1h');
+  const forHour = hours.reduce((sum, part) => sum + readCount(part.inputTokens), 0);
+  const usage = readAnthropicUsage({
+    input_tokens: raw.inputTokens,
+    cache_read_input_tokens: raw.cacheReadInputTokens,
+    cache_creation_input_tokens: raw.cacheWriteInputTokens,
+    cache_creation: { ephemeral_1h_input_tokens: forHour },
+    output_tokens: raw.outputTokens,
+  });
+  if (usage !== undefined) return usage;
+  // Bedrock always counts: all zeros mean that a guardrail stopped the prompt before any model.
+  const counts = [raw.inputTokens, raw.outputTokens, raw.totalTokens];
+  return counts.every((count) => count === 0) ? noUsage : undefined;
+}
+
+/**
+ * Bedrock's blocks translated to Anthropic's, which they resemble, so that one class tells both.
+ */
+
+/**
+ * Bytes come as base64, and are kept as a text with one character for each byte. For an encrypted
+ * thought, that text is what Anthropic itself sends as `data`.
+ */
+function fromBase64(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('latin1');
+}
+
+export function toBase64(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('base64');
+}
+
+/** A block of a whole answer. */
+function completeBlock(content: Fields): Fields | undefined {
+  const { text, toolUse, reasoningContent, citationsContent } = content;
+  if (typeof text === 'string') return { type: 'text', text };
+  if (isObject(toolUse)) return callBlock(toolUse);
+  if (isObject(citationsContent)) return citedBlock(citationsContent);
+  if (!isObject(reasoningContent)) return undefined;
+  const { reasoningText, redactedContent } = reasoningContent;
+  if (typeof redactedContent === 'string') {
+    return { type: 'redacted_thinking', data: fromBase64(redactedContent) };
+  }
+  if (!isObject(reasoningText)) return undefined;
+  return {
+    type: 'thinking',
+    thinking: reasoningText.text,
+    signature: reasoningText.signature,
+  };
+}
+
+/** An event about a block, as Anthropic's; undefined if it is empty or brings bytes. */
+function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields | undefined {
+  const { toolUse } = fieldsOf(start);
+  const opened = isObject(toolUse) ? callBlock(toolUse) : thoughtBlock(fieldsOf(delta));
+  if (opened) return { type: 'content_block_start', index, content_block: opened };
+  const piece = blockDelta(fieldsOf(delta));
+  return piece && { type: 'content_block_delta', index, delta: piece };
+}
+
+/**
+ * Bedrock does not announce thoughts, so each piece is told as a beginning; it may have no words.
+ */
+function thoughtBlock({ reasoningContent }: Fields): Fields | undefined {
+  const { text, signature } = fieldsOf(reasoningContent);
+  const isPresent = text !== undefined || signature !== undefined;
+  return isPresent ? { type: 'thinking', thinking: text, signature } : undefined;
+}
+
+function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
+  if (typeof text === 'string') return { type: 'text_delta', text };
+  if (isObject(toolUse)) return { type: 'input_json_delta', partial_json: toolUse.input };
+  if (isObject(citation)) return { type: 'citations_delta', citation: citationOf(citation) };
+  return undefined;
+}
+
+/** Tools of Amazon's own, like its search of the web, are not the client's to run. */
+function callBlock({ toolUseId, name, input, type }: Fields): Fields {
+  const isServerTool = type === 'server_tool_use';
+  return { type: isServerTool ? type : 'tool_use', id: toolUseId, name, input };
+}
+
+function citedBlock({ content, citations }: Fields): Fields {
+  const texts = objectsIn(content).map(({ text }) => text);
+  return {
+    type: 'text',
+    text: texts.join(''),
+    citations: objectsIn(citations).map(citationOf),
+  };
+}
+
+function citationOf({ title, location, sourceContent }: Fields): Fields {
+  const web = fieldsOf(fieldsOf(location).web);
+  const [quoted] = objectsIn(sourceContent);
+  return { url: web.url, title, cited_text: quoted?.text };
+}
+
+/** Answers of Bedrock's Converse in our own words. */
+
+/** An encrypted thought or a picture, which comes in pieces and is told once it is whole. */
+interface OpaqueBlock {
+  /** Null for a thought. */
+  readonly mediaType: string | null;
+  bytes: string;
+}
+
+export class BedrockStreamReader implements StreamReader {
+  /** The answer is over; its usage follows. */
+  finished = false;
+  ended = false;
+  readonly #sink: AnswerSink;
+  readonly #emitter: BlockEmitter;
+  /** The numbers of all blocks that have not ended. */
+  readonly #open = new Set<unknown>();
+  readonly #opaque = new Map<unknown, OpaqueBlock>();
+  #bufferedLength = 0;
+  #hasContent = false;
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink;
+    this.#emitter = new BlockEmitter(sink);
+  }
+
+  push({ event, data }: SseMessage): UpstreamFailure | undefined {
+    if (this.ended) return undefined;
+    const fields = parseExact(data);
+    if (event === 'metadata' && isObject(fields)) return this.#takeUsage(fields);
+    // Whatever breaks after the end loses the usage at most: the answer is whole.
+    if (this.finished) return undefined;
+    if (!isObject(fields)) return invalidJsonEvent(data);
+    switch (event) {
+      case 'messageStart':
+        return this.#hasContent ? malformed(startedAgain) : undefined;
+      case 'contentBlockStart':
+      case 'contentBlockDelta':
+        return this.#bufferBlock(fields) ?? this.#emit(blockEvent(fields), data);
+      case 'contentBlockStop':
+        this.#close(fields.contentBlockIndex);
+        return undefined;
+      case 'messageStop':
+        return this.#finish(fields);
+      case brokenFrame:
+        return malformed(isText(fields.message) ? fields.message : brokenFrame);
+      default:
+        return failureNamed(event, fields);
+    }
+  }
+
+  #takeUsage({ usage }: Fields): undefined {
+    const read = readUsage(usage);
+    if (read !== undefined) this.#sink.usage?.(read);
+    this.ended = this.finished;
+  }
+
+  #emit(event: Fields | undefined, data: string): undefined {
+    if (event && this.#emitter.take({ fields: event, data }) > 0) this.#hasContent = true;
+  }
+
+  /** Keeps bytes until their block ends. The teller keeps signatures; their size counts here. */
+  #bufferBlock({ contentBlockIndex: index, start, delta }: Fields): UpstreamFailure | undefined {
+    this.#open.add(index);
+    if (this.#open.size > openBlocksMax) {
+      return malformed('The upstream opened too many blocks at once.');
+    }
+    const { format } = fieldsOf(fieldsOf(start).image);
+    const { reasoningContent, image } = fieldsOf(delta);
+    const { redactedContent: thought, signature } = fieldsOf(reasoningContent);
+    const mediaType = isText(format) ? `image/${format}` : null;
+    const isOpening = mediaType !== null || isText(thought);
+    if (isOpening && !this.#opaque.has(index)) this.#opaque.set(index, { mediaType, bytes: '' });
+    const block = this.#opaque.get(index);
+    const piece = block ? fromBase64(textOf(thought) || bytesIn(fieldsOf(image))) : '';
+    if (block) block.bytes += piece;
+    this.#bufferedLength += piece.length + lengthOf(signature);
+    const isLong = this.#bufferedLength > eventBytesMax;
+    return isLong ? malformed('The upstream sent a block that is too long.') : undefined;
+  }
+
+  #close(index: unknown): void {
+    this.#open.delete(index);
+    this.#emit({ type: 'content_block_stop', index }, '');
+    const block = this.#opaque.get(index);
+    if (block === undefined) return;
+    this.#opaque.delete(index);
+    this.#bufferedLength -= block.bytes.length;
+    if (block.bytes === '') return;
+    this.#hasContent = true;
+    if (block.mediaType !== null) this.#sink.image(block.mediaType, toBase64(block.bytes));
+    else this.#sink.redactedReasoning(block.bytes);
+  }
+
+  #finish(end: Fields): UpstreamFailure | undefined {
+    const failure = endFailure(end.stopReason);
+    if (failure !== undefined) return failure;
+    for (const index of [...this.#opaque.keys()]) this.#close(index);
+    this.#emitter.end();
+    this.finished = true;
+    emitFinish(this.#sink, end, this.#emitter.hasCalls);
+    return undefined;
+  }
+}
+
+/** Tells a whole answer; returns the failure if the text is none. */
+export function emitReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
+  const body = parseExact(text);
+  if (!isObject(body)) return invalidJsonAnswer(text);
+  const { output, stopReason, usage } = body;
+  const message = fieldsOf(fieldsOf(output).message);
+  if (!Array.isArray(message.content)) {
+    return failureInside(body) ?? malformed('The upstream answered without content.');
+  }
+  const failure = endFailure(stopReason);
+  if (failure !== undefined) return failure;
+  const blocks = new BlockEmitter(sink);
+  for (const content of objectsIn(message.content)) emitBlock(content, blocks, sink);
+  const read = readUsage(usage);
+  if (read !== undefined) sink.usage?.(read);
+  emitFinish(sink, body, blocks.hasCalls);
+  return undefined;
+}
+
+function emitFinish(
+  sink: AnswerSink,
+  { stopReason, additionalModelResponseFields: more }: Fields,
+  hasCalls: boolean,
+): void {
+  sink.finish(finishReasonOf(textOf(stopReason), hasCalls), stopSequenceIn(more));
+}
+
+function emitBlock(content: Fields, blocks: BlockEmitter, sink: AnswerSink): void {
+  const block = completeBlock(content);
+  if (block !== undefined) {
+    blocks.emitBlock(block);
+    return;
+  }
+  const { image } = content;
+  if (!isObject(image) || !isText(image.format)) return;
+  const bytes = bytesIn(image);
+  if (bytes !== '') sink.image(`image/${image.format}`, bytes);
+}
+
+function bytesIn({ source }: Fields): string {
+  return textOf(fieldsOf(source).bytes);
+}
+
+/** The name of an event says whether it is an exception; other unknown events are ignored. */
+function failureNamed(event: string | null, fields: Fields): UpstreamFailure | undefined {
+  if (event !== 'error' && !event?.endsWith('xception')) return undefined;
+  return readErrorObject({ code: event, ...fields });
+}

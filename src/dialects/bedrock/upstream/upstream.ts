@@ -1,0 +1,14 @@
+import { generationOf } from '../../anthropic/upstream/parameters.ts';
+import type { UpstreamDialect } from '../../dialect.ts';
+import { BedrockStreamReader, emitReply } from './read.ts';
+import { writeRequest } from './write.ts';
+
+/** Amazon Bedrock's Converse, the same for the models of all vendors there. */
+export const bedrockUpstream: UpstreamDialect = {
+  toolNameLengthMax: 64,
+  requiresInlineContent: true,
+  defaultThinking: (upstreamModel) => generationOf(upstreamModel)?.thinking ?? null,
+  write: writeRequest,
+  readStream: (sink) => new BedrockStreamReader(sink),
+  readReply: emitReply,
+};

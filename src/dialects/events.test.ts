@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { eventBytesMax } from '../core/bounds.ts';
+import { EventStreamReader } from './events.ts';
+import { MalformedAnswer } from './failure.ts';
+
+function read(...texts: string[]) {
+  const reader = new EventStreamReader();
+  return [...texts.flatMap((text) => reader.push(text)), ...reader.end()];
+}
+const data = (...texts: string[]) => texts.map((text) => ({ event: null, data: text }));
+
+describe('the reader accepts', () => {
+  const accepted: Record<string, [string, ReturnType<typeof read>]> = {
+    'several events in one text': ['data: a\n\ndata: b\n\n', data('a', 'b')],
+    'lines that end in \\r\\n': ['data: a\r\n\r\ndata: b\r\n\r\n', data('a', 'b')],
+    'lines that end in \\r': ['data: a\r\rdata: b\r\r', data('a', 'b')],
+    'line ends of all kinds at once': ['data: a\r\ndata: b\rdata: c\n\r\n', data('a\nb\nc')],
+    comments: [': PROCESSING\n\n: PROCESSING\n\ndata: a\n\n: b\ndata: c\n\n', data('a', 'c')],
+    'data without a space': ['data:a\n\n', data('a')],
+    'only one space as separator': ['data:  a\n\n', data(' a')],
+    'spaces after the data': ['data: {"a":1}   \n\n', data('{"a":1}   ')],
+    'several data lines': ['data: a\ndata: b\n\n', data('a\nb')],
+    'event names': [
+      'event: ping\ndata: a\n\ndata: b\n\n',
+      [{ event: 'ping', data: 'a' }, ...data('b')],
+    ],
+    'an event name after its data': ['data: a\nevent:x\n\n', [{ event: 'x', data: 'a' }]],
+    'fields it does not know': ['id: 1\nretry: 5\nnonsense\ndata: a\n\n', data('a')],
+    'a byte order mark': ['\uFEFFdata: a\n\n', data('a')],
+    'more blank lines than needed': ['\n\ndata: a\n\n\n\ndata: b\n\n', data('a', 'b')],
+    'an end without a blank line': ['data: a\n\ndata: b\n', data('a', 'b')],
+    'an end within a line': ['data: a\n\ndata: b', data('a', 'b')],
+    'line separators that JSON allows': [
+      'data: a\u2028b\u2029c\u0085d\n\n',
+      data('a\u2028b\u2029c\u0085d'),
+    ],
+    'JSON behind the last event': [
+      'data: a\n\n{\n  "error": {}\n}\n\n: b\n',
+      data('a', '{\n  "error": {}\n}\n'),
+    ],
+    'JSON in place of events': ['[1]', data('[1]\n')],
+    'JSON before another event, which it leaves out': ['{}\n\ndata: a\n\n', data('a')],
+    'an error line without event and data lines': [
+      'data: a\n\nerror: {"code":500}\n\n',
+      [...data('a'), { event: 'error', data: '{"code":500}' }],
+    ],
+    nothing: ['', []],
+    'events without data': ['event: a\n\ndata:\n\ndata: \n\ndata\n\ndata: b\n\n', data('b')],
+  };
+  test.each(Object.entries(accepted))('%s', (_, [text, messages]) => {
+    expect(read(text)).toEqual(messages);
+  });
+});
+
+test('a message is out as soon as its blank line is in', () => {
+  const reader = new EventStreamReader();
+  expect(reader.push('data: a\n')).toEqual([]);
+  expect(reader.push('\ndata: b\r')).toEqual(data('a'));
+  expect(reader.push('\n\r')).toEqual(data('b'));
+  expect(reader.push('\ndata: c\n\n')).toEqual(data('c'));
+});
+
+test('however a text is cut, the messages are the same', () => {
+  const piece = fc.constantFrom(
+    'data: x',
+    'data:',
+    'event: e',
+    ': c',
+    '\n',
+    '\r\n',
+    '\r',
+    ' ',
+    'é',
+    '{',
+    'error: x',
+  );
+  fc.assert(
+    fc.property(
+      fc.array(piece, { maxLength: 24 }),
+      fc.infiniteStream(fc.nat(4)),
+      (pieces, sizes) => {
+        const text = pieces.join('');
+        const parts: string[] = [];
+        for (let at = 0; at < text.length; ) {
+          const size = sizes.next().value ?? 1;
+          parts.push(text.slice(at, at + size));
+          at += size;
+          if (parts.length > 1000) break;
+        }
+        parts.push(text.slice(parts.join('').length));
+        expect(read(...parts)).toEqual(read(text));
+      },
+    ),
+  );
+});
+
+describe('one event may not grow without bound:', () => {
+  const within = 'x'.repeat(eventBytesMax - 'data: '.length);
+
+  test('the largest allowed one passes, whole or in parts', () => {
+    expect(read(`data: ${within}\n\n`)[0]?.data.length).toBe(within.length);
+    expect(read('data: ', within, '\n', '\n')[0]?.data.length).toBe(within.length);
+  });
+
+  test('a larger one in a single text is refused', () => {
+    expect(() => read(`data: ${within}x\n\n`)).toThrow(MalformedAnswer);
+  });
+
+  test('a line that never ends is refused', () => {
+    const reader = new EventStreamReader();
+    reader.push(`data: ${within}`);
+    expect(() => reader.push('x')).toThrow(MalformedAnswer);
+  });
+
+  test('a comment that never ends is refused', () => {
+    expect(() => read(`: ${within}`, 'xxxxx')).toThrow(MalformedAnswer);
+  });
+
+  test('lines that never come to a blank one are refused', () => {
+    const line = `data: ${'x'.repeat(1_000_000)}\n`;
+    const reader = new EventStreamReader();
+    for (let count = 0; count < 4; count += 1) reader.push(line);
+    expect(() => reader.push(line)).toThrow(MalformedAnswer);
+  });
+
+  test('JSON that is no event and never ends is refused', () => {
+    const line = `{${'x'.repeat(1_000_000)}\n\n`;
+    expect(read(...Array<string>(4).fill(line)).length).toBe(1);
+    expect(() => read(...Array<string>(5).fill(line))).toThrow(MalformedAnswer);
+  });
+
+  test('many events together may be larger than one', () => {
+    const event = `data: ${'x'.repeat(1_000_000)}\n\n`;
+    expect(read(event.repeat(6)).length).toBe(6);
+    expect(read(...Array<string>(6).fill(event.replaceAll('\n', '\r\n'))).length).toBe(6);
+  });
+});

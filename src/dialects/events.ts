@@ -1,0 +1,127 @@
+/**
+ * Reads server-sent events as real providers send them, which is looser than the standard.
+ * Text comes in as it was decoded, cut anywhere; whole messages come out.
+ */
+import { eventBytesMax } from '../core/bounds.ts';
+import type { SseMessage } from './dialect.ts';
+import { MalformedAnswer } from './failure.ts';
+
+const tooLarge = `an event of more than ${eventBytesMax} characters`;
+
+/** Said while there is nothing else to say: a comment, which may stand before the first event. */
+export const keepAlive = ': keep-alive\n\n';
+
+const lineFeedCode = 10;
+const byteOrderMark = 0xfeff;
+
+export class EventStreamReader {
+  /** The part of a line that has come so far. Only ever appended to, never searched again. */
+  #line = '';
+  #event: string | null = null;
+  #data: string | null = null;
+  /** Characters of the finished lines of the event that is being read. */
+  #size = 0;
+  /**
+   * JSON outside of events, where Google and others may put an error; told at the end of the
+   * stream.
+   */
+  #rawJson = '';
+  #isAtStart = true;
+  /** The last text ended in `\r`: a `\n` at the head of the next one belongs to it. */
+  #endsWithReturn = false;
+
+  push(text: string): SseMessage[] {
+    const messages: SseMessage[] = [];
+    let at = this.#skipHead(text);
+    let lineFeed = text.indexOf('\n', at);
+    let carriage = text.indexOf('\r', at);
+    while (lineFeed !== -1 || carriage !== -1) {
+      // Nearly all traffic: one line of data, a blank line, nothing left over from before.
+      if (carriage === -1 && this.#isBetweenEvents() && text.startsWith('data: ', at)) {
+        if (text.charCodeAt(lineFeed + 1) === lineFeedCode && lineFeed > at + 6) {
+          if (lineFeed - at > eventBytesMax) throw new MalformedAnswer(tooLarge);
+          messages.push({ event: null, data: text.slice(at + 6, lineFeed) });
+          at = lineFeed + 2;
+          lineFeed = text.indexOf('\n', at);
+          continue;
+        }
+      }
+      const isReturn = lineFeed === -1 || (carriage !== -1 && carriage < lineFeed);
+      const end = isReturn ? carriage : lineFeed;
+      this.#parseLine(this.#line + text.slice(at, end), messages);
+      this.#line = '';
+      at = end + 1;
+      if (isReturn) {
+        this.#endsWithReturn = at === text.length;
+        if (lineFeed === at) at += 1;
+        carriage = text.indexOf('\r', at);
+      }
+      if (lineFeed !== -1 && lineFeed < at) lineFeed = text.indexOf('\n', at);
+    }
+    if (at < text.length) this.#line += text.slice(at);
+    if (this.#size + this.#line.length > eventBytesMax) throw new MalformedAnswer(tooLarge);
+    return messages;
+  }
+
+  /** No more input. Some servers leave out the last blank line, or even the last line end. */
+  end(): SseMessage[] {
+    const messages: SseMessage[] = [];
+    if (this.#line !== '') this.#parseLine(this.#line, messages);
+    this.#line = '';
+    this.#parseLine('', messages);
+    if (this.#rawJson !== '') messages.push({ event: null, data: this.#rawJson });
+    this.#rawJson = '';
+    return messages;
+  }
+
+  #isBetweenEvents(): boolean {
+    return this.#line === '' && this.#data === null && this.#event === null && this.#rawJson === '';
+  }
+
+  #skipHead(text: string): number {
+    if (text === '') return 0;
+    let at = 0;
+    if (this.#isAtStart) {
+      this.#isAtStart = false;
+      if (text.charCodeAt(0) === byteOrderMark) at = 1;
+    }
+    if (this.#endsWithReturn) {
+      this.#endsWithReturn = false;
+      if (text.charCodeAt(at) === lineFeedCode) at += 1;
+    }
+    return at;
+  }
+
+  #parseLine(line: string, messages: SseMessage[]): void {
+    if (line === '') {
+      // An event without data says nothing in any dialect; some servers send it to keep alive.
+      if (this.#data) messages.push({ event: this.#event, data: this.#data });
+      this.#event = null;
+      this.#data = null;
+      this.#size = 0;
+      return;
+    }
+    const colon = line.indexOf(':');
+    const field = colon === -1 ? line : line.slice(0, colon);
+    if (field !== 'data' && field !== 'event' && field !== 'error') {
+      this.#appendRawLine(line);
+      return;
+    }
+    this.#rawJson = '';
+    this.#size += line.length;
+    if (this.#size > eventBytesMax) throw new MalformedAnswer(tooLarge);
+    const from = line.startsWith(' ', colon + 1) ? colon + 2 : colon + 1;
+    const value = colon === -1 ? '' : line.slice(from);
+    // Older llama.cpp servers write `error: {…}`, without an `event:` line and `data:`.
+    if (field === 'error') this.#event = field;
+    if (field === 'event') this.#event = value;
+    else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
+  }
+
+  /** Bare JSON may span many lines. An event after it discards it: it was not the end. */
+  #appendRawLine(line: string): void {
+    if (this.#rawJson === '' ? !/^[{[]/.test(line) : line.startsWith(':')) return;
+    this.#rawJson += `${line}\n`;
+    if (this.#rawJson.length > eventBytesMax) throw new MalformedAnswer(tooLarge);
+  }
+}

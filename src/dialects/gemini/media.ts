@@ -1,0 +1,132 @@
+import { editImagesMax } from '../../core/bounds.ts';
+import { type Fields, fieldsOf, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { malformed, readAnswer, readErrorObject } from '../failure.ts';
+import {
+  type GeneratedImage,
+  type GeneratedImages,
+  type ImageFile,
+  readVectors,
+  withMaskAsImage,
+} from '../media.ts';
+import { readCount } from '../normalize/responses/counts.ts';
+import { presentParameterNames } from '../parameters.ts';
+import type { EmbeddingBatch, EmbeddingsDialect, ImagesDialect } from '../registry.ts';
+import { concatBodies, inBase64, type Piece } from '../streamed-body.ts';
+import { imageModalities, modelName, modelPath } from './upstream/model.ts';
+import { finishReasonOf, readUsage } from './upstream/read.ts';
+
+/** Embeddings of Google's Gemini, `batchEmbedContents`. */
+
+/** The most requests that Gemini takes in one batch. */
+const requestsMax = 100;
+
+export const geminiEmbeddings: EmbeddingsDialect = {
+  takesTokens: false,
+  batchMax: () => requestsMax,
+  write({ inputs, dimensions, user, more }, { upstreamModel }) {
+    const size = dimensions === null ? {} : { outputDimensionality: dimensions };
+    const requests = inputs.map((text) => ({
+      model: `models/${modelName(upstreamModel)}`,
+      content: { parts: [{ text }] },
+      ...size,
+    }));
+    return {
+      path: modelPath(upstreamModel, 'batchEmbedContents'),
+      body: JSON.stringify({ requests }),
+      dropped: presentParameterNames({ ...more, user }),
+    };
+  },
+  readBatch: (text) => readAnswer(text, readBatch),
+};
+
+function readBatch(body: Fields): EmbeddingBatch | UpstreamFailure {
+  const { embeddings, usageMetadata: usage } = body;
+  const found = Array.isArray(embeddings)
+    ? embeddings.map((item) => fieldsOf(item).values)
+    : undefined;
+  // Only Gemini's newer models count tokens.
+  return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
+}
+
+/** Images of Google's Gemini, which draws them in the middle of a chat. */
+
+export const geminiImages: ImagesDialect = {
+  mask: 'image',
+  imagesMax: editImagesMax,
+  write(options, target) {
+    const { prompt, images } = withMaskAsImage(options);
+    const { size, ...unsupported } = options.parameters;
+    const generationConfig = {
+      responseModalities: imageModalities(target),
+      imageConfig: imageConfigFor(size),
+    };
+    const start = `{"contents":[{"role":"user","parts":[${JSON.stringify({ text: prompt })}`;
+    const end = `]}],"generationConfig":${JSON.stringify(generationConfig)}}`;
+    return {
+      path: modelPath(target.upstreamModel, 'generateContent'),
+      body:
+        images.length === 0
+          ? start + end
+          : concatBodies([start, ...images.flatMap(inlineImage), end]),
+      dropped: presentParameterNames({ ...unsupported, ...options.more }),
+    };
+  },
+  readGeneratedImages: (text) => readAnswer(text, readGeneratedImages),
+};
+
+function inlineImage({ mediaType, content }: ImageFile): readonly Piece[] {
+  const start = `,{"inlineData":{"mimeType":"${mediaType}","data":"`;
+  return [start, inBase64(content), '"}}'];
+}
+
+const ratios = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'];
+
+/** Gemini takes no pixels, only a shape and a size class: the nearest ones to the wanted size. */
+function imageConfigFor(size: string | null): object | undefined {
+  const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? [];
+  if (width === undefined || height === undefined) return undefined;
+  const targetRatio = Math.log(Number(width) / Number(height));
+  const distance = (ratio: string) => {
+    const [across = 1, down = 1] = ratio.split(':').map(Number);
+    return Math.abs(Math.log(across / down) - targetRatio);
+  };
+  const aspectRatio = ratios.reduce((a, b) => (distance(b) < distance(a) ? b : a));
+  const longEdge = Math.max(Number(width), Number(height));
+  // Gemini's older models have one size and refuse to be given it.
+  if (longEdge <= 1536) return { aspectRatio };
+  return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
+}
+
+function readGeneratedImages(body: Fields): GeneratedImages | UpstreamFailure {
+  const { error, candidates, promptFeedback, usageMetadata } = body;
+  if (error !== undefined && error !== null) return readErrorObject(body);
+  const [candidate] = itemsOf(candidates);
+  const images = imagesIn(fieldsOf(candidate).content);
+  if (images.length === 0) return noImageFailure(candidate, promptFeedback);
+  return { images, usage: readUsage(usageMetadata), metadata: {}, usageDetails: {} };
+}
+
+function imagesIn(content: unknown): readonly GeneratedImage[] {
+  return objectsIn(fieldsOf(content).parts).flatMap((part) => {
+    // A picture that the model drew while thinking is a draft.
+    if (part.thought === true) return [];
+    const data = fieldsOf(part.inlineData);
+    if (!textOf(data.mimeType).startsWith('image/') || !isText(data.data)) return [];
+    return [{ base64: data.data, url: null, revisedPrompt: null }];
+  });
+}
+
+/** A filter will refuse again; a model that only wrote text may draw at the next attempt. */
+function noImageFailure(candidate: unknown, feedback: unknown): UpstreamFailure {
+  const finish = fieldsOf(candidate).finishReason;
+  const block = fieldsOf(feedback).blockReason;
+  const word = [block, finish].find((reason) => typeof reason === 'string');
+  const isFiltered =
+    block !== undefined || finishReasonOf(textOf(finish), false) === 'content_filter';
+  if (word === undefined || !isFiltered) {
+    return malformed('The upstream answered without a picture.');
+  }
+  const message = `The provider declined to make this picture (${String(word).slice(0, 60)}).`;
+  return { kind: 'request', status: 400, message, retryAfterSeconds: null };
+}

@@ -1,0 +1,249 @@
+/** The turns of a dialogue as Gemini's `contents`. */
+import type {
+  AssistantPart,
+  DocumentPart,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../../core/prompt.ts';
+import { toolInput } from '../../anthropic/tool-input.ts';
+import type { Target } from '../../dialect.ts';
+import { documentText, readDataUrl } from '../../normalize/requests/content.ts';
+import { ownSignature } from '../../normalize/signature.ts';
+import { thinksInLevels } from './model.ts';
+
+export interface Content {
+  readonly role: 'user' | 'model';
+  readonly parts: object[];
+}
+
+/** Google's placeholder for a lost signature; without any signature the request is refused. */
+const placeholderSignature = 'skip_thought_signature_validator';
+
+/** Gemini wants user and model to alternate, beginning with the user. */
+export function writeContents(turns: readonly Turn[], target: Target): readonly Content[] {
+  const contents: Content[] = [];
+  const calls = new Map<string, KnownCall>();
+  for (const { role, parts } of mergeNeighbors(turns)) {
+    const written =
+      role === 'user'
+        ? writeUserParts(parts, calls, target)
+        : writeModelParts(parts, thinksInLevels(target));
+    if (role === 'model') recordCalls(parts, calls);
+    if (written.length === 0) continue;
+    const last = contents.at(-1);
+    if (last?.role === role) for (const part of written) last.parts.push(part);
+    else contents.push({ role, parts: written });
+  }
+  if (contents[0]?.role === 'model') contents.unshift({ role: 'user', parts: [{ text: ' ' }] });
+  return contents;
+}
+
+type Side =
+  | { readonly role: 'user'; readonly parts: UserPart[] }
+  | { readonly role: 'model'; readonly parts: AssistantPart[] };
+
+/** Each part is copied only once: otherwise ten thousand messages in a row would take a second. */
+function mergeNeighbors(turns: readonly Turn[]): readonly Side[] {
+  const sides: Side[] = [];
+  for (const turn of turns) {
+    if (turn.role === 'system') continue;
+    const last = sides.at(-1);
+    if (turn.role === 'user') {
+      if (last?.role !== 'user') sides.push({ role: 'user', parts: [...turn.parts] });
+      else for (const part of turn.parts) last.parts.push(part);
+    } else if (last?.role !== 'model') sides.push({ role: 'model', parts: [...turn.parts] });
+    else for (const part of turn.parts) last.parts.push(part);
+  }
+  return sides;
+}
+
+interface KnownCall {
+  readonly name: string;
+  readonly index: number;
+}
+
+function recordCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCall>): void {
+  for (const part of parts) {
+    if (part.kind === 'tool_call') calls.set(part.id, { name: part.name, index: calls.size });
+  }
+}
+
+/**
+ * The parts of the model's turn. A signature is put on the call that follows it; if a client sent
+ * all signatures back in front, they go on the calls in order. A signature without a call goes on
+ * an empty text, which is how Gemini itself ends a signed answer.
+ */
+class ModelParts {
+  readonly written: object[] = [];
+  /** Signatures with nothing after them so far. */
+  #pending: string[] = [];
+  /** Signatures that a text follows. */
+  #earlier: string[] = [];
+  #hasCalls = false;
+  readonly #needsSignature: boolean;
+
+  constructor(needsSignature: boolean) {
+    this.#needsSignature = needsSignature;
+  }
+
+  text(text: string): void {
+    if (text === '') return;
+    this.#step();
+    this.written.push({ text });
+  }
+
+  thought({ text, signature: marked }: ReasoningPart): void {
+    const signature = ownSignature('gemini', marked);
+    // Thoughts that Gemini did not sign are not sent.
+    if (signature === undefined) return;
+    if (text !== '') this.written.push({ text, thought: true });
+    this.#pending.push(signature);
+  }
+
+  /** `group` is the number of calls in a row, from this one on. */
+  call(call: ToolCallPart, group: number): void {
+    const spare = Math.max(0, this.#pending.length - group);
+    for (const signature of this.#pending.splice(0, spare)) this.#earlier.push(signature);
+    const signature =
+      this.#pending.shift() ?? (this.#hasCalls ? undefined : this.#firstSignature());
+    this.#signEmpty();
+    this.written.push({ ...writeCall(call), thoughtSignature: signature });
+    this.#hasCalls = true;
+  }
+
+  end(): object[] {
+    this.#step();
+    this.#signEmpty();
+    return this.written;
+  }
+
+  /** The signature for the first of parallel calls, which is the only one that must have one. */
+  #firstSignature(): string | undefined {
+    return this.#earlier.pop() ?? (this.#needsSignature ? placeholderSignature : undefined);
+  }
+
+  #step(): void {
+    for (const signature of this.#pending) this.#earlier.push(signature);
+    this.#pending = [];
+  }
+
+  #signEmpty(): void {
+    for (const thoughtSignature of this.#earlier) this.written.push({ text: '', thoughtSignature });
+    this.#earlier = [];
+  }
+}
+
+function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
+  const model = new ModelParts(needsSignature);
+  /** Where the current row of calls ends: found once for the row, not again for each call. */
+  let end = 0;
+  for (const [at, part] of parts.entries()) {
+    end = Math.max(end, at);
+    while (parts[end]?.kind === 'tool_call') end += 1;
+    if (part.kind === 'reasoning') model.thought(part);
+    else if (part.kind === 'tool_call') model.call(part, end - at);
+    else model.text(part.text);
+  }
+  return model.end();
+}
+
+/** Ids are left out: Vertex refuses them, and Gemini matches calls by name and order. */
+function writeCall({ name, arguments: json }: ToolCallPart): object {
+  return { functionCall: { name, args: toolInput(json) } };
+}
+
+/** Puts all results first, in the order of their calls. */
+function writeUserParts(
+  parts: readonly UserPart[],
+  calls: ReadonlyMap<string, KnownCall>,
+  target: Target,
+): object[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  const indexOf = ({ callId }: ToolResultPart) => calls.get(callId)?.index ?? calls.size;
+  const inOrder = results.toSorted((a, b) => indexOf(a) - indexOf(b));
+  const written = inOrder.map((result) => writeResult(result, calls.get(result.callId), target));
+  return [
+    ...written.map(({ response }) => response),
+    ...written.flatMap(({ beside }) => beside),
+    ...parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part))),
+  ];
+}
+
+interface WrittenResult {
+  readonly response: object;
+  /** Pictures that cannot stand inside the result. */
+  readonly beside: readonly object[];
+}
+
+function writeResult(
+  { parts, isError }: ToolResultPart,
+  call: KnownCall | undefined,
+  target: Target,
+): WrittenResult {
+  const texts = parts.flatMap((part) => {
+    if (part.kind === 'text') return [part.text];
+    return part.kind === 'document' ? documentTexts(part) : [];
+  });
+  const media = parts.flatMap((part) => {
+    if (part.kind === 'text') return [];
+    return part.kind === 'image' ? [writeAddress(part.url)] : writeFile(part);
+  });
+  const text = texts.join('\n\n');
+  // The call is no longer in the conversation, and Gemini refuses a result without its call.
+  if (call === undefined) return { response: { text: text || ' ' }, beside: media };
+  const isInside =
+    thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
+  const functionResponse = {
+    name: call.name,
+    response: isError ? { error: text } : { output: text },
+    parts: isInside ? media : undefined,
+  };
+  return { response: { functionResponse }, beside: isInside ? [] : media };
+}
+
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>): object[] {
+  switch (part.kind) {
+    case 'text':
+      return part.text === '' ? [] : [{ text: part.text }];
+    case 'image':
+      return [writeAddress(part.url)];
+    case 'audio':
+      return [{ inlineData: { mimeType: `audio/${part.format}`, data: part.data } }];
+    case 'document':
+      return [...documentTexts(part).map((text) => ({ text })), ...writeFile(part)];
+  }
+}
+
+function documentTexts({ source, name }: DocumentPart): readonly string[] {
+  return 'text' in source && source.text !== '' ? [documentText(source.text, name)] : [];
+}
+
+function writeFile({ source }: DocumentPart): object[] {
+  if ('text' in source) return [];
+  return [writeAddress('url' in source ? source.url : source.fileId)];
+}
+
+/** A file that is no `data:` URL is left to Gemini to fetch, or to refuse. */
+function writeAddress(url: string): object {
+  const inline = readDataUrl(url);
+  if (inline === undefined) return { fileData: { mimeType: typeByName(url), fileUri: url } };
+  return { inlineData: { mimeType: inline.mediaType, data: inline.base64 } };
+}
+
+const typesByEnding: ReadonlyMap<string, string> = new Map([
+  ['pdf', 'application/pdf'],
+  ['png', 'image/png'],
+  ['jpg', 'image/jpeg'],
+  ['jpeg', 'image/jpeg'],
+  ['gif', 'image/gif'],
+  ['webp', 'image/webp'],
+]);
+
+/** Vertex AI must be told the type of the file at an address; the Gemini API finds it out. */
+function typeByName(url: string): string | undefined {
+  const [path = ''] = url.split(/[?#]/, 1);
+  return typesByEnding.get(path.slice(path.lastIndexOf('.') + 1).toLowerCase());
+}

@@ -1,0 +1,96 @@
+/**
+ * Arguments of a call as Vertex streams them: in pieces, each with the path of its place. They are
+ * put together and told whole, because half an object is no JSON.
+ */
+import { eventBytesMax, jsonDepthMax } from '../../../core/bounds.ts';
+import { type Fields, objectsIn } from '../../../core/json.ts';
+
+type Step = string | number;
+/** Objects have no prototype here, so that no name is special. */
+type Node = { [name: string]: unknown } | unknown[];
+
+const stepPattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
+
+/** The steps of a path such as `$.places[0].name`; undefined for anything else. */
+function readPath(path: unknown): readonly Step[] | undefined {
+  if (typeof path !== 'string' || !path.startsWith('$')) return undefined;
+  const steps: Step[] = [];
+  stepPattern.lastIndex = 1;
+  while (stepPattern.lastIndex < path.length) {
+    const [match, name, index, single, double] = stepPattern.exec(path) ?? [];
+    if (match === undefined || steps.length === jsonDepthMax) return undefined;
+    const quoted = (single ?? double)?.replace(/\\(.)/g, '$1');
+    steps.push(index === undefined ? (name ?? quoted ?? '') : Number(index));
+  }
+  return steps.length > 0 ? steps : undefined;
+}
+
+function readValue(piece: Fields): unknown {
+  const { stringValue, numberValue, boolValue } = piece;
+  if (typeof stringValue === 'string') return stringValue;
+  if (typeof numberValue === 'number') return numberValue;
+  if (typeof boolValue === 'boolean') return boolValue;
+  return 'nullValue' in piece ? null : undefined;
+}
+
+const newObject = (): Node => Object.create(null) as Node;
+
+function childOf(node: Node, step: Step): unknown {
+  if (Array.isArray(node)) return typeof step === 'number' ? node[step] : undefined;
+  return node[step];
+}
+
+/** False if the place cannot exist: a list grows only by one, so no index can make it huge. */
+function setChild(node: Node, step: Step, value: unknown): boolean {
+  if (!Array.isArray(node)) {
+    node[step] = value;
+    return true;
+  }
+  if (typeof step !== 'number' || step > node.length) return false;
+  node[step] = value;
+  return true;
+}
+
+export class PartialArguments {
+  readonly #root: Node = newObject();
+  #size = 0;
+
+  /** The limit of one event, into which whole arguments would have to fit. */
+  get isTooLarge(): boolean {
+    return this.#size > eventBytesMax;
+  }
+
+  /** Adds the `partialArgs` of one part; pieces without a valid place are ignored. */
+  add(pieces: unknown): void {
+    for (const piece of objectsIn(pieces)) {
+      const path = readPath(piece.jsonPath);
+      const value = readValue(piece);
+      if (path === undefined || value === undefined) continue;
+      this.#size += String(piece.jsonPath).length + (typeof value === 'string' ? value.length : 8);
+      if (!this.isTooLarge) this.#put(path, value);
+    }
+  }
+
+  toJson(): string {
+    return JSON.stringify(this.#root);
+  }
+
+  #put(path: readonly Step[], value: unknown): void {
+    let node = this.#root;
+    for (const [at, step] of path.entries()) {
+      const known = childOf(node, step);
+      if (at === path.length - 1) {
+        const isMore = typeof known === 'string' && typeof value === 'string';
+        setChild(node, step, isMore ? known + value : value);
+        return;
+      }
+      if (typeof known === 'object' && known !== null) {
+        node = known as Node;
+        continue;
+      }
+      const child = typeof path[at + 1] === 'number' ? [] : newObject();
+      if (!setChild(node, step, child)) return;
+      node = child;
+    }
+  }
+}

@@ -1,0 +1,245 @@
+import { jsonDepthMax } from '../../../core/bounds.ts';
+import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
+import type { JsonFormat, Prompt, Tool, Turn } from '../../../core/prompt.ts';
+import type { Target, UpstreamRequest } from '../../dialect.ts';
+import { detailNames } from '../../normalize/requests/content.ts';
+import {
+  jsonInstruction,
+  outputLimit,
+  unlessCallingTools,
+} from '../../normalize/requests/generation-options.ts';
+import { cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
+import { schemasByName } from '../../normalize/requests/tool-schema.ts';
+import { isForced } from '../../normalize/requests/tools.ts';
+import { dropParameters } from '../../normalize/requests/unsupported.ts';
+import { type Content, writeContents } from './contents.ts';
+import { imageModalities, modelPath, thinksInLevels, writeThinking } from './model.ts';
+
+/** A dialogue as a request to Gemini's `generateContent`. */
+
+/** Parameters that Gemini lacks, or whose answers cannot be told in our words. */
+const unsupportedParameters = [
+  'logprobs',
+  'top_logprobs',
+  'logit_bias',
+  'parallel_tool_calls',
+  'user',
+  'verbosity',
+  'prompt_cache_key',
+];
+
+const stopSequencesMax = 5;
+const seedMax = 2 ** 31 - 1;
+
+export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
+  const { prompt: reduced, dropped } = dropParameters(prompt, unsupportedIn(prompt, target));
+  const instructedFormat = mustInstruct(reduced, target) ? reduced.json : null;
+  const instructions = instructedFormat
+    ? [jsonInstruction(instructedFormat.schema, unlessCallingTools)]
+    : [];
+  const system = [...systemTexts(reduced.turns), ...instructions];
+  const contents = writeContents(reduced.turns, target);
+  // Gemini refuses a request without contents, so instructions alone are sent as the contents.
+  const isOnlySystem = contents.length === 0;
+  const parts = system.map((text) => ({ text }));
+  const body = {
+    systemInstruction: parts.length === 0 || isOnlySystem ? undefined : { parts },
+    contents: isOnlySystem ? [onlySystem(parts)] : contents,
+    ...writeTools(reduced),
+    generationConfig: writeConfig(reduced, target, instructedFormat ? null : reduced.json),
+  };
+  const verb = prompt.stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
+  return {
+    path: modelPath(target.upstreamModel, verb),
+    body: JSON.stringify(body),
+    dropped: [
+      ...dropped,
+      ...cacheMarkNames(prompt),
+      ...detailNames(prompt),
+      ...(reduced.stop.length > stopSequencesMax ? ['stop'] : []),
+    ],
+  };
+}
+
+function* unsupportedIn(
+  { sampling, reasoning }: Prompt,
+  { quirks, thinking }: Target,
+): Iterable<string> {
+  yield* unsupportedParameters;
+  yield* quirks.drop_params ?? [];
+  // To a model that does not think, the wish not to think is no loss.
+  if (thinking === null && reasoning?.effort !== 'none') yield 'reasoning';
+  // Gemini refuses a larger seed.
+  if (sampling.seed !== undefined && Math.abs(sampling.seed) > seedMax) yield 'seed';
+}
+
+function systemTexts(turns: readonly Turn[]): readonly string[] {
+  const texts = turns.flatMap((turn) => (turn.role === 'system' ? turn.parts : []));
+  return texts.map(({ text }) => text).filter((text) => text !== '');
+}
+
+function onlySystem(parts: readonly { text: string }[]): Content {
+  return { role: 'user', parts: parts.length > 0 ? [...parts] : [{ text: ' ' }] };
+}
+
+/** Models before Gemini 3 refuse JSON output beside tools; all refuse it beside forced calls. */
+function mustInstruct({ json, tools, toolChoice }: Prompt, target: Target): boolean {
+  if (json === null || tools.length === 0) return false;
+  return isForced(toolChoice) || !thinksInLevels(target);
+}
+
+function writeTools({ tools, toolChoice }: Prompt) {
+  if (tools.length === 0) return {};
+  const config = writeToolChoice(tools, toolChoice);
+  const references = new References();
+  return {
+    tools: [{ functionDeclarations: tools.map((tool) => writeTool(tool, references)) }],
+    toolConfig: config ? { functionCallingConfig: config } : undefined,
+  };
+}
+
+/** Gemini's `parameters` takes only a part of OpenAPI; `parametersJsonSchema`, JSON Schema. */
+function writeTool({ name, description, parameters }: Tool, references: References) {
+  const schema = references.resolveIn(parameters ?? {});
+  const parametersJsonSchema = hasNoParameters(schema) ? undefined : objectSchema(schema);
+  return { name, description, parametersJsonSchema };
+}
+
+const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
+
+/** Whether the tool takes no arguments: Gemini refuses an object without properties. */
+function hasNoParameters(schema: Readonly<Fields>): boolean {
+  const { properties, additionalProperties } = schema;
+  if (Object.keys(fieldsOf(properties)).length > 0) return false;
+  return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
+}
+
+/** Gemini refuses parameters without a `type`, but also a `type` beside a `$ref`. */
+function objectSchema(schema: Readonly<Fields>) {
+  const plain = plainSchema(schema);
+  return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
+}
+
+function answerSchema(schema: Readonly<Fields>) {
+  return plainSchema(new References().resolveIn(schema));
+}
+
+function plainSchema({ $schema: _, ...rest }: Readonly<Fields>) {
+  return rest;
+}
+
+function writeToolChoice(tools: readonly Tool[], choice: Prompt['toolChoice']) {
+  if (choice === 'none') return { mode: 'NONE' };
+  if (choice === 'required') return { mode: 'ANY' };
+  if (choice !== null && choice !== 'auto') {
+    return { mode: 'ANY', allowedFunctionNames: [choice.name] };
+  }
+  // The model may call or not, but its arguments are held to their schemas.
+  if (tools.some(({ strict }) => strict === true)) return { mode: 'VALIDATED' };
+  return choice === 'auto' ? { mode: 'AUTO' } : undefined;
+}
+
+function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
+  const { sampling, stop } = prompt;
+  const generatesImages = target.outputModalities?.includes('image');
+  return {
+    candidateCount: prompt.choices > 1 ? prompt.choices : undefined,
+    maxOutputTokens: outputLimit(prompt.outputTokensMax, target) ?? undefined,
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK,
+    seed: sampling.seed,
+    presencePenalty: sampling.presencePenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    stopSequences: stop.length > 0 ? stop.slice(0, stopSequencesMax) : undefined,
+    responseMimeType: json === null ? undefined : 'application/json',
+    responseJsonSchema: json?.schema ? answerSchema(json.schema) : undefined,
+    thinkingConfig: writeThinking(prompt.reasoning, target),
+    responseModalities: generatesImages ? imageModalities(target) : undefined,
+  };
+}
+
+/**
+ * Schemas without references. Gemini resolves only references into `$defs`, and refuses most keys
+ * beside a reference; generated schemas of tools often break both rules.
+ */
+
+type Schema = Readonly<Fields>;
+
+/** Keys whose value is a schema, or a list of them. */
+const schemaKeys = new Set([
+  ...['anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', 'items', 'prefixItems', 'contains'],
+  ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
+]);
+
+/** The keys that Gemini takes beside a reference, apart from those that begin with `$`. */
+const besideReference = new Set(['description', 'default']);
+
+/** Characters that may replace references in one request, as a short one may stand for many. */
+const copiedLengthMax = 300_000;
+
+export class References {
+  #copiedLength = 0;
+  /** A reference was found that cannot be replaced. */
+  #isUnresolvable = false;
+
+  /** A schema keeps its references if one leads to itself, to nothing, or to too long a schema. */
+  resolveIn(root: Schema): Schema {
+    this.#isUnresolvable = false;
+    const { $defs: _, definitions: __, ...rest } = root;
+    const resolved = this.#resolve(rest, root, [], 0);
+    return this.#isUnresolvable ? withoutReferenceSiblings(root) : resolved;
+  }
+
+  /** `open` lists the references that led to this schema. */
+  #resolve(schema: Schema, root: Schema, open: readonly string[], depth: number): Schema {
+    if (depth > jsonDepthMax) this.#isUnresolvable = true;
+    if (this.#isUnresolvable) return schema;
+    const { $ref: reference, ...rest } = schema;
+    const own = changeInside(rest, (inner) => this.#resolve(inner, root, open, depth + 1));
+    if (typeof reference !== 'string') return own;
+    const target = open.includes(reference) ? undefined : find(root, reference);
+    if (target !== undefined) this.#copiedLength += JSON.stringify(target).length;
+    if (target === undefined || this.#copiedLength > copiedLengthMax) {
+      this.#isUnresolvable = true;
+      return schema;
+    }
+    const found = this.#resolve(target, root, [...open, reference], depth + 1);
+    // Keys beside a reference are about this use of it, and so come last.
+    return { ...found, ...own };
+  }
+}
+
+/** The schema with its references, but without the keys that Gemini refuses beside them. */
+function withoutReferenceSiblings(schema: Schema): Schema {
+  const isReference = typeof schema.$ref === 'string';
+  const mayStay = (key: string) => key.startsWith('$') || besideReference.has(key);
+  const fields = Object.entries(schema).filter(([key]) => !isReference || mayStay(key));
+  return changeInside(Object.fromEntries(fields), withoutReferenceSiblings);
+}
+
+/** The schema with all schemas inside it changed. Values of other keys are data, never schemas. */
+function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema {
+  const changeOne = (value: unknown) => (isObject(value) ? change(value) : value);
+  const fields = Object.entries(schema).map(([key, value]): [string, unknown] => {
+    if (schemasByName.has(key) && isObject(value)) {
+      const inner = Object.entries(value).map(([name, one]) => [name, changeOne(one)]);
+      return [key, Object.fromEntries(inner)];
+    }
+    if (!schemaKeys.has(key)) return [key, value];
+    return [key, Array.isArray(value) ? value.map(changeOne) : changeOne(value)];
+  });
+  return Object.fromEntries(fields);
+}
+
+/** What a reference such as `#/$defs/City` leads to; undefined if that is not in this schema. */
+function find(root: Schema, reference: string): Schema | undefined {
+  if (!reference.startsWith('#/')) return undefined;
+  let at: unknown = root;
+  for (const step of reference.slice(2).split('/')) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~');
+    const exists = typeof at === 'object' && at !== null && Object.hasOwn(at, name);
+    at = exists ? (at as Schema)[name] : undefined;
+  }
+  return isObject(at) ? at : undefined;
+}

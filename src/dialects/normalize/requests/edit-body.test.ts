@@ -1,0 +1,265 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { targetOf } from '../../../../tests/support/question.ts';
+import type { DialectName } from '../../../config/provider-schema.ts';
+import { readMessagesRequest } from '../../anthropic/client/request.ts';
+import { anthropicClientRequest } from '../../anthropic/client-request.ts';
+import type { ClientRequest } from '../../dialect.ts';
+import { readChatRequest } from '../../openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../openai-chat/client-request.ts';
+import { readResponsesRequest } from '../../responses/client/request.ts';
+import { responsesClientRequest } from '../../responses/client-request.ts';
+import { dropLookalikes, editBody } from './edit-body.ts';
+
+const encoder = new TextEncoder();
+
+/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+const mark = ' \n ';
+
+/** The text as a server may hand it on: a part of a larger piece of memory. */
+function sourceOf(text: string, before = '', behind = '') {
+  const memory = encoder.encode(before + text + behind);
+  const start = encoder.encode(before).length;
+  return { text, bytes: memory.subarray(start, start + encoder.encode(text).length) };
+}
+
+function edited(text: string, edits: Record<string, unknown> = {}, source = sourceOf(text)) {
+  const body = JSON.parse(text) as Record<string, unknown>;
+  return editBody({ body, source }, { model: 'theirs', ...edits });
+}
+
+test('the client’s text goes on after the model’s name and the fields that are added', () => {
+  const text = `{"model":"ours","messages":[],"n":1}${mark}`;
+  expect(edited(text)).toBe(`{"model":"theirs","messages":[],"n":1}${mark}`);
+  const added = '"max_tokens":5,"stream_options":{"include_usage":true}';
+  expect(edited(text, { max_tokens: 5, stream_options: { include_usage: true } })).toBe(
+    `{"model":"theirs",${added},"messages":[],"n":1}${mark}`,
+  );
+});
+
+describe('the client’s own bytes of a long text follow a new beginning', () => {
+  const long = `{"model":"ours","messages":["${'a €'.repeat(20_000)}"]}${mark}`;
+  test.each([
+    ['as they came', long, ''],
+    ['without the mark before them', long, '\uFEFF'],
+    ['whatever space is before them', ` \n${long}`, ''],
+  ])('%s', (_, text, sign) => {
+    const { bytes } = sourceOf(sign + text, 'before', 'behind');
+    const spliced = edited(text, { n: 1 }, { text, bytes });
+    if (typeof spliced === 'string') throw new Error('It was written anew.');
+    const { start, rest } = spliced;
+    expect(start + new TextDecoder().decode(rest)).toBe(long.replace('"ours"', '"theirs","n":1'));
+    expect(rest.buffer).toBe(bytes.buffer);
+  });
+});
+
+test('another field may take the place of the model', () => {
+  const text = `{"model":"ours","n":1}${mark}`;
+  const instead = { model: undefined, version: 'v1' };
+  expect(edited(text, instead)).toBe(`{"version":"v1","n":1}${mark}`);
+  expect(edited(`{"n":1,"model":"ours"}${mark}`, instead)).toBe('{"n":1,"version":"v1"}');
+});
+
+test('a body is written anew when a field changes or goes', () => {
+  const text = `{"model":"ours","n":1,"route":"sort"}${mark}`;
+  expect(edited(text, { n: 2 })).toBe('{"model":"theirs","n":2,"route":"sort"}');
+  expect(edited(text, { route: undefined })).toBe('{"model":"theirs","n":1}');
+});
+
+describe('a body is written anew when a name that decides something stands in it twice:', () => {
+  test.each([
+    ['the model', '{"model":"ours","a":1,"model":"ours"}', '{"model":"theirs","a":1}'],
+    [
+      'a cap',
+      '{"model":"ours","max_tokens":9,"max_tokens":1}',
+      '{"model":"theirs","max_tokens":1}',
+    ],
+    ['the choices', '{"model":"ours","n":9,"é":"é","n":1}', '{"model":"theirs","n":1,"é":"é"}'],
+    [
+      'a prompt’s name that is taken back',
+      '{"model":"ours","prompt_cache_key":"theirs","prompt_cache_key":null}',
+      '{"model":"theirs","prompt_cache_key":null}',
+    ],
+    [
+      'what was checked',
+      '{"model":"ours","messages":[1],"messages":[2]}',
+      '{"model":"theirs","messages":[2]}',
+    ],
+    [
+      'how it is answered, and counted',
+      '{"model":"ours","stream":false,"stream":true}',
+      '{"model":"theirs","stream":true}',
+    ],
+    [
+      'what is kept elsewhere and taken back',
+      '{"model":"ours","conversation":"theirs","conversation":null}',
+      '{"model":"theirs","conversation":null}',
+    ],
+    ['with a letter hidden', '{"model":"ours","\\u006dodel":"ours"}', '{"model":"theirs"}'],
+  ])('%s', (_, text, expected) => {
+    expect(edited(text + mark)).toBe(expected);
+  });
+
+  test.each([
+    ...['messages', 'input', 'system', 'tools', 'prompt', 'stream', 'stream_options', 'n'],
+    ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'inference_geo'],
+    ...['store', 'background', 'previous_response_id', 'conversation'],
+    ...['prompt_cache_key', 'cache_salt', 'prompt_cache_isolation_key', 'extra_key'],
+    ...['service_tier', 'speed', 'search_parameters', 'enable_search', 'web_search', 'fallbacks'],
+    ...['preset', 'deferred', 'container', 'modalities', 'audio'],
+  ])('%s', (name) => {
+    const text = `{"model":"ours","${name}":1,"${name}":2}${mark}`;
+    expect(edited(text)).toBe(`{"model":"theirs","${name}":2}`);
+  });
+
+  test('a name that decides nothing may, and other escapes may stand anywhere', () => {
+    const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
+    expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
+  });
+});
+
+describe('a body that is nearly all one text is written anew when a name stands twice', () => {
+  const document = 'So "the river", they say: \\u006d €\n'.repeat(2_000);
+  const message = (content: unknown) => `"messages":${JSON.stringify([{ content }])}`;
+  const long = message([{ type: 'text', text: document }]);
+  test.each([
+    ['before it', `"n":9,"n":1,${long}`],
+    ['behind it', `${long},"n":9,"n":1`],
+    ['on both sides of it', `"n":9,${long},"n":1`],
+    ['with a letter hidden before it', `"\\u006e":9,${long},"n":1`],
+    ['with a letter hidden behind it', `"n":9,${long},"\\u006e":1`],
+    ['among escapes', `"n":9,${message('\u0001"'.repeat(9_000))},"n":1`],
+    ['as a text of its own, too', `"n":9,${long},"messages":[],"n":1,${long}`],
+    ['before and behind characters of many bytes', `"n":9,${message('€'.repeat(9_000))},"n":1`],
+  ])('%s', (_, fields) => {
+    const written = edited(`{"model":"ours",${fields}}${mark}`);
+    expect(written).toBeString();
+    expect(String(written)).toEndWith('}');
+    expect(String(written).match(/"n":1[,}]/g)).toHaveLength(1);
+    expect(String(written)).not.toContain('"n":9');
+  });
+
+  test('but not for what that text says', () => {
+    const plain = 'the river '.repeat(2_000);
+    const said = `${plain}, "n":1,"n":"\\u006e"${plain}`;
+    const spliced = edited(`{"model":"ours",${message(said)},"n":1}${mark}`);
+    expect(spliced).toHaveProperty('start', '{"model":"theirs"');
+  });
+
+  test('however long it is and whatever stands around it', () => {
+    const unit = fc.constantFrom('a', 'é', '€', '\u{1f600}', '\n', '\\', '\u0001');
+    const texts = fc.string({ unit, maxLength: 40 });
+    const field = fc.tuple(fc.constantFrom('n', 'store', 'other', 'metadata'), texts);
+    const fields = fc.array(field, { maxLength: 6 });
+    const length = fc.integer({ min: 17_000, max: 40_000 });
+    fc.assert(
+      fc.property(fields, fields, length, texts, (before, behind, size, piece) => {
+        const one = [['messages', piece.padEnd(9, '-').repeat(size / 9)]];
+        const all = [...before, ...one, ...behind];
+        const pairs = all.map(([name, value]) => `"${name}":${JSON.stringify(value)}`);
+        const isDoubled = ['n', 'store'].some((name) => all.filter(([n]) => n === name).length > 1);
+        const written = edited(`{"model":"ours",${pairs.join(',')}}${mark}`);
+        if (isDoubled) expect(written).toBeString();
+        else expect(written).not.toBeString();
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+test('what stands beside the text in memory is no part of it', () => {
+  const text = `{"model":"ours","n":1}${mark}`;
+  const among = sourceOf(text, 'é{"model":"x","n":1}', '{"model":"x","n":1,"\\u006d":1}');
+  expect(edited(text, {}, among)).toBe(`{"model":"theirs","n":1}${mark}`);
+  const twice = `{"model":"ours","n":1,"model":"ours"}${mark}`;
+  expect(edited(twice, {}, sourceOf(twice, 'é', 'é'))).toBe('{"model":"theirs","n":1}');
+});
+
+test('a body that is written anew has its numbers as they were', () => {
+  const text = '{"seed":9007199254740993,"model":"ours","a":[0.30000000000000004,1.0]}';
+  expect(edited(text)).toBe(
+    '{"seed":9007199254740993,"model":"theirs","a":[0.30000000000000004,1]}',
+  );
+});
+
+/** The largest of 64 bits, and an id: neither is a float. */
+const [most, id] = ['9223372036854775807', '12345678901234567890'];
+const upstreams: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
+
+function exactSource(text: string) {
+  return { text, bytes: new TextEncoder().encode(text) };
+}
+
+const chat = (text: string) =>
+  openAiClientRequest(readChatRequest(JSON.parse(text), exactSource(text)));
+const messages = (text: string) =>
+  anthropicClientRequest(readMessagesRequest(JSON.parse(text), exactSource(text)), new Headers());
+const responses = (text: string) =>
+  responsesClientRequest(readResponsesRequest(JSON.parse(text), exactSource(text)));
+
+function written(conversation: ClientRequest, dialect: DialectName): string {
+  return String(conversation.adapterFor(dialect)?.write(targetOf({})).body);
+}
+
+const schema = `{"type":"object","properties":{"n":{"type":"integer","maximum":${most}}}}`;
+const question = '"messages":[{"role":"user","content":"Hi"}]';
+
+describe.each(upstreams)('for an upstream that speaks %s', (dialect) => {
+  const tool = `[{"type":"function","function":{"name":"f","parameters":${schema}}}]`;
+
+  // Where the model does not stand first, the whole body is written again.
+  test.each([
+    ['a chat', chat(`{${question},"tools":${tool},"model":"a/b"}`)],
+    [
+      'an older chat',
+      chat(`{${question},"functions":[{"name":"f","parameters":${schema}}]
+      ,"model":"a/b"}`),
+    ],
+    ['a chat with input', chat(`{"input":"Hi","tools":${tool},"model":"a/b"}`)],
+    [
+      'a chat with skills',
+      chat(`{"model":"a/b",${question},"tools":${tool}}`).withInstructions('Be kind.'),
+    ],
+    [
+      'messages',
+      messages(`{${question},"tools":[{"name":"f","input_schema":${schema}}]
+      ,"max_tokens":9,"model":"a/b"}`),
+    ],
+    [
+      'a response',
+      responses(`{"input":"Hi","tools":[{"type":"function","name":"f",
+      "parameters":${schema}}],"model":"a/b"}`),
+    ],
+  ])('the bounds in a tool of %s are as they were written', (_, conversation) => {
+    expect(written(conversation, dialect)).toContain(`"maximum":${most}`);
+  });
+
+  test('so are the arguments of a call, which Anthropic’s clients send as JSON', () => {
+    // The id of the call is one that Anthropic refuses, so that its messages are mended.
+    const call = `{"type":"tool_use","id":"a.b","name":"f","input":{"id":${id}}}`;
+    const result = '{"type":"tool_result","tool_use_id":"a.b","content":"x"}';
+    const turns = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[${call}]},
+      {"role":"user","content":[${result}]}]`;
+    const body = written(messages(`{"model":"a/b","max_tokens":9,"messages":${turns}}`), dialect);
+    expect(body.replaceAll('\\', '')).toContain(`{"id":${id}}`);
+  });
+});
+
+test('a body of very many values goes on as floats: it would take seconds otherwise', () => {
+  const many = (commas: number) => `{"a":[${'1,'.repeat(commas)}${id}],${question},"model":"a/b"}`;
+  expect(written(chat(many(149_000)), 'openai')).toContain(`,${id}]`);
+  expect(written(chat(many(151_000)), 'openai')).toContain(',12345678901234567000]');
+});
+
+test('names that some servers read as one of ours are left out, others are not', () => {
+  const body = { model: 1, Model: 2, MAX_TOKENS: 3, Max_To\u212aens: 4, me\u017f\u017fages: 5 };
+  const known = { model: 0, max_tokens: 0, messages: 0 };
+  const edits: Record<string, unknown> = {};
+  dropLookalikes({ ...body, modelName: 6, 'x-model': 7, é: 8, toString: 9 }, known, edits);
+  expect(Object.keys(edits)).toEqual([
+    'Model',
+    'MAX_TOKENS',
+    'Max_To\u212aens',
+    'me\u017f\u017fages',
+  ]);
+});

@@ -1,0 +1,21 @@
+import { expect, test } from 'bun:test';
+import type { Edits } from './edit-body.ts';
+import { dropServerParameters } from './restricted-parameters.ts';
+
+test.each([
+  ...['kv_transfer_params', 'bootstrap_host', 'bootstrap_port', 'bootstrap_room'],
+  ...['bootstrap_pair_key', 'disaggregated_params', 'http_worker_ipc', 'session_params'],
+  ...['request_id', 'rid', 'id_slot', 'priority', 'data_parallel_rank', 'routed_dp_rank'],
+  ...['disagg_prefill_dp_rank', 'n_predict', 'auto_max_new_tokens', 'custom_logit_processor'],
+  ...['best_of', 'logits_processors', 'lora_path', 'adapter_id', 'adapter_source'],
+])('a tenant does not say %s to a server of the operator’s', (name) => {
+  const edits: Edits = {};
+  expect(dropServerParameters({ model: 'a', [name]: 1, seed: 2 }, edits)).toEqual([name]);
+  expect(Object.entries(edits)).toEqual([[name, undefined]]);
+});
+
+test('a field that is null is left out, too, but not named', () => {
+  const edits: Edits = {};
+  expect(dropServerParameters({ rid: null }, edits)).toEqual([]);
+  expect(Object.entries(edits)).toEqual([['rid', undefined]]);
+});

@@ -1,0 +1,169 @@
+import { fieldsOf, isText, textOf } from '../../../core/json.ts';
+import type { Target } from '../../dialect.ts';
+import type { Edits } from './edit-body.ts';
+
+/**
+ * Fields that the machines of an inference server use among themselves: vLLM, SGLang, TensorRT-LLM,
+ * llama.cpp, LoRAX. Such a server trusts every caller, and with the operator's credential that is
+ * every tenant. A tenant that calls a server of its own may send them.
+ */
+
+export const serverParameters: ReadonlySet<string> = new Set([
+  // Which other machine to call, whose memory to read, and where to write.
+  'kv_transfer_params',
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  'bootstrap_pair_key',
+  'disaggregated_params',
+  'http_worker_ipc',
+  // Whose conversation to continue, by the ids of its requests on that server.
+  'session_params',
+  'request_id',
+  'rid',
+  'id_slot',
+  // Which request comes first, and which machine does the work.
+  'priority',
+  'data_parallel_rank',
+  'routed_dp_rank',
+  'disagg_prefill_dp_rank',
+  // How much to write regardless of `max_tokens` and `n`: discarded tokens would not be counted.
+  'n_predict',
+  'auto_max_new_tokens',
+  'best_of',
+  // Programs to run, and weights other than those that the price is for.
+  'custom_logit_processor',
+  'logits_processors',
+  'lora_path',
+  'adapter_id',
+  'adapter_source',
+]);
+
+/**
+ * Returns the names of what was left out. A null is left out, too, but not named: the body may have
+ * the field twice, and a server may read the first one where we see the last.
+ */
+export function dropServerParameters(
+  body: Readonly<Record<string, unknown>>,
+  edits: Edits,
+): string[] {
+  const dropped: string[] = [];
+  for (const name in body) {
+    if (!serverParameters.has(name)) continue;
+    edits[name] = undefined;
+    if (body[name] !== null) dropped.push(name);
+  }
+  return dropped;
+}
+
+/**
+ * Leaves out what a vendor charges for beside its usual price of a token. An endpoint has only that
+ * price, so this is not asked for with the operator's account, but tenants may with their own.
+ */
+
+type BilledAccount = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
+type IsSurcharged = (value: unknown, billedAccount: BilledAccount) => boolean;
+
+const whenSet: IsSurcharged = (value) => (value ?? false) !== false;
+/** Sounds cost many times what words do; only a model listed with audio is priced for them. */
+const unlessAudioModel = (isSurcharged: IsSurcharged): IsSurcharged => {
+  return (value, billedAccount) =>
+    isSurcharged(value, billedAccount) && !billedAccount.outputModalities?.includes('audio');
+};
+
+/** Tiers of OpenAI, Anthropic, Groq and Amazon that cost the usual price or less. */
+const standardTiers: ReadonlySet<unknown> = new Set([
+  ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
+  ...['on_demand', 'reserved'],
+]);
+
+/** Fields, and which of their values cost more than the endpoint's price. */
+export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
+  string,
+  IsSurcharged
+>([
+  // Vendors add tiers: an unknown one may cost anything.
+  ['service_tier', (value) => isText(value) && !standardTiers.has(value)],
+  ['speed', (value) => value === 'fast'],
+  // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
+  // `web_search_options` search without it too: their `request` price covers that.
+  ['search_parameters', whenSet],
+  ['enable_search', whenSet],
+  ['web_search', whenSet],
+  // With these, another model may answer at its own price: Anthropic and LiteLLM; OpenRouter.
+  ['fallbacks', whenSet],
+  ['preset', whenSet],
+  // The client would fetch the answer later, and the gateway would never see its usage.
+  ['deferred', whenSet],
+  // A rented machine that runs programs, with the skills installed on it.
+  ['container', whenSet],
+  ['modalities', unlessAudioModel((value) => Array.isArray(value) && value.includes('audio'))],
+  ['audio', unlessAudioModel(whenSet)],
+]);
+
+function allowsSurcharges({ isOwnAccount, quirks }: BilledAccount): boolean {
+  return isOwnAccount === true || quirks.priced_apart === 'keep';
+}
+
+/**
+ * Returns the names of what it left out, except what was left out before. Server words go even
+ * where nothing costs extra: an operator's own server must not obey tenants.
+ */
+export function dropSurcharged(
+  body: Readonly<Record<string, unknown>>,
+  billedAccount: BilledAccount,
+  edits: Edits,
+): readonly string[] {
+  const dropped = billedAccount.isOwnAccount ? [] : dropServerParameters(body, edits);
+  if (allowsSurcharges(billedAccount)) return dropped;
+  for (const [name, isSurcharged] of surchargedParameters) {
+    if (!(name in body) || name in edits || !isSurcharged(body[name], billedAccount)) continue;
+    edits[name] = undefined;
+    dropped.push(name);
+  }
+  return dropped;
+}
+
+/** Beginnings of the types of tools that vendors run and charge for by call, hour or picture. */
+const paidTools = [
+  'advisor',
+  'browser_search',
+  'code_execution',
+  'code_interpreter',
+  'collections_search',
+  'file_search',
+  'image_generation',
+  'web_search',
+  'x_search',
+];
+/** A paid tool may also have the vendor's name in front: `openrouter:web_search`. */
+const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
+
+function isPaid(tool: object): boolean {
+  const { type, environment } = fieldsOf(tool);
+  // If the client does not run the shell itself, the vendor rents out a machine for it.
+  const isRented = textOf(fieldsOf(environment).type).startsWith('container');
+  return typeof type === 'string' && (isRented || paidTool.test(type));
+}
+
+interface AllowedTools<Tool> {
+  readonly tools: readonly Tool[];
+  readonly removed: readonly Tool[];
+  /** The paths of the tools that were left out, such as `tools[2]`. */
+  readonly dropped: readonly string[];
+}
+
+/** Takes out the tools that cost more than the endpoint's price. */
+export function withoutPaidTools<Tool extends object>(
+  tools: readonly Tool[],
+  billedAccount: BilledAccount,
+  path = 'tools',
+): AllowedTools<Tool> {
+  const removed = allowsSurcharges(billedAccount) ? [] : tools.filter(isPaid);
+  if (removed.length === 0) return { tools, removed, dropped: [] };
+  return {
+    tools: tools.filter((tool) => !isPaid(tool)),
+    removed,
+    dropped: tools.flatMap((tool, at) => (isPaid(tool) ? [`${path}[${at}]`] : [])),
+  };
+}

@@ -1,0 +1,104 @@
+/** How a request chooses its models and providers; the same on every endpoint. */
+import { type Static, type TObject, Type } from 'typebox';
+import { chainModelsMax } from '../../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
+import {
+  noPreferences,
+  type RequestInfo,
+  type RoutePreferences,
+  sortKeys,
+} from '../../../core/request-info.ts';
+import { oneOf, optional } from '../../../core/schema.ts';
+import { addressesIn, storedContentOutsideContainer } from './external-references.ts';
+import { withoutSuffix } from './search-options.ts';
+
+const nameList = Type.Array(Type.String(), { maxItems: 100 });
+const price = Type.Union([
+  Type.Number({ minimum: 0 }),
+  Type.String({ pattern: '^\\d+(\\.\\d+)?$', expected: 'a price in dollars' }),
+]);
+
+/** The client's wishes about providers. */
+const preferencesSchema = Type.Object({
+  order: optional(nameList),
+  only: optional(nameList),
+  ignore: optional(nameList),
+  allow_fallbacks: optional(Type.Boolean()),
+  sort: optional(oneOf(...sortKeys)),
+  max_price: optional(Type.Object({ prompt: optional(price), completion: optional(price) })),
+  require_parameters: optional(Type.Boolean()),
+});
+
+const alias = Type.String({ minLength: 1, maxLength: 200 });
+
+/** A name that a client gives its end user, or its prompt. */
+export const label = optional(Type.String({ maxLength: 1000 }));
+
+export const routingFields = {
+  model: optional(alias),
+  // The chain has a lower limit of its own, for which a repeated alias does not count.
+  models: optional(Type.Array(alias, { maxItems: 100 })),
+  provider: optional(preferencesSchema),
+  route: optional(oneOf('fallback', 'sort')),
+};
+
+type Routing = Static<TObject<typeof routingFields>>;
+
+/** The aliases to try, in order. */
+export function readChain({ model, models }: Routing): readonly string[] {
+  if (model && !models) return [withoutSuffix(model)];
+  const named = [...(model ? [model] : []), ...(models ?? [])];
+  const chain = [...new Set(named.map(withoutSuffix))];
+  if (chain.length === 0) throw noModel();
+  if (chain.length > chainModelsMax) {
+    const found = `model and models name ${chain.length} models`;
+    const message = `${found}; at most ${chainModelsMax} are allowed.`;
+    throw invalidRequest(message, 'models');
+  }
+  return chain;
+}
+
+export function noModel(): GatewayError {
+  return invalidRequest('model is required: an alias such as "<brand>/<model>".', 'model');
+}
+
+export function readPreferences(body: Routing): RoutePreferences {
+  if (!body.provider && !body.route) return noPreferences;
+  const provider = body.provider ?? {};
+  return {
+    order: provider.order ?? [],
+    // An empty list was not filled in; it does not mean that no provider is wanted.
+    only: provider.only?.length ? provider.only : null,
+    ignore: provider.ignore ?? [],
+    allowFallbacks: provider.allow_fallbacks ?? true,
+    sort: provider.sort ?? null,
+    route: body.route ?? 'fallback',
+    maxPrice: {
+      prompt: readPrice(provider.max_price?.prompt),
+      completion: readPrice(provider.max_price?.completion),
+    },
+    requireParameters: provider.require_parameters ?? false,
+  };
+}
+
+function readPrice(price: number | string | null | undefined): number | null {
+  return price === null || price === undefined ? null : Number(price);
+}
+
+/** The ask of a request that is never streamed. */
+export function nonStreamingRequest(
+  operationName: RequestInfo['operationName'],
+  body: Routing & { readonly user?: string | null },
+  extra: object,
+): RequestInfo {
+  return {
+    operationName,
+    models: readChain(body),
+    preferences: readPreferences(body),
+    stream: false,
+    parameters: Object.keys(extra),
+    user: body.user ?? null,
+    addresses: addressesIn(extra, ''),
+    ownAccount: storedContentOutsideContainer(extra, ''),
+  };
+}

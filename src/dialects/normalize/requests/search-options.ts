@@ -1,0 +1,139 @@
+/** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import type { SearchOptions } from '../../../core/request-info.ts';
+import { oneOf, optional, validationError } from '../../../core/schema.ts';
+import { unknownFields } from './edit-body.ts';
+
+/** Without bounds, because a vendor's own tool may go on to the vendor; searches here have some. */
+const domains = optional(Type.Array(Type.String()));
+
+/** OpenAI's place for them. */
+const filters = { allowed_domains: domains, blocked_domains: domains };
+
+const optionFields = {
+  /** Without an upper bound, because vendors have none; the operator's holds for searches here. */
+  max_uses: optional(Type.Integer({ minimum: 1 })),
+  max_results: optional(Type.Integer({ minimum: 1, maximum: 100 })),
+  allowed_domains: domains,
+  excluded_domains: domains,
+  /** Anthropic's word for the excluded ones. */
+  blocked_domains: domains,
+  filters: optional(Type.Object(filters)),
+};
+
+/** `web_search`, and the dated names of vendors' own search tools. */
+export const searchToolSchema = Type.Object({
+  type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
+  ...optionFields,
+  /** OpenAI's word: false forbids the open web. */
+  external_web_access: optional(Type.Boolean()),
+});
+
+const searchToolValidator = Compile(searchToolSchema);
+
+const pluginSchema = Type.Object({ id: oneOf('web'), ...optionFields });
+type OptionFields = Partial<Static<typeof pluginSchema>>;
+
+/** Fields for what the gateway itself adds to a chat; the same in every client's dialect. */
+export const addedFields = {
+  plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
+  skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
+};
+
+const onlineSuffix = ':online';
+
+function isOnline(alias: string): boolean {
+  return alias.endsWith(onlineSuffix) && alias.length > onlineSuffix.length;
+}
+
+export function withoutSuffix(alias: string): string {
+  return isOnline(alias) ? alias.slice(0, -onlineSuffix.length) : alias;
+}
+
+export function isSearchTool(tool: { readonly type?: unknown }): boolean {
+  return typeof tool.type === 'string' && tool.type.startsWith('web_search');
+}
+
+interface SearchTool {
+  readonly type?: unknown;
+  readonly external_web_access?: unknown;
+}
+
+interface Spellings {
+  readonly model?: string | null;
+  readonly models?: readonly string[] | null;
+  readonly tools?: readonly SearchTool[] | null;
+  readonly plugins?: readonly OptionFields[] | null;
+}
+
+/** The wish in the first spelling that the request has; null if it wants no search. */
+export function readSearchOptions({
+  model,
+  models,
+  tools,
+  plugins,
+}: Spellings): SearchOptions | null {
+  const isOpen = (tool: SearchTool) => isSearchTool(tool) && tool.external_web_access !== false;
+  const tool = tools?.findIndex(isOpen) ?? -1;
+  if (tool >= 0) {
+    const found = tools?.[tool] ?? {};
+    const param = `tools[${tool}]`;
+    if (!searchToolValidator.Check(found)) throw validationError(searchToolSchema, found, param);
+    return { ...toSearchOptions(found, param), isVendors: found.type !== 'web_search' };
+  }
+  const plugin = plugins?.[0];
+  if (plugin) return toSearchOptions(plugin, 'plugins[0]');
+  const isAnyOnline = (model && isOnline(model)) || models?.some(isOnline);
+  return isAnyOnline ? toSearchOptions({}, 'model') : null;
+}
+
+function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
+  const allowed = firstFilled({
+    'filters.allowed_domains': fields.filters?.allowed_domains,
+    allowed_domains: fields.allowed_domains,
+  });
+  const excluded = firstFilled({
+    'filters.blocked_domains': fields.filters?.blocked_domains,
+    excluded_domains: fields.excluded_domains,
+    blocked_domains: fields.blocked_domains,
+  });
+  const unmet = [...unsupportedIn(fields), ...allowed.others, ...excluded.others];
+  return {
+    param,
+    isVendors: false,
+    callsMax: fields.max_uses ?? null,
+    resultsMax: fields.max_results ?? null,
+    allowedDomains: allowed.domains,
+    allowedName: allowed.name,
+    excludedDomains: excluded.domains,
+    excludedName: excluded.name,
+    unmet: unmet.map((name) => `${param}.${name}`),
+  };
+}
+
+/** The first of several lists for the same that has entries; a search follows no other. */
+function firstFilled(lists: Readonly<Record<string, readonly string[] | null | undefined>>) {
+  const filled = Object.entries(lists).filter(([, domains]) => domains?.length);
+  const [[name, domains] = ['', []], ...others] = filled;
+  return { name, domains: domains ?? [], others: others.map(([other]) => other) };
+}
+
+/** What a tool or plugin may have besides: its names, and what is true of every search here. */
+const supportedFields = {
+  ...optionFields,
+  type: 0,
+  id: 0,
+  name: 0,
+  cache_control: 0,
+  external_web_access: 0,
+};
+
+/** Wishes that no engine here is told of, such as `user_location`. */
+function unsupportedIn(fields: OptionFields): readonly string[] {
+  const filtered = Object.keys(unknownFields(fields.filters ?? {}, filters));
+  return [
+    ...Object.keys(unknownFields(fields, supportedFields)),
+    ...filtered.map((name) => `filters.${name}`),
+  ];
+}

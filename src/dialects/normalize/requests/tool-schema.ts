@@ -1,0 +1,141 @@
+import { type Fields, isObject } from '../../../core/json.ts';
+import type { Prompt, Tool } from '../../../core/prompt.ts';
+
+/**
+ * Turns schemas into JSON Schema 2020-12. Tool servers write older versions, and Anthropic, OpenAI
+ * and others refuse a whole request because of one such schema.
+ */
+
+type Schema = Readonly<Fields>;
+
+/** Keys whose values are never schemas, even if they look like one. */
+const literalKeys: ReadonlySet<string> = new Set([
+  'enum',
+  'const',
+  'default',
+  'examples',
+  'example',
+]);
+
+/** Keys whose values map free names to schemas; such a name may equal a schema key. */
+export const schemasByName: ReadonlySet<string> = new Set([
+  ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
+]);
+
+/** Returns the very same dialogue if it has no schema of an older version. */
+export function withCurrentSchemas(prompt: Prompt): Prompt {
+  const { tools, json } = prompt;
+  if (!tools.some(({ parameters }) => isOld(parameters)) && !isOld(json?.schema)) return prompt;
+  return {
+    ...prompt,
+    tools: tools.map((tool) =>
+      tool.parameters ? { ...tool, parameters: toCurrent(tool.parameters) } : tool,
+    ),
+    json: json?.schema ? { ...json, schema: toCurrent(json.schema) } : json,
+  };
+}
+
+function isOld(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(isOld);
+  if (!isObject(value)) return false;
+  if (isOldSchema(value)) return true;
+  for (const key in value) {
+    const inner = value[key];
+    if (schemasByName.has(key) && isObject(inner)) {
+      for (const name in inner) if (isOld(inner[name])) return true;
+    } else if (!literalKeys.has(key) && isOld(inner)) return true;
+  }
+  return false;
+}
+
+function isOldSchema(schema: Schema): boolean {
+  const { items, exclusiveMinimum: above, exclusiveMaximum: below } = schema;
+  return Array.isArray(items) || isFlag(above) || isFlag(below) || lacksItems(schema);
+}
+
+function isFlag(value: unknown): value is boolean {
+  return typeof value === 'boolean';
+}
+
+/** OpenAI refuses an array without `items`, even if anything may be in it. */
+function lacksItems({ type, items, prefixItems }: Schema): boolean {
+  return type === 'array' && items === undefined && prefixItems === undefined;
+}
+
+function toCurrent(schema: Schema): Schema {
+  const fields = Object.entries(schema).map(([key, value]) => [key, toCurrentValue(key, value)]);
+  const changed: Fields = Object.fromEntries(fields);
+  if (Array.isArray(changed.items)) {
+    const { items, additionalItems: others, ...rest } = changed;
+    return { ...rest, prefixItems: items, ...(others === undefined ? {} : { items: others }) };
+  }
+  const bounded = toCurrentBound(toCurrentBound(changed, 'Minimum'), 'Maximum');
+  return lacksItems(bounded) ? { ...bounded, items: {} } : bounded;
+}
+
+function toCurrentValue(key: string, value: unknown): unknown {
+  if (literalKeys.has(key)) return value;
+  if (schemasByName.has(key) && isObject(value)) {
+    const schemas = Object.entries(value).map(([name, schema]) => [
+      name,
+      toCurrentValue('', schema),
+    ]);
+    return Object.fromEntries(schemas);
+  }
+  // The list `items` became `prefixItems`, so references into it change, too.
+  if (key === '$ref' && typeof value === 'string') {
+    return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
+  }
+  if (Array.isArray(value)) return value.map((each) => toCurrentValue('', each));
+  return isObject(value) ? toCurrent(value) : value;
+}
+
+/** In older schemas `exclusiveMinimum` was a flag beside `minimum`; now it is the bound. */
+function toCurrentBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
+  if (!isFlag(schema[`exclusive${name}`])) return schema;
+  const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
+  if (bound === undefined) return rest;
+  return { ...rest, [isOutside ? `exclusive${name}` : name.toLowerCase()]: bound };
+}
+
+/** The parameters of a function as OpenAI takes them; other providers take more. */
+
+/**
+ * Parts of regular expressions that JavaScript knows but OpenAI refuses, since it reads them as
+ * Python does. A tool of Claude Code has some.
+ */
+const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
+
+/** Adds missing properties, which MCP and Anthropic do not demand, or a type (Codex's desktop). */
+export function functionSchema(parameters: Tool['parameters']): Fields {
+  const original = parameters ?? {};
+  const schema = {
+    type: 'object',
+    properties: {},
+    ...(hasUnsupported(original) ? withoutUnsupported(original) : original),
+  };
+  return schema.type === null ? { ...schema, type: 'object' } : schema;
+}
+
+function isUnsupported(key: string, value: unknown): boolean {
+  return key === 'pattern' && typeof value === 'string' && unsupportedSyntax.test(value);
+}
+
+function hasUnsupported(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasUnsupported);
+  if (!isObject(value)) return false;
+  for (const key in value) {
+    if (isUnsupported(key, value[key]) || hasUnsupported(value[key])) return true;
+  }
+  return false;
+}
+
+function withoutUnsupported(schema: Fields): Fields {
+  const supported = Object.entries(schema).filter(([key, value]) => !isUnsupported(key, value));
+  return Object.fromEntries(supported.map(([key, value]) => [key, supportedValue(value)]));
+}
+
+function supportedValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(supportedValue);
+  return isObject(value) ? withoutUnsupported(value) : value;
+}

@@ -1,0 +1,101 @@
+import { foreignNamesMax } from '../../../core/bounds.ts';
+import { fieldsOf, isText } from '../../../core/json.ts';
+import type { Prompt, Sampling, TextPart, UnsupportedPart } from '../../../core/prompt.ts';
+import { isForced } from './tools.ts';
+
+interface AnyPart {
+  readonly type?: string | null;
+}
+
+/** The names of wishes that only upstreams of the client's own dialect can grant. */
+export class UnsupportedNames {
+  readonly #names = new Set<string>();
+  unsupportedPart: UnsupportedPart | undefined;
+
+  /** Keeps each name once, up to a limit. */
+  add(name: string): void {
+    if (this.#names.size < foreignNamesMax) this.#names.add(name);
+  }
+
+  /** Notes the first part that cannot be put in our words; an empty text is none such. */
+  noteUnsupported<Part extends AnyPart>(
+    parts: readonly Part[],
+    isRepresentable: (part: Part) => boolean,
+    path: string,
+  ): void {
+    const index = parts.findIndex((part) => !isRepresentable(part));
+    const type = parts[index]?.type;
+    if (type) this.unsupportedPart ??= { param: `${path}[${index}]`, type };
+  }
+
+  get list(): readonly string[] {
+    return [...this.#names];
+  }
+}
+
+/** The text of a part of an unknown type. */
+export function textPartsOf(part: AnyPart): readonly TextPart[] {
+  const { text } = fieldsOf(part);
+  return isText(text) ? [{ kind: 'text', text }] : [];
+}
+
+/** Leaves out of a dialogue what an upstream has no words for, and names it as the client does. */
+
+const samplingFields: Readonly<Record<string, keyof Sampling>> = {
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+  seed: 'seed',
+  presence_penalty: 'presencePenalty',
+  frequency_penalty: 'frequencyPenalty',
+  logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs',
+  logit_bias: 'logitBias',
+};
+
+const removeReasoning = ({ reasoning }: Prompt) =>
+  reasoning === null ? undefined : { reasoning: null };
+
+/** How to take each of the other wishes out of a dialogue; undefined if it has no such wish. */
+const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | undefined>> = {
+  stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
+  user: ({ user }) => (user === null ? undefined : { user: null }),
+  verbosity: ({ verbosity }) => (verbosity === undefined ? undefined : { verbosity: undefined }),
+  prompt_cache_key: ({ promptCacheKey }) =>
+    promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
+  n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
+  tools: ({ tools }) => (tools.length > 0 ? { tools: [] } : undefined),
+  // Only a forced call is left out: `none` forbids calls, which is another wish.
+  tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
+  // Parallel calls are every model's default, so only their refusal is a wish.
+  parallel_tool_calls: ({ parallelTools }) =>
+    parallelTools === false ? { parallelTools: null } : undefined,
+  response_format: ({ json }) => (json === null ? undefined : { json: null }),
+  reasoning: removeReasoning,
+  reasoning_effort: removeReasoning,
+  cache_control: ({ cacheControl }) => cacheControl && { cacheControl: undefined },
+};
+
+interface ReducedPrompt {
+  readonly prompt: Prompt;
+  /** Those of the names for which the dialogue had a wish. */
+  readonly dropped: readonly string[];
+}
+
+/** The dialogue without these parameters, which go by the client's names. */
+export function dropParameters(prompt: Prompt, names: Iterable<string>): ReducedPrompt {
+  let current = prompt;
+  const dropped = new Set<string>();
+  for (const name of names) {
+    const field = samplingFields[name];
+    if (field !== undefined && current.sampling[field] !== undefined) {
+      current = { ...current, sampling: { ...current.sampling, [field]: undefined } };
+      dropped.add(name);
+    }
+    const change = removals[name]?.(current);
+    if (change === undefined) continue;
+    current = { ...current, ...change };
+    dropped.add(name);
+  }
+  return { prompt: current, dropped: [...dropped] };
+}

@@ -1,0 +1,75 @@
+import { MalformedAnswer } from '../../failure.ts';
+
+const quote = 0x22;
+const backslash = 0x5c;
+const openingBrace = 0x7b;
+
+const otherStart = /^\s*[^\s{[]/;
+
+function isOpening(code: number): boolean {
+  return code === openingBrace || code === 0x5b;
+}
+
+function isClosing(code: number): boolean {
+  return code === 0x7d || code === 0x5d;
+}
+
+/**
+ * Follows a JSON text that comes in pieces and knows when its object or list has closed. A text
+ * that begins otherwise is never over: a model may write code where JSON belongs.
+ */
+export class JsonEndScanner {
+  #isNotContainer = false;
+  #depth = 0;
+  #inString = false;
+  #isEscaped = false;
+  /** Whether it has begun as an object. */
+  isObject = false;
+  isComplete = false;
+
+  /** Returns how many characters of the piece come before the end. */
+  push(piece: string): number {
+    if (this.isComplete) return 0;
+    if (this.#depth === 0) this.#isNotContainer ||= otherStart.test(piece);
+    if (this.#isNotContainer) return piece.length;
+    for (let at = 0; at < piece.length; at += 1) {
+      const code = piece.charCodeAt(at);
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (this.#inString) {
+        if (code === backslash) this.#isEscaped = true;
+        else if (code === quote) this.#inString = false;
+      } else if (code === quote) this.#inString = true;
+      else if (isOpening(code)) {
+        if (this.#depth === 0) this.isObject = code === openingBrace;
+        this.#depth += 1;
+      } else if (isClosing(code)) {
+        this.#depth -= 1;
+        if (this.#depth > 0) continue;
+        this.isComplete = true;
+        return at + 1;
+      }
+    }
+    return piece.length;
+  }
+}
+
+/** An empty object, or any piece of one. */
+const emptyObject = /^[\s{}]*$/;
+const blank = /^\s*$/;
+
+/** Calls that the client was told are over, though more of their arguments may still come. */
+export class EndedCalls {
+  /** By call: the arguments that may still come without the client missing anything. */
+  readonly #allowedRest = new Map<number, RegExp>();
+
+  /** `isEmpty`: no arguments of the call came before. */
+  add(call: number, isEmpty: boolean): void {
+    this.#allowedRest.set(call, isEmpty ? emptyObject : blank);
+  }
+
+  /** Throws if a call's arguments go on: a tool that is run with half of its input may do harm. */
+  rejectTrailing(call: number, json: string): void {
+    if (this.#allowedRest.get(call)?.test(json) ?? true) return;
+    throw new MalformedAnswer('arguments of a tool call behind its end');
+  }
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'bun:test';
+import { readProblem, readRetryAfter } from './upstream-problem.ts';
+
+test.each<[readonly unknown[], string]>([
+  [['body', 'messages', 0, 'content'], 'messages[0].content: Field required'],
+  [['query'], 'query: Field required'],
+  [['body', { toString: 1 }], 'Field required'],
+  [['body', ['messages']], 'Field required'],
+])('the place %j is told only if it can be one', (loc, message) => {
+  expect(readProblem({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
+});
+
+const now = Date.UTC(2026, 9, 1, 12);
+const wait = (headers: Record<string, string>, details: readonly unknown[] = []) =>
+  readRetryAfter(new Headers(headers), details, true, now);
+
+test('the wait is found among other details of an error', () => {
+  const type = 'type.googleapis.com/google.rpc';
+  const details = [
+    { '@type': `${type}.QuotaFailure`, violations: [] },
+    null,
+    { '@type': `${type}.Help`, links: [] },
+    { '@type': `${type}.RetryInfo`, retryDelay: '12s' },
+  ];
+  expect(wait({}, details)).toBe(12);
+  expect(wait({}, [{ retryDelay: 12 }])).toBeNull();
+});
+
+test('a wait of exactly a day is believed, and more is a day', () => {
+  expect(wait({ 'retry-after': '86399' })).toBe(86_399);
+  expect(wait({ 'retry-after': '86400' })).toBe(86_400);
+  expect(wait({ 'retry-after': '86401' })).toBe(86_400);
+});
+
+test('of two limits that are used up, the longer wait counts', () => {
+  const used = (limit: string, reset: string) => ({
+    [`x-ratelimit-reset-${limit}`]: reset,
+    [`x-ratelimit-remaining-${limit}`]: '0',
+  });
+  expect(wait({ ...used('requests', '5s'), ...used('tokens', '9s') })).toBe(9);
+  expect(wait({ ...used('requests', '9s'), ...used('tokens', '5s') })).toBe(9);
+});

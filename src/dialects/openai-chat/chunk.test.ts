@@ -1,0 +1,524 @@
+import { describe, expect, test } from 'bun:test';
+import { isObject } from '../../core/json.ts';
+import { ChunkNormalizer } from './chunk.ts';
+import { OpenAiPassThrough } from './same/stream.ts';
+
+interface Mended {
+  readonly changed: boolean;
+  readonly chunk: Record<string, unknown>;
+}
+
+const opening = { choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }] };
+
+/** The chunks as they are written after the mending, each with whether it was changed. */
+function mendAll(...raw: readonly object[]): Mended[] {
+  return mendFresh(structuredClone(opening), ...raw).slice(1);
+}
+
+/** Like `mendAll`, for a stream that begins with these chunks. */
+function mendFresh(...raw: readonly object[]): Mended[] {
+  const normalizer = new ChunkNormalizer();
+  return raw.map((given) => {
+    const chunk: Record<string, unknown> = { object: 'chat.completion.chunk', ...given };
+    const choices = Array.isArray(chunk.choices) ? chunk.choices.filter(isObject) : [];
+    const changed = normalizer.normalize(chunk, choices);
+    return { changed, chunk: JSON.parse(JSON.stringify(chunk)) as Record<string, unknown> };
+  });
+}
+
+/** The deltas of one choice, mended one after the other. */
+function mendDeltas(...deltas: readonly object[]): { changed: boolean; delta: unknown }[] {
+  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
+  // Copied through text: one object given twice must not be mended twice.
+  return mendAll(...(JSON.parse(JSON.stringify(chunks)) as object[])).map(({ changed, chunk }) => {
+    const [choice] = chunk.choices as [{ delta: unknown }];
+    return { changed, delta: choice.delta };
+  });
+}
+
+const call = (fields: object) => ({ tool_calls: [fields] });
+const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
+
+describe('a delta that needs no mending is left alone:', () => {
+  test.each([
+    [{ role: 'assistant', content: '' }],
+    [{ role: 'assistant', content: null, refusal: null }],
+    [{ content: 'a', tool_calls: null, reasoning_content: null, reasoning: null }],
+    [{ content: 'a', reasoning_content: '' }],
+    [{ reasoning: 'a', reasoning_content: 'a' }],
+    [{ reasoning: 'a', reasoning_details: [{ type: 'reasoning.text', text: 'a' }] }],
+    [{ refusal: 'no' }],
+    [call({ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } })],
+    [call({ index: 0, id: 'a', type: 'custom', custom: { name: 'f', input: '' } })],
+    [{}],
+  ])('%j', (delta) => {
+    expect(mendDeltas(delta)).toEqual([{ changed: false, delta }]);
+  });
+});
+
+test('an error that says nothing is left out', () => {
+  const [normalized] = mendAll({ ...opening, error: { message: '', code: 0 } });
+  expect(normalized?.chunk).toEqual({ object: 'chat.completion.chunk', ...opening });
+});
+
+describe('the first delta of a choice says who speaks', () => {
+  const rolesIn = ({ chunk }: Mended) =>
+    (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
+  const chunkOf = (...deltas: readonly object[]) => ({
+    choices: deltas.map((delta, index) => ({ index, delta, finish_reason: null })),
+  });
+
+  test.each([[{}], [{ role: null }], [{ role: '' }], [{ role: 'user' }], [{ role: 'assistant' }]])(
+    'where it says %j',
+    (given) => {
+      const [first, second] = mendFresh(chunkOf({ ...given, content: 'a' }), chunkOf({ ...given }));
+      expect(first && rolesIn(first)).toEqual(['assistant']);
+      // Only what was right is left alone.
+      const isRight = 'role' in given && given.role === 'assistant';
+      expect(first?.changed).toBe(!isRight);
+      expect(second && rolesIn(second)).toEqual([isRight ? 'assistant' : undefined]);
+    },
+  );
+
+  test('in each of several, whenever it begins', () => {
+    const [first, second] = mendFresh(chunkOf({ content: 'a' }), chunkOf({}, { content: 'b' }));
+    expect(first && rolesIn(first)).toEqual(['assistant']);
+    expect(second && rolesIn(second)).toEqual([undefined, 'assistant']);
+  });
+});
+
+describe('text:', () => {
+  const cases: Record<string, [object, object]> = {
+    'reasoning_content is offered as reasoning too': [
+      { reasoning_content: 'hm' },
+      { reasoning_content: 'hm', reasoning: 'hm' },
+    ],
+    'reasoning is found among the parts': [
+      {
+        content: [
+          { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm', signature: 's' }] },
+          { type: 'text', text: 'a' },
+        ],
+      },
+      { content: 'a', reasoning: 'hm' },
+    ],
+    'reasoning is found in its details': [
+      { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }] },
+      { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }], reasoning: 'hm' },
+    ],
+    'parts are split into content and reasoning': [
+      {
+        content: [
+          {
+            type: 'thinking',
+            thinking: [
+              { type: 'text', text: 'h' },
+              { type: 'text', text: 'm' },
+            ],
+          },
+          { type: 'thinking', thinking: '!' },
+          { type: 'text', text: 'a' },
+          { type: 'reference', reference_ids: [1] },
+          { type: 'text', text: 'b' },
+        ],
+      },
+      { content: 'ab', reasoning: 'hm!' },
+    ],
+    'a role of somebody else is dropped': [{ role: 'user', content: 'a' }, { content: 'a' }],
+    'no role is dropped': [{ role: null, content: 'a' }, { content: 'a' }],
+    'an empty role is dropped': [{ role: '', content: 'a' }, { content: 'a' }],
+    'an empty list of tool calls is none': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
+  };
+  test.each(Object.entries(cases))('%s', (_, [given, delta]) => {
+    expect(mendDeltas(given)).toEqual([{ changed: true, delta }]);
+  });
+});
+
+describe('tool calls:', () => {
+  const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
+  const later = { index: 0, function: { arguments: '{"x":1}' } };
+
+  test('later deltas say neither id nor name again', () => {
+    const noisy = { ...opening, function: { name: '', arguments: '{"x":' } };
+    const loud = { ...opening, function: { name: 'f', arguments: '1' } };
+    const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '}' } };
+    const [, ...deltas] = mendDeltas(call(opening), call(noisy), call(loud), call(otherId));
+    const quiet = (json: string) =>
+      call({ ...later, type: 'function', function: { arguments: json } });
+    expect(deltas).toEqual([
+      { changed: true, delta: quiet('{"x":') },
+      { changed: true, delta: quiet('1') },
+      { changed: true, delta: quiet('}') },
+    ]);
+  });
+
+  test('what follows complete arguments is dropped, unless they are an empty object', () => {
+    const piece = (json: string) => call({ index: 0, function: { arguments: json } });
+    const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
+    expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
+      { changed: true, delta: piece('') },
+      { changed: false, delta: piece('{"x":') },
+      { changed: false, delta: piece('[1]}') },
+      { changed: true, delta: piece('') },
+      { changed: true, delta: piece('') },
+    ]);
+    const content = ['f({1})', ' and {2}'].map(piece);
+    expect(mendDeltas(call(opening), ...content).slice(1)).toEqual(
+      content.map((delta) => ({ changed: false, delta })),
+    );
+  });
+
+  test('blanks before the arguments are not held for ever', () => {
+    const piece = (json: string) => call({ index: 0, function: { arguments: json } });
+    const blanks = Array.from({ length: 3 }, () => piece(' '.repeat(40)));
+    const deltas = mendDeltas(call(opening), ...blanks, piece('{"x":1}')).slice(1);
+    const told = ['', ' '.repeat(80), ' '.repeat(40), '{"x":1}'];
+    expect(deltas.map(({ delta }) => delta)).toEqual(told.map(piece));
+  });
+
+  test('fragments with an index pass untouched', () => {
+    expect(mendDeltas(call(opening), call(later))[1]).toEqual({
+      changed: false,
+      delta: call(later),
+    });
+  });
+
+  test('calls without index and type get them', () => {
+    const f = { id: 'a', function: { name: 'f', arguments: '{"x":' } };
+    const g = { id: 'b', function: { name: 'g', arguments: '{"x":1}' } };
+    const [first, second, third] = mendDeltas(
+      call(f),
+      call({ function: { arguments: '1}' } }),
+      call(g),
+    );
+    expect(first?.delta).toEqual(call({ ...f, index: 0, type: 'function' }));
+    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '1}' } }));
+    expect(third?.delta).toEqual(call({ ...g, index: 1, type: 'function' }));
+  });
+
+  test('parallel calls that all have index 0 are told apart by their ids', () => {
+    const g = { ...opening, id: 'b', function: { name: 'f', arguments: '' } };
+    const [, second, third] = mendDeltas(call(opening), call(g), call(later));
+    expect(second).toEqual({ changed: true, delta: call({ ...g, index: 1 }) });
+    expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
+  });
+
+  test('calls under one id get ids of their own, and another name is another call', () => {
+    const second = { ...opening, index: 1 };
+    const third = { ...opening, function: { name: 'g', arguments: '' } };
+    const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
+    expect(deltas.map(({ delta }) => delta)).toEqual([
+      call(opening),
+      call({ ...second, id: newId }),
+      call({ ...third, index: 2, id: newId }),
+      call({ ...later, index: 2 }),
+    ]);
+  });
+
+  test('interleaved fragments stay with their call', () => {
+    const g = { ...opening, index: 1, id: 'b' };
+    const deltas = mendDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
+    expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
+  });
+
+  test('interleaved fragments stay with their call where the index is a text', () => {
+    const [f, g] = ['0', '1'].map((index) => ({ ...opening, index, id: `call-${index}` }));
+    const of = (index: string) => call({ ...later, index });
+    const deltas = mendDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
+    const [, , third, fourth] = deltas.map(({ delta }) => delta);
+    expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
+  });
+
+  test('an empty id is replaced, for each of several calls', () => {
+    const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
+    const [first, second] = mendDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
+    const normalized = (index: number) => ({ ...nameless, index, id: newId });
+    expect(first?.delta).toEqual({ tool_calls: [normalized(0), normalized(1)] });
+    expect(second?.delta).toEqual(call(normalized(2)));
+    const ids = JSON.stringify([first, second]).match(/call_[0-9a-z]{24}/g);
+    expect(new Set(ids).size).toBe(3);
+  });
+
+  test('calls side by side in one delta are several, even without ids', () => {
+    const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
+    expect(mendDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
+      tool_calls: [
+        { ...bare, id: newId },
+        { ...bare, id: newId, index: 1 },
+      ],
+    });
+  });
+
+  test('calls side by side in one delta are several, even under one id', () => {
+    const whole = { ...opening, function: { name: 'f', arguments: '{"x":1}' } };
+    expect(mendDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
+      tool_calls: [whole, { ...whole, id: newId, index: 1 }],
+    });
+  });
+
+  test('a call begins with its name, also where that comes last', () => {
+    const first = { index: 0, id: 'a', type: 'function', extra_content: { x: 1 } };
+    const second = { index: 0, function: { name: '', arguments: '{"a"' } };
+    const third = { index: 0, function: { name: 'f', arguments: ':1' } };
+    const last = { index: 0, function: { arguments: '}' } };
+    expect(
+      mendDeltas({ content: 'x', ...call(first) }, ...[second, third, last].map(call)),
+    ).toEqual([
+      { changed: true, delta: { content: 'x' } },
+      { changed: true, delta: {} },
+      { changed: true, delta: call({ ...first, function: { name: 'f', arguments: '{"a":1' } }) },
+      { changed: false, delta: call(last) },
+    ]);
+  });
+
+  test('calls that wait for their names leave no hole, and without any end with the answer', () => {
+    const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{"x":1}' } };
+    const named = { ...opening, index: 1, function: { name: 'g', arguments: '{"x":1}' } };
+    const lastDelta = (finish_reason: string) => {
+      const deltas = [call(nameless), call(named)];
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]))
+        .slice(1)
+        .map(({ chunk }) => (chunk.choices as [{ delta: unknown }])[0].delta);
+    };
+    const late = { ...nameless, index: 1, function: { name: '', arguments: '{"x":1}' } };
+    expect(lastDelta('tool_calls')).toEqual([call({ ...named, index: 0 }), call(late)]);
+    expect(lastDelta('length')).toEqual([call({ ...named, index: 0 }), {}]);
+  });
+
+  test('arguments that wait for a name have a bound', () => {
+    const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
+    const many = Array.from({ length: 5 }, () => call(piece));
+    expect(() => mendDeltas(...many)).toThrow(/no names/);
+  });
+
+  test('arguments are text', () => {
+    const given = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
+    const none = { index: 0, function: { arguments: null } };
+    const [first, second] = mendDeltas(call(given), call(none));
+    expect(first?.delta).toEqual(
+      call({ ...opening, function: { name: 'f', arguments: '{"a":1}' } }),
+    );
+    expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '' } }));
+  });
+
+  test.each([4_000_000_000, 1, -1, null])('index %j of the first call is replaced', (index) => {
+    const [first, second] = mendDeltas(
+      call({ ...opening, index }),
+      call({ index, function: { arguments: '{"x":1}' } }),
+    );
+    expect(first).toEqual({ changed: true, delta: call(opening) });
+    expect(second).toEqual({ changed: true, delta: call(later) });
+  });
+
+  test('a call outside of a list is accepted', () => {
+    const alone = { ...opening, id: '' };
+    const fragment = { ...alone, function: { name: null, arguments: '{"x":1}' } };
+    const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
+    expect(first?.delta).toEqual(call({ ...alone, id: newId }));
+    expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
+  });
+
+  test('without an index they are told apart by their ids', () => {
+    const piece = { index: null, id: 'a', function: { arguments: '{"x":1}' } };
+    const [, second] = mendDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
+    expect(second).toEqual({ changed: true, delta: call(later) });
+  });
+
+  test('calls without arguments get an empty object at the end, unless they were cut', () => {
+    const other = { ...opening, index: 1, id: 'b' };
+    const custom = { index: 2, id: 'c', type: 'custom', custom: { name: 'h', input: '' } };
+    const lastDelta = (finish_reason: string) => {
+      const deltas = [call(opening), call(other), call(custom), call(later)];
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      return mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[])).at(-1)?.chunk;
+    };
+    const closed = { index: 1, function: { arguments: '{}' } };
+    expect(lastDelta('tool_calls')).toMatchObject({ choices: [{ delta: call(closed) }] });
+    expect(lastDelta('stop')).toMatchObject({ choices: [{ delta: call(closed) }] });
+    expect(lastDelta('length')).toMatchObject({ choices: [{ delta: {} }] });
+    expect(JSON.stringify(lastDelta('length'))).not.toContain('tool_calls');
+  });
+
+  test.each([
+    ['{}', ['{}']],
+    ['{}', ['{', '}']],
+    ['{ }', [' ', '{ }']],
+    ['{"x":1}', ['{}', '{"x":1}']],
+    ['{"x":1}', ['{', '}', '{', '"x":1', '}']],
+    ['{"x":1}', ['{ }\n', '{"x":1}', '{"x":1}']],
+    ['{"x":1}', ['{}{"x":1}']],
+    ['{}', ['{}', '{}']],
+    ['{"x":{}}', ['{', '"x":{}', '}']],
+    ['{}}', ['{}', '}']],
+  ])('a client has %j of the arguments %j in the end, cut or not', (whole, pieces) => {
+    for (const finish_reason of ['tool_calls', 'length']) {
+      const said = pieces.map((json) => ({ index: 0, function: { arguments: json } }));
+      const deltas = [opening, ...said].map(call);
+      const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+      const last = { choices: [{ index: 0, delta: {}, finish_reason }] };
+      const normalized = mendAll(...(JSON.parse(JSON.stringify([...chunks, last])) as object[]));
+      const heard = JSON.stringify(normalized).matchAll(/"arguments":("(?:[^"\\]|\\.)*")/g);
+      const json = [...heard].map(([, text = '']) => JSON.parse(text) as string).join('');
+      expect(json.trim()).toBe(whole);
+    }
+  });
+});
+
+describe('the finish reason', () => {
+  const finish = (reason: unknown, delta: object = {}) =>
+    mendAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(({ changed, chunk }) => {
+      const [choice] = chunk.choices as [{ finish_reason: unknown }];
+      return { changed, reason: choice.finish_reason };
+    })[0];
+
+  test.each([
+    ['stop', 'stop'],
+    ['length', 'length'],
+    ['content_filter', 'content_filter'],
+    ['something_new', 'something_new'],
+    ['eos', 'stop'],
+    ['end_turn', 'stop'],
+    ['STOP_SEQUENCE', 'stop'],
+    ['STOP', 'stop'],
+    ['LENGTH', 'length'],
+    ['COMPLETE', 'stop'],
+    ['normal', 'stop'],
+    ['tool_calls', 'stop'],
+    ['TOOL_CALL', 'stop'],
+    ['model_length', 'length'],
+    ['max_tokens', 'length'],
+    ['function_call', 'function_call'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['content_filter: RECITATION', 'content_filter'],
+    ['', null],
+    ['null', null],
+  ])('%j is shown as %j', (given, shown) => {
+    expect(finish(given)).toEqual({ changed: given !== shown, reason: shown });
+  });
+
+  test('stop is shown as tool_calls once the choice called a tool', () => {
+    const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
+    expect(finish('stop', tools)?.reason).toBe('tool_calls');
+    expect(finish('function_call', tools)?.reason).toBe('tool_calls');
+    expect(finish('length', tools)?.reason).toBe('length');
+    expect(finish('TOOL_CALL', tools)?.reason).toBe('tool_calls');
+    const [, other, own] = mendAll(
+      { choices: [{ index: 0, delta: tools }] },
+      { choices: [{ index: 1, delta: {}, finish_reason: 'stop' }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    );
+    expect(other?.chunk).toMatchObject({ choices: [{ finish_reason: 'stop' }] });
+    expect(own?.chunk).toMatchObject({ choices: [{ finish_reason: 'tool_calls' }] });
+  });
+});
+
+test('a message stands for the delta, unless deltas came before it', () => {
+  const said = (...choices: readonly object[]) =>
+    mendAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
+      ({ chunk }) => (chunk.choices as [object])[0],
+    );
+  const whole = { role: 'assistant', content: 'Hi' };
+  const end = { index: 0, finish_reason: 'stop' };
+  const going = { index: 0, finish_reason: null };
+  expect(said({ message: whole, finish_reason: 'stop' })).toEqual([{ ...end, delta: whole }]);
+  expect(said({ message: whole, delta: null }, { message: { content: '!' } })).toEqual([
+    { ...going, delta: whole },
+    { ...going, delta: { content: '!' } },
+  ]);
+  const opening = { role: 'assistant', content: '' };
+  expect(said({ delta: opening }, { delta: {}, message: whole })).toEqual([
+    { ...going, delta: opening },
+    { ...going, delta: whole },
+  ]);
+  expect(said({ delta: whole }, { message: whole, finish_reason: 'stop' })).toEqual([
+    { ...going, delta: whole },
+    { ...end, delta: {} },
+  ]);
+});
+
+test('what a chunk lacks is filled in', () => {
+  const [normalized] = mendAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
+  expect(normalized).toEqual({
+    changed: true,
+    chunk: {
+      object: 'chat.completion.chunk',
+      choices: [
+        { delta: { content: 'a' }, index: 0, finish_reason: null },
+        { index: 1, delta: { role: 'assistant' }, finish_reason: null },
+      ],
+    },
+  });
+});
+
+test("the upstream's own request, account, prompt and models are taken out", () => {
+  const models = [{ model: 'theirs', usage: { prompt_tokens: 1 } }];
+  const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
+  const choices = [{ index: 0, delta: {}, finish_reason: null }];
+  for (const secret of [own, { usage_breakdown: { models } }]) {
+    const kept = { object: 'chat.completion.chunk', service_tier: 'default', choices };
+    expect(mendAll({ ...secret, ...kept })).toEqual([{ changed: true, chunk: kept }]);
+  }
+});
+
+test('a fingerprint that is the name of the model is taken out, and no other', () => {
+  const choices = [{ index: 0, delta: {}, finish_reason: null }];
+  const named = { model: 'theirs', choices };
+  const [normalized, kept] = mendAll(
+    { ...named, system_fingerprint: 'theirs' },
+    { ...named, system_fingerprint: 'fp_1' },
+  );
+  expect(normalized).toEqual({
+    changed: true,
+    chunk: { object: 'chat.completion.chunk', ...named },
+  });
+  expect(kept).toMatchObject({ changed: false, chunk: { system_fingerprint: 'fp_1' } });
+});
+
+interface Told {
+  readonly choices: readonly { readonly delta: object; readonly finish_reason: string | null }[];
+}
+
+/** What a client hears of these deltas, each of which says that it is the last. */
+function heard(...deltas: object[]) {
+  const identity = { id: 'gen-1', model: 'acme/x', provider: 'acme', created: 1_800_000_000 };
+  const toolNames = ['get_weather', 'get_wind'];
+  const relay = new OpenAiPassThrough(identity, { includeUsage: false, toolNames });
+  const chunk = (delta: object, finish_reason: string | null) =>
+    JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] });
+  const chunks = deltas.map((delta) => chunk(delta, 'tool_calls'));
+  const all = [chunk({ role: 'assistant' }, null), ...chunks, '[DONE]'];
+  const told = all.map((data) => relay.push({ event: null, data })).join('');
+  const lines = told.split('\n').filter((line) => line.startsWith('data: {'));
+  return lines.map((line) => (JSON.parse(line.slice(6)) as Told).choices[0]);
+}
+
+const piece = (name: string, json?: string) => ({
+  tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name, arguments: json } }],
+});
+
+test('a call that waits for its name is told before the end', () => {
+  const [, ...said] = heard(piece('get_'), piece('weather', '{"a":1}'));
+  expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
+  expect(said[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
+});
+
+test('a call whose name never goes on is told, too', () => {
+  const [, ...said] = heard(piece('get_'));
+  expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
+  expect(said[0]).toMatchObject({ delta: piece('get_', '{}') });
+});
+
+test('an end beside a piece that says nothing still has all that its call lacks before it', () => {
+  const nothing = { tool_calls: [{ index: 0 }] };
+  const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
+  for (const empty of [nothing, announced]) {
+    const [, ...said] = heard(piece('get_wind', ''), empty);
+    expect(said.map((choice) => choice?.finish_reason)).toEqual([null, null, 'tool_calls']);
+    expect(said[1]).toMatchObject({
+      delta: { tool_calls: [{ index: 0, function: { arguments: '{}' } }] },
+    });
+  }
+});

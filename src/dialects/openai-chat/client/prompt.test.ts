@@ -1,0 +1,286 @@
+import { describe, expect, test } from 'bun:test';
+import { markSignature } from '../../normalize/signature.ts';
+import { writeBody } from '../upstream/chat-body.ts';
+import { readPrompt, readTurns } from './prompt.ts';
+import type { ChatMessage } from './schema.ts';
+
+const [first, last] = ['A', 'B'].map((proof) => markSignature('gemini', proof));
+
+function signedCall(proof: string) {
+  return {
+    ...{ id: 'a', type: 'function', function: { name: 'look', arguments: '{}' } },
+    extra_content: { google: { thought_signature: proof } },
+  };
+}
+
+/** What a client sends back of an answer that Gemini signed twice: its call, and its end. */
+function partsOf(fields: object) {
+  const message = {
+    role: 'assistant',
+    content: null,
+    tool_calls: [signedCall('A')],
+    reasoning_details: [
+      { type: 'reasoning.text', index: 0, signature: first },
+      { type: 'reasoning.text', index: 1, signature: last },
+    ],
+    ...fields,
+  } as ChatMessage;
+  return readPrompt({ body: { model: 'a/b', messages: [message] }, source: null }).turns[0]?.parts;
+}
+
+const call = { kind: 'tool_call', id: 'a', name: 'look' };
+const proof = (signature: string | undefined) => ({ kind: 'reasoning', text: '', signature });
+
+test.each<[string | string[], string[]]>([
+  ['', []],
+  [['', 'END'], ['END']],
+  ['END', ['END']],
+])('of the stops %j, those that say something are kept', (stop, kept) => {
+  const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], stop };
+  expect(readPrompt({ body, source: null }).stop).toEqual(kept);
+});
+
+test('pictures that a model made are told as left out', () => {
+  const image_url = { url: 'data:image/png;base64,aGk=' };
+  const foreignIn = (images: object[]) => {
+    const message = { role: 'assistant', content: 'Here.', images } as ChatMessage;
+    return readPrompt({ body: { model: 'a/b', messages: [message] }, source: null }).foreign;
+  };
+  expect(foreignIn([{ type: 'image_url', image_url }])).toEqual(['messages.images']);
+  expect(foreignIn([])).toEqual([]);
+});
+
+describe('proofs of thoughts', () => {
+  test('stand before their call and after it, where they came', () => {
+    expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);
+  });
+
+  test('that belong to words stay in front of them', () => {
+    const said = { kind: 'text', text: 'Hm.' };
+    const parts = partsOf({ content: 'Hm.' });
+    expect(parts).toMatchObject([proof(last), said, proof(first), call]);
+  });
+
+  test('of a thought that many calls claim bring it once', () => {
+    const thought = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
+    const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
+    expect(partsOf({ tool_calls, reasoning_details: [thought] })).toMatchObject([
+      ...[{ kind: 'reasoning', text: 'Hm.', signature: first }, call],
+      ...[proof(first), call],
+      ...[proof(first), call],
+    ]);
+  });
+
+  // Passed on, it would keep the writer from saying that the real one is lost.
+  test('that are empty are none', () => {
+    const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
+    expect(parts).toMatchObject([call]);
+  });
+});
+
+test('the description of a schema goes along to whoever knows one', () => {
+  const json_schema = { name: 'n', description: 'A city.', schema: { type: 'object' } };
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const format = { type: 'json_schema' as const, json_schema };
+  const body = { model: 'a/b', messages, response_format: format };
+  const prompt = readPrompt({ body, source: null });
+  expect(prompt.json).toMatchObject(json_schema);
+  expect(writeBody(prompt).body.response_format).toEqual(format);
+});
+
+test('a wish to cache the whole prompt is no part of it', () => {
+  const mark = { type: 'ephemeral', ttl: '1h' };
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const body = { model: 'a/b', messages, cache_control: mark, top_a: 1 };
+  const { cacheControl, foreign } = readPrompt({ body, source: null });
+  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+});
+
+test('a tool is marked beside its function or in it, where a flat one has all it says', () => {
+  const named = { name: 'look', parameters: {} };
+  const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const markOf = (fields: object, more: object = {}) => {
+    const tool = { type: 'function' as const, function: { ...named, ...fields }, ...more };
+    const body = { model: 'a/b', messages, tools: [tool] };
+    return readPrompt({ body, source: null }).tools[0]?.cacheControl;
+  };
+  expect(markOf({ cache_control: inner })).toEqual(inner);
+  expect(markOf({}, { cache_control: outer })).toEqual(outer);
+  expect(markOf({ cache_control: inner }, { cache_control: outer })).toEqual(outer);
+});
+
+test.each([
+  [
+    { type: 'enabled', budget_tokens: 2000 },
+    { effort: null, budgetTokens: 2000, isAdaptive: false, visible: true },
+  ],
+  [
+    { type: 'enabled', budget_tokens: -1 },
+    { effort: null, budgetTokens: null, isAdaptive: false, visible: true },
+  ],
+  [{ type: 'adaptive' }, { effort: null, budgetTokens: null, isAdaptive: true, visible: true }],
+  [{ type: 'disabled' }, { effort: 'none' as const, budgetTokens: null, visible: true }],
+])('thinking in Anthropic’s words is a wish for reasoning: %j', (thinking, options) => {
+  const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
+  const { reasoning, foreign } = readPrompt({ body, source: null });
+  expect([reasoning, foreign]).toEqual([options, []]);
+  const plain = { ...body, reasoning_effort: 'low' as const };
+  expect(readPrompt({ body: plain, source: null }).reasoning?.effort).toBe('low');
+});
+
+test('what is called thinking and is not is told as unknown', () => {
+  for (const thinking of ['enabled', 3, { type: 'deep' }, {}]) {
+    const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
+    const { reasoning, foreign } = readPrompt({ body, source: null });
+    expect([reasoning, foreign]).toEqual([null, ['thinking']]);
+  }
+});
+
+test('what is said of reasoning in words of others is named', () => {
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const reasoning = { effort: 'high' as const, mode: 'pro', context: 'auto' };
+  const prompt = readPrompt({ body: { model: 'a/b', messages, reasoning }, source: null });
+  expect([prompt.reasoning?.effort, prompt.foreign]).toEqual(['high', ['reasoning.mode']]);
+});
+
+test('a speaker’s name has no place elsewhere and is named; a tool’s is not needed', () => {
+  const foreignIn = (message: object) => {
+    const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
+    return readPrompt({ body: { model: 'a/b', messages }, source: null }).foreign;
+  };
+  for (const role of ['user', 'assistant', 'system', 'developer']) {
+    expect(foreignIn({ role, content: 'Hi', name: 'ann' })).toEqual(['messages.name']);
+    expect(foreignIn({ role, content: 'Hi', name: null })).toEqual([]);
+  }
+  expect(foreignIn({ role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' })).toEqual([]);
+});
+
+test('a wish that a model reasons leaves it to the model how much', () => {
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const options = (enabled: boolean) =>
+    readPrompt({ body: { model: 'a/b', messages, reasoning: { enabled } }, source: null })
+      .reasoning;
+  expect(options(true)).toEqual({
+    effort: null,
+    budgetTokens: null,
+    isAdaptive: true,
+    visible: true,
+  });
+  expect(options(false)).toEqual({ effort: 'none', budgetTokens: null, visible: true });
+});
+
+const text = (said: string) => ({ type: 'text' as const, text: said });
+const read = (said: string) => ({ kind: 'text' as const, text: said });
+
+test('instructions in parts are as many texts', () => {
+  const content = [text('Be brief.'), text('Be kind.')];
+  expect(readTurns([{ role: 'developer', content }])).toEqual([
+    { role: 'system', parts: [read('Be brief.'), read('Be kind.')] },
+  ]);
+});
+
+test('an empty user message is a turn, unless it follows tool results', () => {
+  const nothing = { role: 'user' as const, content: '' };
+  expect(readTurns([nothing])).toEqual([{ role: 'user', parts: [] }]);
+  const result = { role: 'tool' as const, tool_call_id: 'a', content: 'x' };
+  expect(readTurns([result, nothing])).toEqual(readTurns([result]));
+});
+
+test('what the assistant refused is heard from a part and from the field', () => {
+  const refused = { type: 'refusal' as const, refusal: 'Not that.' };
+  const [turn] = readTurns([
+    { role: 'assistant', content: [text('Well.'), refused], refusal: 'Nor this.' },
+  ]);
+  expect(turn?.parts).toEqual([
+    read('Well.'),
+    { kind: 'refusal', text: 'Not that.' },
+    { kind: 'refusal', text: 'Nor this.' },
+  ]);
+});
+
+test.each(['reasoning', 'reasoning_content'])('a thought comes back as plain %s', (field) => {
+  const [turn] = readTurns([{ role: 'assistant', content: 'Four.', [field]: 'Two and two.' }]);
+  expect(turn?.parts).toEqual([{ kind: 'reasoning', text: 'Two and two.' }, read('Four.')]);
+});
+
+test('a result in parts has its words and its pictures', () => {
+  const url = 'data:image/png;base64,AAAA';
+  const content = [text('The chart:'), { type: 'image_url' as const, image_url: { url } }];
+  const parts = [read('The chart:'), { kind: 'image' as const, url }];
+  expect(readTurns([{ role: 'tool', tool_call_id: 'a', content }])).toEqual([
+    { role: 'user', parts: [{ kind: 'tool_result', callId: 'a', parts, isError: false }] },
+  ]);
+});
+
+test('a file is known by its bytes, else by its id', () => {
+  const bytes = 'data:application/pdf;base64,AAAA';
+  const [turn] = readTurns([
+    {
+      role: 'user',
+      content: [
+        { type: 'file', file: { file_data: bytes, filename: 'a.pdf' } },
+        { type: 'file', file: { file_id: 'file-1' } },
+        { type: 'file', file: { file_data: 'AAAA' } },
+        { type: 'file', file: { file_data: 'https://a.example/b.pdf' } },
+      ],
+    },
+  ]);
+  expect(turn?.parts).toMatchObject([
+    { kind: 'document', source: { url: bytes }, name: 'a.pdf' },
+    { kind: 'document', source: { fileId: 'file-1' } },
+    { kind: 'document', source: { url: bytes } },
+    { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+  ]);
+});
+
+test('a PDF that is shown as a picture is a document', () => {
+  const shown = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
+  const pdf = 'data:application/pdf;base64,AAAA';
+  const content = [shown(pdf), shown('data:image/png;base64,AAAA'), shown('https://a.example/b')];
+  expect(readTurns([{ role: 'user', content }])[0]?.parts).toMatchObject([
+    { kind: 'document', source: { url: pdf } },
+    { kind: 'image', url: 'data:image/png;base64,AAAA' },
+    { kind: 'image', url: 'https://a.example/b' },
+  ]);
+});
+
+test('thoughts that nobody numbered stay apart', () => {
+  const reasoning_details = [
+    { type: 'reasoning.text', text: 'One.', signature: 'a' },
+    { type: 'reasoning.encrypted', data: 'b' },
+  ];
+  const said = { role: 'assistant' as const, content: 'So.', reasoning_details };
+  expect(readTurns([said])[0]?.parts).toEqual([
+    { kind: 'reasoning', text: 'One.', signature: 'a' },
+    { kind: 'reasoning', text: '', redacted: 'b' },
+    read('So.'),
+  ]);
+});
+
+test('a mark on a message stands on the last part that can have one', () => {
+  const cache_control = { type: 'ephemeral' };
+  const cacheControl = cache_control;
+  const sound = { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' } };
+  const content = { type: 'text' as const, text: 'b' };
+  const own = { ...content, cache_control: { type: 'ephemeral', ttl: '1h' } };
+  const marked = [
+    { role: 'system' as const, content: 'a', cache_control },
+    { role: 'user' as const, content: [content, content, sound], cache_control },
+    { role: 'user' as const, content: [own], cache_control },
+    { role: 'assistant' as const, content: 'c', refusal: 'No.', cache_control },
+    { role: 'user' as const, content: '', cache_control },
+    { role: 'assistant' as const, content: '', reasoning_content: 'Hm.', cache_control },
+  ];
+  expect(readTurns(marked).map(({ parts }) => parts as readonly object[])).toEqual([
+    [{ ...read('a'), cacheControl }],
+    [read('b'), { ...read('b'), cacheControl }, { kind: 'audio', data: 'AAAA', format: 'wav' }],
+    [{ ...read('b'), cacheControl: { type: 'ephemeral', ttl: '1h' } }],
+    [
+      { ...read('c'), cacheControl },
+      { kind: 'refusal', text: 'No.' },
+    ],
+    [],
+    [{ kind: 'reasoning', text: 'Hm.' }],
+  ]);
+});

@@ -1,0 +1,314 @@
+import { fieldsOf, isText, objectsIn } from '../../../core/json.ts';
+import type {
+  AssistantPart,
+  Prompt,
+  ReasoningOptions,
+  ReasoningPart,
+  TextPart,
+  Tool,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../../core/prompt.ts';
+import { addressOfBytes, readDataUrl } from '../../normalize/requests/content.ts';
+import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import {
+  nonEmptyStops,
+  readJsonFormat,
+  unknownReasoningFields,
+} from '../../normalize/requests/generation-options.ts';
+import {
+  cacheMark,
+  keepLastMarks,
+  tenantCacheName,
+} from '../../normalize/requests/prompt-cache.ts';
+import { isSearchTool } from '../../normalize/requests/search-options.ts';
+import { markEncrypted } from '../../normalize/signature.ts';
+import { googleSignature } from '../tool-calls.ts';
+import { speakerNames } from '../upstream/messages.ts';
+import { generatedImageUrls, type OpenAiRequest } from './request.ts';
+import { type ChatBody, chatSchema, type FunctionTool, type ToolCall } from './schema.ts';
+import {
+  functionIn,
+  functionToolFields,
+  isFunction,
+  type ToolMessage,
+  toTools,
+} from './tool-forms.ts';
+
+/** An OpenAI client's request in our own words, for upstreams that speak differently. */
+
+export function readPrompt(request: OpenAiRequest): Prompt {
+  const { body: parsedBody, source, tenantId = null, unsupported = [] } = request;
+  const body = toTools(withExactNumbers(parsedBody, source));
+  const { tools, tool_choice: choice } = functionToolFields(body);
+  const format = body.response_format;
+  const jsonSchema = format?.type === 'json_schema' ? format.json_schema : undefined;
+  const { top_k: topK } = fieldsOf(body);
+  const thinking = readThinking(body);
+  const foreign = Object.keys(
+    unknownFields(body, thinking ? { ...knownFields, thinking } : knownFields),
+  );
+  return keepLastMarks({
+    turns: readTurns(body.messages),
+    tools: (tools ?? []).filter(isFunction).map(readTool),
+    toolChoice: typeof choice === 'object' && choice ? { name: choice.function.name } : choice,
+    parallelTools: body.parallel_tool_calls ?? null,
+    outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? null,
+    stop: nonEmptyStops(body.stop),
+    json: readJsonFormat(format?.type, jsonSchema),
+    reasoning: readReasoningOptions(body) ?? thinking,
+    sampling: {
+      temperature: body.temperature ?? undefined,
+      topP: body.top_p ?? undefined,
+      topK: typeof topK === 'number' ? topK : undefined,
+      seed: body.seed ?? undefined,
+      presencePenalty: body.presence_penalty ?? undefined,
+      frequencyPenalty: body.frequency_penalty ?? undefined,
+      logprobs: body.logprobs ?? undefined,
+      topLogprobs: body.top_logprobs ?? undefined,
+      logitBias: body.logit_bias ?? undefined,
+    },
+    user: body.user ?? body.safety_identifier ?? null,
+    verbosity: body.verbosity ?? undefined,
+    promptCacheKey: tenantCacheName(tenantId, body.prompt_cache_key),
+    ...cacheMark(body),
+    stream: body.stream === true,
+    choices: body.n ?? 1,
+    foreign: [
+      ...searchesIn(body.tools),
+      ...foreign,
+      ...unrepresentableIn(body.messages),
+      ...unsupportedReasoningFields(body),
+      ...unsupported,
+    ],
+  });
+}
+
+/** The places of search tools, of which no other dialect is told. */
+function searchesIn(tools: ChatBody['tools']): readonly string[] {
+  return (tools ?? []).flatMap((tool, at) => (isSearchTool(tool) ? [`tools[${at}]`] : []));
+}
+
+/** What other dialects have no place for: names of speakers, and pictures that a model made. */
+function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] {
+  const images = generatedImageUrls(messages).length > 0 ? ['messages.images'] : [];
+  return [...images, ...speakerNames(messages)];
+}
+
+const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
+
+/** The fields of `reasoning` that no upstream is told of. */
+export function unsupportedReasoningFields({
+  reasoning,
+}: Pick<ChatBody, 'reasoning'>): readonly string[] {
+  return reasoning ? [...unknownReasoningFields(reasoning, reasoningFields)] : [];
+}
+
+/** Fields of the schema have words of ours or are the gateway's; all others are other vendors'. */
+const knownFields = { ...chatSchema.properties, top_k: null, cache_control: null };
+
+function readTool(tool: FunctionTool): Tool {
+  const { name, description, parameters, strict } = tool.function;
+  return {
+    name,
+    parameters: parameters ? { ...parameters } : null,
+    description: description || undefined,
+    strict: strict ?? undefined,
+    ...cacheMark(tool.function),
+    ...cacheMark(tool),
+  };
+}
+
+export function readReasoningOptions({
+  reasoning,
+  reasoning_effort: topLevelEffort,
+}: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): ReasoningOptions | null {
+  // Clients name the effort in either of these places.
+  const effort =
+    topLevelEffort ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
+  if (effort === null && !reasoning) return null;
+  return {
+    effort,
+    budgetTokens: reasoning?.budget_tokens ?? reasoning?.max_tokens ?? null,
+    ...(reasoning?.enabled ? { isAdaptive: true } : {}),
+    visible: reasoning?.exclude !== true,
+  };
+}
+
+/** The same wish in Anthropic's `thinking`, which clients of LiteLLM put into a chat. */
+function readThinking(body: object): ReasoningOptions | null {
+  const { type, budget_tokens: budget } = fieldsOf(fieldsOf(body).thinking);
+  if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
+  if (type !== 'enabled' && type !== 'adaptive') return null;
+  const isCounted = typeof budget === 'number' && Number.isSafeInteger(budget) && budget > 0;
+  const isAdaptive = type === 'adaptive';
+  return { effort: null, budgetTokens: isCounted ? budget : null, isAdaptive, visible: true };
+}
+
+/** The messages of an OpenAI client as turns. */
+
+type MessageOf<R extends ToolMessage['role']> = Extract<ToolMessage, { role: R }>;
+
+export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
+  const turns: Turn[] = [];
+  let results: ToolResultPart[] = [];
+  const endResults = (userParts?: readonly UserPart[]) => {
+    if (userParts || results.length > 0)
+      turns.push({ role: 'user', parts: [...results, ...(userParts ?? [])] });
+    results = [];
+  };
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      results.push(readToolResult(message));
+      continue;
+    }
+    // What the user says after results of tools is one turn with them.
+    endResults(message.role === 'user' ? marked(message, readUserParts(message)) : undefined);
+    if (message.role === 'assistant') {
+      turns.push({ role: 'assistant', parts: marked(message, readAssistant(message)) });
+    } else if (message.role !== 'user') {
+      turns.push({ role: 'system', parts: marked(message, readTexts(message.content)) });
+    }
+  }
+  endResults();
+  return turns;
+}
+
+/** A cache mark on a message goes to its last part that can have one, unless that has its own. */
+function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
+  const mark = cacheMark(message);
+  if (mark.cacheControl === undefined) return parts;
+  const at = parts.findLastIndex(({ kind }) => !unmarkable.has(kind));
+  return parts.map((part, index) => (index === at ? { ...mark, ...part } : part));
+}
+
+const unmarkable: ReadonlySet<string> = new Set(['audio', 'reasoning', 'refusal']);
+
+function readTexts(content: string | readonly { text: string }[]): readonly TextPart[] {
+  if (typeof content === 'string') return content === '' ? [] : [{ kind: 'text', text: content }];
+  return content.map(readText);
+}
+
+function readText(part: { text: string }): TextPart {
+  return { kind: 'text', text: part.text, ...cacheMark(part) };
+}
+
+function readUserParts({ content }: MessageOf<'user'>): readonly UserPart[] {
+  if (typeof content === 'string') return readTexts(content);
+  return content.map(readUserPart);
+}
+
+type UserContent = Exclude<MessageOf<'user'>['content'], string>[number];
+
+function readUserPart(part: UserContent): UserPart {
+  switch (part.type) {
+    case 'text':
+      return readText(part);
+    case 'image_url': {
+      const { url, detail } = part.image_url;
+      // Clients of LiteLLM send a PDF where pictures go.
+      const isPdf = readDataUrl(url)?.mediaType === 'application/pdf';
+      if (isPdf) return { kind: 'document', source: { url }, ...cacheMark(part) };
+      return { kind: 'image', url, detail: detail || undefined, ...cacheMark(part) };
+    }
+    case 'input_audio':
+      return { kind: 'audio', data: part.input_audio.data, format: part.input_audio.format };
+    case 'file': {
+      const { file_data: data, file_id: id, filename } = part.file;
+      const source = data ? { url: addressOfBytes(data) } : { fileId: id ?? '' };
+      return { kind: 'document', source, name: filename || undefined, ...cacheMark(part) };
+    }
+  }
+}
+
+/**
+ * A cache mark on a part of a result goes to the result itself, where marks are counted: requests
+ * may have four.
+ */
+function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
+  const { content, tool_call_id: callId } = message;
+  const isOne = typeof content === 'string';
+  const parts = isOne ? readTexts(content) : content.map(readShown);
+  const sources = isOne ? [message] : [message, ...content];
+  const mark = sources.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
+}
+
+function readShown(part: Exclude<MessageOf<'tool'>['content'], string>[number]) {
+  if (part.type === 'text') return { kind: 'text' as const, text: part.text };
+  return { kind: 'image' as const, url: part.image_url.url };
+}
+
+function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[] {
+  const { content, refusal } = message;
+  const contentParts =
+    typeof content === 'string' ? readTexts(content) : (content ?? []).map(readContentPart);
+  const reasoning = readReasoning(message);
+  const signedThoughts = new Map(reasoning.map((thought) => [thought.signature, thought]));
+  const calls = (message.tool_calls ?? []).flatMap((call) => readCall(call, signedThoughts));
+  const callSignatures = new Set(
+    calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
+  );
+  // A signature that also stands on a call belongs to the call, and so does the thought it proves.
+  const thoughts = reasoning.filter(({ signature }) => !callSignatures.has(signature));
+  // In an answer of nothing but signed calls, a signature that none of them has came after them.
+  const isLast = ({ text, signature }: ReasoningPart) =>
+    callSignatures.size > 0 && contentParts.length === 0 && text === '' && signature !== undefined;
+  return [
+    ...thoughts.filter((thought) => !isLast(thought)),
+    ...contentParts,
+    ...(refusal ? [{ kind: 'refusal' as const, text: refusal }] : []),
+    ...calls,
+    ...thoughts.filter(isLast),
+  ];
+}
+
+type AssistantContent = Exclude<NonNullable<MessageOf<'assistant'>['content']>, string>[number];
+
+function readContentPart(part: AssistantContent): AssistantPart {
+  return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
+}
+
+/** A call, after the thought that its signature proves, or after the bare signature. */
+function readCall(
+  call: ToolCall,
+  signedThoughts: Map<string | undefined, ReasoningPart>,
+): AssistantPart[] {
+  const { name, arguments: json } = functionIn(call);
+  const callFields = { id: call.id, name, arguments: json };
+  const read: AssistantPart = { kind: 'tool_call', ...callFields, ...cacheMark(call) };
+  const signature = googleSignature(call);
+  if (signature === undefined) return [read];
+  const proved = signedThoughts.get(signature);
+  // Once: repeated before every call of one signature, a long thought would grow without bound.
+  signedThoughts.delete(signature);
+  return [proved ?? { kind: 'reasoning', text: '', signature }, read];
+}
+
+/**
+ * Thoughts come back as `reasoning_details`, in as many pieces as they were streamed in, or as bare
+ * text from clients that keep nothing else.
+ */
+function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
+  const { reasoning_details: details } = message as { reasoning_details?: unknown };
+  const thoughts = new Map<unknown, ReasoningPart>();
+  const pieces = objectsIn(details);
+  for (const [at, piece] of pieces.entries()) {
+    const index = piece.index ?? at;
+    const { signature, data } = piece;
+    const before = thoughts.get(index) ?? { kind: 'reasoning', text: '' };
+    const more = [piece.text, piece.summary].find(isText) ?? '';
+    thoughts.set(index, {
+      ...before,
+      text: before.text + more,
+      ...(isText(signature) ? { signature } : {}),
+      ...(piece.type === 'reasoning.encrypted' && typeof data === 'string'
+        ? { redacted: markEncrypted(piece.format, data) }
+        : {}),
+    });
+  }
+  if (thoughts.size > 0) return [...thoughts.values()];
+  const text = message.reasoning ?? message.reasoning_content;
+  return text ? [{ kind: 'reasoning', text }] : [];
+}

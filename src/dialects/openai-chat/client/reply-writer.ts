@@ -1,0 +1,181 @@
+/** An answer told in our words, as one chat completion. */
+import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
+import type { Fields } from '../../../core/json.ts';
+import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
+import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
+import { splitEncrypted } from '../../normalize/signature.ts';
+import { signedCall } from '../tool-calls.ts';
+import { writeUsage } from '../usage.ts';
+import type { ReplyOptions } from './stream-writer.ts';
+import { convertCustomCalls } from './tool-forms.ts';
+
+interface Call {
+  readonly id: string;
+  readonly name: string;
+  readonly signed: object;
+  arguments: string;
+}
+
+/** One thought with its signature, in the words of OpenRouter, which most clients keep. */
+interface Thought {
+  readonly type: 'reasoning.text';
+  readonly index: number;
+  text: string;
+  signature?: string;
+}
+
+export class OpenAiReplyWriter implements ReplyWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #options: ReplyOptions;
+  readonly #number: number;
+  readonly #others: OpenAiReplyWriter[] = [];
+  readonly #calls: Call[] = [];
+  readonly #details: object[] = [];
+  readonly #annotations: object[] = [];
+  readonly #images: object[] = [];
+  #text = '';
+  #reasoning = '';
+  #reasoningName: ReasoningName | undefined;
+  #refusal = '';
+  #thought: Thought | undefined;
+  /** The last signature told, until a call takes it. */
+  #signature = '';
+  #finishReason: string | null = null;
+
+  /** `number`: the number of the choice that this writer writes. */
+  constructor(identity: ReplyIdentity, options: ReplyOptions, number = 0) {
+    this.#identity = identity;
+    this.#options = options;
+    this.#number = number;
+  }
+
+  choice(number: number): OpenAiReplyWriter | undefined {
+    if (!isRequestedChoice(number, this.#options)) return undefined;
+    const other = new OpenAiReplyWriter(this.#identity, this.#options, number);
+    this.#others.push(other);
+    return other;
+  }
+
+  text(text: string): void {
+    this.#text += text;
+  }
+
+  reasoning(text: string, name?: ReasoningName): void {
+    if (this.#options.hidesReasoning) return;
+    this.#reasoning += text;
+    this.#reasoningName ??= name;
+    this.#openThought().text += text;
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#signature = signature;
+    this.#openThought().signature = signature;
+    this.#thought = undefined;
+  }
+
+  redactedReasoning(data: string): void {
+    this.#thought = undefined;
+    const index = this.#details.length;
+    this.#details.push({ type: 'reasoning.encrypted', ...splitEncrypted(data), index });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    this.#calls[call] = { id, name, arguments: '', signed: signedCall(this.#signature) };
+    this.#signature = '';
+  }
+
+  toolArguments(call: number, json: string): void {
+    const open = this.#calls[call];
+    if (open) open.arguments += json;
+  }
+
+  refusal(text: string): void {
+    this.#refusal += text;
+  }
+
+  citation(citation: Citation): void {
+    this.#annotations.push(annotationOf(citation));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.imageAt(`data:${mediaType};base64,${base64}`);
+  }
+
+  imageAt(url: string): void {
+    this.#images.push(imageOf(url, this.#images.length));
+  }
+
+  finish(reason: FinishReason, _?: string | null, own?: string): void {
+    this.#finishReason = own ?? finishName(reason, this.#options);
+  }
+
+  #openThought(): Thought {
+    if (this.#thought) return this.#thought;
+    this.#thought = { type: 'reasoning.text', index: this.#details.length, text: '' };
+    this.#details.push(this.#thought);
+    return this.#thought;
+  }
+
+  write(settled: SettledUsage): string {
+    const { id, created, model, provider } = this.#identity;
+    const others = this.#others.toSorted((a, b) => a.#number - b.#number);
+    const choices = [this, ...others].map((choice) => choice.#write());
+    const usage = writeUsage(settled.usage, settled.costCredits);
+    const completion = { id, object: 'chat.completion', created, model, provider, choices };
+    // No upstream told a fingerprint, but clients that check an answer's shape look for the field.
+    return JSON.stringify({ ...completion, system_fingerprint: null, usage });
+  }
+
+  #write(): object {
+    const { usesLegacyFunctions, customTools } = this.#options;
+    const calls = this.#calls.map((call) => ({
+      id: call.id,
+      type: 'function',
+      function: { name: call.name, arguments: call.arguments || '{}' },
+      ...call.signed,
+    }));
+    const message: Fields = {
+      role: 'assistant',
+      content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
+      refusal: this.#refusal || undefined,
+      reasoning: this.#reasoning || undefined,
+      ...(this.#reasoningName && { [this.#reasoningName]: this.#reasoning }),
+      reasoning_details: filled(this.#details),
+      ...(usesLegacyFunctions
+        ? { function_call: calls[0]?.function }
+        : { tool_calls: filled(calls) }),
+      annotations: filled(this.#annotations),
+      images: filled(this.#images),
+    };
+    convertCustomCalls(message, customTools);
+    return { index: this.#number, message, finish_reason: this.#finishReason };
+  }
+}
+
+/** Lists with nothing in them are left out. */
+function filled(list: readonly object[]): readonly object[] | undefined {
+  return list.length > 0 ? list : undefined;
+}
+
+/** Whether the client asked for another choice of this number. */
+export function isRequestedChoice(number: number, { choices = 1 }: ReplyOptions): boolean {
+  return number > 0 && number < choices;
+}
+
+export function finishName(reason: FinishReason, { usesLegacyFunctions }: ReplyOptions): string {
+  return usesLegacyFunctions && reason === 'tool_calls'
+    ? 'function_call'
+    : openAiFinishReasons[reason];
+}
+
+export function annotationOf({ url, title, quote, range }: Citation): object {
+  // Clients that check an answer's shape want a range, even where the upstream told none.
+  const { start, end } = range ?? { start: 0, end: 0 };
+  const content = quote === '' ? {} : { content: quote };
+  const indexes = { start_index: start, end_index: end };
+  return { type: 'url_citation', url_citation: { url, title, ...content, ...indexes } };
+}
+
+export function imageOf(url: string, index: number): object {
+  return { type: 'image_url', image_url: { url }, index };
+}

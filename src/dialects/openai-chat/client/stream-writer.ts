@@ -1,0 +1,235 @@
+import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
+import type { GatewayError } from '../../../core/errors.ts';
+import type { Fields } from '../../../core/json.ts';
+import type {
+  ClientDialect,
+  ReplyIdentity,
+  SettledUsage,
+  StreamFormat,
+  StreamIdentity,
+  StreamWriter,
+} from '../../dialect.ts';
+import { keepAlive } from '../../events.ts';
+import { splitEncrypted } from '../../normalize/signature.ts';
+import { signedCall } from '../tool-calls.ts';
+import { writeUsage } from '../usage.ts';
+import {
+  annotationOf,
+  finishName,
+  imageOf,
+  isRequestedChoice,
+  OpenAiReplyWriter,
+} from './reply-writer.ts';
+import { CustomCalls } from './tool-forms.ts';
+
+/** What an OpenAI client wants to hear of an answer. */
+export interface OpenAiClientOptions {
+  readonly includeUsage: boolean;
+  /** Reasoning is paid for but not shown. */
+  readonly hidesReasoning?: boolean;
+  /** How many answers it asked for at once. */
+  readonly choices?: number;
+  /** It asked with `functions`, as was done before there were tools, and waits for one call. */
+  readonly usesLegacyFunctions?: boolean;
+  /** Names of its free-form tools: their calls are told with a text instead of JSON. */
+  readonly customTools?: ReadonlySet<string> | undefined;
+  /** What all of its tools are called. */
+  readonly toolNames?: readonly string[] | undefined;
+}
+
+/** The same for a whole reply, which has its usage in any case. */
+export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
+
+/** What an OpenAI client hears of an answer that was told in our words. */
+export function openAiClient(options: OpenAiClientOptions): ClientDialect {
+  return {
+    writeStream: (identity) => new OpenAiStreamWriter(identity, options),
+    writeReply: (identity) => new OpenAiReplyWriter(identity, options),
+  };
+}
+
+/** An answer told in our words, as the chunks of an OpenAI stream. */
+
+export class OpenAiStreamWriter implements StreamWriter {
+  readonly #identity: ReplyIdentity;
+  readonly #options: OpenAiClientOptions;
+  /** Every chunk begins alike, up to its delta. */
+  readonly #head: string;
+  #out = '';
+  #isOpen = false;
+  /** Number of the thought being told, and whether it is over. */
+  #thought = 0;
+  #thoughtEnded = false;
+  /** The last signature told, until a call takes it. */
+  #signature = '';
+  #images = 0;
+  readonly #customCalls: CustomCalls | undefined;
+  /** The finish chunk, sent last because some upstreams go on after a finish. */
+  #finish = '';
+  readonly #others: OpenAiStreamWriter[] = [];
+
+  /** `number`: the number of the choice that this writer writes. */
+  constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
+    this.#identity = identity;
+    this.#options = options;
+    this.#customCalls = options.customTools && new CustomCalls(options.customTools);
+    const { id, created, model, provider } = identity;
+    const object = 'chat.completion.chunk';
+    const fields = JSON.stringify({ id, object, created, model, provider });
+    this.#head = `data: ${fields.slice(0, -1)},"choices":[{"index":${number},"delta":`;
+  }
+
+  choice(number: number): OpenAiStreamWriter | undefined {
+    if (!isRequestedChoice(number, this.#options)) return undefined;
+    const other = new OpenAiStreamWriter(this.#identity, this.#options, number);
+    this.#others.push(other);
+    return other;
+  }
+
+  text(text: string): void {
+    this.#emit(`{"content":${JSON.stringify(text)}}`);
+  }
+
+  reasoning(text: string, name?: ReasoningName): void {
+    if (this.#options.hidesReasoning) return;
+    this.#nextThought();
+    const encoded = JSON.stringify(text);
+    const detail = `{"type":"reasoning.text","text":${encoded},"index":${this.#thought}}`;
+    const same = name === undefined ? '' : `"${name}":${encoded},`;
+    this.#emit(`{"reasoning":${encoded},${same}"reasoning_details":[${detail}]}`);
+  }
+
+  reasoningSignature(signature: string): void {
+    this.#signature = signature;
+    this.#endThought({ type: 'reasoning.text', signature });
+  }
+
+  redactedReasoning(data: string): void {
+    this.#endThought({ type: 'reasoning.encrypted', ...splitEncrypted(data) });
+  }
+
+  toolCall(call: number, id: string, name: string): void {
+    if (this.#options.usesLegacyFunctions) {
+      if (call === 0) this.#emit(JSON.stringify({ function_call: { name, arguments: '' } }));
+      return;
+    }
+    const opening = {
+      index: call,
+      id,
+      type: 'function',
+      function: { name, arguments: '' },
+      ...signedCall(this.#signature),
+    };
+    this.#signature = '';
+    this.#emitCalls([opening]);
+  }
+
+  toolArguments(call: number, json: string): void {
+    const encoded = JSON.stringify(json);
+    if (this.#customCalls) {
+      this.#emitCalls([{ index: call, function: { arguments: json } }]);
+    } else if (!this.#options.usesLegacyFunctions) {
+      this.#emit(`{"tool_calls":[{"index":${call},"function":{"arguments":${encoded}}}]}`);
+    } else if (call === 0) {
+      this.#emit(`{"function_call":{"arguments":${encoded}}}`);
+    }
+  }
+
+  refusal(text: string): void {
+    this.#emit(`{"refusal":${JSON.stringify(text)}}`);
+  }
+
+  citation(citation: Citation): void {
+    this.#emit(JSON.stringify({ annotations: [annotationOf(citation)] }));
+  }
+
+  image(mediaType: string, base64: string): void {
+    this.imageAt(`data:${mediaType};base64,${base64}`);
+  }
+
+  imageAt(url: string): void {
+    this.#emit(JSON.stringify({ images: [imageOf(url, this.#images)] }));
+    this.#images += 1;
+  }
+
+  finish(reason: FinishReason, _?: string | null, own?: string): void {
+    this.#open();
+    const word = JSON.stringify(own ?? finishName(reason, this.#options));
+    this.#finish = `${this.#head}{},"finish_reason":${word}}]}\n\n`;
+  }
+
+  take(): string {
+    let out = this.#out;
+    this.#out = '';
+    for (const other of this.#others) out += other.take();
+    return out;
+  }
+
+  close(settled: SettledUsage): string {
+    const choices = [this, ...this.#others];
+    for (const choice of choices) choice.#emitCalls([], true);
+    const output = this.take() + choices.map((choice) => choice.#finish).join('');
+    return output + closingEvents(this.#identity, this.#options.includeUsage ? settled : null);
+  }
+
+  fail(error: GatewayError): string {
+    return openAiStreamFormat.fail(error, this.#identity);
+  }
+
+  keepAlive(): string {
+    return keepAlive;
+  }
+
+  #emit(delta: string): void {
+    this.#open();
+    this.#out += `${this.#head}${delta},"finish_reason":null}]}\n\n`;
+  }
+
+  #emitCalls(calls: readonly Fields[], isEnd = false): void {
+    const converted = this.#customCalls?.convert(calls, isEnd) ?? calls;
+    if (converted.length > 0) this.#emit(JSON.stringify({ tool_calls: converted }));
+  }
+
+  #open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.#out += `${this.#head}{"role":"assistant","content":""},"finish_reason":null}]}\n\n`;
+  }
+
+  #nextThought(): void {
+    if (this.#thoughtEnded) this.#thought += 1;
+    this.#thoughtEnded = false;
+  }
+
+  #endThought(detail: object): void {
+    this.#nextThought();
+    this.#thoughtEnded = true;
+    this.#emit(JSON.stringify({ reasoning_details: [{ ...detail, index: this.#thought }] }));
+  }
+}
+
+/** What an OpenAI client hears from us outside of an upstream's answer. */
+export const openAiStreamFormat: StreamFormat = {
+  fail(error, identity) {
+    const { message, symbol: type, status: code, param } = error;
+    const choices = [{ index: 0, delta: {}, finish_reason: 'error' }];
+    const chunk = { ...ownFields(identity), error: { message, type, code, param }, choices };
+    return `data: ${JSON.stringify(chunk)}\n\n`;
+  },
+};
+
+/** How a complete answer ends; `told` are the numbers, for a client that wants them. */
+export function closingEvents(
+  identity: StreamIdentity,
+  settled: SettledUsage | null,
+  outputDetails?: Fields,
+): string {
+  const done = 'data: [DONE]\n\n';
+  if (settled === null) return done;
+  const usage = writeUsage(settled.usage, settled.costCredits, outputDetails);
+  return `data: ${JSON.stringify({ ...ownFields(identity), choices: [], usage })}\n\n${done}`;
+}
+
+function ownFields({ id, created, model }: StreamIdentity) {
+  return { id, object: 'chat.completion.chunk', created, model };
+}

@@ -1,0 +1,290 @@
+import { bufferedArgumentsMax } from '../../../core/bounds.ts';
+import { invalidRequest } from '../../../core/errors.ts';
+import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../../core/json.ts';
+import { MalformedAnswer } from '../../failure.ts';
+import { withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import {
+  freeFormArguments,
+  freeFormFunction,
+  freeFormInput,
+} from '../../normalize/requests/tools.ts';
+import type { ChatRequest } from './request.ts';
+import type {
+  ChatBody,
+  ChatMessage,
+  CustomTool,
+  FlatChoice,
+  FlatCustomTool,
+  FlatTool,
+  FunctionTool,
+  SentBody,
+  ToolCall,
+} from './schema.ts';
+
+/**
+ * What OpenAI's own chat has known since GPT-5, and few other servers do: free-form tools, which
+ * take a text that is no JSON, and a choice that allows only some tools. Other servers get a
+ * free-form tool as a function with one text, as for Responses clients, and only the tools that may
+ * be called.
+ */
+
+type AnyTool = NonNullable<ChatBody['tools']>[number];
+type Tools = Pick<ChatBody, 'tools' | 'tool_choice'>;
+
+/** Searches, the third kind of tool, are run by the gateway itself. */
+export function isFunction(tool: AnyTool): tool is FunctionTool {
+  return tool.type === 'function';
+}
+
+function isCustom(tool: AnyTool): tool is CustomTool {
+  return tool.type === 'custom';
+}
+
+function nameOf(tool: AnyTool): string | undefined {
+  if (isCustom(tool)) return tool.custom.name;
+  return isFunction(tool) ? tool.function.name : undefined;
+}
+
+export function namesOf(tools: ChatBody['tools']): readonly string[] | undefined {
+  return tools?.map(nameOf).filter((name) => name !== undefined);
+}
+
+/** The names of free-form tools; undefined where there are none. */
+export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
+  const free = tools?.filter(isCustom);
+  return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
+}
+
+/** Refuses a choice that allows tools which are not in the list. */
+export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
+  const names = new Set(tools?.map(nameOf));
+  for (const [at, tool] of choice.allowed_tools.tools.entries()) {
+    const { name } = tool.type === 'custom' ? tool.custom : tool.function;
+    if (names.has(name)) continue;
+    const param = `tool_choice.allowed_tools.tools[${at}].${tool.type}.name`;
+    throw invalidRequest(`${param} is the name of none of the tools.`, param);
+  }
+}
+
+/** The body with functions in place of what is newer; the very same object where nothing is. */
+export function toFunctionTools(
+  request: Pick<ChatRequest, 'body' | 'source'>,
+): ChatRequest['body'] {
+  const { tools, tool_choice: choice, messages } = request.body;
+  const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
+  if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) {
+    return request.body;
+  }
+  const body = withExactNumbers(request.body, request.source);
+  return { ...body, ...functionToolFields(body), messages: body.messages.map(toFunctionCalls) };
+}
+
+export function functionToolFields({ tools, tool_choice: choice }: Tools) {
+  const functions = tools?.map((tool) => (isCustom(tool) ? toFunction(tool) : tool)) ?? null;
+  if (typeof choice !== 'object' || choice === null || choice.type === 'function') {
+    return { tools: functions, tool_choice: choice ?? null };
+  }
+  if (choice.type === 'custom') {
+    const chosen = { type: 'function' as const, function: choice.custom };
+    return { tools: functions, tool_choice: chosen };
+  }
+  const { mode, tools: allowed } = choice.allowed_tools;
+  const names = new Set<unknown>(allowed.map(nameOf));
+  return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
+}
+
+/** Keeps all other fields of the tool, such as a mark for prompt caching. */
+function toFunction({ custom, ...otherFields }: CustomTool): FunctionTool {
+  const { format, ...rest } = custom;
+  const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;
+  const read = freeFormFunction({ ...rest, format: grammar });
+  return { ...otherFields, type: 'function', function: { ...rest, ...read } };
+}
+
+export function functionIn(call: ToolCall): { readonly name: string; readonly arguments: string } {
+  if (call.type !== 'custom') return call.function;
+  return { name: call.custom.name, arguments: freeFormArguments(call.custom.input) };
+}
+
+function callsCustom(message: ChatMessage): boolean {
+  if (message.role !== 'assistant' || !message.tool_calls) return false;
+  return message.tool_calls.some(({ type }) => type === 'custom');
+}
+
+function toFunctionCalls(message: ChatMessage): ChatMessage {
+  if (message.role !== 'assistant' || !callsCustom(message)) return message;
+  const calls = message.tool_calls?.map((call): ToolCall => {
+    if (call.type !== 'custom') return call;
+    const { custom: _, ...rest } = call;
+    return { ...rest, type: 'function', function: functionIn(call) };
+  });
+  return { ...message, tool_calls: calls ?? null };
+}
+
+/** Tools and tool choices that are spelt as the Responses endpoint has them, in chat's words. */
+
+type SentTool = NonNullable<SentBody['tools']>[number];
+
+const functionType = 'function' as const;
+
+/** Every tool in chat's own words; the very same body where each is already. */
+export function nestTools(sent: SentBody): ChatBody {
+  if (isNested(sent)) return sent;
+  const { tools, tool_choice: choice, ...rest } = sent;
+  return {
+    ...rest,
+    tools: tools?.map((tool) => (isFlat(tool) ? nest(tool) : tool)) ?? null,
+    tool_choice: isFlatChoice(choice)
+      ? { type: functionType, function: { name: choice.name } }
+      : choice,
+  };
+}
+
+function isNested(sent: SentBody): sent is SentBody & ChatBody {
+  return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
+}
+
+/** In chat's words, all that a tool or a choice says stands in a field named after its type. */
+function isFlat(tool: SentTool): tool is FlatTool | FlatCustomTool {
+  return (tool.type === functionType || tool.type === 'custom') && !(tool.type in tool);
+}
+
+function isFlatChoice(choice: SentBody['tool_choice']): choice is FlatChoice {
+  return typeof choice === 'object' && choice !== null && !(choice.type in choice);
+}
+
+function nest(tool: FlatTool | FlatCustomTool): FunctionTool | CustomTool {
+  if (tool.type === functionType) {
+    const { type: _, ...rest } = tool;
+    return nestFunction(rest);
+  }
+  const { type: kind, format, ...rest } = tool;
+  const { type: form, ...grammar } = format ?? {};
+  return {
+    type: kind,
+    custom: { ...rest, ...(form === 'grammar' ? { format: { type: form, grammar } } : {}) },
+  };
+}
+
+/** OpenAI refuses an empty schema. */
+const noParameters = { type: 'object', properties: {} };
+
+function nestFunction({ parameters, ...rest }: Omit<FlatTool, 'type'>): FunctionTool {
+  return { type: functionType, function: { ...rest, parameters: parameters ?? noParameters } };
+}
+
+/**
+ * `functions`, `function_call` and messages of the role `function`: OpenAI's form of tool calling
+ * before there were tools. OpenAI-style upstreams get them as they are; for all others they become
+ * tools, and a call in the answer becomes a `function_call` again.
+ */
+
+/** A message without the older role `function`. */
+export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
+
+type ToolsBody = Omit<ChatBody, 'messages'> & { readonly messages: readonly ToolMessage[] };
+
+const callType = 'function' as const;
+
+/** Whether a call in the answer is to be told as a `function_call`. */
+export function usesLegacyFunctions({ functions, tools }: Pick<ChatBody, 'functions' | 'tools'>) {
+  return (functions?.length ?? 0) > 0 && (tools?.length ?? 0) === 0;
+}
+
+export function toTools(body: ChatRequest['body']): ToolsBody {
+  const messages = toToolMessages(body.messages);
+  const { functions, function_call: choice, tools, tool_choice: newer } = body;
+  if (!functions?.length) return { ...body, messages };
+  const older =
+    typeof choice === 'object' && choice ? { type: callType, function: choice } : choice;
+  return {
+    ...body,
+    messages,
+    tools: [...(tools ?? []), ...functions.map(nestFunction)],
+    tool_choice: newer ?? older ?? null,
+    // An answer with a `function_call` has room for one call.
+    parallel_tool_calls: usesLegacyFunctions(body) ? false : (body.parallel_tool_calls ?? null),
+  };
+}
+
+/** Calls of functions have no ids: a result belongs to the last call of its name. */
+function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[] {
+  const ids = new Map<string, string>();
+  return messages.map((message, at): ToolMessage => {
+    if (message.role === 'function') {
+      const id = ids.get(message.name) ?? `call_${at}`;
+      return { role: 'tool', tool_call_id: id, content: message.content ?? '' };
+    }
+    if (message.role !== 'assistant' || !message.function_call) return message;
+    const id = `call_${at}`;
+    const { function_call: call, ...rest } = message;
+    ids.set(call.name, id);
+    return {
+      ...rest,
+      tool_calls: [...(rest.tool_calls ?? []), { id, type: callType, function: call }],
+    };
+  });
+}
+
+/**
+ * Upstreams know free-form tools as functions; this turns their calls back into free-form calls for
+ * the client. The text comes wrapped in JSON, so a stream tells it only once it is whole.
+ */
+
+/** The names of free-form tools. */
+type CustomTools = ReadonlySet<string>;
+
+/** Turns the calls of a stream back. */
+export class CustomCalls {
+  readonly #names: CustomTools;
+  /** The JSON that waits, by choice and by index of its call. */
+  readonly #json = new Map<unknown, Map<unknown, string>>();
+  #length = 0;
+
+  constructor(names: CustomTools) {
+    this.#names = names;
+  }
+
+  /** What can be told of a delta's calls now; at the end of the choice, all that waited too. */
+  convert(calls: readonly Fields[], isEnd: boolean, choice: unknown = 0): readonly Fields[] {
+    const converted = calls
+      .filter((call) => !this.#mustWait(call, choice))
+      .map((call) => toCustomCall(call, '', this.#names));
+    const waiting = isEnd ? this.#json.get(choice) : undefined;
+    for (const [index, json] of waiting ?? []) {
+      if (json !== '') converted.push({ index, custom: { input: freeFormInput(json) } });
+      // Some servers add more after the end; it belongs to the same call.
+      waiting?.set(index, '');
+    }
+    return converted;
+  }
+
+  #mustWait({ index, function: body }: Fields, choice: unknown): boolean {
+    const { name, arguments: json } = fieldsOf(body);
+    const isOpening = isText(name) && this.#names.has(name);
+    const waiting = this.#json.get(choice) ?? new Map<unknown, string>();
+    const before = isOpening ? '' : waiting.get(index);
+    if (before === undefined) return false;
+    this.#length += lengthOf(json);
+    if (this.#length > bufferedArgumentsMax) {
+      throw new MalformedAnswer('longer texts for free-form tools than can wait for their ends');
+    }
+    this.#json.set(choice, waiting.set(index, before + textOf(json)));
+    return !isOpening;
+  }
+}
+
+/** Turns the calls of a whole message back, in place. */
+export function convertCustomCalls(message: Fields, names: CustomTools | undefined): void {
+  if (!names || !Array.isArray(message.tool_calls)) return;
+  message.tool_calls = objectsIn(message.tool_calls).map((call) =>
+    toCustomCall(call, freeFormInput(textOf(fieldsOf(call.function).arguments)), names),
+  );
+}
+
+function toCustomCall(call: Fields, input: string, names: CustomTools): Fields {
+  const { name } = fieldsOf(call.function);
+  if (!isText(name) || !names.has(name)) return call;
+  return { ...call, type: 'custom', function: undefined, custom: { name, input } };
+}

@@ -1,0 +1,97 @@
+import { expect, test } from 'bun:test';
+import { question } from '../../../../tests/support/question.ts';
+import type { DocumentPart } from '../../../core/prompt.ts';
+import { writeBody } from './chat-body.ts';
+
+const written = (...parts: DocumentPart[]) => {
+  const { body, dropped } = writeBody(question({ turns: [{ role: 'user', parts }] }));
+  return { content: body.messages?.[0]?.content, dropped };
+};
+
+test('a document of words is words, under its name', () => {
+  const { content } = written(
+    { kind: 'document', source: { text: 'All of it.' }, name: 'A letter' },
+    { kind: 'document', source: { text: 'More.' } },
+  );
+  expect(content).toEqual([
+    { type: 'text', text: 'A letter\n\nAll of it.' },
+    { type: 'text', text: 'More.' },
+  ]);
+});
+
+test('a file is its bytes or its id, and an address is told', () => {
+  const url = 'data:application/pdf;base64,AAAA';
+  const inCapitals = 'DATA:application/pdf;base64,BBBB';
+  expect(
+    written(
+      { kind: 'document', source: { url }, name: 'a.pdf' },
+      { kind: 'document', source: { url: inCapitals } },
+      { kind: 'document', source: { fileId: 'file-1' } },
+      { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+    ),
+  ).toEqual({
+    content: [
+      { type: 'file', file: { filename: 'a.pdf', file_data: url } },
+      { type: 'file', file: { filename: 'document.pdf', file_data: inCapitals } },
+      { type: 'file', file: { file_id: 'file-1' } },
+      { type: 'text', text: 'Document: https://a.example/b.pdf' },
+    ],
+    dropped: ['document.url'],
+  });
+});
+
+test('the cap has the name that every server knows, whatever the client called it', () => {
+  expect(writeBody(question({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
+});
+
+test.each([
+  ['high', true, 'high', []],
+  ['high', false, null, ['reasoning']],
+  ['none', false, null, []],
+] as const)('an effort of %s where the model reasons: %p', (effort, reasons, said, left) => {
+  const options = { effort, budgetTokens: null, visible: true };
+  const { body, dropped } = writeBody(question({ reasoning: options }), reasons);
+  expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
+});
+
+test.each([
+  [null, true, 'medium'],
+  ['low', true, 'low'],
+  [null, false, null],
+] as const)('an effort of %p, adaptive: %p, is %p', (effort, isAdaptive, said) => {
+  const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
+  expect(writeBody(question({ reasoning })).body.reasoning_effort).toBe(said);
+});
+
+test('what OpenAI does not know of sampling is told', () => {
+  const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
+  expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);
+  expect(body).not.toHaveProperty('top_k');
+});
+
+test.each([
+  ['required', 'required'],
+  ['none', 'none'],
+  [{ name: 'look' }, { type: 'function', function: { name: 'look' } }],
+] as const)('the choice %j of a tool is %j', (toolChoice, said) => {
+  const tools = [{ name: 'look', parameters: null }];
+  expect(writeBody(question({ tools, toolChoice })).body.tool_choice).toEqual(said);
+  expect(writeBody(question({ toolChoice })).body.tool_choice ?? null).toBeNull();
+});
+
+test('whether calls may run side by side is said only beside tools', () => {
+  const tools = [{ name: 'look', parameters: null }];
+  const said = (given: object) =>
+    writeBody(question({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
+  expect([said({ tools }), said({})]).toEqual([false, null]);
+});
+
+// OpenAI of a tool that MCP servers and Claude take: «object schema missing properties».
+test.each([
+  [null, { type: 'object', properties: {} }],
+  [{ type: 'object' }, { type: 'object', properties: {} }],
+  [{ $ref: '#/$defs/a' }, { type: 'object', properties: {}, $ref: '#/$defs/a' }],
+] as const)('the schema %j of a tool is an object with properties', (parameters, said) => {
+  const { body } = writeBody(question({ tools: [{ name: 'look', parameters }] }));
+  expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
+});

@@ -1,0 +1,355 @@
+import { describe, expect, test } from 'bun:test';
+import type { ChatRequest } from '../client/request.ts';
+import type { ChatMessage } from '../client/schema.ts';
+import { normalizeMessages, withoutMarks } from './messages.ts';
+
+const none: ReadonlyMap<string, string> = new Map();
+
+const call = (id: string) => ({
+  id,
+  type: 'function' as const,
+  function: { name: 'f', arguments: '{}' },
+});
+
+describe('messages as a vendor wants them', () => {
+  test('are the very same list when there is nothing to change', () => {
+    const messages: ChatMessage[] = [
+      { role: 'system', content: 's' },
+      { role: 'user', content: 'u' },
+      { role: 'assistant', content: 'a' },
+    ];
+    const oddities = {
+      developer_role: 'system',
+      system_messages: 'merge',
+      message_names: 'drop',
+      answer_fields: 'known',
+      text_parts: 'join',
+      tool_call_ids: 'nine_characters',
+      after_tool_results: 'answer',
+      empty_answers: 'drop',
+    } as const;
+    expect(normalizeMessages(messages, oddities, none)).toBe(messages);
+  });
+
+  test('have answers without what a library left in them where the vendor refuses more', () => {
+    const requested: ChatMessage = { role: 'user', content: 'u' };
+    const left = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
+    const given = [
+      requested,
+      { role: 'assistant', content: 'a', ...left },
+      requested,
+    ] as ChatMessage[];
+    expect(normalizeMessages(given, {}, none)).toBe(given);
+    expect(normalizeMessages(given, { answer_fields: 'known' }, none)).toEqual([
+      requested,
+      { role: 'assistant', content: 'a' },
+      requested,
+    ]);
+  });
+
+  test('have an empty text where an earlier answer says and does nothing', () => {
+    const normalize = (...messages: object[]) =>
+      normalizeMessages(messages as ChatMessage[], {}, none);
+    const silent = { role: 'assistant', content: '' };
+    for (const left of [{ content: null, audio: null }, {}, { content: null, tool_calls: [] }]) {
+      expect(normalize({ role: 'assistant', ...left })).toMatchObject([silent]);
+    }
+    for (const said of [{ tool_calls: [call('a')] }, { refusal: 'No.' }, { audio: { id: 'a' } }]) {
+      expect(normalize({ role: 'assistant', content: null, ...said })[0]?.content).toBeNull();
+    }
+  });
+
+  test('say an earlier refusal as an answer where the vendor has no other word for it', () => {
+    const requested: ChatMessage = { role: 'user', content: 'u' };
+    const answered: ChatMessage[] = [requested, { role: 'assistant', content: 'No.' }, requested];
+    for (const content of [null, '']) {
+      const refused: ChatMessage = { role: 'assistant', content, refusal: 'No.' };
+      const given = [requested, refused, requested];
+      expect(normalizeMessages(given, {}, none)).toBe(given);
+      for (const quirks of [{ answer_fields: 'known' }, { empty_answers: 'drop' }] as const) {
+        expect(normalizeMessages(given, quirks, none)).toEqual(answered);
+      }
+    }
+  });
+
+  test('are without answers that say nothing where the vendor refuses those', () => {
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const answers: ChatMessage[] = [
+      { role: 'assistant', content: '' },
+      { role: 'assistant', content: null, tool_calls: [] },
+      { role: 'assistant', content: [{ type: 'text', text: '' }] },
+    ];
+    const full: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: [call('a')] },
+      { role: 'tool', tool_call_id: 'a', content: '' },
+      { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
+      { role: 'assistant', content: 'a' },
+    ];
+    const messages = [said, ...answers, ...full];
+    const kept = normalizeMessages(messages, { empty_answers: 'drop' }, none);
+    expect(kept).toEqual([said, ...full]);
+    expect(normalizeMessages(messages, {}, none)).toHaveLength(8);
+  });
+
+  test('end with the user where the vendor refuses another end', () => {
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const answer: ChatMessage = { role: 'assistant', content: 'a' };
+    const rules: ChatMessage = { role: 'system', content: 's' };
+    const normalize = (...messages: ChatMessage[]) =>
+      normalizeMessages(messages, { last_answer: 'continue' }, none);
+    for (const last of [answer, rules]) {
+      const [given, ...more] = normalize(said, last).slice(1);
+      expect([given, more]).toEqual([last, [{ role: 'user', content: expect.any(String) }]]);
+    }
+    const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+    const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
+    const begun = { ...answer, prefix: true };
+    for (const end of [[said], [called], [called, result], [begun]]) {
+      expect(normalize(said, ...end)).toHaveLength(1 + end.length);
+    }
+    expect(normalizeMessages([said, answer], {}, none)).toHaveLength(2);
+  });
+
+  test('have an answer between results and the user’s words where the vendor wants one', () => {
+    const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+    const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
+    const said: ChatMessage = { role: 'user', content: 'u' };
+    const messages = [said, called, result, result, said, called, result];
+    const roles = (oddities: Parameters<typeof normalizeMessages>[1]) =>
+      normalizeMessages(messages, oddities, none)
+        .map(({ role }) => role)
+        .join(' ');
+    expect(roles({ after_tool_results: 'answer' })).toBe(
+      'user assistant tool tool assistant user assistant tool',
+    );
+    expect(roles({})).toBe('user assistant tool tool user assistant tool');
+  });
+
+  test('have pictures where their addresses stood, said or shown by a tool', () => {
+    const [url, data] = ['https://a.example/b.png', 'data:image/png;base64,AAAA'];
+    const shown = (address: string) => [
+      { type: 'text' as const, text: url },
+      { type: 'image_url' as const, image_url: { url: address, detail: 'low' } },
+    ];
+    const others: ChatMessage[] = [
+      { role: 'system', content: [{ type: 'text', text: url }] },
+      { role: 'user', content: url },
+      { role: 'user', content: shown('https://a.example/other.png') },
+      { role: 'assistant', content: null, tool_calls: [call('a'), call('b')] },
+      { role: 'tool', tool_call_id: 'a', content: url },
+    ];
+    const pictures = (address: string): ChatMessage[] => [
+      { role: 'tool', tool_call_id: 'b', content: shown(address) },
+      { role: 'user', content: [...shown(address), ...shown('https://a.example/other.png')] },
+    ];
+    const images = new Map([[url, data]]);
+    expect(normalizeMessages([...others, ...pictures(url)], {}, images)).toEqual([
+      ...others,
+      ...pictures(data),
+    ]);
+  });
+
+  test('have one text in place of a list of them, whoever says it, and keep their pictures', () => {
+    const texts = [
+      { type: 'text' as const, text: 'a' },
+      { type: 'text' as const, text: 'b' },
+    ];
+    const shown = { type: 'image_url' as const, image_url: { url: 'https://a.example/b.png' } };
+    const illustrated: ChatMessage = { role: 'user', content: [...texts, shown] };
+    const messages: ChatMessage[] = [
+      { role: 'system', content: texts },
+      { role: 'user', content: texts },
+      { role: 'assistant', content: texts },
+      { role: 'tool', tool_call_id: 'a', content: texts },
+    ];
+    const normalized = normalizeMessages([...messages, illustrated], { text_parts: 'join' }, none);
+    expect(normalized).toEqual([
+      ...messages.map((message) => ({ ...message, content: 'a\n\nb' }) as ChatMessage),
+      illustrated,
+    ]);
+  });
+
+  test('have system in place of developer, and no names, where asked', () => {
+    const named = { name: 'ann' };
+    const messages: ChatMessage[] = [
+      { role: 'developer', content: 'd', ...named },
+      { role: 'user', content: 'u', ...named },
+    ];
+    const oddities = { developer_role: 'system', message_names: 'drop' } as const;
+    expect(normalizeMessages(messages, oddities, none)).toEqual([
+      { role: 'system', content: 'd' },
+      { role: 'user', content: 'u' },
+    ]);
+  });
+
+  test('have one system message in front where the template takes no other', () => {
+    const messages: ChatMessage[] = [
+      { role: 'user', content: 'u' },
+      { role: 'system', content: 'one' },
+      {
+        role: 'system',
+        content: [
+          { type: 'text', text: 'two' },
+          { type: 'text', text: 'three' },
+        ],
+      },
+    ];
+    expect(normalizeMessages(messages, { system_messages: 'merge' }, none)).toEqual([
+      { role: 'system', content: 'one\n\ntwo\n\nthree' },
+      { role: 'user', content: 'u' },
+    ]);
+  });
+
+  test.each([
+    ['drop', {}],
+    ['reasoning', { reasoning: 'thought' }],
+    ['reasoning_content', { reasoning_content: 'thought' }],
+  ] as const)('carry earlier reasoning as %s and in no other field', (field, expected) => {
+    for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
+      const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+      const adapted = normalizeMessages(messages, { replay_reasoning: field }, none);
+      expect(adapted).toEqual([{ role: 'assistant', content: 'a', ...expected }]);
+    }
+  });
+
+  test.each([
+    ['reasoning_content', { reasoning_content: '' }],
+    ['reasoning', {}],
+    ['drop', {}],
+  ] as const)(
+    'without reasoning get in the field for %s what the vendor does not refuse',
+    (field, expected) => {
+      const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
+      const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
+      const adapted = normalizeMessages(messages, { replay_reasoning: field }, none);
+      expect(adapted).toEqual([
+        { role: 'user', content: 'u' },
+        { ...bare, ...expected },
+      ]);
+    },
+  );
+
+  test('carry no signatures of another maker to a vendor that reads signatures', () => {
+    const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
+    const answer = (thoughts: object): ChatMessage[] => [
+      { role: 'assistant', content: 'a', ...thoughts },
+    ];
+    const normalize = (...reasoning_details: object[]) => {
+      const quirks = { replay_reasoning: 'reasoning_details' } as const;
+      return normalizeMessages(answer({ reasoning_details }), quirks, none);
+    };
+    const own = [{ type: 'reasoning.encrypted', data: 'x' }, detail('s')];
+    for (const maker of ['gemini:', 'responses:']) {
+      const foreign = detail(`${maker}s`);
+      expect(normalize(...own, foreign)).toEqual(answer({ reasoning_details: own }));
+      expect(normalize(foreign)).toEqual(answer({}));
+    }
+    expect(normalize(...own)).toEqual(answer({ reasoning_details: own }));
+  });
+
+  test('are without the proofs of Google on their calls where only known fields may come', () => {
+    const signed = { ...call('a'), extra_content: { google: { thought_signature: 's' } } };
+    const calls = (...tool_calls: object[]) =>
+      [{ role: 'assistant', content: null, tool_calls }] as ChatMessage[];
+    const given = calls(signed, call('b'));
+    expect(normalizeMessages(given, { answer_fields: 'known' }, none)).toEqual(
+      calls(call('a'), call('b')),
+    );
+    expect(normalizeMessages(given, {}, none)).toBe(given);
+  });
+
+  test.each<[string, object, object]>([
+    ['an empty list of calls', { tool_calls: [] }, {}],
+    ['null for calls and function', { tool_calls: null, function_call: null }, {}],
+    [
+      'null for the function beside calls',
+      { tool_calls: [call('a')], function_call: null },
+      { tool_calls: [call('a')] },
+    ],
+  ])('say nothing of calls that were not made: %s', (_, given, expected) => {
+    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
+    expect(normalizeMessages(messages, {}, none)).toStrictEqual([
+      { role: 'assistant', content: 'a', ...expected },
+    ]);
+  });
+
+  test('have call ids of nine characters that still match their results', () => {
+    const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
+    const messages: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: ids.map(call) },
+      ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
+    ];
+    const oddities = { tool_call_ids: 'nine_characters' } as const;
+    const [first, ...rest] = normalizeMessages(messages, oddities, none);
+    const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
+    const short = calls.map(({ id }) => id);
+    for (const id of short) expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
+    expect(new Set(short).size).toBe(ids.length);
+    expect(short[1]).toBe('abcDEF123');
+    expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
+  });
+
+  test('have no call ids that are too long for OpenAI, and results that match them', () => {
+    const long = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`;
+    const ids = [long, `${long}0`, 'x'.repeat(40)];
+    const messages: ChatMessage[] = [
+      { role: 'assistant', content: null, tool_calls: ids.map(call) },
+      ...ids.map((id) => ({ role: 'tool' as const, tool_call_id: id, content: 'r' })),
+    ];
+    const [first, ...rest] = normalizeMessages(messages, {}, none);
+    const calls = first?.role === 'assistant' ? (first.tool_calls ?? []) : [];
+    const short = calls.map(({ id }) => id);
+    for (const id of short) expect(id.length).toBeLessThanOrEqual(40);
+    expect(new Set(short).size).toBe(ids.length);
+    expect(short[2]).toBe('x'.repeat(40));
+    expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
+    expect(normalizeMessages(messages, { tool_call_ids: 'keep' }, none)).toBe(messages);
+  });
+
+  test('do not change the client’s own objects', () => {
+    const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
+    normalizeMessages(messages, {}, none);
+    expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
+  });
+});
+
+const parameters = { type: 'object', properties: { cache_control: { type: 'integer' } } };
+
+/** Marked wherever a client may put a mark; a parameter of that name is none. */
+function marked(mark: object): ChatRequest['body'] {
+  const called = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  return {
+    model: 'acme/chat',
+    messages: [
+      { role: 'system', content: [{ type: 'text', text: 's', ...mark }] },
+      { role: 'user', content: 'u', ...mark },
+      { role: 'assistant', content: null, tool_calls: [{ ...called, ...mark }] },
+      { role: 'tool', tool_call_id: 'a', content: 'r', ...mark },
+    ],
+    tools: [
+      { type: 'function', function: { name: 'f', parameters }, ...mark },
+      { type: 'function', function: { name: 'g', parameters, ...mark } },
+    ],
+    ...mark,
+  } as unknown as ChatRequest['body'];
+}
+
+const mark = { cache_control: { type: 'ephemeral' } };
+
+test('nothing that a client may mark keeps its mark', () => {
+  const bare = marked({});
+  expect(withoutMarks({ body: marked(mark), source: null })).toEqual({ body: bare, source: null });
+  const untouched = { body: bare, source: null };
+  expect(withoutMarks(untouched)).toBe(untouched);
+});
+
+test('numbers that JavaScript would round go on as they were written', () => {
+  const text = JSON.stringify(marked(mark)).replaceAll(
+    '"integer"',
+    '"integer","maximum":9007199254740993',
+  );
+  const source = { text, bytes: new TextEncoder().encode(text) };
+  const { body } = withoutMarks({ body: JSON.parse(text), source });
+  expect(JSON.stringify(body)).toContain('"maximum":9007199254740993');
+  expect(JSON.stringify(body)).not.toContain('ephemeral');
+});

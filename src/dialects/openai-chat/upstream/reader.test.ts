@@ -1,0 +1,344 @@
+import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../../tests/support/reply-identity.ts';
+import { ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { noUsage } from '../../../core/usage.ts';
+import { MeteringSink } from '../../normalize/responses/answer-metrics.ts';
+import { OpenAiStreamWriter } from '../client/stream-writer.ts';
+import { AnswerEmitter, OpenAiStreamReader, openAiUpstream } from './reader.ts';
+
+test.each([
+  ['length', 'length'],
+  ['function_call', 'tool_calls'],
+  ['constructor', 'stop'],
+  ['__proto__', 'stop'],
+  ['eos', 'stop'],
+] as const)('an answer that ends with «%s» is told as %s', (reason, word) => {
+  const told = new ToldAnswer();
+  const emitter = new AnswerEmitter(told);
+  emitter.emit({ content: 'Hi' });
+  emitter.finish(reason);
+  expect(told.finishReason).toBe(word);
+});
+
+test('a finish reason that words follow is no end; only the terminator is one then', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (delta: object, finish_reason: string) =>
+    reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+  for (const content of ['1', ' 2', ' 3']) push({ content }, 'length');
+  push({ content: '' }, 'stop');
+  expect([told.said, told.finishReason, reader.finished]).toEqual(['1 2 3', 'length', false]);
+  reader.push({ event: null, data: '[DONE]' });
+  expect(reader.finished).toBe(true);
+});
+
+test('a finish reason that is said twice is an end, whatever the calls before it lacked', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (delta: object) => {
+    const choices = [{ index: 0, delta, finish_reason: 'tool_calls' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  };
+  const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  push({ role: 'assistant', tool_calls: [call] });
+  push({});
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{}' }]);
+  expect(reader.finished).toBe(true);
+});
+
+test.each([['{}'], ['']])('a call of «%s» beside its finish is one with no arguments', (json) => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const call = { index: 0, id: 'a', function: { name: 'now', arguments: json } };
+  const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }];
+  reader.push({ event: null, data: JSON.stringify({ choices }) });
+  reader.push({ event: null, data: '[DONE]' });
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
+  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+});
+
+test('a finish reason beside each piece of two calls ends neither of them', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (index: number, more: object, json: string) => {
+    const call = { index, ...more, function: { ...more, arguments: json } };
+    const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'stop' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  };
+  push(0, { id: 'a', name: 'f' }, '');
+  // The beginning of an object waits for what follows, but something has come.
+  push(0, {}, '{');
+  expect(reader.finished).toBe(false);
+  push(1, { id: 'b', name: 'g' }, '{');
+  for (const json of ['"x":', '1', '}']) for (const index of [0, 1]) push(index, {}, json);
+  reader.push({ event: null, data: '[DONE]' });
+  expect(told.calls.map((call) => call.arguments)).toEqual(['{"x":1}', '{"x":1}']);
+  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+});
+
+test('a stream of messages, which some servers send instead of deltas, is heard', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
+  const message = { role: 'assistant', content: 'Let me see.', tool_calls: [call] };
+  const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+  reader.push({ event: null, data: JSON.stringify({ object: 'chat.completion', choices }) });
+  expect([told.said, told.finishReason]).toEqual(['Let me see.', 'tool_calls']);
+  expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{"x":1}' }]);
+});
+
+test('an error event is heard, though it is no JSON', () => {
+  const reader = new OpenAiStreamReader(new ToldAnswer());
+  const failure = reader.push({ event: 'error', data: 'rate limit reached' });
+  expect(failure).toMatchObject({ kind: 'server', message: 'rate limit reached' });
+});
+
+test('after the terminator only usage is heard, and only where there was none', () => {
+  const told = new ToldAnswer();
+  const reader = new OpenAiStreamReader(told);
+  const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });
+  const counted = (completion_tokens: number) => ({
+    choices: [{ index: 0, delta: { content: 'too late' } }],
+    usage: { prompt_tokens: 4, completion_tokens, total_tokens: 4 + completion_tokens },
+  });
+  push({ choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: 'stop' }] });
+  reader.push({ event: null, data: '[DONE]' });
+  expect([push('?'), push({ error: { message: 'no' } }), push(counted(2))]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  push(counted(90));
+  expect(told.said).toBe('Hi');
+  expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
+});
+
+test('calls of a whole answer are told apart, though all have the same index', () => {
+  const told = new ToldAnswer();
+  const call = (id: string, name: string, json: string) => ({
+    ...{ index: 0, id, type: 'function' },
+    function: { name, arguments: json },
+  });
+  const message = { content: null, tool_calls: [call('a', 'f', '{"x":1}'), call('b', 'g', '')] };
+  const choices = [{ index: 0, message, finish_reason: 'tool_calls' }];
+  expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+  expect(told.calls.map(({ id, name, arguments: json }) => [id, name, json])).toEqual([
+    ['a', 'f', '{"x":1}'],
+    ['b', 'g', '{}'],
+  ]);
+});
+
+test('of the choices of a whole answer the first by number is told, wherever it stands', () => {
+  const told = new ToldAnswer();
+  const choices = ['Zero', 'One'].map((content, index) => ({
+    ...{ index, finish_reason: 'stop' },
+    message: { role: 'assistant', content },
+  }));
+  openAiUpstream.readReply(JSON.stringify({ choices: choices.reverse() }), told);
+  expect(told.said).toBe('Zero');
+});
+
+describe('a function that a server from before there were tools calls', () => {
+  const only = { name: 'look', arguments: '{"a":1}' };
+
+  test('is told as a call, piece by piece', () => {
+    const told = new ToldAnswer();
+    const reader = new OpenAiStreamReader(told);
+    const push = (delta: object, finish_reason: string | null) =>
+      reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+    push(
+      { role: 'assistant', content: null, function_call: { name: 'look', arguments: '' } },
+      null,
+    );
+    for (const json of ['{"a"', ':1}']) push({ function_call: { arguments: json } }, null);
+    push({}, 'function_call');
+    expect(told.calls).toMatchObject([{ id: expect.stringMatching(/^call_\w{24}$/), ...only }]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('is told as a call in a whole answer', () => {
+    const told = new ToldAnswer();
+    const message = { role: 'assistant', content: null, function_call: only };
+    const choices = [{ index: 0, message, finish_reason: 'function_call' }];
+    expect(openAiUpstream.readReply(JSON.stringify({ choices }), told)).toBeUndefined();
+    expect(told.calls).toMatchObject([only]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+});
+
+describe('a free-form tool, which only clients of OpenAI know', () => {
+  const called = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
+
+  test('is told as a function with one text, once all of it is there', () => {
+    const told = new ToldAnswer();
+    const reader = new OpenAiStreamReader(told);
+    const push = (delta: object, finish_reason: string | null) =>
+      reader.push({ event: null, data: JSON.stringify({ choices: [{ delta, finish_reason }] }) });
+    const call = { index: 0, id: 'call_1', type: 'custom', custom: { name: 'sql', input: '' } };
+    push({ role: 'assistant', content: null, tool_calls: [call] }, null);
+    for (const input of ['SELECT', ' 1'])
+      push({ tool_calls: [{ index: 0, custom: { input } }] }, null);
+    push({}, 'tool_calls');
+    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test.each(['tool_calls', null])('is told so in a whole answer that ends with %p', (reason) => {
+    const told = new ToldAnswer();
+    const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
+    const message = { role: 'assistant', content: null, tool_calls: [call] };
+    const choices = [{ index: 0, message, finish_reason: reason }];
+    const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
+    const tally = new MeteringSink(told);
+    expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
+    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+    expect(told.finishReason).toBe(reason);
+    // It is in the count, also where nothing says why the answer ended.
+    expect([tally.metrics.usage?.outputTokens, tally.metrics.isEstimate]).toEqual([9, false]);
+  });
+});
+
+test('words between the pieces of a call wait for its end, but not without bound', () => {
+  const told = new ToldAnswer();
+  const emitter = new AnswerEmitter(told);
+  const go = (json: string) => ({ tool_calls: [{ index: 0, function: { arguments: json } }] });
+  emitter.emit({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{' } }] });
+  emitter.emit({ content: 'Hi' });
+  expect(told.said).toBe('');
+  emitter.emit(go('}'));
+  expect([told.said, told.order]).toEqual(['Hi', ['call', 'arguments', 'text']]);
+
+  emitter.emit({ tool_calls: [{ index: 1, id: 'b', function: { name: 'f', arguments: '{' } }] });
+  const piece = 'x'.repeat(1024 * 1024);
+  for (let at = 0; at < 3; at += 1) emitter.emit({ content: piece });
+  expect(told.said).toBe('Hi');
+  emitter.emit({ content: piece });
+  expect(told.said).toHaveLength(2 + 4 * 1024 * 1024);
+});
+
+test('a finish reason beside each piece of a free text leaves it whole for chat clients', () => {
+  const customTools = new Set(['patch']);
+  const writer = new OpenAiStreamWriter(identity, { includeUsage: false, customTools });
+  const reader = new OpenAiStreamReader(writer);
+  const opening = { id: 'a', type: 'function' };
+  const pieces = ['', '{"inp', 'ut":"a b', '"}'].map((json, at) => ({
+    ...(at === 0 ? opening : {}),
+    index: 0,
+    function: { ...(at === 0 ? { name: 'patch' } : {}), arguments: json },
+  }));
+  for (const piece of pieces) {
+    const choices = [{ index: 0, delta: { tool_calls: [piece] }, finish_reason: 'stop' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+  }
+  reader.push({ event: null, data: '[DONE]' });
+  const heard = writer.take() + writer.close({ usage: noUsage, costCredits: 0 });
+  expect(heard.match(/"input":"[^"]*"/g)).toEqual(['"input":""', '"input":"a b"']);
+  expect(heard).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
+});
+
+test('the free text of every choice is told at the end, each before its finish', () => {
+  const customTools = new Set(['patch']);
+  const options = { includeUsage: false, customTools, choices: 2 };
+  const first = new OpenAiStreamWriter(identity, options);
+  for (const [text, writer] of Object.entries({ a: first, b: first.choice(1) })) {
+    writer?.toolCall(0, `call_${text}`, 'patch');
+    writer?.toolArguments(0, `{"input":"${text}"}`);
+    writer?.finish('tool_calls');
+  }
+  const heard = first.take() + first.close({ usage: noUsage, costCredits: 0 });
+  const ends = heard.matchAll(/"index":(\d),"delta":(?:\{\}|.*"input":"(.)").*"finish_reason":/g);
+  expect([...ends].map(([, index, text]) => [index, text])).toEqual([
+    ...[
+      ['0', 'a'],
+      ['1', 'b'],
+    ],
+    ...[
+      ['0', undefined],
+      ['1', undefined],
+    ],
+  ]);
+});
+
+function told(message: object) {
+  const answer = new ToldAnswer();
+  const choices = [{ index: 0, message, finish_reason: 'stop' }];
+  expect(openAiUpstream.readReply(JSON.stringify({ choices }), answer)).toBeUndefined();
+  return answer;
+}
+
+const at = (url: unknown) => ({ type: 'image_url', image_url: { url } });
+
+describe('a picture that the model made', () => {
+  test('is told with its kind, after the words', () => {
+    const images = [at('data:image/png;base64,iVBO'), at('data:image/svg+xml;base64,PHN2')];
+    const answer = told({ role: 'assistant', content: 'Here.', images });
+    expect(answer.images).toEqual([
+      { mediaType: 'image/png', base64: 'iVBO' },
+      { mediaType: 'image/svg+xml', base64: 'PHN2' },
+    ]);
+    expect(answer.order.slice(0, 2)).toEqual(['text', 'image']);
+  });
+
+  test.each([
+    null,
+    'data:image/png;base64,iVBO',
+    { type: 'image_url' },
+    at(7),
+    at(''),
+    at('file:///a.png'),
+    at('data:image/png;base64,'),
+  ])('is not found in %j', (image) => {
+    const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
+    expect([answer.said, answer.images]).toEqual(['Here.', []]);
+  });
+});
+
+test('a picture by its address becomes a link for clients that take only bytes', () => {
+  const images = [at('https://example.com/a (1).png')];
+  const answer = told({ role: 'assistant', content: 'Here:', images });
+  expect(answer.said).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
+  expect(answer.images).toEqual([]);
+});
+
+test('a whole answer without a finish reason is valid if it says anything', () => {
+  const read = (message: object) => {
+    const answer = new ToldAnswer();
+    const choices = [{ index: 0, message, finish_reason: null }];
+    return [openAiUpstream.readReply(JSON.stringify({ choices }), answer), answer.said];
+  };
+  expect(read({ role: 'assistant', content: 'Hi' })).toEqual([undefined, 'Hi']);
+  expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
+});
+
+test('a call that is sent as tool_calls and as function_call is one call', () => {
+  const f = { name: 'look', arguments: '{"a":1}' };
+  const call = { index: 0, id: 'call_a', type: 'function', function: f };
+  const both = told({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
+  expect(both.calls).toMatchObject([{ id: 'call_a', ...f }]);
+  const older = told({ role: 'assistant', content: null, function_call: f });
+  expect(older.calls).toMatchObject([f]);
+});
+
+describe('thoughts that are told one by one', () => {
+  const signed = (text: string, signature: string) => ({ type: 'reasoning.text', text, signature });
+  const encrypted = { type: 'reasoning.encrypted', data: 'zzz' };
+  const details = [encrypted, signed('One.', 'a'), signed('Two.', 'b')];
+  const order = ['redacted', 'reasoning', 'signature', 'reasoning', 'signature', 'text', 'finish'];
+
+  test.each([{ reasoning: 'One.Two.' }, {}])('keep each its proof: %j', (all) => {
+    const answer = told({ role: 'assistant', content: 'Hi', ...all, reasoning_details: details });
+    expect(answer.order).toEqual(order);
+    expect([answer.thought, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
+  });
+
+  test('are not told twice where details and reasoning differ', () => {
+    const reasoning = 'One and two.';
+    const answer = told({
+      role: 'assistant',
+      content: 'Hi',
+      reasoning,
+      reasoning_details: details,
+    });
+    expect([answer.thought, answer.signatures]).toEqual([reasoning, ['a', 'b']]);
+  });
+});

@@ -1,0 +1,549 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Quirks } from '../../../config/provider-schema.ts';
+import { isObject } from '../../../core/json.ts';
+import type { Target } from '../../dialect.ts';
+import { readChatRequest } from '../client/request.ts';
+import { passChat } from './request.ts';
+
+const encoder = new TextEncoder();
+
+function target(quirks: Quirks = {}, outputTokensMax: number | null = null): Target {
+  const images: ReadonlyMap<string, string> = new Map();
+  const model = { modelOutputTokensMax: null, thinking: null };
+  return { upstreamModel: 'vendor/"model"-é', quirks, outputTokensMax, images, ...model };
+}
+
+function read(text: string) {
+  const value: unknown = JSON.parse(text);
+  if (!isObject(value)) throw new Error('The sample must be an object.');
+  return readChatRequest(value, { text, bytes: encoder.encode(text) });
+}
+
+function sent(request: ReturnType<typeof read>, to = target()): Record<string, unknown> {
+  const { body } = passChat(request, to);
+  const value: unknown = JSON.parse(String(body));
+  if (!isObject(value)) throw new Error('The upstream would get no object.');
+  return value;
+}
+
+const messages = [{ role: 'user', content: 'hi' }];
+const chat = { model: 'acme/chat', messages };
+
+/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+const mark = ' \n ';
+
+function isSpliced(text: string, quirks: Quirks = {}): boolean {
+  return String(passChat(read(text + mark), target(quirks)).body).endsWith(mark);
+}
+
+describe('the client’s own text', () => {
+  test('is sent on when the model stands first and fields are only added', () => {
+    expect(isSpliced(JSON.stringify(chat))).toBe(true);
+    expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
+    expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
+      true,
+    );
+  });
+
+  test.each([
+    ['the model stands elsewhere', JSON.stringify({ messages, model: 'acme/chat' })],
+    ['a field must go', JSON.stringify({ ...chat, provider: {} })],
+    ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
+    ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
+    ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
+  ])('is not sent on when %s', (_, text) => {
+    expect(isSpliced(text)).toBe(false);
+    expect(sent(read(text)).model).toBe(target().upstreamModel);
+  });
+});
+
+test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
+  const given = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
+  const model = target().upstreamModel;
+  expect(sent(read(JSON.stringify(given)))).toEqual({ messages, model, modelName: 1 });
+});
+
+const name = fc.oneof(
+  fc.constantFrom('acme/chat', 'a', 'x/y.z:free'),
+  fc.constantFrom('brand/mödel', 'x/"quoted"', 'back\\slash', '日本/語', 'a/b\u2028c'),
+);
+const text = fc.string({ unit: 'grapheme', maxLength: 20 });
+const anything = fc.jsonValue({ maxDepth: 3 });
+
+const message = fc.oneof(
+  fc.record({ role: fc.constant('user'), content: text }),
+  fc.record({ role: fc.constantFrom('system', 'developer'), content: text, name: text }),
+  fc.record({
+    role: fc.constant('assistant'),
+    content: text,
+    reasoning: text,
+    reasoning_content: text,
+    tool_calls: fc.constant([{ id: 'call_1', function: { name: 'f', arguments: '{"model":1}' } }]),
+  }),
+  fc.record({ role: fc.constant('tool'), tool_call_id: fc.constant('call_1'), content: text }),
+);
+
+const extra = fc.record(
+  {
+    stream: fc.boolean(),
+    stream_options: fc.record({ include_usage: fc.boolean(), other: anything }),
+    max_tokens: fc.integer({ min: 1, max: 9000 }),
+    max_completion_tokens: fc.integer({ min: 1, max: 9000 }),
+    temperature: fc.constantFrom(0, 0.5, 2),
+    seed: fc.integer(),
+    reasoning_effort: fc.constantFrom('none', 'low', 'high', 'max'),
+    reasoning: fc.record({ effort: fc.constantFrom('low', 'xhigh', null) }),
+    tool_choice: fc.constantFrom('auto', 'required'),
+    models: fc.constant(['acme/other']),
+    provider: fc.constant({ order: ['x'] }),
+    response_format: fc.constantFrom(
+      { type: 'text' },
+      { type: 'json_schema', json_schema: { name: 's', schema: { model: 'inner' } } },
+    ),
+    metadata: fc.record({ model: anything, max_tokens: anything }),
+    vendor_field: anything,
+  },
+  { requiredKeys: [] },
+);
+
+const quirks: fc.Arbitrary<Quirks> = fc.record(
+  {
+    output_limit: fc.constantFrom('max_tokens', 'max_completion_tokens'),
+    drop_params: fc.subarray(['seed', 'temperature', 'vendor_field', 'metadata']),
+    rename_params: fc.constantFrom({}, { seed: 'random_seed' }),
+    developer_role: fc.constantFrom('keep', 'system'),
+    system_messages: fc.constantFrom('keep', 'merge'),
+    message_names: fc.constantFrom('keep', 'drop'),
+    tool_call_ids: fc.constantFrom('keep', 'nine_characters'),
+    tool_choice_required: fc.constantFrom('required', 'any'),
+    stream_usage: fc.constantFrom('ask', 'always'),
+    efforts: fc.constantFrom({ low: 'little', high: 'much' }, { none: 'none' }),
+    sampling_while_reasoning: fc.constantFrom('keep', 'drop', 'drop_when_asked'),
+    replay_reasoning: fc.constantFrom('drop', 'reasoning', 'reasoning_content'),
+    json_schema: fc.constantFrom('native', 'instruct'),
+  },
+  { requiredKeys: [] },
+);
+
+/** How one client may write the same object: order, spaces, escaped letters, a name said twice. */
+const spelling = fc.record({
+  modelFirst: fc.constantFrom(true, true, false),
+  space: fc.constantFrom('', ' ', '\n\t'),
+  escapeKeys: fc.constantFrom(false, false, true),
+  twice: fc.constantFrom(null, 'model', 'max_tokens'),
+});
+
+type Spelling = typeof spelling extends fc.Arbitrary<infer S> ? S : never;
+
+function spell(fields: Record<string, unknown>, how: Spelling): string {
+  const { model, ...rest } = fields;
+  const ordered = how.modelFirst ? { model, ...rest } : { ...rest, model };
+  const { space } = how;
+  const pair = ([key, value]: [string, unknown], i: number) => {
+    const hidden = how.escapeKeys && i > 0 ? key.replace('e', '\\u0065') : key;
+    return `${space}"${hidden}"${space}:${space}${JSON.stringify(value)}`;
+  };
+  const pairs = Object.entries(ordered).map(pair);
+  if (how.twice !== null && fields[how.twice] !== undefined) {
+    pairs.push(`"${how.twice}":${JSON.stringify(fields[how.twice])}`);
+  }
+  return `${space}{${pairs.join(',')}${space}}`;
+}
+
+/** What most clients send: nothing that has to be changed or taken out. */
+const usualExtra = fc.record(
+  { stream: fc.boolean(), temperature: fc.constant(1), vendor_field: anything },
+  { requiredKeys: [] },
+);
+const usual = fc.record({ role: fc.constant('user'), content: text });
+
+const bodies = fc.oneof(
+  fc.record({ model: name, messages: fc.array(usual, { minLength: 1 }), extra: usualExtra }),
+  fc.record({ model: name, messages: fc.array(message, { minLength: 1 }), extra }),
+);
+const cap = fc.constantFrom(null, 100);
+
+test('however it is spelt and adapted, a spliced text says what a body written anew says', () => {
+  let spliced = 0;
+  fc.assert(
+    fc.property(
+      bodies,
+      spelling,
+      fc.oneof(fc.constant({}), quirks),
+      cap,
+      (fields, how, oddities, most) => {
+        const { extra: more, ...plain } = fields;
+        const text = spell({ ...plain, ...more }, how) + mark;
+        const request = read(text);
+        const to = target(oddities, most);
+        if (String(passChat(request, to).body).endsWith(mark)) spliced += 1;
+        const direct = sent(request, to);
+        expect(direct).toStrictEqual(sent({ ...request, source: null }, to));
+        expect(direct.model).toBe(to.upstreamModel);
+        for (const ours of ['models', 'provider', 'reasoning'])
+          expect(direct).not.toHaveProperty(ours);
+      },
+    ),
+    { numRuns: 1000 },
+  );
+  // The property must not hold merely because every body took the slow way.
+  expect(spliced).toBeGreaterThan(10);
+});
+
+test('fields that nobody adapts arrive with the value they had', () => {
+  fc.assert(
+    fc.property(anything, anything, fc.boolean(), (one, two, first) => {
+      const own = { vendor_field: one, metadata: two };
+      const text = JSON.stringify(first ? { ...chat, ...own } : { ...own, ...chat });
+      const expected: unknown = JSON.parse(JSON.stringify(own));
+      expect(sent(read(text))).toMatchObject(isObject(expected) ? expected : {});
+    }),
+  );
+});
+
+describe('what a vendor cannot take is put differently', () => {
+  const write = (fields: object, oddities: Quirks, most: number | null = null) =>
+    sent(read(JSON.stringify({ ...chat, ...fields })), target(oddities, most));
+
+  test('the cap we set wins over the client’s, under the one name the vendor knows', () => {
+    expect(write({ max_tokens: 500 }, {}, 100).max_tokens).toBe(100);
+    expect(write({}, {}, 100).max_tokens).toBe(100);
+    const renamed = write({ max_tokens: 500 }, { output_limit: 'max_completion_tokens' }, 100);
+    expect(renamed.max_completion_tokens).toBe(100);
+    expect(renamed).not.toHaveProperty('max_tokens');
+  });
+
+  test('what the client wrote as null is left out, and takes nothing of ours with it', () => {
+    const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
+    expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
+      'messages',
+      'model',
+    ]);
+    const fields = { ...unset, stream: true, stream_options: null, reasoning: { effort: 'low' } };
+    const { model: _, messages: __, ...rest } = write(fields, {}, 100);
+    expect(rest).toEqual({
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 100,
+      reasoning_effort: 'low',
+    });
+  });
+
+  test('no more is asked for than the model has', () => {
+    const to = { ...target(), modelOutputTokensMax: 50 };
+    const requested = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
+    expect(requested({ max_tokens: 51 }).max_tokens).toBe(50);
+    expect(requested({ max_tokens: 9, max_completion_tokens: 51 }).max_completion_tokens).toBe(50);
+    expect(requested({ max_tokens: 49 }).max_tokens).toBe(49);
+    expect(Object.keys(requested({})).sort()).toEqual(['messages', 'model']);
+  });
+
+  test('a name of a prompt’s cache is the tenant’s own under the vendor’s name, too', () => {
+    const value = { ...chat, prompt_cache_key: 'case-4711' };
+    const text = JSON.stringify(value);
+    const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
+    const own = sent(request).prompt_cache_key;
+    expect(own).toMatch(/^[\w-]{43}$/);
+    const renamed = sent(request, target({ rename_params: { prompt_cache_key: 'cache' } }));
+    expect(renamed.cache).toBe(own);
+    expect(renamed).not.toHaveProperty('prompt_cache_key');
+  });
+
+  test('usage is asked for in streams unless it comes by itself', () => {
+    const requested = write({ stream: true, stream_options: { x: 1 } }, {});
+    expect(requested.stream_options).toEqual({ x: 1, include_usage: true });
+    const always = write({ stream: true, stream_options: {} }, { stream_usage: 'always' });
+    expect(always).not.toHaveProperty('stream_options');
+  });
+
+  test('sampling parameters go while a model reasons, and stay when it does not', () => {
+    const oddities: Quirks = {
+      sampling_while_reasoning: 'drop',
+      efforts: { none: 'none', low: 'low' },
+    };
+    const all = {
+      ...{ temperature: 1, top_p: 0.5, presence_penalty: 1, frequency_penalty: 1 },
+      ...{ logit_bias: { 1: 2 }, logprobs: true, top_logprobs: 3 },
+    };
+    expect(write(all, oddities)).toEqual({ model: target().upstreamModel, messages });
+    const patient: Quirks = { ...oddities, sampling_while_reasoning: 'drop_when_asked' };
+    expect(write(all, patient)).toMatchObject(all);
+    expect(write({ ...all, reasoning_effort: 'low' }, patient)).not.toHaveProperty('temperature');
+    const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
+    expect(quiet).toMatchObject({ temperature: 1, reasoning_effort: 'none' });
+    expect(write({ temperature: 1, reasoning_effort: 'low' }, oddities)).toEqual({
+      model: target().upstreamModel,
+      messages,
+      reasoning_effort: 'low',
+    });
+  });
+
+  test.each([
+    [{ budget_tokens: 2_048 }, 'low'],
+    [{ max_tokens: 2_049 }, 'medium'],
+    [{ budget_tokens: 12_001 }, 'high'],
+    [{ effort: 'low', budget_tokens: 30_000 }, 'low'],
+  ])('a number of tokens to think with is an effort: %j is %s', (reasoning, effort) => {
+    const written = write({ reasoning }, {});
+    expect(written.reasoning_effort).toBe(effort);
+    expect(written).not.toHaveProperty('reasoning');
+  });
+
+  test('a schema becomes an instruction where the vendor knows plain JSON only', () => {
+    const schema = { type: 'object', properties: { a: { type: 'number' } } };
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
+    const written = write({ response_format: format }, { json_schema: 'instruct' });
+    expect(written.response_format).toEqual({ type: 'json_object' });
+    const [first] = Array.isArray(written.messages) ? written.messages : [];
+    expect(first).toMatchObject({ role: 'system' });
+    expect(JSON.stringify(first)).toContain('properties');
+  });
+
+  test('required is any for those who call it so', () => {
+    const oddities: Quirks = { tool_choice_required: 'any' };
+    expect(write({ tool_choice: 'required' }, oddities).tool_choice).toBe('any');
+    expect(write({ tool_choice: 'auto' }, oddities).tool_choice).toBe('auto');
+  });
+});
+
+test.each<[string, object]>([
+  ['tools', { tools: [], tool_choice: 'required', parallel_tool_calls: true }],
+  ['functions', { functions: [], function_call: 'auto' }],
+  ['stop', { stop: [] }],
+  ['empty stops', { stop: [''] }],
+  ['nothing to stop at', { stop: '' }],
+])('an empty list of %s is left out with all that needs a filled one', (_, fields) => {
+  const to = target({ tool_choice_required: 'any' });
+  expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
+    model: to.upstreamModel,
+    messages,
+  });
+});
+
+test('an empty stop is left out from among others', () => {
+  const stopOf = (stop: unknown) => sent(read(JSON.stringify({ ...chat, stop })), target()).stop;
+  expect(stopOf(['', 'END', ' '])).toEqual(['END', ' ']);
+  expect(stopOf('END')).toBe('END');
+});
+
+describe('what a vendor refuses is left out, and named where it was asked for', () => {
+  const requested = read(JSON.stringify({ ...chat, seed: 1, user: null, temperature: 0 }));
+  const dropped = (quirks: Quirks, request = requested) => {
+    const { service_tier: _, ...body } = sent(request, target(quirks));
+    return [Object.keys(body).sort(), passChat(request, target(quirks)).dropped];
+  };
+
+  test('by its name', () => {
+    const kept = ['messages', 'model', 'temperature'];
+    expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
+  });
+
+  test('with what is refused without it, and in whichever words it was asked for', () => {
+    const left = (name: string, options: object) =>
+      dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...options })));
+    const plain = ['messages', 'model'];
+    const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
+    const calling = { tools, tool_choice: 'auto', parallel_tool_calls: false };
+    expect(left('tools', calling)).toEqual([plain, ['tools']]);
+    const reasoning = { effort: 'high' };
+    expect(left('reasoning_effort', { reasoning })).toEqual([plain, ['reasoning']]);
+    expect(left('reasoning', { reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
+    expect(left('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
+  });
+
+  test('inside of what it says about reasoning', () => {
+    const reasoning = { effort: 'high', mode: 'pro', context: 'auto' };
+    const request = read(JSON.stringify({ ...chat, reasoning }));
+    expect(dropped({}, request)).toEqual([
+      ['messages', 'model', 'reasoning_effort'],
+      ['reasoning.mode'],
+    ]);
+  });
+
+  test('an effort for which it has no word', () => {
+    const requested = (options: object) =>
+      dropped({ efforts: {} }, read(JSON.stringify({ ...chat, ...options })));
+    const plain = ['messages', 'model'];
+    expect(requested({ reasoning_effort: 'high' })).toEqual([plain, ['reasoning']]);
+    expect(requested({ reasoning: { effort: 'none' } })).toEqual([plain, []]);
+    expect(requested({ reasoning: { exclude: true } })).toEqual([plain, []]);
+    expect(requested({ reasoning: { enabled: true } })).toEqual([plain, ['reasoning']]);
+    const thinking = { type: 'enabled', budget_tokens: 2_000 };
+    expect(requested({ thinking })).toEqual([[...plain, 'thinking'], []]);
+  });
+
+  test('the names of speakers, but not those of tools', () => {
+    const said = (name: unknown) => ({ ...chat, messages: [{ role: 'user', content: 'a', name }] });
+    const names = (body: object, quirks: Quirks = { message_names: 'drop' }) =>
+      dropped(quirks, read(JSON.stringify(body)))[1];
+    expect([names(said('ann')), names(said(null))]).toEqual([['messages.name'], []]);
+    expect(names(said('ann'), {})).toEqual([]);
+    const result = { role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' };
+    expect(names({ ...chat, messages: [...messages, result] })).toEqual([]);
+  });
+
+  test('while it reasons', () => {
+    const quirks = { sampling_while_reasoning: 'drop', efforts: { high: 'high' } } as const;
+    const thinking = { ...chat, temperature: 0, top_p: null, reasoning_effort: 'high' };
+    expect(dropped(quirks, read(JSON.stringify(thinking)))).toEqual([
+      ['messages', 'model', 'reasoning_effort'],
+      ['temperature'],
+    ]);
+  });
+});
+
+describe('a wish that a model reasons, and no more', () => {
+  const request = read(JSON.stringify({ ...chat, temperature: 0, reasoning: { enabled: true } }));
+  const content = { medium: 'normal' };
+
+  test('is one for the middle level, in the vendor’s word', () => {
+    expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
+    const requested = target({ efforts: content, sampling_while_reasoning: 'drop_when_asked' });
+    expect(sent(request, requested).reasoning_effort).toBe('normal');
+    expect(passChat(request, requested).dropped).toEqual(['temperature']);
+  });
+
+  test('is left out where nobody says that the model does, and the client is told', () => {
+    const to = { ...target({ efforts: content }), reasons: false };
+    expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
+    expect(passChat(request, to).dropped).toEqual(['reasoning']);
+  });
+});
+
+describe('dearer service', () => {
+  const options = (service_tier: unknown) => read(JSON.stringify({ ...chat, service_tier }));
+
+  test.each(['priority', 'fast', 'performance', 'ultrafast'])(
+    'as %p is not asked for, and the client is told',
+    (tier) => {
+      const { body, dropped } = passChat(options(tier), target());
+      expect([JSON.parse(String(body)).service_tier, dropped]).toEqual([
+        undefined,
+        ['service_tier'],
+      ]);
+    },
+  );
+
+  test('is asked for with an account of the tenant’s own', () => {
+    const { body, dropped } = passChat(options('priority'), { ...target(), isOwnAccount: true });
+    expect([JSON.parse(String(body)).service_tier, dropped]).toEqual(['priority', []]);
+  });
+
+  test.each(['auto', 'default', 'flex', null, 1])('is something else than %p', (tier) => {
+    expect(passChat(options(tier), target()).dropped).toEqual([]);
+    expect(sent(options(tier)).service_tier).toEqual(tier);
+  });
+
+  test('is not asked for in capitals, nor behind another word', () => {
+    expect(sent(read(JSON.stringify({ ...chat, Service_Tier: 'priority' })))).not.toHaveProperty(
+      'Service_Tier',
+    );
+    const twice = JSON.stringify(chat).replace(
+      /\}$/,
+      ',"service_tier":"priority","service_tier":"auto"}',
+    );
+    expect(String(passChat(read(twice), target()).body)).not.toContain('priority');
+  });
+});
+
+describe('a vendor that reasons unless `thinking` says otherwise', () => {
+  const quirks = { reasoning_off: 'thinking', efforts: { high: 'high' } } as const;
+  const look = { type: 'function', function: { name: 'look' } };
+  const tool = { type: 'function', function: { name: 'look', parameters: {} } };
+  const pass = (options: object, to: Quirks = quirks) => {
+    const request = read(JSON.stringify({ ...chat, tools: [tool], ...options }));
+    return [sent(request, target(to)), passChat(request, target(to)).dropped] as const;
+  };
+
+  test.each([['required'], [look]])('does not when it must call a tool: %j', (tool_choice) => {
+    const [body, dropped] = pass({ tool_choice, reasoning_effort: 'high' });
+    expect(body).toMatchObject({ tool_choice, thinking: { type: 'disabled' } });
+    expect([body.reasoning_effort, dropped]).toEqual([undefined, ['reasoning']]);
+    expect(pass({ tool_choice })[1]).toEqual([]);
+  });
+
+  test('does not when the client says so', () => {
+    const [body, dropped] = pass({ reasoning_effort: 'none' });
+    expect([body.thinking, body.reasoning_effort]).toEqual([{ type: 'disabled' }, undefined]);
+    expect(dropped).toEqual([]);
+  });
+
+  test('is left to it otherwise, as are others', () => {
+    expect(pass({ tool_choice: 'auto', reasoning_effort: 'high' })[0]).toMatchObject({
+      reasoning_effort: 'high',
+      tool_choice: 'auto',
+    });
+    for (const tool_choice of ['auto', 'none', undefined]) {
+      expect(pass({ tool_choice })[0].thinking).toBeUndefined();
+    }
+    expect(pass({ tool_choice: 'required' }, {})[0].thinking).toBeUndefined();
+    expect(pass({ tool_choice: 'required', tools: [] })[0].thinking).toBeUndefined();
+  });
+});
+
+describe('JSON output beside tools', () => {
+  const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
+  const schema = { type: 'object', properties: { tide: { type: 'string' } } };
+  const formats = [
+    [{ type: 'json_object' }, 'JSON object'],
+    [{ type: 'json_schema', json_schema: { name: 'tides', schema } }, JSON.stringify(schema)],
+  ] as const;
+  const pass = (options: object, quirks: Quirks = { json_with_tools: 'instruct' }) =>
+    sent(read(JSON.stringify({ ...chat, ...options })), target(quirks));
+
+  test.each(formats)(
+    '%j becomes an instruction where it is refused',
+    (response_format, content) => {
+      const body = pass({ tools, response_format });
+      expect([body.response_format, body.tools]).toEqual([undefined, tools]);
+      const [told, ...said] = body.messages as { role: string; content: string }[];
+      expect([told?.role, said]).toEqual(['system', messages]);
+      expect(told?.content).toContain(content);
+    },
+  );
+
+  test.each(formats)('%j is told once where schemas are refused, too', (response_format) => {
+    const quirks = { json_with_tools: 'instruct', json_schema: 'instruct' } as const;
+    const body = pass({ tools, response_format }, quirks);
+    expect(body).not.toHaveProperty('response_format');
+    expect(body.messages).toMatchObject([{ role: 'system' }, ...messages]);
+  });
+
+  test.each(formats)('%j stays as it is elsewhere, and without tools', (response_format) => {
+    for (const body of [pass({ response_format }), pass({ tools, response_format }, {})]) {
+      expect([body.response_format, body.messages]).toEqual([response_format, messages]);
+    }
+  });
+});
+
+describe('for LM Studio', () => {
+  const quirks = { json_object: 'schema', tool_choice_named: 'alone' } as const;
+  const tool = (name: string) => ({ type: 'function', function: { name, parameters: {} } });
+  const pass = (options: object, to: Quirks = quirks) =>
+    sent(read(JSON.stringify({ ...chat, ...options })), target(to));
+
+  test('any JSON object is one that satisfies a schema', () => {
+    const response_format = { type: 'json_object' };
+    const { json_schema: requested, type } = pass({ response_format }).response_format as {
+      type: string;
+      json_schema: { schema: object };
+    };
+    expect([type, requested.schema]).toEqual(['json_schema', { type: 'object' }]);
+    expect(pass({ response_format }, {}).response_format).toEqual(response_format);
+    expect(pass({ response_format: { type: 'text' } }).response_format).toEqual({ type: 'text' });
+  });
+
+  test('a tool that the client names is the only one, and must be called', () => {
+    const tools = [tool('look'), tool('listen')];
+    const named = { type: 'function', function: { name: 'listen' } };
+    const options = { tools, tool_choice: named };
+    expect(pass(options)).toMatchObject({ tools: [tool('listen')], tool_choice: 'required' });
+    expect(pass(options, {})).toMatchObject(options);
+    const absent = { type: 'function', function: { name: 'smell' } };
+    expect(pass({ tools, tool_choice: absent })).toMatchObject({ tools, tool_choice: absent });
+    for (const tool_choice of ['auto', 'none', 'required']) {
+      expect(pass({ tools, tool_choice })).toMatchObject({ tools, tool_choice });
+    }
+  });
+});

@@ -1,0 +1,233 @@
+import type { Quirks } from '../../../config/provider-schema.ts';
+import type { Target, UpstreamRequest } from '../../dialect.ts';
+import {
+  dropFields,
+  dropLookalikes,
+  type Edits,
+  editBody,
+  gatewayFields,
+} from '../../normalize/requests/edit-body.ts';
+import {
+  effortOf,
+  jsonInstruction,
+  levelOf,
+  nonEmptyStops,
+  outputLimit,
+  refusesSampling,
+  unlessCallingTools,
+  vendorEffort,
+} from '../../normalize/requests/generation-options.ts';
+import { isolateCaches } from '../../normalize/requests/prompt-cache.ts';
+import {
+  dropSurcharged,
+  withoutPaidTools,
+} from '../../normalize/requests/restricted-parameters.ts';
+import { isForced, listsOfTools, withDependents } from '../../normalize/requests/tools.ts';
+import { dropsParameter } from '../../parameters.ts';
+import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
+import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
+import { chatSchema } from '../client/schema.ts';
+import { toFunctionTools } from '../client/tool-forms.ts';
+import { normalizeMessages, speakerNames, withoutMarks, withoutNamedParts } from './messages.ts';
+
+type Body = ChatRequest['body'] & Record<string, unknown>;
+
+/** Fields that are the gateway's own, or that each upstream gets in words of its own. */
+const replaced: ReadonlySet<string> = new Set([
+  ...gatewayFields,
+  'input',
+  'instructions',
+  'reasoning',
+  'reasoning_effort',
+  'usage',
+]);
+
+const sampling = [
+  'temperature',
+  'top_p',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+];
+
+/** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
+export function passChat(original: OpenAiRequest, target: Target): UpstreamRequest {
+  const { quirks } = target;
+  const refusesMarks = quirks.drop_params?.includes('cache_control') ?? false;
+  const request = refusesMarks ? withoutMarks(original) : original;
+  const body: Body = quirks.newer_tools === 'keep' ? request.body : toFunctionTools(request);
+  const edits: Edits = { model: target.upstreamModel };
+  if (body !== request.body) {
+    edits.tools = body.tools;
+    edits.tool_choice = body.tool_choice;
+    edits.messages = body.messages;
+  }
+  dropFields(body, replaced, edits, chatSchema.properties);
+  dropLookalikes(body, chatSchema.properties, edits);
+  limitOutput(body, target, edits);
+  requestUsage(body, quirks, edits);
+  const isReasoningOff = mustNotReason(body, quirks);
+  const isUnsampled = !isReasoningOff && setEffort(body, target, edits);
+  if (isReasoningOff) edits.thinking = { type: 'disabled' };
+  writeToolChoice(body, quirks, edits);
+  leaveOutEmptyLists(body, edits);
+  leaveOutEmptyStops(body, edits);
+  const instruction = writeFormat(body, quirks, edits);
+  const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
+  const all = instruction ? [{ role: 'system' as const, content: instruction }, ...named] : named;
+  const messages = normalizeMessages(all, quirks, target.images);
+  if (messages !== body.messages) edits.messages = messages;
+  isolateCaches(body, request.tenantId ?? null, edits);
+  const { drop_params: refusedAlways = none } = quirks;
+  const refused: readonly string[] = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
+  if (refused.length > 0) leaveOut(withDependents(refused), body, edits);
+  rename(body, quirks, edits);
+  // A wish in Anthropic's `thinking` is passed on as it is, so it is not unheard.
+  const isReasoningDropped =
+    edits.reasoning_effort === undefined && (isReasoningOff || !body.thinking);
+  const dropped = [
+    ...(request.unsupported ?? none),
+    ...unsupportedReasoningFields(body),
+    ...(isReasoningDropped && requestsReasoning(body) ? ['reasoning'] : none),
+    ...(request === original ? none : ['cache_control']),
+    ...(quirks.message_names === 'drop' ? speakerNames(body.messages) : none),
+    ...refused.filter((name) => (body[name] ?? null) !== null),
+    ...dropSurcharged(body, target, edits),
+    ...leaveOutPaidTools(body, target, edits),
+  ];
+  return {
+    path: '/chat/completions',
+    body: editBody(request, edits),
+    dropped: [...new Set(dropped)],
+  };
+}
+
+const anyObject = {
+  type: 'json_schema',
+  json_schema: { name: 'answer', schema: { type: 'object' } },
+};
+
+function writeToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
+  const { tools, tool_choice: choice } = body;
+  const requiredName = quirks.tool_choice_required ?? 'required';
+  if (choice === 'required' && requiredName === 'any') edits.tool_choice = requiredName;
+  if (quirks.tool_choice_named !== 'alone' || typeof choice !== 'object') return;
+  if (choice?.type !== 'function') return;
+  const only = tools?.filter(
+    (tool) => 'function' in tool && tool.function.name === choice.function.name,
+  );
+  if (!only?.length) return;
+  edits.tools = only;
+  edits.tool_choice = requiredName;
+}
+
+/** Clients send an empty list for one that was not filled in; OpenAI and DeepSeek refuse it. */
+function leaveOutEmptyLists(body: Body, edits: Edits): void {
+  for (const names of listsOfTools) {
+    const list = body[names[0]];
+    if (Array.isArray(list) && list.length === 0) leaveOut(names, body, edits);
+  }
+}
+
+function leaveOutEmptyStops({ stop }: Body, edits: Edits): void {
+  if (stop === undefined || stop === null) return;
+  const filled = nonEmptyStops(stop);
+  if (filled.length === 0) edits.stop = undefined;
+  else if (filled.length < stop.length && typeof stop !== 'string') edits.stop = filled;
+}
+
+function leaveOut(names: Iterable<string>, body: Body, edits: Edits): void {
+  for (const name of names) if (name in body) edits[name] = undefined;
+}
+
+function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
+  const isLeftOut = 'tools' in edits && edits.tools === undefined;
+  if (!body.tools || isLeftOut) return none;
+  const { tools, dropped } = withoutPaidTools(body.tools, target);
+  if (dropped.length === 0) return none;
+  if (tools.length > 0) edits.tools = tools;
+  else leaveOut(listsOfTools[0], body, edits);
+  return dropped;
+}
+
+function limitOutput(body: Body, target: Target, edits: Edits): void {
+  const limit = outputLimit(body.max_completion_tokens ?? body.max_tokens ?? null, target);
+  if (limit === null) return;
+  const field =
+    target.quirks.output_limit ??
+    (body.max_completion_tokens ? 'max_completion_tokens' : 'max_tokens');
+  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens';
+  if (body[field] !== limit) edits[field] = limit;
+  if (other in body) edits[other] = undefined;
+}
+
+/** Always ask for usage, whatever the client asked: the bill depends on it. */
+function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
+  if (body.stream !== true || quirks.stream_usage === 'always') {
+    if ('stream_options' in body) edits.stream_options = undefined;
+  } else if (body.stream_options?.include_usage !== true) {
+    edits.stream_options = { ...body.stream_options, include_usage: true };
+  }
+}
+
+/**
+ * Whether a vendor that has a switch for reasoning is told not to reason: because the client says
+ * so, or because the vendor can be forced to call a tool only then.
+ */
+function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
+  if (switchedBy !== 'thinking') return false;
+  const mustCall = isForced(body.tool_choice) && Boolean(body.tools?.length);
+  return mustCall || readReasoningOptions(body)?.effort === 'none';
+}
+
+function requestsReasoning(body: Body): boolean {
+  const effort = levelOf(readReasoningOptions(body));
+  return effort !== null && effort !== 'none';
+}
+
+/** Puts the format into the vendor's words; where the vendor has none, answers an instruction. */
+function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefined {
+  const { response_format: format, tools } = body;
+  if (!format || format.type === 'text') return undefined;
+  const schema = format.type === 'json_schema' ? format.json_schema.schema : undefined;
+  if (quirks.json_with_tools === 'instruct' && tools?.length) {
+    edits.response_format = undefined;
+    return jsonInstruction(schema ?? null, unlessCallingTools);
+  }
+  if (format.type === 'json_object') {
+    if (quirks.json_object === 'schema') edits.response_format = anyObject;
+    return undefined;
+  }
+  if (quirks.json_schema !== 'instruct') return undefined;
+  edits.response_format = { type: 'json_object' };
+  return jsonInstruction(schema ?? {});
+}
+
+/**
+ * Puts the effort into the vendor's words. True when the vendor refuses sampling parameters beside
+ * it. A wish to reason without a level becomes the middle level only where the catalogue says that
+ * the model reasons.
+ */
+function setEffort(
+  body: Body,
+  { quirks, isReasoningModel: reasons = true }: Target,
+  edits: Edits,
+): boolean {
+  const options = dropsParameter(quirks, 'reasoning_effort') ? null : readReasoningOptions(body);
+  const word = vendorEffort(reasons ? levelOf(options) : effortOf(options), quirks);
+  if (word !== undefined) edits.reasoning_effort = word;
+  return refusesSampling(word, quirks);
+}
+
+const none: readonly never[] = [];
+
+function rename(body: Body, quirks: Quirks, edits: Edits): void {
+  if (quirks.rename_params === undefined) return;
+  for (const [name, vendorName] of Object.entries(quirks.rename_params)) {
+    if (body[name] === undefined || body[name] === null) continue;
+    edits[vendorName] = name in edits ? edits[name] : body[name];
+    edits[name] = undefined;
+  }
+}

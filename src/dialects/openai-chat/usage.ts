@@ -1,0 +1,196 @@
+/** Token counts as OpenAI-style servers report them, in and out. */
+import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
+import {
+  noUsage,
+  promptTokens,
+  totalTokens,
+  type Usage,
+  uncachedTokens,
+  writtenTokens,
+} from '../../core/usage.ts';
+import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
+
+/**
+ * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
+ * placeholder that some servers put into every chunk: no request has an empty prompt.
+ */
+export function readUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
+  const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
+  // Mistral also spells this name in the singular.
+  const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
+  const outputDetails = fieldsOf(inOutput);
+  const prompt = readCount(raw.prompt_tokens);
+  const completion = readCount(raw.completion_tokens);
+  const total = readCount(raw.total_tokens);
+  // SGLang counts reasoning outside the details; a count above the output cannot be part of it.
+  const beside = readCount(raw.reasoning_tokens);
+  const reasoning = Math.max(
+    readCount(outputDetails.reasoning_tokens),
+    beside <= completion ? beside : 0,
+  );
+  const cacheRead = Math.max(
+    readCount(promptDetails.cached_tokens),
+    readCount(raw.cached_tokens),
+    readCount(raw.num_cached_tokens),
+    readCount(raw.prompt_cache_hit_tokens),
+    // Gateways in front of Anthropic keep its names beside OpenAI's, Perplexity in the details.
+    readCount(raw.cache_read_input_tokens),
+    readCount(promptDetails.cache_read_input_tokens),
+  );
+  const cacheWrite = Math.max(
+    readCount(promptDetails.cache_write_tokens),
+    readCount(promptDetails.cache_creation_tokens),
+    readCount(raw.cache_creation_input_tokens),
+    // Alibaba has Anthropic's name in the details, too.
+    readCount(promptDetails.cache_creation_input_tokens),
+  );
+  if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
+    return undefined;
+  }
+  if (prompt + completion + total === 0) return undefined;
+
+  // The prompt's count includes cached tokens, except where they exceed it.
+  const isSeparate = cacheRead > prompt || cacheWrite > prompt;
+  // A total above prompt and completion has output that `completion_tokens` hides (xAI, Gemini), or
+  // the cached tokens once more.
+  const surplus = Math.max(0, total - prompt - completion);
+  const cached = cacheRead + cacheWrite;
+  const isCachedInTotal = isSeparate && surplus !== reasoning && surplus >= cached;
+  const uncached = isSeparate ? prompt : Math.max(0, prompt - cached);
+  const { audio_tokens: audioTokens, cached_tokens_details: inCache } = promptDetails;
+  // Only some servers tell how many of the audio tokens were cached.
+  const cachedAudio = readCount(fieldsOf(inCache).audio_tokens);
+  const audio = uncachedAudio(readCount(audioTokens), cachedAudio, { prompt, cacheRead, uncached });
+  const forHours = writtenForHours(raw, promptDetails, cacheWrite);
+  return {
+    inputTokens: uncached - audio,
+    inputAudioTokens: audio || undefined,
+    cacheReadTokens: cacheRead,
+    cacheWriteTokens: cacheWrite - forHours,
+    cacheWrite1hTokens: forHours || undefined,
+    outputTokens: completion + (isCachedInTotal ? surplus - cached : surplus),
+    reasoningTokens: reasoning,
+  };
+}
+
+/**
+ * How many of the cache writes are kept for hours: Anthropic's for one hour, under LiteLLM's name
+ * or its own, or OpenAI's for twelve. A count above all cache writes is not believed.
+ */
+function writtenForHours(raw: Fields, details: Fields, written: number): number {
+  const forHours = Math.max(
+    readCount(fieldsOf(details.cache_creation_token_details).ephemeral_1h_input_tokens),
+    readCount(fieldsOf(raw.cache_creation).ephemeral_1h_input_tokens),
+    readCount(fieldsOf(details.cache_write_tokens_details).ttl_12h_tokens),
+  );
+  return forHours <= written ? forHours : 0;
+}
+
+/** The usage of pictures and speech, which has other names for the counts. */
+export function readMediaUsage(raw: unknown): Usage | undefined {
+  if (!isObject(raw)) return undefined;
+  const details = fieldsOf(raw.input_tokens_details);
+  const [input, outputTokens] = [readCount(raw.input_tokens), readCount(raw.output_tokens)];
+  const cacheReadTokens = Math.min(readCount(details.cached_tokens), input);
+  const isCounted = input + outputTokens > 0 && !Number.isNaN(cacheReadTokens);
+  if (!isCounted) return undefined;
+  return { ...noUsage, inputTokens: input - cacheReadTokens, cacheReadTokens, outputTokens };
+}
+
+/**
+ * The usage of a chunk or a body; Groq may have it only among its own fields, Moonshot only in the
+ * choice that ends. `earlier` is what the same stream reported before.
+ */
+export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
+  const { usage: raw } = body;
+  const usage = isObject(raw)
+    ? (readUsage(raw) ?? readUsage(toPromptCounts(raw, earlier)))
+    : undefined;
+  if (usage !== undefined) return usage;
+  const [choice] = itemsOf(body.choices);
+  return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
+}
+
+/** Whether a report has no count of the output yet; a count of 0 is one. */
+export function isPromptAlone({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
+  if (outputTokens > 0 || !isObject(raw)) return false;
+  return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
+}
+
+/**
+ * Counts under `input_tokens` and `output_tokens`, as mlx-vlm sends them in a chat, and proxies in
+ * front of Anthropic. The latter count cached tokens beside the input, not in it, and the last
+ * report of a stream has the output alone.
+ */
+function toPromptCounts(raw: Fields, earlier: Usage | undefined): Fields {
+  const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
+  const beside = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
+  const prompt = beside.reduce((sum, tokens) => sum + tokens, readCount(input));
+  const isEnd = prompt === 0 && readCount(completion_tokens) > 0;
+  return {
+    ...rest,
+    prompt_tokens: isEnd ? earlier && promptTokens(earlier) : prompt || undefined,
+    completion_tokens,
+    prompt_tokens_details: raw.input_tokens_details,
+    completion_tokens_details: raw.output_tokens_details,
+  };
+}
+
+/**
+ * Of several reports in one stream, the last counts. Some servers leave the details or the prompt
+ * out of one report: then what an earlier one said is kept.
+ */
+export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
+  if (earlier === undefined) return later;
+  const reasoningTokens = Math.max(earlier.reasoningTokens, later.reasoningTokens);
+  const hasNoDetails = promptTokens(later) === later.inputTokens;
+  const isSamePrompt =
+    later.inputTokens === 0 ||
+    later.inputTokens === promptTokens(earlier) ||
+    later.inputTokens === uncachedTokens(earlier);
+  if (!hasNoDetails || !isSamePrompt) return { ...later, reasoningTokens };
+  return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
+}
+
+/**
+ * The details of a prompt. Cache writes, which OpenAI's clients do not know, and audio are told
+ * only where there are any.
+ */
+function writePromptDetails(usage: Usage) {
+  const written = writtenTokens(usage);
+  const { inputAudioTokens: audio = 0 } = usage;
+  return {
+    cached_tokens: usage.cacheReadTokens,
+    ...(written > 0 ? { cache_write_tokens: written } : {}),
+    ...(audio > 0 ? { audio_tokens: audio } : {}),
+  };
+}
+
+/** What else an upstream counts in its output, such as how much of a prediction came true. */
+export function outputDetailsIn({ usage }: Fields): Fields | undefined {
+  const { completion_tokens_details: details } = fieldsOf(usage);
+  return isObject(details) ? details : undefined;
+}
+
+/**
+ * The upstream's details beside the settled numbers; a count above the whole output is left out.
+ */
+function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: Fields) {
+  const counts = Object.entries(reported).filter(
+    ([, count]) => count !== null && readCount(count) <= outputTokens,
+  );
+  return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
+}
+
+/** The `usage` object our clients see; `cost` is in credits. */
+export function writeUsage(usage: Usage, costCredits: number, outputDetails: Fields = {}) {
+  return {
+    prompt_tokens: promptTokens(usage),
+    completion_tokens: usage.outputTokens,
+    total_tokens: totalTokens(usage),
+    prompt_tokens_details: writePromptDetails(usage),
+    completion_tokens_details: writeOutputDetails(usage, outputDetails),
+    cost: costCredits,
+  };
+}

@@ -1,0 +1,181 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import { embeddingsInputsMax } from '../../core/bounds.ts';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import { type Fields, isObject, itemsOf } from '../../core/json.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { explain, oneOf, optional, type ValidationIssue } from '../../core/schema.ts';
+import { promptTokens } from '../../core/usage.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed, readAnswer } from '../failure.ts';
+import { readVector, type Vector } from '../media.ts';
+import { forwardableFields } from '../normalize/requests/edit-body.ts';
+import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { readUsage } from '../openai-chat/usage.ts';
+import { toVendorParameters } from '../parameters.ts';
+import type {
+  EmbeddingBatch,
+  EmbeddingInput,
+  EmbeddingsDialect,
+  EmbeddingsOptions,
+} from '../registry.ts';
+
+/** Far above any vocabulary. */
+const tokenMax = 10_000_000;
+
+/** Whether `input` is a list of several inputs; a list of numbers is one input. */
+function isInputList(
+  input: EmbeddingInput | readonly EmbeddingInput[],
+): input is readonly EmbeddingInput[] {
+  return Array.isArray(input) && typeof input[0] !== 'number';
+}
+
+/** What is wrong with an input that the schema refused, and where. */
+function inputProblem(input: unknown): ValidationIssue {
+  const path = 'input';
+  const kinds = 'a text, a list of texts, or lists of token numbers';
+  if (input === undefined || input === null) return { path, message: `is required: ${kinds}` };
+  if (input === '') return { path, message: emptyInput };
+  if (!Array.isArray(input)) return { path, message: `must be ${kinds}` };
+  const [first] = input;
+  if (input.length === 0) return { path, message: 'must have at least one item' };
+  if (typeof first !== 'number' && input.length > embeddingsInputsMax) {
+    const most = embeddingsInputsMax;
+    return { path, message: `has ${input.length} items; at most ${most} are allowed` };
+  }
+  // All items must be of the kind of the first.
+  if (typeof first === 'number') return firstProblem(input, path, problemOfToken);
+  return firstProblem(input, path, Array.isArray(first) ? problemOfTokens : problemOfText);
+}
+
+type ItemCheck = (item: unknown, path: string) => ValidationIssue | undefined;
+
+function firstProblem(items: readonly unknown[], path: string, check: ItemCheck): ValidationIssue {
+  for (const [index, item] of items.entries()) {
+    const problem = check(item, `${path}[${index}]`);
+    if (problem) return problem;
+  }
+  return { path, message: 'is not valid' };
+}
+
+const emptyInput = 'is empty; there is nothing to embed';
+
+function problemOfText(item: unknown, path: string): ValidationIssue | undefined {
+  if (typeof item !== 'string') return { path, message: 'must be a text' };
+  return item === '' ? { path, message: emptyInput } : undefined;
+}
+
+function problemOfToken(item: unknown, path: string): ValidationIssue | undefined {
+  const isToken = Number.isInteger(item) && Number(item) >= 0 && Number(item) <= tokenMax;
+  return isToken ? undefined : { path, message: 'must be the number of a token' };
+}
+
+function problemOfTokens(item: unknown, path: string): ValidationIssue | undefined {
+  if (!Array.isArray(item)) return { path, message: 'must be a list of token numbers' };
+  if (item.length === 0) return { path, message: emptyInput };
+  const at = item.findIndex((token) => problemOfToken(token, path) !== undefined);
+  return at < 0 ? undefined : problemOfToken(item[at], `${path}[${at}]`);
+}
+
+/** An embeddings request in OpenAI's words, as clients send it. */
+
+/** Some models have 4,096; this only keeps absurd numbers out. */
+const dimensionsMax = 65_536;
+
+const tokens = Type.Array(Type.Integer({ minimum: 0, maximum: tokenMax }), { minItems: 1 });
+
+export const embeddingsSchema = Type.Object({
+  ...routingFields,
+  input: Type.Union([
+    Type.String({ minLength: 1 }),
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: embeddingsInputsMax }),
+    tokens,
+    Type.Array(tokens, { minItems: 1, maxItems: embeddingsInputsMax }),
+  ]),
+  encoding_format: optional(oneOf('float', 'base64')),
+  dimensions: optional(Type.Integer({ minimum: 1, maximum: dimensionsMax })),
+  user: label,
+});
+const validator = Compile(embeddingsSchema);
+
+export interface EmbeddingsRequest {
+  readonly request: RequestInfo;
+  readonly options: EmbeddingsOptions;
+}
+
+export function readEmbeddingsRequest(value: Record<string, unknown>): EmbeddingsRequest {
+  if (!validator.Check(value)) throw validationError(value);
+  const { input, encoding_format, dimensions, user } = value;
+  const more = forwardableFields(value, embeddingsSchema.properties);
+  return {
+    request: nonStreamingRequest('embeddings', value, more),
+    options: {
+      inputs: isInputList(input) ? input : [input],
+      isList: isInputList(input),
+      encoding: encoding_format === 'base64' ? 'base64' : 'float',
+      dimensions: dimensions ?? null,
+      user: user ?? null,
+      more,
+    },
+  };
+}
+
+/** Four kinds of input are too many for the schema to explain: `misfitOf` explains `input`. */
+function validationError(value: Record<string, unknown>): GatewayError {
+  const { input, ...rest } = value;
+  const [problem] = explain(Type.Omit(embeddingsSchema, ['input']), rest);
+  const { path, message } = problem ?? inputProblem(input);
+  return invalidRequest(`${path} ${message}.`, path);
+}
+
+/** Embeddings of an OpenAI-style upstream. */
+
+/** The most inputs that OpenAI takes in one call. */
+const inputsMax = 2_048;
+/** Written as decimals, more vectors of 3,072 numbers would exceed the longest answer read. */
+const decimalInputsMax = 512;
+
+export const openAiEmbeddings: EmbeddingsDialect = {
+  takesTokens: true,
+  batchMax: ({ encoding }) => (encoding === 'base64' ? inputsMax : decimalInputsMax),
+  write({ inputs, isList, encoding, dimensions, user, more }, target) {
+    const [only] = inputs;
+    const { fields, dropped } = toVendorParameters(
+      { ...more, encoding_format: encoding, dimensions, user },
+      target,
+    );
+    const body = { ...fields, model: target.upstreamModel, input: isList ? inputs : only };
+    return {
+      path: '/embeddings',
+      body: JSON.stringify(body),
+      // Which encoding an upstream answers with is not the client's concern.
+      dropped: dropped.filter((name) => name !== 'encoding_format'),
+    };
+  },
+  readBatch: (text) => readAnswer(text, read),
+};
+
+function read(body: Fields): EmbeddingBatch | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure !== undefined) return failure;
+  const data = itemsOf(body.data);
+  const vectors: Vector[] = [];
+  for (const [position, item] of data.entries()) {
+    if (!isObject(item)) return malformed('The upstream answered with an item that is none.');
+    const vector = readVector(item.embedding);
+    const index = Number.isInteger(item.index) ? Number(item.index) : position;
+    const isFree = index >= 0 && index < data.length && vectors[index] === undefined;
+    if (vector === undefined || !isFree) {
+      return malformed(`The upstream's item ${position} is no embedding in its place.`);
+    }
+    vectors[index] = vector;
+  }
+  return { vectors, promptTokens: promptTokensIn(body.usage) };
+}
+
+/** Embeddings have no output tokens: the total, which is all that Voyage tells, is the prompt. */
+function promptTokensIn(raw: unknown): number | null {
+  const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;
+  const usage = readUsage(isTotal ? { prompt_tokens: raw.total_tokens } : raw);
+  return usage ? promptTokens(usage) : null;
+}

@@ -1,0 +1,167 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import { editImagesMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../core/json.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { oneOf, optional, validationError } from '../../core/schema.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed, readAnswer } from '../failure.ts';
+import type { GeneratedImage, GeneratedImages, ImageFile, ImageParameters } from '../media.ts';
+import { foldCase, forwardableFields } from '../normalize/requests/edit-body.ts';
+import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { readCount } from '../normalize/responses/counts.ts';
+import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';
+import { toVendorParameters } from '../parameters.ts';
+import type { ImagesDialect } from '../registry.ts';
+import { type FileField, writeForm } from '../streamed-body.ts';
+
+/** Requests for images in OpenAI's words, as clients send them. */
+
+/** Models take some 30,000 characters; this only bounds what is held in memory. */
+const promptLengthMax = 500_000;
+
+export const imagesSchema = Type.Object({
+  ...routingFields,
+  prompt: Type.String({ minLength: 1, maxLength: promptLengthMax }),
+  size: optional(
+    Type.String({
+      pattern: '^(?:auto|[1-9]\\d{1,4}x[1-9]\\d{1,4})$',
+      expected: '"auto" or WIDTHxHEIGHT in pixels, such as "1024x1024"',
+    }),
+  ),
+  quality: optional(oneOf('low', 'medium', 'high', 'auto')),
+  n: optional(Type.Integer({ minimum: 1 })),
+  background: optional(oneOf('transparent', 'opaque', 'auto')),
+  output_format: optional(oneOf('png', 'jpeg', 'webp')),
+  /** Every image is answered as `b64_json`; some clients ask for that anyway. */
+  response_format: optional(oneOf('b64_json')),
+  stream: optional(Type.Boolean()),
+  user: label,
+});
+const validator = Compile(imagesSchema);
+
+export interface ImagesRequest {
+  readonly request: RequestInfo;
+  readonly prompt: string;
+  readonly parameters: ImageParameters;
+  readonly more: Readonly<Record<string, unknown>>;
+}
+
+/** The fields by which vendors are told how many images to make; each image is charged for. */
+const counts = ['n', 'batch_size', 'num_images', 'num_images_per_prompt', 'num_outputs', 'samples'];
+
+function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(body)) {
+    // `Number`, because forms send only texts.
+    if (!counts.includes(foldCase(name)) || !(Number(value ?? 1) > 1)) continue;
+    const found = `${name} is ${JSON.stringify(value)}`;
+    throw invalidRequest(`${found}, and only one image can be made per request.`, name);
+  }
+}
+
+export function readImagesRequest(value: Record<string, unknown>): ImagesRequest {
+  if (!validator.Check(value)) throw validationError(imagesSchema, value);
+  const { stream, user } = value;
+  refuseSeveral(value);
+  if (stream) {
+    throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
+  }
+  const more = forwardableFields(value, imagesSchema.properties);
+  return {
+    request: nonStreamingRequest('images', value, more),
+    prompt: value.prompt,
+    parameters: {
+      size: value.size ?? null,
+      quality: value.quality ?? null,
+      background: value.background ?? null,
+      output_format: value.output_format ?? null,
+      user: user ?? null,
+    },
+    more,
+  };
+}
+
+/** Images of an OpenAI-style upstream. */
+
+export const openAiImages: ImagesDialect = {
+  mask: 'alpha',
+  imagesMax: editImagesMax,
+  write({ prompt, images, mask, parameters, more }, target) {
+    const { fields, dropped } = toVendorParameters({ ...more, ...parameters }, target);
+    const all = { model: target.upstreamModel, prompt, ...fields };
+    if (images.length === 0) {
+      const body = JSON.stringify(all);
+      return { path: '/images/generations', body, dropped };
+    }
+    const name = images.length === 1 ? 'image' : 'image[]';
+    const files = images.map((image) => fileOf(name, image));
+    if (mask) files.push(fileOf('mask', mask));
+    return { path: '/images/edits', ...writeForm(all, files), dropped };
+  },
+  readGeneratedImages: (text) => readAnswer(text, readImages),
+};
+
+function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
+  const extension = mediaType.replace('image/', '');
+  const filename = `${name.replace('[]', '')}.${extension}`;
+  return { name, filename, contentType: mediaType, content };
+}
+
+/** Also reads SiliconFlow's answers, which have the list under `images`. */
+export function readImages(body: Fields): GeneratedImages | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure !== undefined) return failure;
+  // Some servers write the one picture without its list.
+  const lists = [body.data, body.images].map((list) => (isObject(list) ? [list] : itemsOf(list)));
+  const images = lists.find((list) => list.length > 0)?.flatMap(readImage) ?? [];
+  if (images.length === 0) return malformed('The upstream answered without a picture.');
+  const { size, quality, background, output_format, usage } = body;
+  const about = Object.entries({ size, quality, background, output_format });
+  return {
+    images,
+    // Some servers report the usage of images under the names of chats.
+    usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
+    metadata: Object.fromEntries(about.filter(([, value]) => isWord(value))),
+    usageDetails: detailsIn(usage),
+  };
+}
+
+function readImage(raw: unknown): readonly GeneratedImage[] {
+  if (!isObject(raw)) return [];
+  const address = textOf(raw.url);
+  const base64 = readBase64(raw.b64_json) ?? (/^data:/i.test(address) ? readBase64(address) : null);
+  const url = /^https?:\/\//i.test(address) ? address : null;
+  if (base64 === null && url === null) return [];
+  const { revised_prompt: revised } = raw;
+  return [{ base64, url, revisedPrompt: typeof revised === 'string' ? revised : null }];
+}
+
+/**
+ * Some servers put a whole `data:` URL there, or write base64url, which clients do not read. Null
+ * when no client could decode the data.
+ */
+function readBase64(raw: unknown): string | null {
+  if (typeof raw !== 'string') return null;
+  const data = raw.replace(/^data:[^,]{0,100};base64,/i, '');
+  const base64 = /[-_]/.test(data) ? data.replaceAll('-', '+').replaceAll('_', '/') : data;
+  return base64 === '' || /[^A-Za-z0-9+/=\s]/.test(base64) ? null : base64;
+}
+
+/** `1536x864`, `high`, `transparent`, `png`. */
+function isWord(value: unknown): boolean {
+  return typeof value === 'string' && /^[\w:-]{1,40}$/.test(value);
+}
+
+const detailNames = ['input_tokens_details', 'output_tokens_details'];
+
+/** How many of the tokens were words and how many pictures. */
+function detailsIn(raw: unknown): Fields {
+  if (!isObject(raw)) return {};
+  const found = detailNames.map((name) => {
+    const details = raw[name];
+    const counts = Object.entries(fieldsOf(details)).slice(0, 8);
+    return [name, Object.fromEntries(counts.filter(([, n]) => !Number.isNaN(readCount(n))))];
+  });
+  return Object.fromEntries(found.filter(([, counts]) => Object.keys(counts ?? {}).length > 0));
+}

@@ -1,0 +1,92 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import { invalidRequest } from '../../core/errors.ts';
+import { isObject, isText, parseJson } from '../../core/json.ts';
+import { refuseInvalidSpeechInput, speechFields, speechFormats } from '../../core/media/audio.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { oneOf, optional, validationError } from '../../core/schema.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { SseMessage, UpstreamFailure } from '../dialect.ts';
+import { failureInside } from '../failure.ts';
+import { forwardableFields } from '../normalize/requests/edit-body.ts';
+import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { readMediaUsage } from '../openai-chat/usage.ts';
+import { toVendorParameters } from '../parameters.ts';
+import type { AudioEvents, SpeechDialect, SpeechOptions } from '../registry.ts';
+
+/** A request for speech in OpenAI's words, as clients send it. */
+
+export const speechSchema = Type.Object({
+  ...routingFields,
+  input: Type.String({ minLength: 1 }),
+  ...speechFields,
+  stream_format: optional(oneOf('audio', 'sse')),
+  user: label,
+});
+const validator = Compile(speechSchema);
+
+/** The voice is named as the client names it. */
+export interface SpeechRequest extends Omit<SpeechOptions, 'asEvents'> {
+  readonly request: RequestInfo;
+}
+
+export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest {
+  if (!validator.Check(value)) throw validationError(speechSchema, value);
+  const { input, speed, instructions } = value;
+  refuseInvalidSpeechInput(input);
+  if (value.stream_format === 'sse') {
+    throw invalidRequest(
+      'stream_format must be audio: speech is answered in bytes.',
+      'stream_format',
+    );
+  }
+  // Audio always comes as it is made, so `stream` says nothing.
+  const more = forwardableFields(value, { ...speechSchema.properties, stream: null });
+  return {
+    request: nonStreamingRequest('speech', value, more),
+    input,
+    voice: value.voice,
+    format: value.response_format ?? 'mp3',
+    speed: speed ?? null,
+    instructions: instructions ?? null,
+    more,
+  };
+}
+
+/** Speech of an OpenAI-style upstream. */
+
+export const openAiSpeech: SpeechDialect = {
+  formats: speechFormats,
+  write({ input, voice, format, speed, instructions, asEvents, more }, target) {
+    const { fields, dropped } = toVendorParameters({ ...more, speed, instructions }, target);
+    const body = JSON.stringify({
+      model: target.upstreamModel,
+      input,
+      voice,
+      response_format: format,
+      ...(asEvents ? { stream_format: 'sse' } : {}),
+      ...fields,
+    });
+    return { path: '/audio/speech', body, dropped };
+  },
+  openEvents: () => new SpeechEvents(),
+};
+
+/** `speech.audio.delta` with audio in base64, then `speech.audio.done` with usage. */
+class SpeechEvents implements AudioEvents {
+  finished = false;
+  usage: Usage | undefined;
+
+  push({ data }: SseMessage): Uint8Array | UpstreamFailure | undefined {
+    const event = parseJson(data);
+    if (!isObject(event)) return undefined;
+    const failure = failureInside(event);
+    if (failure) return failure;
+    if (event.type === 'speech.audio.done') {
+      this.finished = true;
+      this.usage = readMediaUsage(event.usage);
+    }
+    const { audio } = event;
+    return isText(audio) ? Buffer.from(audio, 'base64') : undefined;
+  }
+}

@@ -1,0 +1,151 @@
+import { Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import { invalidRequest } from '../../core/errors.ts';
+import {
+  duplicateField,
+  formListName,
+  parseFormFlag,
+  parseFormList,
+  parseFormNumber,
+} from '../../core/form.ts';
+import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import {
+  refuseUnsupportedTimestamps,
+  type TranscriptFormat,
+  transcriptFields,
+  transcriptFormats,
+} from '../../core/media/audio.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { optional, validationError } from '../../core/schema.ts';
+import type { UpstreamFailure } from '../dialect.ts';
+import { failureInside, malformed, readAnswer } from '../failure.ts';
+import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { toVendorParameters } from '../parameters.ts';
+import type { Transcript, TranscriptionDialect, TranscriptionOptions } from '../registry.ts';
+import { writeForm } from '../streamed-body.ts';
+import { type FormFields, sortForm } from './form-routing.ts';
+
+/** A request for a transcript in OpenAI's words, as the fields of a form. */
+
+export const transcriptionSchema = Type.Object({
+  ...routingFields,
+  ...transcriptFields,
+  stream: optional(Type.Boolean()),
+  user: label,
+});
+
+const validator = Compile(transcriptionSchema);
+
+export interface TranscriptionRequest {
+  readonly request: RequestInfo;
+  readonly options: TranscriptionOptions;
+}
+
+export function readTranscriptionRequest(fields: FormFields): TranscriptionRequest {
+  const { value, more } = valuesOf(fields);
+  if (!validator.Check(value)) throw validationError(transcriptionSchema, value);
+  if (value.stream) {
+    throw invalidRequest('stream must be left out: transcripts are answered whole.', 'stream');
+  }
+  const granularities = value.timestamp_granularities ?? [];
+  refuseUnsupportedTimestamps(value.response_format, granularities);
+  return {
+    request: nonStreamingRequest('transcription', value, more),
+    options: {
+      format: value.response_format ?? 'json',
+      language: value.language ?? null,
+      prompt: value.prompt ?? null,
+      temperature: value.temperature ?? null,
+      granularities,
+      more,
+    },
+  };
+}
+
+/**
+ * Fields in which vendors (Groq, Mistral) take the address or the id of a recording. They are
+ * refused: only the uploaded file was measured, and an id may be another tenant's.
+ */
+const otherRecording = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
+
+function valuesOf(fields: FormFields) {
+  const { routing, rest } = sortForm(fields);
+  const value: Record<string, unknown> = { ...routing };
+  const more: Record<string, readonly string[]> = {};
+  const times: unknown[] = [];
+  for (const [name, texts] of rest) {
+    if (formListName(name) === 'timestamp_granularities') times.push(...parseFormList(texts));
+    else if (otherRecording.test(name)) {
+      throw invalidRequest(`${name} names another recording than file: leave it out.`, name);
+    } else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
+    else if (texts.length > 1) throw duplicateField(name);
+    else value[name] = readValue(name, texts[0] ?? '');
+  }
+  if (times.length > 0) value.timestamp_granularities = times;
+  return { value, more };
+}
+
+/** Forms also send fields that were left blank; those count as not set. */
+function readValue(name: string, text: string): unknown {
+  if (text === '') return undefined;
+  if (name === 'temperature') return parseFormNumber(text);
+  if (name === 'stream') return parseFormFlag(text);
+  return text;
+}
+
+/** Transcription of an OpenAI-style upstream, asked for the format that the client wants. */
+
+export const openAiTranscription: TranscriptionDialect = {
+  formats: transcriptFormats,
+  write({ format, language, prompt, temperature, granularities, more }, audio, target) {
+    const times = granularities.length > 0 ? granularities : null;
+    const { fields, dropped } = toVendorParameters(
+      { ...more, language, prompt, temperature, 'timestamp_granularities[]': times },
+      target,
+    );
+    const all = { model: target.upstreamModel, response_format: format, ...fields };
+    const form = writeForm(all, [{ name: 'file', ...audio }]);
+    return { path: '/audio/transcriptions', ...form, dropped };
+  },
+  read: readTranscript,
+};
+
+const isPage = /^\s*<(?:!doctype|html)/i;
+
+/** Text formats come as they are; but some servers know only JSON, whatever was asked for. */
+export function readTranscript(
+  text: string,
+  format: TranscriptFormat,
+): Transcript | UpstreamFailure {
+  if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
+  const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
+  if (!isObject(body)) {
+    if (isPage.test(text)) return malformed('The provider answered with a web page.');
+    return { kind: 'text', text };
+  }
+  const read = readFields(body);
+  if (!('fields' in read) || format === 'text') return read;
+  return malformed(`The provider answered with JSON where ${format} was asked for.`);
+}
+
+function readFields(body: Fields): Transcript | UpstreamFailure {
+  const failure = failureInside(body);
+  if (failure) return failure;
+  // The raw `duration` is taken out: clients get the one that `readSeconds` could read, or none.
+  const { text, duration: _, ...fields } = body;
+  if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
+  return { kind: 'fields', text, seconds: readSeconds(body), fields };
+}
+
+/** `duration`, or what the usage says; null when neither is a length. */
+function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
+  const used = fieldsOf(usage);
+  // Mistral has a name of its own for the length.
+  for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
+    // OpenAI wrote the duration in quotes for a while.
+    const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
+    const seconds = isText ? Number(value) : value;
+    if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return seconds;
+  }
+  return null;
+}

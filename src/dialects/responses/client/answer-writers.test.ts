@@ -1,0 +1,446 @@
+import { afterAll, beforeAll, describe, expect, setSystemTime, test } from 'bun:test';
+import { identity } from '../../../../tests/support/reply-identity.ts';
+import { checkResponsesStream } from '../../../../tests/support/stream-checks.ts';
+import type { AnswerSink } from '../../../core/answer.ts';
+import { outputItemsMax, streamedResponseLengthMax } from '../../../core/bounds.ts';
+import { GatewayError } from '../../../core/errors.ts';
+import { noUsage } from '../../../core/usage.ts';
+import { MalformedAnswer } from '../../failure.ts';
+import { responsesClient, responsesStreamFormat } from './answer-writers.ts';
+import { echoOf } from './response-object.ts';
+import type { ResponsesBody } from './schema.ts';
+
+const usage = {
+  ...noUsage,
+  inputTokens: 10,
+  cacheReadTokens: 5,
+  outputTokens: 7,
+  reasoningTokens: 3,
+};
+const settled = { usage, costCredits: 9 };
+
+beforeAll(() => {
+  setSystemTime(1_800_000_007_900);
+});
+afterAll(() => {
+  setSystemTime();
+});
+
+const tools = [
+  { type: 'function', name: 'look' },
+  { type: 'custom', name: 'patch' },
+  { type: 'namespace', name: 'agents', tools: [{ type: 'function', name: 'spawn' }] },
+];
+const body: ResponsesBody = { model: 'acme/large', input: 'Hi', tools };
+
+/** The same answer streamed, and whole; both must say the same. */
+function hear(tell: (sink: AnswerSink) => void, requested: ResponsesBody = body) {
+  const client = responsesClient(requested, echoOf(requested));
+  const stream = client.writeStream(identity);
+  tell(stream);
+  const seen = checkResponsesStream(stream.take() + stream.close(settled));
+  const reply = client.writeReply(identity);
+  tell(reply);
+  expect(JSON.parse(reply.write(settled))).toEqual(seen.response);
+  return seen;
+}
+
+describe('an answer to a Responses client', () => {
+  test('has thoughts, words and calls in their order, with usage and cost', () => {
+    const seen = hear((to) => {
+      to.reasoning('Let me ');
+      to.reasoning('think.');
+      to.reasoningSignature('EqYC');
+      to.text('Hel');
+      to.text('lo');
+      to.toolCall(0, 'call_1', 'look');
+      to.toolArguments(0, '{"at":');
+      to.toolArguments(0, '"Oslo"}');
+      to.finish('tool_calls', null);
+    });
+    expect(seen.items).toEqual([
+      {
+        id: 'rs_0123456789abcdef0000',
+        type: 'reasoning',
+        summary: [{ type: 'summary_text', text: 'Let me think.' }],
+        encrypted_content: 'anthropic:EqYC',
+      },
+      {
+        id: 'msg_0123456789abcdef0001',
+        type: 'message',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hello', annotations: [], logprobs: [] }],
+      },
+      {
+        id: 'fc_0123456789abcdef0002',
+        type: 'function_call',
+        status: 'completed',
+        call_id: 'call_1',
+        name: 'look',
+        arguments: '{"at":"Oslo"}',
+      },
+    ]);
+    expect(seen).toMatchObject({ status: 'completed', id: 'resp_0123456789abcdef' });
+    expect(seen.usage).toEqual({
+      input_tokens: 15,
+      input_tokens_details: { cached_tokens: 5, cache_write_tokens: 0 },
+      output_tokens: 7,
+      output_tokens_details: { reasoning_tokens: 3 },
+      total_tokens: 22,
+      cost: 9,
+    });
+  });
+
+  test('has calls whose arguments came mixed, and one without any', () => {
+    const { tools: called } = hear((to) => {
+      to.toolCall(0, 'call_a', 'look');
+      to.toolArguments(0, '{"a":');
+      to.toolCall(1, 'call_b', 'look');
+      to.toolArguments(1, '{"b":');
+      to.toolArguments(0, '1}');
+      to.toolArguments(1, '2}');
+      to.toolCall(2, 'call_c', 'look');
+      to.finish('tool_calls', null);
+    });
+    expect(called.map(({ callId, input }) => [callId, input])).toEqual([
+      ['call_a', '{"a":1}'],
+      ['call_b', '{"b":2}'],
+      ['call_c', '{}'],
+    ]);
+  });
+
+  /** A call that got these arguments before a text ended it, streamed and whole. */
+  const endedAfter = (json: string, name = 'look') => {
+    const client = responsesClient(body, echoOf(body));
+    const heard = [client.writeStream(identity), client.writeReply(identity)];
+    for (const to of heard) {
+      to.toolCall(0, 'call_a', name);
+      to.toolArguments(0, json);
+      to.text('Hm.');
+    }
+    return heard.map((to) => (more: string) => to.toolArguments(0, more));
+  };
+
+  test.each([
+    ['{"path":"a', 'bc"}', 'look'],
+    ['', '{"path":"abc"}', 'look'],
+    ['{"input":"a', 'bc"}', 'patch'],
+    ['*** Begin', ' Patch', 'patch'],
+    ['[a] = f()', ' + 1', 'patch'],
+  ])(
+    'is none where %j is followed by words and %j: no tool is run with half',
+    (json, more, name) => {
+      for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(MalformedAnswer);
+    },
+  );
+
+  test('may repeat complete arguments after a text has ended their call', () => {
+    for (const goOn of endedAfter('{"path":"abc"}')) goOn('{"path":"abc"}');
+    for (const nothing of ['', ' ', '{}', '{ }']) for (const goOn of endedAfter('')) goOn(nothing);
+  });
+
+  test.each(['', ' '])('has deltas that add up to its arguments, also after %j', (json) => {
+    const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+    stream.toolCall(0, 'call_c', 'look');
+    stream.toolArguments(0, json);
+    stream.finish('tool_calls', null);
+    const said = stream.take() + stream.close(settled);
+    const deltas = said.matchAll(/"delta":("[^"]*")/g);
+    const made = [...deltas].map(([, delta]) => JSON.parse(String(delta))).join('');
+    expect(JSON.parse(made)).toEqual({});
+    expect(checkResponsesStream(said).tools).toMatchObject([{ input: made }]);
+  });
+
+  test.each([
+    ['{"input":"*** Begin\\n+ \\"a\\""}', '*** Begin\n+ "a"'],
+    ['*** Begin', '*** Begin'],
+    ['+ f({ a: [1] })\n- g("}")', '+ f({ a: [1] })\n- g("}")'],
+    ['} else {', '} else {'],
+    ['[a] = f()\n[b] = g()', '[a] = f()\n[b] = g()'],
+    ['{ f() }\n{ g() }', '{ f() }\n{ g() }'],
+    ['{"patch":"x"}', '{"patch":"x"}'],
+    ['{"a":1}\n{"b":2}', '{"a":1}\n{"b":2}'],
+    ['{} + 1', '{} + 1'],
+    ['', ''],
+  ])('has the free text of a tool that takes it: %s', (json, input) => {
+    const { tools: called } = hear((to) => {
+      to.toolCall(0, 'call_1', 'patch');
+      for (const letter of json) to.toolArguments(0, letter);
+      to.finish('tool_calls', null);
+    });
+    expect(called).toMatchObject([{ type: 'custom_tool_call', name: 'patch', input }]);
+  });
+
+  test('has the tools of a namespace by both of their names', () => {
+    const { tools: called } = hear((to) => {
+      to.toolCall(0, 'call_1', 'agents__spawn');
+      to.toolArguments(0, '{}');
+      to.finish('tool_calls', null);
+    });
+    expect(called).toMatchObject([{ name: 'spawn', namespace: 'agents' }]);
+  });
+
+  test('keeps proofs of every maker, with and without words', () => {
+    const { items } = hear((to) => {
+      to.reasoningSignature('gemini:abc');
+      to.toolCall(0, 'call_1', 'look');
+      to.redactedReasoning('data');
+      to.reasoningSignature('responses:rs_1:gAAAA');
+      to.finish('stop', null);
+    });
+    expect(items).toMatchObject([
+      { type: 'reasoning', summary: [], encrypted_content: 'gemini:abc' },
+      { type: 'function_call' },
+      { encrypted_content: 'redacted:data' },
+      { encrypted_content: 'responses:rs_1:gAAAA' },
+    ]);
+  });
+
+  test('has a thought in words apart from the hidden one after it', () => {
+    const { response } = hear((to) => {
+      to.reasoning('Hm.');
+      to.redactedReasoning('EncA');
+      to.text('So.');
+      to.finish('stop', null);
+    });
+    expect(response.output).toMatchObject([
+      { type: 'reasoning', summary: [{ text: 'Hm.' }] },
+      { type: 'reasoning', summary: [] },
+      { type: 'message' },
+    ]);
+  });
+
+  test('has a thought for each proof', () => {
+    const { response } = hear((to) => {
+      to.reasoning('One.');
+      to.reasoningSignature('EqYC');
+      to.reasoning('Two.');
+      to.reasoningSignature('EqYD');
+      to.finish('stop', null);
+    });
+    expect(response.output).toMatchObject([
+      { type: 'reasoning', summary: [{ text: 'One.' }] },
+      { type: 'reasoning', summary: [{ text: 'Two.' }] },
+    ]);
+  });
+
+  test('has refusals, sources and pictures', () => {
+    const seen = hear((to) => {
+      to.text('Rain, they say.');
+      to.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
+      to.citation({ url: 'https://b.example', title: '', quote: '', range: { start: 1, end: 3 } });
+      to.refusal('No more.');
+      to.image('image/png', 'aGk=');
+      to.finish('stop', null);
+    });
+    expect(seen).toMatchObject({ text: 'Rain, they say.', refusal: 'No more.' });
+    expect(seen.annotations).toEqual([
+      {
+        type: 'url_citation',
+        url: 'https://a.example',
+        title: 'A',
+        start_index: 0,
+        end_index: 15,
+      },
+      { type: 'url_citation', url: 'https://b.example', title: '', start_index: 1, end_index: 3 },
+    ]);
+    expect(seen.items[1]).toMatchObject({ type: 'image_generation_call', result: 'aGk=' });
+  });
+
+  test('counts the places of sources in the text that they are for', () => {
+    const source = { url: 'https://a.example', title: 'A', quote: '' };
+    const seen = hear((to) => {
+      to.text('Rain 😀.');
+      to.citation({ ...source, range: { start: 5, end: 6 } });
+      to.reasoning('And then?');
+      to.text('Sun 😀.');
+      to.citation({ ...source, range: { start: 7, end: 10 } });
+      to.citation({ ...source, range: null });
+      to.finish('stop', null);
+    });
+    expect(seen.annotations).toMatchObject([
+      { start_index: 5, end_index: 6 },
+      { start_index: 0, end_index: 3 },
+      { start_index: 0, end_index: 6 },
+    ]);
+  });
+
+  test.each([
+    ['length', 'max_output_tokens'],
+    ['content_filter', 'content_filter'],
+  ] as const)('that ended by %s is incomplete', (reason, why) => {
+    const seen = hear((to) => {
+      to.text('Hel');
+      to.finish(reason, null);
+    });
+    expect(seen).toMatchObject({ status: 'incomplete', incomplete: why });
+    expect(seen.items).toMatchObject([{ status: 'incomplete' }]);
+  });
+
+  test('does not make up arguments for a call that was cut', () => {
+    const seen = hear((to) => {
+      to.toolCall(0, 'call_1', 'look');
+      to.toolArguments(0, '{"a":1}');
+      to.toolCall(1, 'call_2', 'look');
+      to.finish('length', null);
+    });
+    expect(seen.items).toMatchObject([
+      { status: 'completed', arguments: '{"a":1}' },
+      { status: 'incomplete', arguments: '' },
+    ]);
+  });
+
+  test('may be empty', () => {
+    expect(hear((to) => to.finish('stop', null))).toMatchObject({ items: [], status: 'completed' });
+  });
+
+  test('says when it was completed, and only then', () => {
+    const whole = hear((to) => to.finish('stop', null));
+    expect(whole.response).toMatchObject({
+      created_at: 1_800_000_000,
+      completed_at: 1_800_000_007,
+    });
+    const cut = hear((to) => to.finish('length', null));
+    expect(cut.response).toMatchObject({ status: 'incomplete', completed_at: null });
+  });
+
+  test('repeats what was asked', () => {
+    const requested: ResponsesBody = {
+      ...body,
+      instructions: 'Be brief.',
+      temperature: 0.5,
+      metadata: { a: 'b' },
+      reasoning: { effort: 'low' },
+      text: { verbosity: 'low' },
+      store: true,
+    };
+    const { response } = hear((to) => to.finish('stop', null), requested);
+    expect(response).toMatchObject({
+      instructions: 'Be brief.',
+      temperature: 0.5,
+      top_p: null,
+      frequency_penalty: 0,
+      presence_penalty: 0,
+      metadata: { a: 'b' },
+      reasoning: { effort: 'low', summary: null },
+      text: { format: { type: 'text' }, verbosity: 'low' },
+      tools: [{ name: 'look' }, { name: 'patch' }, { name: 'agents' }],
+      tool_choice: 'auto',
+      parallel_tool_calls: true,
+      store: false,
+      previous_response_id: null,
+    });
+  });
+});
+
+describe('a stream that fails', () => {
+  const error = new GatewayError('upstream_error', 'It broke.');
+  const client = responsesClient(body, echoOf(body));
+
+  test('says so after what was said, and never looks finished', () => {
+    const stream = client.writeStream(identity);
+    stream.text('Hel');
+    const seen = checkResponsesStream(stream.take() + stream.fail(error));
+    expect(seen).toMatchObject({
+      ended: 'error',
+      status: 'failed',
+      error: { code: 'server_error', message: 'It broke.', param: null },
+    });
+  });
+
+  test('before its first word is a whole failure too', () => {
+    const late = responsesStreamFormat(echoOf(body)).fail(error, identity);
+    const early = client.writeStream(identity).fail(error);
+    expect(late).toBe(early);
+    expect(checkResponsesStream(`: keep-alive\n\n${late}`).ended).toBe('error');
+  });
+
+  test('tells missing credits by the code that clients know', () => {
+    const poor = new GatewayError('insufficient_credits', 'No credits.');
+    expect(client.writeStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
+  });
+});
+
+test('an answer without end is broken off before it fills the memory', () => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  const piece = 'x'.repeat(1024 * 1024);
+  let told = 0;
+  const tell = () => {
+    for (;;) {
+      stream.text(piece);
+      stream.take();
+      told += piece.length;
+    }
+  };
+  expect(tell).toThrow('too long');
+  expect(told).toBeLessThanOrEqual(streamedResponseLengthMax);
+  expect(told).toBeGreaterThan(streamedResponseLengthMax - 2 * piece.length);
+});
+
+const mebibyte = 'x'.repeat(1024 * 1024);
+const cited = { url: 'https://a.example', title: mebibyte, quote: '', range: null };
+
+test.each<[string, (to: AnswerSink) => void]>([
+  ['refusals', (to) => to.refusal(mebibyte)],
+  ['thoughts', (to) => to.reasoning(mebibyte)],
+  ['signatures', (to) => to.reasoningSignature(mebibyte)],
+  ['hidden thoughts', (to) => to.redactedReasoning(mebibyte)],
+  ['sources', (to) => to.citation(cited)],
+])('so is one of endless %s', (_, tell) => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  stream.text('x');
+  const most = streamedResponseLengthMax / mebibyte.length;
+  let told = 0;
+  const go = () => {
+    for (; told < most + 2; told += 1) {
+      tell(stream);
+      stream.take();
+    }
+  };
+  expect(go).toThrow('too long');
+  expect(told).toBeGreaterThan(most - 2);
+});
+
+test('so is one of endless arguments', () => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  stream.toolCall(0, 'call_1', 'look');
+  const go = () => {
+    for (let told = 0; told <= streamedResponseLengthMax; told += mebibyte.length) {
+      stream.toolArguments(0, mebibyte);
+      stream.take();
+    }
+  };
+  expect(go).toThrow('too long');
+});
+
+test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (json) => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  const tell = () => {
+    for (let call = 0; call < 2 * outputItemsMax; call += 1) {
+      stream.toolCall(call, `call_${call}`, 'look');
+      stream.toolArguments(call, json);
+      stream.take();
+    }
+  };
+  expect(tell).toThrow('too long');
+});
+
+test('so is one of endless parts', () => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  // A long answer first: single letters would take too long to reach the limit.
+  const left = 2 * mebibyte.length;
+  for (let told = left; told < streamedResponseLengthMax; told += mebibyte.length) {
+    stream.text(mebibyte);
+    stream.take();
+  }
+  const tell = () => {
+    // Each part is one letter, but takes much more memory.
+    for (let part = 0; part < left / 20; part += 1) {
+      if (part % 2 === 0) stream.refusal('x');
+      else stream.text('x');
+      stream.take();
+    }
+  };
+  expect(tell).toThrow('too long');
+});

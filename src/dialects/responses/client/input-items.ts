@@ -1,0 +1,185 @@
+/** The items of `input`: each is known by its type, and checked by the schema of that type. */
+import { type Static, Type } from 'typebox';
+import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
+import type { AddressInput } from '../../../core/request-info.ts';
+import { oneOf, optional } from '../../../core/schema.ts';
+import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
+import { imageAddress, webAddress } from '../../normalize/requests/external-references.ts';
+import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
+import { checkSearch } from './tools.ts';
+
+const text = { text: Type.String() };
+const filled = Type.String({ minLength: 1 });
+
+const partSchemas = {
+  input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
+  output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
+  /** Some clients send a text under its type in chats. */
+  text: Type.Object({ type: Type.Literal('text'), ...text }),
+  refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
+  input_image: Type.Object({
+    type: Type.Literal('input_image'),
+    image_url: optional(imageAddress),
+    file_id: optional(Type.String()),
+    detail: optional(Type.String()),
+  }),
+  input_file: Type.Object({
+    type: Type.Literal('input_file'),
+    file_data: optional(Type.String()),
+    file_url: optional(webAddress),
+    file_id: optional(Type.String()),
+    filename: optional(Type.String()),
+  }),
+  input_audio: Type.Object({
+    type: Type.Literal('input_audio'),
+    input_audio: Type.Object({ data: Type.String(), format: Type.String() }),
+  }),
+};
+export type Part = OneOf<typeof partSchemas>;
+export interface AnyPart {
+  readonly type: string;
+}
+
+const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))]);
+const output = { call_id: filled, output: content };
+const call = { call_id: filled, name: filled, namespace: optional(Type.String()) };
+
+const itemSchemas = {
+  message: Type.Object({
+    type: optional(Type.Literal('message')),
+    role: oneOf('user', 'assistant', 'system', 'developer'),
+    content,
+  }),
+  function_call: Type.Object({
+    type: Type.Literal('function_call'),
+    ...call,
+    arguments: Type.String(),
+  }),
+  function_call_output: Type.Object({ type: Type.Literal('function_call_output'), ...output }),
+  custom_tool_call: Type.Object({
+    type: Type.Literal('custom_tool_call'),
+    ...call,
+    input: Type.String(),
+  }),
+  custom_tool_call_output: Type.Object({
+    type: Type.Literal('custom_tool_call_output'),
+    ...output,
+  }),
+  reasoning: Type.Object({
+    type: Type.Literal('reasoning'),
+    id: optional(Type.String()),
+    summary: optional(Type.Array(Type.Object(text))),
+    content: optional(Type.Array(Type.Object(text))),
+    encrypted_content: optional(Type.String()),
+  }),
+};
+type ItemSchemas = typeof itemSchemas;
+export type Item = OneOf<ItemSchemas>;
+export type ItemOf<T extends keyof ItemSchemas> = Static<ItemSchemas[T]>;
+export interface AnyItem {
+  readonly type?: string | null;
+}
+
+const itemKinds = new SchemasByType(itemSchemas);
+const partKinds = new SchemasByType(partSchemas);
+
+/** An item without a type is a message. */
+export function typeOf({ type }: AnyItem): string {
+  return type ?? 'message';
+}
+
+/** Whether an item is of a known type; `checkItems` makes sure that it fits its schema. */
+export function isKnownItem(item: AnyItem): item is Item {
+  return itemKinds.has(typeOf(item));
+}
+
+export function isMessage(item: AnyItem): item is ItemOf<'message'> {
+  return typeOf(item) === 'message';
+}
+
+export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
+
+/** Decided by the type, since an item may have fields that do not belong to it. */
+export function isResult(item: AnyItem): item is ResultItem {
+  const type = typeOf(item);
+  return type === 'function_call_output' || type === 'custom_tool_call_output';
+}
+
+/**
+ * When one task of Codex's desktop starts another, the input begins with a result that answers no
+ * call. Upstreams other than OpenAI get its words as a message of the user, as they are meant.
+ */
+export function orphanResultAsMessage(item: AnyItem): AnyItem {
+  const answersCall = 'call_id' in item || !('output' in item);
+  if (item.type !== 'function_call_output' || answersCall) return item;
+  const message = { type: 'message', role: 'user', content: item.output };
+  return message;
+}
+
+const textTypes = ['input_text', 'output_text', 'text'];
+
+export function isTextPart(part: AnyPart): part is Extract<Part, { readonly text: string }> {
+  return textTypes.includes(part.type);
+}
+
+export function isKnownPart(part: AnyPart): part is Part {
+  return partKinds.has(part.type);
+}
+
+/** Throws at the first item that does not fit the schema of its type. */
+export function checkItems(items: readonly AnyItem[]): void {
+  for (const [at, rawItem] of items.entries()) {
+    const item = orphanResultAsMessage(rawItem);
+    const path = `input[${at}]`;
+    if (item.type === 'item_reference') {
+      const why = 'refers to an item of before, but nothing is kept here: send it whole.';
+      throw invalidRequest(`${path} ${why}`, path);
+    }
+    itemKinds.check(typeOf(item), item, path);
+    checkSearch(item, path);
+    for (const { part, path: partPath } of partsOf(item, path)) {
+      partKinds.check(part.type, part, partPath);
+      if (isKnownPart(part)) checkContent(part, partPath);
+    }
+  }
+}
+
+/** Refuses a picture, file or sound without readable content. */
+function checkContent(part: Part, path: string): void {
+  switch (part.type) {
+    case 'input_image':
+      if (part.image_url) checkDataUrl(part.image_url, `${path}.image_url`);
+      else if (!part.file_id) throw missingFields(path, 'image_url or file_id');
+      return;
+    case 'input_file':
+      if (part.file_data) checkBytes(part.file_data, `${path}.file_data`);
+      else if (!part.file_url && !part.file_id)
+        throw missingFields(path, 'file_data, file_url or file_id');
+      return;
+    case 'input_audio':
+      checkBytes(part.input_audio.data, `${path}.input_audio.data`);
+  }
+}
+
+function missingFields(path: string, fields: string): GatewayError {
+  return invalidRequest(`${path} must have ${fields}.`, path);
+}
+
+export interface LocatedPart {
+  readonly part: AnyPart;
+  readonly path: string;
+}
+
+/** The parts of a message or a result, with their paths. */
+export function* partsOf(item: AnyItem, path: string): Generator<LocatedPart> {
+  const field = isResult(item) ? 'output' : 'content';
+  const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
+  if (typeof parts === 'string') return;
+  for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
+}
+
+/** The address of the part's picture, if it has one. */
+export function imageIn({ part, path }: LocatedPart): readonly AddressInput[] {
+  if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
+  return [{ param: `${path}.image_url`, url: part.image_url }];
+}

@@ -1,0 +1,324 @@
+import { describe, expect, test } from 'bun:test';
+import { writeBody } from '../../openai-chat/upstream/chat-body.ts';
+import { readPrompt } from './prompt.ts';
+import { readResponsesRequest } from './request.ts';
+
+function read(given: object) {
+  const body = { model: 'a/b', input: 'Hi', ...given };
+  const text = JSON.stringify(body);
+  const source = { text, bytes: new TextEncoder().encode(text) };
+  return readPrompt(readResponsesRequest(JSON.parse(text), source));
+}
+
+const user = (text: string) => ({ role: 'user', content: text });
+
+describe('the input of a request', () => {
+  test('is a text, after the instructions', () => {
+    expect(read({ instructions: 'Be brief.' }).turns).toEqual([
+      { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
+      { role: 'user', parts: [{ kind: 'text', text: 'Hi' }] },
+    ]);
+  });
+
+  test('is items, of which those of one side in a row are one turn', () => {
+    const call = { type: 'function_call', call_id: 'c1', name: 'look' };
+    const result = { type: 'function_call_output', call_id: 'c1', output: 'rain' };
+    const { turns } = read({
+      input: [
+        { type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'Rules' }] },
+        user('Weather?'),
+        { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm' }, { text: 'so' }] },
+        {
+          type: 'message',
+          role: 'assistant',
+          content: [
+            { type: 'output_text', text: 'I look.' },
+            { type: 'refusal', refusal: 'Not there.' },
+          ],
+        },
+        { ...call, arguments: '{"at":"Oslo"}' },
+        { ...call, call_id: 'c2', arguments: '' },
+        result,
+        { ...result, call_id: 'c2' },
+        user('And?'),
+        user('Well?'),
+      ],
+    });
+    const rain = { kind: 'tool_result', parts: [{ kind: 'text', text: 'rain' }], isError: false };
+    expect(turns as unknown[]).toEqual([
+      { role: 'system', parts: [{ kind: 'text', text: 'Rules' }] },
+      { role: 'user', parts: [{ kind: 'text', text: 'Weather?' }] },
+      {
+        role: 'assistant',
+        parts: [
+          { kind: 'reasoning', text: 'Hm\n\nso' },
+          { kind: 'text', text: 'I look.' },
+          { kind: 'refusal', text: 'Not there.' },
+          { kind: 'tool_call', id: 'c1', name: 'look', arguments: '{"at":"Oslo"}' },
+          { kind: 'tool_call', id: 'c2', name: 'look', arguments: '' },
+        ],
+      },
+      {
+        role: 'user',
+        parts: [
+          { ...rain, callId: 'c1' },
+          { ...rain, callId: 'c2' },
+          { kind: 'text', text: 'And?' },
+        ],
+      },
+      { role: 'user', parts: [{ kind: 'text', text: 'Well?' }] },
+    ]);
+  });
+
+  test('has results with pictures and files in them', () => {
+    const output = [
+      { type: 'input_text', text: 'noon' },
+      { type: 'input_image', image_url: 'https://a.example/b.png', detail: 'low' },
+      { type: 'input_file', file_data: 'data:application/pdf;base64,aGk=', filename: 'a.pdf' },
+      { type: 'input_file', file_url: 'https://a.example/b.pdf' },
+      { type: 'input_file', file_id: 'file_1' },
+    ];
+    const [turn] = read({ input: [{ type: 'function_call_output', call_id: 'c', output }] }).turns;
+    expect(turn?.parts).toMatchObject([
+      {
+        callId: 'c',
+        parts: [
+          { kind: 'text', text: 'noon' },
+          { kind: 'image', url: 'https://a.example/b.png', detail: 'low' },
+          { kind: 'document', source: { url: 'data:application/pdf;base64,aGk=' }, name: 'a.pdf' },
+          { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+          { kind: 'document', source: { fileId: 'file_1' } },
+        ],
+      },
+    ]);
+  });
+
+  test.each([
+    ['anthropic:EqYC', { signature: 'EqYC' }],
+    ['redacted:data', { redacted: 'data' }],
+    ['gemini:abc', { signature: 'gemini:abc' }],
+    ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
+    ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
+  ])('has the proof %s of its maker', (proof, expected) => {
+    const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: proof };
+    const [turn] = read({ input: [thought] }).turns;
+    expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
+  });
+
+  test('tells by name what it has no words for', () => {
+    const { foreign, turns } = read({
+      input: [
+        { type: 'web_search_call', id: 'ws_1' },
+        { role: 'user', content: [{ type: 'input_hologram' }, { type: 'input_text', text: 'x' }] },
+        { role: 'user', content: [{ type: 'input_image', file_id: 'file_1' }] },
+      ],
+    });
+    expect(foreign).toEqual([
+      'input.web_search_call',
+      'input.input_hologram',
+      'input.input_image.file_id',
+    ]);
+    expect(turns).toHaveLength(2);
+  });
+});
+
+describe('the tools of a request', () => {
+  const schema = { type: 'object', properties: { at: { type: 'string' } } };
+  const look = { type: 'function', name: 'look', parameters: schema, strict: true };
+
+  test('are functions; others are dropped by name', () => {
+    const { tools, foreign } = read({
+      tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
+    });
+    expect(tools).toEqual([
+      { name: 'look', parameters: schema, strict: true },
+      { name: 'b', parameters: null, strict: true },
+    ]);
+    expect(foreign).toEqual(['tools[1]', 'tools.defer']);
+  });
+
+  test('are functions of one text where they take free text, and know their grammar', () => {
+    const format = { type: 'grammar', syntax: 'lark', definition: 'start: "a"' };
+    const patch = { type: 'custom', name: 'patch', description: 'Patches.', format };
+    const call = { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'a "b"\n' };
+    const result = { type: 'custom_tool_call_output', call_id: 'c', output: 'done' };
+    const { tools, turns, toolChoice } = read({
+      tools: [patch],
+      input: [call, result],
+      tool_choice: { type: 'custom', name: 'patch' },
+    });
+    expect(tools).toEqual([
+      {
+        name: 'patch',
+        description:
+          'Patches.\n\nThe whole text for this tool goes into `input`, as it is.\n\n' +
+          'It has to follow this lark grammar:\nstart: "a"',
+        parameters: {
+          type: 'object',
+          properties: { input: { type: 'string' } },
+          required: ['input'],
+          additionalProperties: false,
+        },
+      },
+    ]);
+    expect(toolChoice).toEqual({ name: 'patch' });
+    expect(turns[0]?.parts).toEqual([
+      { kind: 'tool_call', id: 'c', name: 'patch', arguments: '{"input":"a \\"b\\"\\n"}' },
+    ]);
+  });
+
+  test('have longer names where they are in a namespace', () => {
+    const inside = { type: 'namespace', name: 'agents', tools: [look] };
+    const call = { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' };
+    const { tools, turns } = read({
+      tools: [inside, { ...inside, name: 'mcp__x__' }],
+      input: [{ ...call, namespace: 'agents' }],
+    });
+    expect(tools.map(({ name }) => name)).toEqual(['agents__look', 'mcp__x__look']);
+    expect(turns[0]?.parts).toMatchObject([{ name: 'agents__look' }]);
+  });
+
+  test('are only those that are allowed', () => {
+    const { tools, toolChoice } = read({
+      tools: [look, { ...look, name: 'b' }],
+      tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ name: 'b' }] },
+    });
+    expect([tools.map(({ name }) => name), toolChoice]).toEqual([['b'], 'required']);
+  });
+
+  test('that are allowed need not be used where nobody says so', () => {
+    const { tools, toolChoice } = read({
+      tools: [look],
+      tool_choice: { type: 'allowed_tools', tools: [{ name: look.name }] },
+    });
+    expect([tools.length, toolChoice]).toEqual([1, 'auto']);
+  });
+});
+
+test('wishes are read, and told where there are no words for them', () => {
+  const schema = { type: 'object' };
+  const prompt = read({
+    text: { format: { type: 'json_schema', name: 'n', schema, strict: true }, verbosity: 'low' },
+    reasoning: { effort: 'high', summary: 'auto' },
+    parallel_tool_calls: false,
+    max_output_tokens: 9,
+    temperature: 0.5,
+    top_p: 0.5,
+    user: 'ann',
+    stream: true,
+    service_tier: 'flex',
+    truncation: 'auto',
+    prompt_cache_key: 'k',
+    include: ['message.output_text.logprobs'],
+    novelty: 1,
+  });
+  expect(prompt).toMatchObject({
+    json: { name: 'n', schema, strict: true },
+    reasoning: { effort: 'high', budgetTokens: null, visible: true },
+    parallelTools: false,
+    outputTokensMax: 9,
+    sampling: { temperature: 0.5, topP: 0.5 },
+    user: 'ann',
+    stream: true,
+  });
+  expect(prompt.foreign).toEqual([
+    'novelty',
+    'include',
+    'text.verbosity',
+    'truncation',
+    'prompt_cache_key',
+    'service_tier',
+  ]);
+});
+
+test('what says only the usual is no loss', () => {
+  const usual = {
+    text: { format: { type: 'text' }, verbosity: 'medium' },
+    include: ['reasoning.encrypted_content'],
+    service_tier: 'auto',
+    truncation: 'disabled',
+    store: true,
+    metadata: { a: 'b' },
+    reasoning: { effort: null },
+  };
+  expect(read(usual)).toMatchObject({ foreign: [], json: null, reasoning: null });
+});
+
+test('a file is known by its bytes, its address or its id', () => {
+  const file = (fields: object) => ({ type: 'input_file', ...fields });
+  const content = [
+    file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' }),
+    file({ file_url: 'https://a.example/b.pdf' }),
+    file({ file_id: 'file-1' }),
+    file({ file_data: 'AAAA' }),
+  ];
+  const { turns, foreign } = read({ input: [{ role: 'user', content }] });
+  expect(turns[0]?.parts).toMatchObject([
+    { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' }, name: 'a.pdf' },
+    { kind: 'document', source: { url: 'https://a.example/b.pdf' } },
+    { kind: 'document', source: { fileId: 'file-1' } },
+    { kind: 'document', source: { url: 'data:application/pdf;base64,AAAA' } },
+  ]);
+  expect(foreign).toEqual([]);
+});
+
+test('a wish to cache the whole prompt is no part of it', () => {
+  const mark = { type: 'ephemeral' };
+  const { cacheControl, foreign } = read({ cache_control: mark, top_a: 1 });
+  expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
+});
+
+test('ways to reason that only OpenAI has are named', () => {
+  const reasoning = { effort: 'low', mode: 'pro', context: 'all_turns', generate_summary: null };
+  expect(read({ reasoning }).foreign).toEqual(['reasoning.mode', 'reasoning.context']);
+  expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).foreign).toEqual([]);
+});
+
+const said = (text: string) => ({
+  ...{ type: 'message', role: 'assistant' },
+  content: [{ type: 'output_text', text }],
+});
+const call = { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' };
+const result = { type: 'function_call_output', call_id: 'a', output: 'x' };
+const proof = { id: 'rs_1', encrypted_content: 'c2ln' };
+const thought = { type: 'reasoning', ...proof, summary: [{ type: 'summary_text', text: 'Hm.' }] };
+
+/** The assistant's messages as a chat gets them, each as one text. */
+function heard(...input: object[]) {
+  const { body } = writeBody(readPrompt({ body: { model: 'a/b', input }, source: null }));
+  return body.messages.map(({ role, content }) => [role, content]);
+}
+
+test('messages of the assistant in a row stay messages of their own', () => {
+  expect(heard(said('One.'), said('Two.'), { role: 'user', content: 'Hi' })).toEqual([
+    ['assistant', 'One.'],
+    ['assistant', 'Two.'],
+    ['user', 'Hi'],
+  ]);
+});
+
+test('a thought between them belongs to the second', () => {
+  const { turns } = readPrompt({
+    body: { model: 'a/b', input: [said('One.'), thought, said('Two.')] },
+    source: null,
+  });
+  expect(turns.map(({ parts }) => parts.map(({ kind }) => kind))).toEqual([
+    ['text'],
+    ['reasoning', 'text'],
+  ]);
+});
+
+test('calls stand with all that is said around them, so that their results follow', () => {
+  expect(heard(said('One.'), call, said('Two.'), result)).toEqual([
+    ['assistant', 'One.Two.'],
+    ['tool', 'x'],
+  ]);
+});
+
+test.each(['compaction', 'compaction_summary', 'context_compaction', 'compaction_trigger'])(
+  'a conversation with an item of the type %s cannot be told in our words',
+  (type) => {
+    const body = { model: 'a/b', input: [{ role: 'user', content: 'Hi' }, { type }] };
+    expect(readPrompt({ body, source: null }).unsupportedPart).toEqual({ param: 'input[1]', type });
+  },
+);

@@ -1,0 +1,365 @@
+import type {
+  AssistantPart,
+  Cacheable,
+  DocumentPart,
+  ImagePart,
+  Prompt,
+  ReasoningOptions,
+  TextPart,
+  Tool,
+  ToolChoice,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../../core/prompt.ts';
+import { addressOfBytes } from '../../normalize/requests/content.ts';
+import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
+import {
+  readJsonFormat,
+  unknownReasoningFields,
+} from '../../normalize/requests/generation-options.ts';
+import { cacheMark, keepLastMarks } from '../../normalize/requests/prompt-cache.ts';
+import { freeFormArguments } from '../../normalize/requests/tools.ts';
+import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
+import { readSignature } from '../reasoning-signature.ts';
+import {
+  type AnyItem,
+  type AnyPart,
+  type Item,
+  type ItemOf,
+  isKnownItem,
+  isKnownPart,
+  isMessage,
+  isResult,
+  isTextPart,
+  orphanResultAsMessage,
+  type Part,
+  type ResultItem,
+  typeOf,
+} from './input-items.ts';
+import type { ResponsesRequest } from './request.ts';
+import { encryptedThoughts, type ResponsesBody, responsesSchema } from './schema.ts';
+import {
+  flatName,
+  foundNames,
+  isSearchCall,
+  isSearchOutput,
+  ToolForms,
+  toolSearchName,
+} from './tools.ts';
+
+/** A Responses client's request in our own words, for upstreams that speak differently. */
+
+type PromptSource = Pick<ResponsesRequest, 'body' | 'source'>;
+
+export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
+  const body = withExactNumbers(parsedBody, source);
+  const foreign = new UnsupportedNames();
+  addForeignNames(body, foreign);
+  const format = body.text?.format;
+  const turns = readTurns(body, foreign);
+  const { tools } = new ToolForms(body, foreign);
+  return keepLastMarks({
+    turns,
+    ...readChoice(body.tool_choice, tools, foreign),
+    parallelTools: body.parallel_tool_calls ?? null,
+    outputTokensMax: body.max_output_tokens ?? null,
+    stop: [],
+    json: readJsonFormat(format?.type, format?.type === 'json_schema' ? format : undefined),
+    reasoning: readReasoningOptions(body),
+    sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
+    user: body.user ?? body.safety_identifier ?? null,
+    ...cacheMark(body),
+    stream: body.stream === true,
+    choices: 1,
+    foreign: foreign.list,
+    unsupportedPart: foreign.unsupportedPart,
+  });
+}
+
+/** `cache_control` is Anthropic's, but clients may send it here, too. */
+const knownFields = { ...responsesSchema.properties, cache_control: null };
+
+/** Names wishes that a dialogue cannot express, unless they only ask for the default. */
+function addForeignNames(body: ResponsesBody, foreign: UnsupportedNames): void {
+  for (const name in unknownFields(body, knownFields)) foreign.add(name);
+  for (const name of responsesOnlyFields(body)) foreign.add(name);
+  for (const name of unknownReasoningFields(body.reasoning, { effort: 0, summary: 0 }))
+    foreign.add(name);
+  if (body.prompt_cache_key) foreign.add('prompt_cache_key');
+  if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) foreign.add('service_tier');
+  if (body.top_logprobs) foreign.add('top_logprobs');
+}
+
+type ResponsesOnlyFields = Pick<
+  ResponsesBody,
+  'include' | 'max_tool_calls' | 'text' | 'truncation'
+>;
+
+/** Wishes that only the Responses endpoint has fields for, and chats do not. */
+export function* responsesOnlyFields(body: ResponsesOnlyFields): Iterable<string> {
+  if (body.include?.some((name) => name !== encryptedThoughts)) yield 'include';
+  if (body.max_tool_calls) yield 'max_tool_calls';
+  if ((body.text?.verbosity ?? 'medium') !== 'medium') yield 'text.verbosity';
+  if (body.truncation === 'auto') yield 'truncation';
+}
+
+type Choice = Pick<Prompt, 'tools' | 'toolChoice'>;
+
+function readChoice(
+  choice: ResponsesBody['tool_choice'],
+  tools: readonly Tool[],
+  foreign: UnsupportedNames,
+): Choice {
+  if (choice === null || choice === undefined || typeof choice === 'string') {
+    return { tools, toolChoice: choice ?? null };
+  }
+  const { type, name, mode, tools: allowed } = choice;
+  if (type === 'allowed_tools') {
+    const names = new Set((allowed ?? []).map((tool) => tool.name));
+    const toolChoice: ToolChoice = mode ?? 'auto';
+    return { tools: tools.filter((tool) => names.has(tool.name)), toolChoice };
+  }
+  const isOwn = (type === 'function' || type === 'custom') && name;
+  if (isOwn) return { tools, toolChoice: { name } };
+  foreign.add('tool_choice');
+  return { tools, toolChoice: null };
+}
+
+/** Thoughts are shown to clients that ask for a summary of them. */
+function readReasoningOptions({ reasoning }: ResponsesBody): ReasoningOptions | null {
+  if (!reasoning) return null;
+  const { effort = null, summary = null } = reasoning;
+  if (effort === null && summary === null) return null;
+  return { effort, budgetTokens: null, visible: summary !== null };
+}
+
+/** The input of a Responses client as turns. */
+
+function readTurns(
+  { instructions, input }: Pick<ResponsesBody, 'instructions' | 'input'>,
+  foreign: UnsupportedNames,
+): readonly Turn[] {
+  const turns = new TurnBuilder();
+  if (instructions) turns.addSystem([{ kind: 'text', text: instructions }]);
+  if (typeof input === 'string') turns.addUser([{ kind: 'text', text: input }]);
+  else for (const [at, item] of input.entries()) readItem(item, at, turns, foreign);
+  const read = turns.end();
+  if (typeof input !== 'string') {
+    foreign.noteUnsupported(input, ({ type }) => !compactions.has(type), 'input');
+    if (read.every(({ role }) => role === 'system'))
+      foreign.noteUnsupported(input, isKnownItem, 'input');
+  }
+  return read;
+}
+
+/**
+ * OpenAI's own summary of a long conversation, which no other provider can read, and the wish for
+ * one. Without the summary all that was said would be lost, and without the wish the client would
+ * get an answer in its place; so other upstreams do not get such a request.
+ */
+const compactions: ReadonlySet<unknown> = new Set([
+  'compaction',
+  'compaction_summary',
+  'context_compaction',
+  'compaction_trigger',
+]);
+
+/** Items of one side in a row become one turn; results come before the user's words. */
+class TurnBuilder {
+  readonly #turns: Turn[] = [];
+  #assistantParts: AssistantPart[] = [];
+  #results: ToolResultPart[] = [];
+
+  addSystem(parts: readonly TextPart[]): void {
+    this.#close();
+    this.#turns.push({ role: 'system', parts });
+  }
+
+  addUser(parts: readonly UserPart[]): void {
+    this.#endAnswer();
+    this.#turns.push({ role: 'user', parts: [...this.#results, ...parts] });
+    this.#results = [];
+  }
+
+  addResult(part: ToolResultPart): void {
+    this.#endAnswer();
+    this.#results.push(part);
+  }
+
+  addAssistant(parts: readonly AssistantPart[]): void {
+    this.#endResults();
+    for (const part of parts) this.#assistantParts.push(part);
+  }
+
+  /**
+   * Another message of the assistant becomes a new turn, or its words would run into the last
+   * message. After calls it stays in their turn: nothing may stand between calls and results.
+   */
+  addAssistantMessage(parts: readonly AssistantPart[]): void {
+    const before = this.#assistantParts;
+    const end = before.findLastIndex(({ kind }) => kind === 'text' || kind === 'refusal') + 1;
+    if (end > 0 && !before.some(({ kind }) => kind === 'tool_call')) {
+      const thoughts = before.splice(end);
+      this.#endAnswer();
+      this.#assistantParts = thoughts;
+    }
+    this.addAssistant(parts);
+  }
+
+  end(): readonly Turn[] {
+    this.#close();
+    return this.#turns;
+  }
+
+  #close(): void {
+    this.#endAnswer();
+    this.#endResults();
+  }
+
+  #endAnswer(): void {
+    if (this.#assistantParts.length > 0) {
+      this.#turns.push({ role: 'assistant', parts: this.#assistantParts });
+    }
+    this.#assistantParts = [];
+  }
+
+  #endResults(): void {
+    if (this.#results.length > 0) this.#turns.push({ role: 'user', parts: this.#results });
+    this.#results = [];
+  }
+}
+
+function readItem(
+  rawItem: AnyItem,
+  at: number,
+  turns: TurnBuilder,
+  foreign: UnsupportedNames,
+): void {
+  const item = orphanResultAsMessage(rawItem);
+  // These tools are read together with the request's other tools.
+  if (item.type === 'additional_tools') return;
+  if (isSearchCall.Check(item)) {
+    const { call_id: id, arguments: rawArguments } = item;
+    const json =
+      typeof rawArguments === 'string' ? rawArguments : JSON.stringify(rawArguments ?? {});
+    turns.addAssistant([{ kind: 'tool_call', id, name: toolSearchName, arguments: json }]);
+  } else if (isSearchOutput.Check(item)) {
+    const parts = [{ kind: 'text', text: foundNames(item.tools) }] as const;
+    turns.addResult({ kind: 'tool_result', callId: item.call_id, parts, isError: false });
+  } else if (!isKnownItem(item)) foreign.add(`input.${typeOf(item)}`);
+  else if (isMessage(item)) readMessage(item, at, turns, foreign);
+  else if (isResult(item)) turns.addResult(readResult(item, foreign));
+  else turns.addAssistant([readThoughtOrCall(item)]);
+}
+
+function readMessage(
+  item: ItemOf<'message'>,
+  at: number,
+  turns: TurnBuilder,
+  foreign: UnsupportedNames,
+): void {
+  const { role, content } = item;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  if (role === 'user') {
+    const userParts = parts.flatMap((part) => readUserPart(part, foreign));
+    if (userParts.length === 0) foreign.noteUnsupported(parts, isTextPart, `input[${at}].content`);
+    turns.addUser(userParts);
+  } else if (role === 'assistant')
+    turns.addAssistantMessage(parts.flatMap((part) => readAnswer(part, foreign)));
+  else turns.addSystem(parts.flatMap((part) => marked(readTextOnly(part, foreign), part)));
+}
+
+/** The parts with the client's cache mark, if it set one. */
+function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
+  return read.map((one) => ({ ...one, ...cacheMark(part) }));
+}
+
+type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
+
+function readThoughtOrCall(item: ThoughtOrCall): AssistantPart {
+  switch (item.type) {
+    case 'reasoning': {
+      const texts = item.summary?.length ? item.summary : (item.content ?? []);
+      const text = texts.map((part) => part.text).join('\n\n');
+      return { kind: 'reasoning', text, ...readSignature(item) };
+    }
+    case 'function_call':
+      return readCall(item, item.arguments);
+    case 'custom_tool_call':
+      return readCall(item, freeFormArguments(item.input));
+  }
+}
+
+function readCall(
+  item: ItemOf<'function_call'> | ItemOf<'custom_tool_call'>,
+  json: string,
+): AssistantPart {
+  const name = flatName(item.name, item.namespace);
+  return { kind: 'tool_call', id: item.call_id, name, arguments: json };
+}
+
+function readResult(item: ResultItem, foreign: UnsupportedNames): ToolResultPart {
+  const { call_id: callId, output } = item;
+  const parts: ToolResultPart['parts'] =
+    typeof output === 'string'
+      ? [{ kind: 'text', text: output }]
+      : output.flatMap((part) => readShown(part, foreign));
+  const contentParts = typeof output === 'string' ? [] : output;
+  const mark = contentParts.map(cacheMark).find(({ cacheControl }) => cacheControl);
+  return { kind: 'tool_result', callId, parts, isError: false, ...mark };
+}
+
+function readUserPart(part: AnyPart, foreign: UnsupportedNames): readonly UserPart[] {
+  if (isKnownPart(part) && part.type === 'input_audio') {
+    const { data, format } = part.input_audio;
+    return [{ kind: 'audio', data, format }];
+  }
+  return marked(readShown(part, foreign), part);
+}
+
+function readShown(
+  part: AnyPart,
+  foreign: UnsupportedNames,
+): readonly (TextPart | ImagePart | DocumentPart)[] {
+  if (!isKnownPart(part)) {
+    foreign.add(`input.${part.type}`);
+    return textPartsOf(part);
+  }
+  switch (part.type) {
+    case 'input_image': {
+      const { image_url: url, detail } = part;
+      if (!url) return leftOut('input_image.file_id', foreign);
+      return [{ kind: 'image', url, detail: detail || undefined }];
+    }
+    case 'input_file':
+      return readFile(part);
+    default:
+      return readTextOnly(part, foreign);
+  }
+}
+
+function readFile(part: Extract<Part, { type: 'input_file' }>): readonly DocumentPart[] {
+  const { file_data: data, file_url: url, file_id: fileId, filename } = part;
+  const address = data ? addressOfBytes(data) : url;
+  const source = address ? { url: address } : { fileId: fileId ?? '' };
+  return [{ kind: 'document', source, name: filename || undefined }];
+}
+
+function readAnswer(part: AnyPart, foreign: UnsupportedNames): readonly AssistantPart[] {
+  if (isKnownPart(part) && part.type === 'refusal') {
+    return [{ kind: 'refusal', text: part.refusal }];
+  }
+  return readTextOnly(part, foreign);
+}
+
+function readTextOnly(part: AnyPart, foreign: UnsupportedNames): readonly TextPart[] {
+  if (!isTextPart(part)) return leftOut(part.type, foreign);
+  return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
+}
+
+/** Leaves an item or part out, and notes its type to tell the client. */
+function leftOut(type: string, foreign: UnsupportedNames): readonly [] {
+  foreign.add(`input.${type}`);
+  return [];
+}

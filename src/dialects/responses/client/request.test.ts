@@ -1,0 +1,225 @@
+import { describe, expect, test } from 'bun:test';
+import { GatewayError } from '../../../core/errors.ts';
+import { readResponsesRequest } from './request.ts';
+
+function read(given: object) {
+  const body = { model: 'a/b', input: 'Hi', ...given };
+  const text = JSON.stringify(body);
+  return readResponsesRequest(JSON.parse(text), { text, bytes: new TextEncoder().encode(text) });
+}
+
+function refusal(given: object): { param: string | null; message: string } {
+  try {
+    read(given);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    expect(error.status).toBe(400);
+    return { param: error.param, message: error.message };
+  }
+  throw new Error('It was taken.');
+}
+
+const said = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
+
+describe('a request is refused', () => {
+  const cases: readonly (readonly [string, object, string])[] = [
+    ['without input', { input: undefined }, 'input'],
+    ['with an empty input', { input: '' }, 'input'],
+    ['with no items', { input: [] }, 'input'],
+    ['with an item that is none', { input: ['Hi'] }, 'input[0]'],
+    ['with a role that nobody has', { input: [{ role: 'tool', content: '' }] }, 'input[0].role'],
+    ['with an item without a role', { input: [{ content: 'Hi' }] }, 'input[0].role'],
+    [
+      'with content that is a number',
+      { input: [{ role: 'user', content: 5 }] },
+      'input[0].content',
+    ],
+    ['with a text that is none', said({ type: 'input_text' }), 'input[0].content[0].text'],
+    [
+      'with an address that is none',
+      said({ type: 'input_text', text: '' }, { type: 'input_image', image_url: 'file:///a' }),
+      'input[0].content[1].image_url',
+    ],
+    [
+      'with a call without an id',
+      { input: [{ type: 'function_call', name: 'a', arguments: '' }] },
+      'input[0].call_id',
+    ],
+    [
+      'with a result without words or an id',
+      { input: [{ type: 'function_call_output' }] },
+      'input[0].call_id',
+    ],
+    [
+      'with a result whose picture is none',
+      {
+        input: [
+          {
+            type: 'function_call_output',
+            call_id: 'a',
+            output: [{ type: 'input_image', image_url: 7 }],
+          },
+        ],
+      },
+      'input[0].output[0].image_url',
+    ],
+    [
+      'with a proof that is none',
+      { input: [{ type: 'reasoning', encrypted_content: 7 }] },
+      'input[0].encrypted_content',
+    ],
+    ['with a reference', { input: [{ type: 'item_reference', id: 'rs_1' }] }, 'input[0]'],
+    ['with a tool without a type', { tools: [{ name: 'a' }] }, 'tools[0].type'],
+    ['with a nameless tool', { tools: [{ type: 'function' }] }, 'tools[0].name'],
+    [
+      'with a tool whose name no upstream takes',
+      { tools: [{ type: 'web_search' }, { type: 'custom', name: 'a b' }] },
+      'tools[1].name',
+    ],
+    [
+      'with a bad tool in a namespace',
+      { tools: [{ type: 'namespace', name: 'a', tools: [{ type: 'function' }] }] },
+      'tools[0].tools[0].name',
+    ],
+    [
+      'with a search in bad words',
+      { tools: [{ type: 'web_search', filters: { allowed_domains: 'a.example' } }] },
+      'tools[0].filters.allowed_domains',
+    ],
+    ['with a choice of nothing', { tool_choice: 'some' }, 'tool_choice'],
+    [
+      'with a choice among tools that are not there',
+      {
+        tools: [{ type: 'function', name: 'a' }],
+        tool_choice: {
+          ...{ type: 'allowed_tools', mode: 'auto' },
+          tools: [
+            { type: 'function', name: 'a' },
+            { type: 'custom', name: 'b' },
+          ],
+        },
+      },
+      'tool_choice.tools[1].name',
+    ],
+    ['with a format nobody has', { text: { format: { type: 'xml' } } }, 'text.format.type'],
+    [
+      'with a schema without a name',
+      { text: { format: { type: 'json_schema', schema: {} } } },
+      'text.format.name',
+    ],
+    ['with an odd verbosity', { text: { verbosity: 'loud' } }, 'text.verbosity'],
+    ['with an odd effort', { reasoning: { effort: 'huge' } }, 'reasoning.effort'],
+    ['with no room for an answer', { max_output_tokens: 0 }, 'max_output_tokens'],
+    ['with too much heat', { temperature: 2.1 }, 'temperature'],
+    ['with odd metadata', { metadata: { a: 1 } }, 'metadata.a'],
+    ['with odd wishes', { include: 'everything' }, 'include'],
+    ['with an odd truncation', { truncation: 'some' }, 'truncation'],
+    ['with an earlier response', { previous_response_id: 'resp_1' }, 'previous_response_id'],
+    ['with a conversation', { conversation: { id: 'conv_1' } }, 'conversation'],
+    ['for the background', { background: true }, 'background'],
+    ['with a kept prompt', { prompt: { id: 'pmpt_1' }, input: undefined }, 'prompt'],
+    ['without a model', { model: undefined }, 'model'],
+    ['with too many models', { models: Array.from({ length: 17 }, (_, i) => `a/${i}`) }, 'models'],
+  ];
+  test.each(cases)('%s: %j', (_, given, param) => {
+    const refused = refusal(given);
+    expect(refused.param).toBe(param);
+    expect(refused.message).toMatch(/^[^\n]+\.$/);
+    expect(refused.message).toContain(param);
+  });
+
+  test('says what to do instead of referring to what is not kept', () => {
+    expect(refusal({ previous_response_id: 'resp_1' }).message).toBe(
+      'previous_response_id refers to a response of before, but nothing is kept here: ' +
+        'send the whole conversation as input.',
+    );
+  });
+});
+
+describe('a request is taken', () => {
+  test.each([
+    { previous_response_id: null, background: false, conversation: null, prompt: null },
+    { store: true },
+    { store: false, include: ['reasoning.encrypted_content'], client_metadata: { a: 'b' } },
+    { input: [{ type: 'tool_search_call', execution: 'x' }] },
+    { input: [{ role: 'user', content: [{ type: 'input_hologram', data: 5 }] }] },
+    { tools: [{ type: 'computer', display: 5 }] },
+    { tool_choice: { type: 'web_search' } },
+    {
+      tools: [
+        { type: 'custom', name: 'a' },
+        { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'b' }] },
+        { type: 'mcp', server_label: 's' },
+      ],
+      input: [{ type: 'additional_tools', tools: [{ type: 'function', name: 'c' }] }],
+      tool_choice: {
+        type: 'allowed_tools',
+        tools: [
+          ...['a', 'b', 'n__b', 'c'].map((name) => ({ type: 'function', name })),
+          { type: 'mcp', server_label: 's', name: 'd' },
+          { type: 'image_generation' },
+        ],
+      },
+    },
+    { instructions: null, tools: null, text: null, reasoning: null, metadata: null },
+  ])('%j', (given) => {
+    expect(read(given).request.models).toEqual(['a/b']);
+  });
+
+  test('and tells what a model has to be able to do', () => {
+    const picture = { type: 'input_image', image_url: 'https://a.example/b.png' };
+    const { request } = read({
+      input: [
+        { role: 'user', content: [{ type: 'input_text', text: 'x' }, picture] },
+        { type: 'function_call_output', call_id: 'c', output: [picture] },
+        { role: 'user', content: [{ type: 'input_file', file_id: 'f' }] },
+      ],
+      tools: [{ type: 'namespace', name: 'a', tools: [] }],
+      text: { format: { type: 'json_object' } },
+      max_output_tokens: 77,
+      stream: true,
+      safety_identifier: 'ann',
+    });
+    expect(request).toMatchObject({
+      operation: 'chat',
+      stream: true,
+      outputTokensMax: 77,
+      user: 'ann',
+      needs: { tools: true, json: true, images: true, audio: false, files: true },
+      images: [
+        { param: 'input[0].content[1].image_url', url: picture.image_url },
+        { param: 'input[1].output[0].image_url', url: picture.image_url },
+      ],
+    });
+  });
+
+  test('with a search that is done here only where somebody set it up', () => {
+    const tool = { type: 'web_search', filters: { allowed_domains: ['a.example'] } };
+    expect(read({ tools: [{ type: 'function', name: 'a' }, tool] }).request.search).toMatchObject({
+      param: 'tools[1]',
+      isVendors: true,
+      allowedDomains: ['a.example'],
+    });
+    expect(read({ tools: [{ ...tool, external_web_access: false }] }).request.search).toBeNull();
+    expect(read({ model: 'a/b:online' }).request.search).toMatchObject({ isVendors: false });
+  });
+
+  test('and with a wish to cache it for an hour, which Anthropic has a price for', () => {
+    const forHour = { type: 'ephemeral', ttl: '1h' };
+    expect(read({ cache_control: forHour }).request.cachesForHour()).toBe(true);
+    expect(read({ cache_control: { type: 'ephemeral' } }).request.cachesForHour()).toBe(false);
+  });
+
+  test('and names its parameters as the list of models does', () => {
+    const { request } = read({
+      provider: { require_parameters: true },
+      max_output_tokens: 5,
+      reasoning: { effort: 'low' },
+      text: { format: { type: 'json_object' } },
+      store: false,
+      user: 'ann',
+    });
+    const names = ['max_tokens', 'reasoning', 'response_format', 'user'];
+    expect(request.parameters.toSorted()).toEqual(names);
+  });
+});

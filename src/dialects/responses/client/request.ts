@@ -1,0 +1,214 @@
+import { Compile } from 'typebox/schema';
+import { invalidRequest } from '../../../core/errors.ts';
+import { fieldsOf } from '../../../core/json.ts';
+import type {
+  AddressInput,
+  ChatRequestInfo,
+  ModelNeeds,
+  OwnAccountNeed,
+  SearchOptions,
+} from '../../../core/request-info.ts';
+import { validationError } from '../../../core/schema.ts';
+import type { Source } from '../../normalize/requests/edit-body.ts';
+import { unknownFields } from '../../normalize/requests/edit-body.ts';
+import {
+  addressesIn,
+  firstNeed,
+  programNeed,
+  storedBytes,
+  storedContentAt,
+  storedContentIn,
+} from '../../normalize/requests/external-references.ts';
+import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
+import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
+import { readSearchOptions } from '../../normalize/requests/search-options.ts';
+import { presentParameterNames } from '../../parameters.ts';
+import {
+  type AnyItem,
+  checkItems,
+  imageIn,
+  isKnownItem,
+  isKnownPart,
+  type LocatedPart,
+  partsOf,
+} from './input-items.ts';
+import { type ResponsesBody, responsesSchema } from './schema.ts';
+import {
+  checkAllowed,
+  checkTools,
+  hasOwnTools,
+  isOwnTool,
+  searchesIn,
+  type ToolList,
+  toolLists,
+} from './tools.ts';
+
+const validator = Compile(responsesSchema);
+
+/** A request in the words of the Responses API, checked. */
+export interface ResponsesRequest {
+  readonly request: ChatRequestInfo;
+  readonly body: ResponsesBody;
+  /** The bytes that the client sent; null once `body` no longer says the same. */
+  readonly source: Source | null;
+  /** Keeps tenants' prompt caches apart; null where there are no other tenants. */
+  readonly tenantId: string | null;
+}
+
+export function readResponsesRequest(
+  value: Record<string, unknown>,
+  source: Source,
+  tenantId: string | null = null,
+): ResponsesRequest {
+  refuseState(value);
+  if (!validator.Check(value)) throw validationError(responsesSchema, value);
+  const models = readChain(value);
+  const items = typeof value.input === 'string' ? [] : value.input;
+  checkItems(items);
+  for (const { tools, path } of toolLists(value)) checkTools(tools, path);
+  checkAllowed(value);
+  const parts = items.flatMap((item, at) => [...partsOf(item, `input[${at}]`)]);
+  const more = unknownFields(value, responsesSchema.properties);
+  const request: ChatRequestInfo = {
+    operationName: 'chat',
+    models,
+    preferences: readPreferences(value),
+    stream: value.stream === true,
+    outputTokensMax: value.max_output_tokens ?? null,
+    choices: 1,
+    needs: readNeeds(value, parts),
+    parameters: value.provider?.require_parameters ? parametersOf(value) : [],
+    inputBytes: source.bytes.length,
+    cachesForHour: usesLongCacheTtl(source),
+    images: parts.flatMap(imageIn),
+    user: value.user ?? value.safety_identifier ?? null,
+    search: readSearch(value),
+    skills: value.skills ?? [],
+    addresses: addressesOf(value, items, parts, more),
+    ownAccount: programNeed(more) ?? ownAccountFor(value, items, parts, more),
+  };
+  return { request, body: value, source, tenantId };
+}
+
+/** Fields that refer to an earlier response or other stored state, and why they are refused. */
+const stateful: Readonly<Record<string, string>> = {
+  previous_response_id:
+    'refers to a response of before, but nothing is kept here: ' +
+    'send the whole conversation as input.',
+  conversation:
+    'refers to a conversation that is kept, but nothing is kept here: send all of it as input.',
+  background: 'asks for an answer to be fetched later, but nothing is kept here: leave it out.',
+  prompt: 'refers to a prompt that is kept elsewhere: send its text as instructions and input.',
+};
+
+export function refuseState(body: Readonly<Record<string, unknown>>): void {
+  for (const [name, why] of Object.entries(stateful)) {
+    const fieldValue = body[name] ?? null;
+    if (fieldValue !== null && fieldValue !== false) throw invalidRequest(`${name} ${why}`, name);
+  }
+}
+
+/**
+ * The addresses in files and sounds, and in parts, items, tools and fields that only an upstream
+ * knows. Past calls of a model do not count: pages that it opened are not fetched again.
+ */
+function addressesOf(
+  { tools }: ResponsesBody,
+  items: readonly AnyItem[],
+  parts: readonly LocatedPart[],
+  more: object,
+): readonly AddressInput[] {
+  const mayLead = ['input_file', 'input_audio'];
+  const isForeign = ({ part }: LocatedPart) => !isKnownPart(part) || mayLead.includes(part.type);
+  return [
+    ...parts.filter(isForeign).flatMap(({ part, path }) => addressesIn(part, path)),
+    ...items.flatMap((item, at) =>
+      isKnownItem(item) || item.type?.endsWith('_call') ? [] : addressesIn(item, `input[${at}]`),
+    ),
+    ...(tools ?? []).flatMap((tool, at) =>
+      isOwnTool(tool) ? [] : addressesIn(tool, `tools[${at}]`),
+    ),
+    ...addressesIn(more, ''),
+  ];
+}
+
+/** Why the request needs the tenant's own account: it refers to what a provider keeps there. */
+function ownAccountFor(
+  body: ResponsesBody,
+  items: readonly AnyItem[],
+  parts: readonly LocatedPart[],
+  more: object,
+): OwnAccountNeed | undefined {
+  return (
+    firstNeed(parts, accountNeedOfPart) ??
+    firstNeed(items, accountNeedOfItem) ??
+    firstNeed(toolLists(body), accountNeedOfTools) ??
+    storedContentIn(more, '')
+  );
+}
+
+function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
+  const { type } = item;
+  const isImage = type === 'image_generation_call';
+  // A picture that was drawn before may be sent back by its id alone.
+  if (isImage && !fieldsOf(item).result) return storedContentAt(`input[${at}].id`);
+  const isPast = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
+  return isPast ? undefined : storedContentIn(item, `input[${at}]`);
+}
+
+function accountNeedOfTools({ tools, path }: ToolList): OwnAccountNeed | undefined {
+  return firstNeed(tools, (tool, at) =>
+    isOwnTool(tool) ? undefined : storedContentIn(tool, `${path}[${at}]`),
+  );
+}
+
+function accountNeedOfPart({ part, path }: LocatedPart): OwnAccountNeed | undefined {
+  if (!isKnownPart(part)) return storedContentIn(part, path);
+  switch (part.type) {
+    case 'input_image':
+      return part.file_id ? storedContentAt(`${path}.file_id`) : undefined;
+    case 'input_file':
+      if (part.file_id) return storedContentAt(`${path}.file_id`);
+      return storedBytes(part.file_data, `${path}.file_data`);
+    case 'input_audio':
+      return storedBytes(part.input_audio.data, `${path}.input_audio.data`);
+    default:
+      return undefined;
+  }
+}
+
+function readNeeds(body: ResponsesBody, parts: readonly LocatedPart[]): ModelNeeds {
+  const has = (type: string) => parts.some(({ part }) => part.type === type);
+  const format = body.text?.format?.type ?? 'text';
+  return {
+    tools: hasOwnTools(body),
+    json: format !== 'text',
+    images: has('input_image'),
+    audio: has('input_audio'),
+    files: has('input_file'),
+    thinkingBudget: false,
+  };
+}
+
+/** Clients here mean OpenAI's own search: OpenAI does it unless the gateway has an engine. */
+function readSearch(body: ResponsesBody): SearchOptions | null {
+  const { model = null, models = null, plugins = null } = body;
+  const search = readSearchOptions({ model, models, plugins, tools: searchesIn(body) });
+  return search?.param.startsWith('tools') ? { ...search, isVendors: true } : search;
+}
+
+/** The parameters of the request by their names in chats, which the model list uses. */
+function parametersOf(body: ResponsesBody): readonly string[] {
+  return presentParameterNames({
+    max_tokens: body.max_output_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    top_logprobs: body.top_logprobs,
+    tools: body.tools,
+    tool_choice: body.tool_choice,
+    parallel_tool_calls: body.parallel_tool_calls,
+    reasoning: body.reasoning,
+    response_format: body.text?.format,
+    user: body.user ?? body.safety_identifier,
+  });
+}

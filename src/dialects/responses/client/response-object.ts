@@ -1,0 +1,118 @@
+/** The response object around the output: who answered, how it ended, and what was asked. */
+import type { FinishReason } from '../../../core/answer.ts';
+import type { GatewayError } from '../../../core/errors.ts';
+import type { SettledUsage, StreamIdentity } from '../../dialect.ts';
+import { answerId } from '../../normalize/responses/identity.ts';
+import { writeUsage } from '../usage.ts';
+import type { ResponsesBody } from './schema.ts';
+
+interface Outcome {
+  readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
+  /** In seconds; null unless the response is completed. */
+  readonly completed_at: number | null;
+  readonly error: object | null;
+  readonly incomplete_details: { readonly reason: string } | null;
+  readonly output: readonly unknown[];
+  readonly usage: object | null;
+}
+
+export const inProgress: Outcome = {
+  status: 'in_progress',
+  completed_at: null,
+  error: null,
+  incomplete_details: null,
+  output: [],
+  usage: null,
+};
+
+const incompleteReasons: Partial<Record<FinishReason, string>> = {
+  length: 'max_output_tokens',
+  context: 'max_output_tokens',
+  content_filter: 'content_filter',
+};
+
+export function isIncomplete(reason: FinishReason): boolean {
+  return incompleteReasons[reason] !== undefined;
+}
+
+export function ended(
+  reason: FinishReason,
+  output: readonly unknown[],
+  { usage, costCredits, endedAt = Date.now() }: SettledUsage,
+): Outcome {
+  const why = incompleteReasons[reason];
+  return {
+    status: why === undefined ? 'completed' : 'incomplete',
+    completed_at: why === undefined ? Math.floor(endedAt / 1000) : null,
+    error: null,
+    incomplete_details: why === undefined ? null : { reason: why },
+    output,
+    usage: writeUsage(usage, costCredits),
+  };
+}
+
+/** Codes that OpenAI's clients act upon; all other errors have our own code. */
+const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
+  insufficient_credits: 'insufficient_quota',
+  upstream_error: 'server_error',
+  service_unavailable: 'server_error',
+  internal_error: 'server_error',
+};
+
+export function errorCode({ symbol }: GatewayError): string {
+  return errorCodes[symbol] ?? symbol;
+}
+
+export function failed(error: GatewayError, output: readonly unknown[]): Outcome {
+  const { message } = error;
+  return { ...inProgress, status: 'failed', error: { code: errorCode(error), message }, output };
+}
+
+/** The fields of a request that its response repeats. */
+export interface Echo {
+  /** The client's `prompt_cache_key`. */
+  readonly cacheKey: string | null;
+  write(identity: StreamIdentity, outcome: Outcome): object;
+}
+
+export function echoOf(body: ResponsesBody): Echo {
+  const echoed = {
+    background: false,
+    frequency_penalty: 0,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
+    metadata: body.metadata ?? {},
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    presence_penalty: 0,
+    previous_response_id: null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: {
+      effort: body.reasoning?.effort ?? null,
+      summary: body.reasoning?.summary ?? null,
+    },
+    safety_identifier: body.safety_identifier ?? null,
+    service_tier: body.service_tier ?? null,
+    // Nothing is stored, whatever the client asked for.
+    store: false,
+    temperature: body.temperature ?? null,
+    text: { ...body.text, format: body.text?.format ?? { type: 'text' } },
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: body.tools ?? [],
+    top_logprobs: body.top_logprobs ?? 0,
+    top_p: body.top_p ?? null,
+    truncation: body.truncation ?? 'disabled',
+    user: body.user ?? null,
+  };
+  return {
+    cacheKey: echoed.prompt_cache_key,
+    write: ({ id, created, model }, outcome) => ({
+      id: answerId('resp', id),
+      object: 'response',
+      created_at: created,
+      model,
+      ...outcome,
+      ...echoed,
+    }),
+  };
+}

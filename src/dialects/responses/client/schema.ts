@@ -1,0 +1,84 @@
+import { type Static, Type } from 'typebox';
+import { efforts } from '../../../core/prompt.ts';
+import { oneOf, optional } from '../../../core/schema.ts';
+import { outputLimitSchema } from '../../normalize/requests/generation-options.ts';
+import { label, routingFields } from '../../normalize/requests/routing.ts';
+import { addedFields } from '../../normalize/requests/search-options.ts';
+
+/**
+ * What a client may send to `/v1/responses`. Known fields are checked; unknown ones pass on to
+ * upstreams of the same kind. Items and tools are checked one by one, each by the schema of its
+ * type; those of unknown types are left to the upstream to check.
+ */
+
+export const anyTyped = Type.Object({ type: optional(Type.String()) });
+
+const schemaFormat = Type.Object({
+  type: Type.Literal('json_schema'),
+  name: Type.String({ minLength: 1, maxLength: 64 }),
+  schema: Type.Object({}),
+  description: optional(Type.String()),
+  strict: optional(Type.Boolean()),
+});
+const formatSchema = Type.Union([
+  Type.Object({ type: Type.Literal('text') }),
+  Type.Object({ type: Type.Literal('json_object') }),
+  schemaFormat,
+]);
+
+const toolChoiceSchema = Type.Union([
+  oneOf('none', 'auto', 'required'),
+  Type.Object({
+    type: Type.String(),
+    name: optional(Type.String()),
+    mode: optional(oneOf('auto', 'required')),
+    tools: optional(
+      Type.Array(Type.Object({ ...anyTyped.properties, name: optional(Type.String()) })),
+    ),
+  }),
+]);
+
+/** The `include` value for encrypted thoughts, which the client sends back with the next turn. */
+export const encryptedThoughts = 'reasoning.encrypted_content';
+
+export const responsesSchema = Type.Object({
+  ...routingFields,
+  input: Type.Union([
+    Type.String({ minLength: 1 }),
+    Type.Array(anyTyped, { minItems: 1, maxItems: 10_000 }),
+  ]),
+  instructions: optional(Type.String()),
+  max_output_tokens: optional(outputLimitSchema),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
+  top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
+  tools: optional(Type.Array(anyTyped, { maxItems: 1024 })),
+  tool_choice: optional(toolChoiceSchema),
+  parallel_tool_calls: optional(Type.Boolean()),
+  max_tool_calls: optional(Type.Integer({ minimum: 1 })),
+  text: optional(
+    Type.Object({
+      format: optional(formatSchema),
+      verbosity: optional(oneOf('low', 'medium', 'high')),
+    }),
+  ),
+  reasoning: optional(
+    Type.Object({ effort: optional(oneOf(...efforts)), summary: optional(Type.String()) }),
+  ),
+  stream: optional(Type.Boolean()),
+  stream_options: optional(Type.Object({ include_obfuscation: optional(Type.Boolean()) })),
+  store: optional(Type.Boolean()),
+  background: optional(Type.Boolean()),
+  previous_response_id: optional(Type.String()),
+  conversation: optional(Type.Union([Type.String(), Type.Object({})])),
+  prompt: optional(Type.Object({})),
+  metadata: optional(Type.Record(Type.String(), Type.String())),
+  user: label,
+  safety_identifier: label,
+  prompt_cache_key: label,
+  include: optional(Type.Array(Type.String(), { maxItems: 100 })),
+  service_tier: optional(Type.String()),
+  truncation: optional(oneOf('auto', 'disabled')),
+  ...addedFields,
+});
+export type ResponsesBody = Static<typeof responsesSchema>;

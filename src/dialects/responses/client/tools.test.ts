@@ -1,0 +1,211 @@
+import { describe, expect, test } from 'bun:test';
+import { identity } from '../../../../tests/support/reply-identity.ts';
+import { checkResponsesStream } from '../../../../tests/support/stream-checks.ts';
+import type { AnswerSink } from '../../../core/answer.ts';
+import { noUsage } from '../../../core/usage.ts';
+import { responsesClientRequest } from '../client-request.ts';
+import { responsesClient } from './answer-writers.ts';
+import { readPrompt } from './prompt.ts';
+import { readResponsesRequest } from './request.ts';
+import { echoOf } from './response-object.ts';
+import { ToolForms } from './tools.ts';
+
+/** For OpenAI's newest models Codex sends its tools as an item of the input. */
+
+const added = {
+  type: 'additional_tools',
+  role: 'developer',
+  tools: [
+    {
+      type: 'namespace',
+      name: 'functions',
+      tools: [
+        { type: 'custom', name: 'exec', description: 'Runs code.' },
+        { type: 'function', name: 'wait', parameters: { type: 'object' } },
+      ],
+    },
+    { type: 'web_search' },
+  ],
+};
+
+function read(tools: object) {
+  const item = { ...added, ...tools };
+  const body = { model: 'a/b', input: [item, { role: 'user', content: 'Hi' }] };
+  const text = JSON.stringify(body);
+  const source = { text, bytes: new TextEncoder().encode(text) };
+  return readResponsesRequest(JSON.parse(text), source);
+}
+
+describe('tools that the input adds', () => {
+  test('are tools like others, and no turn', () => {
+    const request = read({});
+    const { tools, turns, foreign } = readPrompt(request);
+    expect(tools.map(({ name }) => name)).toEqual(['functions__exec', 'functions__wait']);
+    expect(turns.map(({ role }) => role)).toEqual(['user']);
+    expect(foreign).toEqual(['input[0].tools[1]']);
+    expect(request.request.needs.tools).toBe(true);
+  });
+
+  test('are left out where a namespace stands in another', () => {
+    const inner = { type: 'namespace', name: 'inner', tools: [{ type: 'custom', name: 'exec' }] };
+    const tools = [{ type: 'namespace', name: 'outer', tools: [inner] }];
+    const prompt = readPrompt(read({ tools }));
+    expect(prompt.tools).toEqual([]);
+    expect(prompt.foreign).toEqual(['input[0].tools[0].tools[0]']);
+  });
+
+  test('come back as what they were', () => {
+    const forms = new ToolForms(read({}).body);
+    const exec = { type: 'custom', name: 'exec', namespace: 'functions' } as const;
+    expect(forms.formOf('functions__exec')).toEqual(exec);
+  });
+
+  test('bind the answer to the form it was asked for in, streamed or whole', () => {
+    const isFormBound = (given: object) => responsesClientRequest(read(given)).isStreamModeFixed;
+    expect(isFormBound({})).toBe(true);
+    const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];
+    expect(isFormBound({ tools })).toBe(false);
+  });
+
+  test('are checked where they stand', () => {
+    const tools = [{ type: 'function', name: 'no spaces' }];
+    expect(() => read({ tools })).toThrow(
+      /^input\[0\]\.tools\[0\]\.name must be a name for a tool/,
+    );
+    expect(() => read({ tools: 'exec' })).toThrow(/^input\[0\]\.tools must be/);
+    expect(() => read({ tools: undefined })).toThrow(/^input\[0\]\.tools is required/);
+  });
+});
+
+/** Codex has the model search for the tools of its MCP servers, and searches itself. */
+
+const parameters = { type: 'object', properties: { query: { type: 'string' } } };
+const search = { type: 'tool_search', execution: 'client', description: 'Finds.', parameters };
+const docs = {
+  type: 'namespace',
+  name: 'mcp__docs',
+  tools: [{ type: 'function', name: 'read', parameters: { type: 'object' }, defer_loading: true }],
+};
+const requested = { type: 'tool_search_call', execution: 'client', status: 'completed' };
+const call = { ...requested, call_id: 'call_1', arguments: { query: 'docs' } };
+const found = (id: string, ...tools: object[]) => ({
+  ...{ type: 'tool_search_output', execution: 'client', status: 'completed' },
+  call_id: id,
+  tools,
+});
+const question = { role: 'user', content: 'Hi' };
+
+function readSearchPrompt(body: object, write = (text: string) => text) {
+  const asks = { model: 'a/b', input: [question], tools: [search], ...body };
+  const text = write(JSON.stringify(asks));
+  const source = { text, bytes: new TextEncoder().encode(text) };
+  return readResponsesRequest(JSON.parse(text), source);
+}
+
+describe('a search for tools that the client does', () => {
+  test('is a function to the model', () => {
+    const request = readSearchPrompt({});
+    const { tools, foreign } = readPrompt(request);
+    expect(tools).toEqual([{ name: 'tool_search', description: 'Finds.', parameters }]);
+    expect(foreign).toEqual([]);
+    expect(request.request.needs.tools).toBe(true);
+  });
+
+  test('was called like one, and what it found can be called from then on, once', () => {
+    const again = { ...call, call_id: 'call_2' };
+    const input = [question, call, found('call_1', docs), again, found('call_2', docs)];
+    const { tools, turns, foreign } = readPrompt(readSearchPrompt({ input }));
+    expect(tools.map(({ name }) => name)).toEqual(['tool_search', 'mcp__docs__read']);
+    const called = (id: string) => [
+      { kind: 'tool_call', id, name: 'tool_search', arguments: '{"query":"docs"}' },
+    ];
+    const told = (callId: string) => [
+      {
+        kind: 'tool_result',
+        callId,
+        parts: [{ kind: 'text', text: 'Found: mcp__docs' }],
+        isError: false,
+      },
+    ];
+    expect(turns.slice(1).map(({ parts }) => parts)).toEqual([
+      called('call_1'),
+      told('call_1'),
+      called('call_2'),
+      told('call_2'),
+    ] as never);
+    expect(foreign).toEqual(['tools.defer_loading']);
+  });
+
+  test.each([
+    ['{"query":"docs"}', '{"query":"docs"}'],
+    [['docs'], '["docs"]'],
+    [null, '{}'],
+  ])('may have been called with anything: %j', (given, json) => {
+    const input = [question, { ...call, arguments: given }, found('call_1', docs)];
+    const { turns, foreign } = readPrompt(readSearchPrompt({ input }));
+    expect(turns[1]?.parts).toMatchObject([{ kind: 'tool_call', arguments: json }]);
+    expect(foreign).toEqual(['tools.defer_loading']);
+  });
+
+  test('may have found what has no name', () => {
+    const odd = [{ type: 'mcp', name: { toString: 1, valueOf: 1 } }, { type: 'mcp' }, docs];
+    const { turns } = readPrompt(
+      readSearchPrompt({ input: [question, call, found('call_1', ...odd)] }),
+    );
+    expect(turns[2]?.parts).toMatchObject([{ parts: [{ text: 'Found: mcp__docs' }] }]);
+  });
+
+  test('finds tools whose schemas go on to the last digit', () => {
+    const most = '9223372036854775807';
+    const parameters = { type: 'object', properties: { id: { maximum: 'most' } } };
+    const input = [question, call, found('call_1', { type: 'function', name: 'a', parameters })];
+    const { tools } = readPrompt(
+      readSearchPrompt({ input }, (text) => text.replace('"most"', most)),
+    );
+    expect(JSON.stringify(tools)).toContain(`{"maximum":${most}}`);
+  });
+
+  test.each([
+    [{ ...call, call_id: null }, 'input[1].call_id'],
+    [{ ...found('call_1'), tools: docs }, 'input[1].tools'],
+    [found('', docs), 'input[1].call_id'],
+  ])('is refused where a call and its answer could not meet: %j', (item, param) => {
+    expect(() => readSearchPrompt({ input: [question, item] })).toThrow(
+      expect.objectContaining({ param }),
+    );
+    const theirs = { ...item, execution: 'server' };
+    expect(() => readSearchPrompt({ input: [question, theirs] })).not.toThrow();
+  });
+
+  test.each([
+    [{ ...search, execution: 'server' }, 'tools[0]'],
+    [{ type: 'tool_search' }, 'tools[0]'],
+  ])('is left out where OpenAI would do it: %j', (tool, name) => {
+    const prompt = readPrompt(readSearchPrompt({ tools: [tool] }));
+    expect([prompt.tools, prompt.foreign]).toEqual([[], [name]]);
+  });
+
+  test('is called back as one, and so is what it found', () => {
+    const { body } = readSearchPrompt({ input: [question, call, found('call_1', docs)] });
+    const client = responsesClient(body, echoOf(body));
+    const tell = (to: AnswerSink) => {
+      to.toolCall(0, 'call_2', 'tool_search');
+      to.toolArguments(0, '{"query":');
+      to.toolArguments(0, '"mail"}');
+      to.toolCall(1, 'call_3', 'mcp__docs__read');
+      to.toolArguments(1, '{}');
+      to.finish('tool_calls', null);
+    };
+    const settled = { usage: noUsage, costCredits: 1 };
+    const stream = client.writeStream(identity);
+    tell(stream);
+    const { response } = checkResponsesStream(stream.take() + stream.close(settled));
+    expect(response.output).toMatchObject([
+      { ...requested, call_id: 'call_2', arguments: { query: 'mail' } },
+      { type: 'function_call', call_id: 'call_3', name: 'read', namespace: 'mcp__docs' },
+    ]);
+    const reply = client.writeReply(identity);
+    tell(reply);
+    expect(JSON.parse(reply.write(settled)).output).toEqual(response.output);
+  });
+});

@@ -1,0 +1,255 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/schema';
+import { invalidRequest } from '../../../core/errors.ts';
+import { fieldsOf, isText } from '../../../core/json.ts';
+import type { Tool } from '../../../core/prompt.ts';
+import { oneOf, optional, validationError } from '../../../core/schema.ts';
+import { parseArguments } from '../../normalize/exact-json.ts';
+import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-type.ts';
+import { isSearchTool, searchToolSchema } from '../../normalize/requests/search-options.ts';
+import {
+  freeFormFunction,
+  toolNameDescription,
+  toolNamePattern,
+} from '../../normalize/requests/tools.ts';
+import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
+import { anyTyped, type ResponsesBody } from './schema.ts';
+
+/**
+ * A search for tools that the client does itself. Codex does not send the tools of its MCP servers
+ * until the model searches for them, and then sends those that it found.
+ */
+
+/** The name of the search as a function of the model. */
+export const toolSearchName = 'tool_search';
+
+/** Searches that OpenAI does have another `execution`; no other upstream can do those. */
+const byClient = { execution: Type.Literal('client') };
+const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
+
+const isToolSearch = Compile(
+  Type.Object({
+    type: Type.Literal('tool_search'),
+    ...byClient,
+    description: optional(Type.String()),
+    parameters: optional(Type.Object({})),
+  }),
+);
+const searchCall = Type.Object({
+  type: Type.Literal('tool_search_call'),
+  ...answered,
+  arguments: Type.Optional(Type.Unknown()),
+});
+const searchOutput = Type.Object({
+  type: Type.Literal('tool_search_output'),
+  ...answered,
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
+});
+export const isSearchCall = Compile(searchCall);
+export const isSearchOutput = Compile(searchOutput);
+const items = new SchemasByType({ tool_search_call: searchCall, tool_search_output: searchOutput });
+
+/** Checks a search, since leaving out a bad call or result would leave the other one alone. */
+export function checkSearch(item: Static<typeof anyTyped>, path: string): void {
+  if ('execution' in item && item.execution === 'client') items.check(item.type ?? '', item, path);
+}
+
+/** Arguments that are not an object become an empty one. */
+export function searchArguments(json: string): object {
+  return fieldsOf(parseArguments(json));
+}
+
+/** The result for the model: only names, as it finds the tools themselves among its tools. */
+export function foundNames(tools: readonly object[]): string {
+  const names = tools.map((tool) => fieldsOf(tool).name).filter(isText);
+  return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';
+}
+
+/** The tools of a Responses client, wherever they stand, and what is checked of them. */
+
+const name = Type.String({ pattern: toolNamePattern, expected: toolNameDescription });
+const description = optional(Type.String());
+
+const functionTool = Type.Object({
+  type: Type.Literal('function'),
+  name,
+  description,
+  parameters: optional(Type.Object({})),
+  strict: optional(Type.Boolean()),
+});
+type FunctionTool = Static<typeof functionTool>;
+export const grammarFields = {
+  syntax: optional(Type.String()),
+  definition: optional(Type.String()),
+};
+export const customTool = Type.Object({
+  type: Type.Literal('custom'),
+  name,
+  description,
+  format: optional(Type.Object({ type: oneOf('text', 'grammar'), ...grammarFields })),
+});
+const namespaceTool = Type.Object({
+  type: Type.Literal('namespace'),
+  name,
+  description,
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
+});
+/** The item in which Codex sends its tools to OpenAI's newest models. */
+const addedTools = Type.Object({
+  type: Type.Literal('additional_tools'),
+  tools: Type.Array(anyTyped, { maxItems: 1024 }),
+});
+type AnyTool = Static<typeof anyTyped>;
+
+const ownSchemas = { function: functionTool, custom: customTool, namespace: namespaceTool };
+const ownKinds = new SchemasByType(ownSchemas);
+const isSearch = Compile(searchToolSchema);
+const isAdded = Compile(addedTools);
+
+/** Throws at the first tool that does not fit the schema of its type. */
+export function checkTools(tools: readonly AnyTool[], path: string): void {
+  for (const [at, tool] of tools.entries()) {
+    const toolPath = `${path}[${at}]`;
+    if (typeof tool.type !== 'string') {
+      throw validationError(Type.Object({ type: Type.String() }), tool, toolPath);
+    }
+    ownKinds.check(tool.type, tool, toolPath);
+    if (isSearchTool(tool) && !isSearch.Check(tool))
+      throw validationError(searchToolSchema, tool, toolPath);
+    if (isOwnTool(tool) && tool.type === 'namespace') checkTools(tool.tools, `${toolPath}.tools`);
+  }
+}
+
+export type WithTools = Partial<Pick<ResponsesBody, 'tools' | 'input'>>;
+
+export interface ToolList {
+  readonly tools: readonly AnyTool[];
+  readonly path: string;
+}
+
+/** The lists of tools in a request: its own, and those that items of its input add. */
+export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
+  const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
+  const items = typeof input === 'string' ? [] : (input ?? []);
+  for (const [at, item] of items.entries()) {
+    const isFound = isSearchOutput.Check(item);
+    if (!isFound && item.type !== 'additional_tools') continue;
+    if (!isFound && !isAdded.Check(item)) throw validationError(addedTools, item, `input[${at}]`);
+    lists.push({ tools: item.tools, path: `input[${at}].tools` });
+  }
+  return lists;
+}
+
+/** Whether there are tools that the client runs, not only tools of the provider. */
+export function hasOwnTools(body: ResponsesBody): boolean {
+  return toolLists(body).some(({ tools }) =>
+    tools.some((tool) => isOwnTool(tool) || isToolSearch.Check(tool)),
+  );
+}
+
+/** Decided by the type alone; `checkTools` makes sure that the tool fits its schema. */
+export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
+  return ownKinds.has(tool.type ?? '');
+}
+
+/** The tools, each that is no search tool replaced by an empty object, so that places stay. */
+export function searchesIn({ tools }: ResponsesBody): readonly object[] {
+  return (tools ?? []).map((tool) => (isSearchTool(tool) && isSearch.Check(tool) ? tool : {}));
+}
+
+/**
+ * Turns the tools of a Responses client into functions, which every upstream knows, and calls back
+ * into the client's form. A free-form tool becomes a function of one text; a tool in a namespace
+ * gets a longer name.
+ */
+
+/** How the client knows the tool that the model calls. */
+export interface ToolForm {
+  readonly type: 'function' | 'custom' | 'tool_search';
+  readonly name: string;
+  readonly namespace?: string;
+}
+
+export function flatName(toolName: string, namespace: string | null | undefined): string {
+  if (!namespace) return toolName;
+  return namespace.endsWith('__') ? namespace + toolName : `${namespace}__${toolName}`;
+}
+
+export class ToolForms {
+  readonly tools: Tool[] = [];
+  readonly #forms = new Map<string, ToolForm>();
+  readonly #foreign: UnsupportedNames | undefined;
+
+  constructor(body: WithTools, foreign?: UnsupportedNames) {
+    this.#foreign = foreign;
+    for (const { tools, path } of toolLists(body)) {
+      for (const [at, tool] of tools.entries()) this.#add(tool, `${path}[${at}]`);
+    }
+  }
+
+  /** The names of all functions, and of namespaced tools also the names inside their namespace. */
+  get names(): ReadonlySet<string> {
+    return new Set([...this.#forms].flatMap(([flat, form]) => [flat, form.name]));
+  }
+
+  formOf(called: string): ToolForm {
+    return this.#forms.get(called) ?? { type: 'function', name: called };
+  }
+
+  #add(tool: AnyTool, path: string, namespace?: string): void {
+    if (isToolSearch.Check(tool) && namespace === undefined) {
+      const { type, ...fields } = tool;
+      this.#register({ type, name: toolSearchName }, readFunction(fields));
+      return;
+    }
+    if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
+      // The managed search replaces a tool of the client, which it finds by this path.
+      this.#foreign?.add(path);
+      return;
+    }
+    if (tool.type === 'namespace') {
+      for (const [at, inner] of tool.tools.entries()) {
+        this.#add(inner, `${path}.tools[${at}]`, tool.name);
+      }
+      return;
+    }
+    const { type, name: own } = tool;
+    const read = type === 'function' ? readFunction(tool, this.#foreign) : freeFormFunction(tool);
+    this.#register({ type, name: own, ...(namespace ? { namespace } : {}) }, read);
+  }
+
+  /** Keeps a tool once: a search may find it again, and upstreams refuse a name that is doubled. */
+  #register(form: ToolForm, tool: Omit<Tool, 'name'>): void {
+    const flat = flatName(form.name, form.namespace);
+    if (this.#forms.has(flat)) return;
+    this.#forms.set(flat, form);
+    this.tools.push({ ...tool, name: flat });
+  }
+}
+
+const functionFields = new Set(['type', 'name', 'description', 'parameters', 'strict']);
+
+function readFunction(tool: Partial<FunctionTool>, foreign?: UnsupportedNames): Omit<Tool, 'name'> {
+  for (const field of Object.keys(tool)) {
+    if (!functionFields.has(field)) foreign?.add(`tools.${field}`);
+  }
+  const { description, parameters, strict } = tool;
+  return {
+    parameters: parameters ? { ...parameters } : null,
+    description: description || undefined,
+    strict: strict ?? undefined,
+  };
+}
+
+/** Refuses a choice of functions that do not exist; other choices are left to the upstream. */
+export function checkAllowed(body: ResponsesBody): void {
+  const { tool_choice: choice } = body;
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
+  const { names } = new ToolForms(body);
+  for (const [at, { type, name: allowed }] of (choice.tools ?? []).entries()) {
+    if (!allowed || names.has(allowed)) continue;
+    if (type && type !== 'function' && type !== 'custom') continue;
+    const param = `tool_choice.tools[${at}].name`;
+    throw invalidRequest(`${param} is the name of none of the tools.`, param);
+  }
+}

@@ -1,0 +1,39 @@
+import { expect, test } from 'bun:test';
+import { identity } from '../../../../tests/support/reply-identity.ts';
+import { noUsage } from '../../../core/usage.ts';
+import { echoOf } from '../client/response-object.ts';
+import { countedUsage, PassedOutput, signResponse } from './reply.ts';
+
+const echo = echoOf({ input: 'Hi' });
+
+test('a response without output has an empty one', () => {
+  const signed = JSON.parse(signResponse({ status: 'queued' }, identity, echo, null));
+  expect(signed).toMatchObject({ status: 'queued', model: identity.model, output: [] });
+});
+
+test.each([
+  ['x_keyword_search', 'stop'],
+  ['look', 'tool_calls'],
+])('a response that calls %s ends with %s', (name, reason) => {
+  const output = new PassedOutput();
+  const call = { type: 'custom_tool_call', call_id: 'xs_call_1', name, input: '{"query":"a"}' };
+  output.end({ status: 'completed', output: [call] });
+  expect(output.metrics.finishReason).toBe(reason);
+});
+
+test('usage that could not be read gives way to the settled one', () => {
+  const settled = { usage: { ...noUsage, inputTokens: 7, outputTokens: 2 }, costCredits: 3 };
+  const response = { status: 'completed', usage: { input_tokens: 'many' }, output: [] };
+  expect(countedUsage(response, undefined, settled)).toMatchObject({
+    ...{ input_tokens: 7, output_tokens: 2, total_tokens: 9 },
+    cost: 3,
+  });
+});
+
+test.each([
+  [{ a: 1 }, []],
+  [[null, { type: 'message' }, true], [{ type: 'message' }]],
+])('a response is one by its name, and its output a list of items: %j', (output, items) => {
+  const signed = JSON.parse(signResponse({ output }, identity, echo, null));
+  expect(signed).toMatchObject({ object: 'response', output: items });
+});

@@ -1,0 +1,187 @@
+import { describe, expect, test } from 'bun:test';
+import { targetOf } from '../../../../tests/support/question.ts';
+import type { Target } from '../../dialect.ts';
+import { readResponsesRequest } from '../client/request.ts';
+import { responsesClientRequest } from '../client-request.ts';
+
+function send(text: string, to: Partial<Target> = {}) {
+  const bytes = new TextEncoder().encode(text);
+  const conversation = responsesClientRequest(
+    readResponsesRequest(JSON.parse(text), { text, bytes }),
+  );
+  const request = conversation.adapterFor('openai-responses')?.write(targetOf(to));
+  if (!request) throw new Error('There is no way.');
+  return { conversation, ...request, body: String(request.body) };
+}
+
+function pass(given: object, to: Partial<Target> = {}) {
+  const sent = send(JSON.stringify({ model: 'a/b', input: 'Hi', ...given }), to);
+  return { ...sent, body: JSON.parse(sent.body) as Record<string, unknown> };
+}
+
+const plain = { store: false, include: ['reasoning.encrypted_content'] };
+
+describe('a request that passes through', () => {
+  test('is the same bytes after the name of the model', () => {
+    const rest =
+      ',"input":[{"type":"new","n":12345678901234567890}],"store":false,' +
+      '"include":["reasoning.encrypted_content"],"tools":[{"type":"computer","x":1}],"odd": 1}';
+    const { body, path, dropped } = send(`{"model":"a/b"${rest}`);
+    expect(body).toBe(`{"model":"chat-large"${rest}`);
+    expect([path, dropped]).toEqual(['/responses', []]);
+  });
+
+  test('has nothing of what is said to us, and is kept nowhere', () => {
+    const ours = { models: ['c/d'], provider: { sort: 'price' }, route: 'sort', skills: [] };
+    const plugins = [{ id: 'web' }];
+    const { body } = pass({ ...ours, plugins, store: true, metadata: { a: 'b' } });
+    expect(body).toEqual({ model: 'chat-large', input: 'Hi', metadata: { a: 'b' }, ...plain });
+  });
+
+  test('has no names that an upstream may read as others', () => {
+    const { body } = pass({ ...plain, Store: true, Model: 'dear', Novelty: 1 });
+    expect(body).toEqual({ model: 'chat-large', input: 'Hi', Novelty: 1, ...plain });
+  });
+
+  test('asks for thoughts, which are kept nowhere, from models that think', () => {
+    expect(pass({ include: ['a'] }).body.include).toEqual(['a', 'reasoning.encrypted_content']);
+    const blunt = { thinking: null };
+    expect(pass({ ...plain, reasoning: { effort: 'none' } }, blunt)).toMatchObject({ dropped: [] });
+    const { body, dropped } = pass({ ...plain, reasoning: { effort: 'low' } }, blunt);
+    expect(body).toEqual({ model: 'chat-large', input: 'Hi', store: false });
+    expect(dropped).toEqual(['reasoning']);
+  });
+
+  test.each([
+    [{}, {}, undefined],
+    [{ max_output_tokens: 90 }, {}, 90],
+    [{ max_output_tokens: 90 }, { outputTokensMax: 70 }, 70],
+    [{ max_output_tokens: 90 }, { modelOutputTokensMax: 50 }, 50],
+    [{ max_output_tokens: 1 }, {}, 16],
+    [{}, { outputTokensMax: 300 }, 300],
+  ])('asked with %j of %j is limited to %p', (given, to, most) => {
+    expect(pass(given, to).body.max_output_tokens).toBe(most as number);
+  });
+
+  test('puts efforts into the words of the vendor, and leaves out what it refuses', () => {
+    const quirks = { efforts: { max: 'xhigh' }, sampling_while_reasoning: 'drop' as const };
+    const options = { reasoning: { effort: 'max', summary: 'auto' }, temperature: 1, top_p: null };
+    const { body, dropped } = pass(options, { quirks });
+    expect(body.reasoning).toEqual({ effort: 'xhigh', summary: 'auto' });
+    expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
+    const patient = { ...quirks, sampling_while_reasoning: 'drop_when_asked' as const };
+    expect(pass(options, { quirks: patient }).dropped).toEqual(['temperature']);
+    expect(pass({ temperature: 1 }, { quirks: patient }).body.temperature).toBe(1);
+    expect(pass({ temperature: 1 }, { quirks }).body.temperature).toBeUndefined();
+    const refusing = { quirks: { drop_params: ['service_tier', 'user'] } };
+    expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
+  });
+
+  test('leaves out what is refused by another name, or without something else', () => {
+    const tools = [{ type: 'function', name: 'look', parameters: {} }];
+    const calling = { tools, tool_choice: 'required', parallel_tool_calls: false };
+    const { body, dropped } = pass(calling, { quirks: { drop_params: ['tools'] } });
+    const { model: _, input: __, store: ___, include: ____, ...rest } = body;
+    expect([rest, dropped]).toEqual([{}, ['tools']]);
+    const effortless = { quirks: { drop_params: ['reasoning_effort'] } };
+    expect(pass({ reasoning: { effort: 'low' } }, effortless).body.reasoning).toBeUndefined();
+  });
+
+  test('asks for dearer service with an account of the tenant’s own only', () => {
+    const { body, dropped } = pass({ service_tier: 'priority' });
+    expect([body.service_tier, dropped]).toEqual([undefined, ['service_tier']]);
+    const own = pass({ service_tier: 'priority' }, { isOwnAccount: true });
+    expect([own.body.service_tier, own.dropped]).toEqual(['priority', []]);
+    expect(pass({ service_tier: 'auto' }).body.service_tier).toBe('auto');
+  });
+
+  test('says a decisive word once, whichever a server would read', () => {
+    const { body } = send('{"model":"a/b","input":"Hi","store":true,"store":false}');
+    expect(body.match(/"store"/g)).toHaveLength(1);
+  });
+});
+
+describe('a conversation that began elsewhere', () => {
+  const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'a', arguments: '{}' };
+  const thought = (encrypted_content?: string) => ({
+    type: 'reasoning',
+    id: 'rs_1',
+    summary: [],
+    ...(encrypted_content === undefined ? {} : { encrypted_content }),
+  });
+
+  test.each(['anthropic:EqYC', 'redacted:x', 'gemini:abc', undefined])(
+    'loses the thought with the proof %p, and the ids that tie others to it',
+    (proof) => {
+      const { id: _, ...untied } = call;
+      expect(pass({ input: [thought(proof), call] }).body.input).toEqual([untied]);
+    },
+  );
+
+  test("keeps OpenAI's own, also one that came by another way", () => {
+    const own = [thought('gAAAA'), call];
+    expect(pass({ input: own }).body.input).toEqual(own);
+    const marked = { ...thought('responses:rs_9:gAAAA'), id: 'rs_1' };
+    expect(pass({ input: [marked, call] }).body.input).toEqual([
+      { ...thought('gAAAA'), id: 'rs_9' },
+      call,
+    ]);
+  });
+
+  test('has ids of calls that OpenAI takes, and results that match them', () => {
+    const call_id = 'x'.repeat(65);
+    const result = { type: 'function_call_output', call_id, output: 'ok' };
+    const custom = { type: 'custom_tool_call', call_id, name: 'a', input: '' };
+    const { input } = pass({ input: [{ ...call, call_id }, result, custom] }).body;
+    const short = { call_id: expect.stringMatching(/^call_\w{24}$/) };
+    expect(input).toEqual([
+      { ...call, ...short },
+      { ...result, ...short },
+      { ...custom, ...short },
+    ]);
+    expect(new Set((input as { call_id: string }[]).map((item) => item.call_id)).size).toBe(1);
+  });
+
+  test('has fetched pictures in the place of their addresses, also in results', () => {
+    const url = 'https://a.example/b.png';
+    const image = { type: 'input_image', image_url: url };
+    const images = new Map([[url, 'data:image/png;base64,aGk=']]);
+    const input = [
+      { role: 'user', content: [image] },
+      { type: 'function_call_output', call_id: 'c', output: [image] },
+    ];
+    const sent = JSON.stringify(pass({ input }, { images }).body);
+    expect(sent).not.toContain(url);
+    expect(sent.match(/aGk=/g)).toHaveLength(2);
+  });
+});
+
+describe('more instructions', () => {
+  const instruct = (given: object) => {
+    const more = pass(given).conversation.withInstructions('More.');
+    const request = more.adapterFor('openai-responses')?.write(targetOf());
+    return JSON.parse(String(request?.body)) as Record<string, unknown>;
+  };
+  const rules = { role: 'developer', content: 'Rules.' };
+  const hi = { role: 'user', content: 'Hi' };
+  const added = { type: 'message', role: 'developer', content: 'More.' };
+
+  test('stand after those of the client', () => {
+    expect(instruct({}).instructions).toBe('More.');
+    expect(instruct({ instructions: 'Be brief.' }).instructions).toBe('Be brief.\n\nMore.');
+    expect(instruct({ input: [hi] }).instructions).toBe('More.');
+    expect(instruct({ input: [rules, hi] }).input).toEqual([rules, added, hi]);
+    expect(instruct({ input: [rules] }).input).toEqual([rules, added]);
+  });
+});
+
+test('how an answer is delivered is no part of the wording, even where one form alone fits', () => {
+  const cacheKeyInput = (given: object) => JSON.stringify(pass(given).conversation.cacheKeyInput());
+  const long = { seed: 1 };
+  expect(cacheKeyInput({ stream: true })).toBe(cacheKeyInput({}));
+  expect(cacheKeyInput({ ...long, stream: true })).toBe(cacheKeyInput(long));
+  expect(cacheKeyInput(long)).not.toBe(cacheKeyInput({}));
+  const tools = [{ type: 'web_search' }];
+  expect(cacheKeyInput({ tools, stream: true })).toBe(cacheKeyInput({ tools }));
+  expect(pass({ tools }).conversation.isStreamModeFixed).toBe(true);
+});

@@ -1,0 +1,207 @@
+import { objectsIn } from '../../../core/json.ts';
+import type { FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import {
+  dropFields,
+  dropLookalikes,
+  type Edits,
+  editBody,
+  gatewayFields,
+  sameIfUnchanged,
+} from '../../normalize/requests/edit-body.ts';
+import {
+  outputLimit,
+  refusesSampling,
+  vendorEffort,
+} from '../../normalize/requests/generation-options.ts';
+import { isolateCaches } from '../../normalize/requests/prompt-cache.ts';
+import {
+  dropSurcharged,
+  withoutPaidTools,
+} from '../../normalize/requests/restricted-parameters.ts';
+import { withDependents } from '../../normalize/requests/tools.ts';
+import { dropsParameter } from '../../parameters.ts';
+import {
+  type AnyItem,
+  type AnyPart,
+  isKnownItem,
+  isKnownPart,
+  isMessage,
+  isResult,
+} from '../client/input-items.ts';
+import type { ResponsesRequest } from '../client/request.ts';
+import { encryptedThoughts, type ResponsesBody, responsesSchema } from '../client/schema.ts';
+import { toolLists } from '../client/tools.ts';
+import { ownReasoning } from '../reasoning-signature.ts';
+import { outputTokensMin, ownCallId } from '../upstream/request.ts';
+
+/** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
+
+export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
+  const body: ResponsesBody & Record<string, unknown> = request.body;
+  const edits: Edits = { model: target.upstreamModel };
+  dropFields(body, gatewayFields, edits);
+  dropLookalikes(body, responsesSchema.properties, edits);
+  limitOutput(body, target, edits);
+  // The gateway stores no responses, so the upstream must not store them either.
+  if (body.store !== false) edits.store = false;
+  const left = leaveOutPaidTools(body, target, edits);
+  const input = normalizeInput(left.input, target.images);
+  if (input !== body.input) edits.input = input;
+  const dropped = new Set([...dropSurcharged(body, target, edits), ...left.dropped]);
+  const drop = (name: string) => {
+    if ((body[name] ?? null) === null) return;
+    edits[name] = undefined;
+    dropped.add(name);
+  };
+  isolateCaches(body, request.tenantId, edits);
+  includeEncryptedReasoning(body, target, edits);
+  if (setEffort(body, target, edits, drop)) for (const name of ['temperature', 'top_p']) drop(name);
+  const { drop_params: refused = [] } = target.quirks;
+  for (const name of refused) drop(name);
+  if (dropsParameter(target.quirks, 'reasoning')) drop('reasoning');
+  if (refused.length > 0) dropFields(body, withDependents(refused), edits);
+  return {
+    path: '/responses',
+    body: editBody({ body, source: request.source }, edits),
+    dropped: [...dropped],
+  };
+}
+
+function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
+  const cap = outputLimit(body.max_output_tokens ?? null, target);
+  if (cap === null) return;
+  const limit = Math.max(cap, outputTokensMin);
+  if (limit !== body.max_output_tokens) edits.max_output_tokens = limit;
+}
+
+/** Asks for encrypted thoughts, since none are stored; models that do not think refuse that. */
+function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
+  const include = body.include ?? [];
+  if (thinking === null) {
+    const rest = include.filter((name) => name !== encryptedThoughts);
+    if (rest.length < include.length) edits.include = rest.length > 0 ? rest : undefined;
+  } else if (!include.includes(encryptedThoughts)) {
+    edits.include = [...include, encryptedThoughts];
+  }
+}
+
+/** Sets the effort in the vendor's words. True if that rules out sampling parameters. */
+function setEffort(
+  body: ResponsesBody,
+  { quirks, thinking }: Target,
+  edits: Edits,
+  drop: (name: string) => void,
+): boolean {
+  const effort = body.reasoning?.effort ?? null;
+  if (thinking === null) {
+    // To such a model, the wish not to think is no loss.
+    if (effort === 'none') edits.reasoning = undefined;
+    else drop('reasoning');
+    return false;
+  }
+  const word = vendorEffort(effort, quirks);
+  if (effort !== null && word !== effort) edits.reasoning = { ...body.reasoning, effort: word };
+  return refusesSampling(word, quirks);
+}
+
+/** Leaves out tools that cost more than the endpoint's price, wherever a request has them. */
+
+type Choice = ResponsesBody['tool_choice'];
+
+interface Left {
+  readonly input: ResponsesBody['input'];
+  readonly dropped: readonly string[];
+}
+
+/** Returns the input without such tools; changes of `tools` and `tool_choice` go into `edits`. */
+function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Edits): Left {
+  const { tools, removed: lost, dropped } = withoutPaidTools(body.tools ?? [], target);
+  const names = [...dropped];
+  const input = withoutAdded(body.input, target, names);
+  if (names.length === 0) return { input, dropped: names };
+  if (lost.length > 0) edits.tools = tools.length > 0 ? tools : undefined;
+  const isAnyLeft = toolLists({ tools: [...tools], input }).some((list) => list.tools.length > 0);
+  const choice = isAnyLeft ? leftChoice(body.tool_choice, target) : undefined;
+  if (choice !== body.tool_choice) edits.tool_choice = choice;
+  return { input, dropped: names };
+}
+
+/** Items with tools in them: those that Codex adds, and the results of its search for tools. */
+const itemTypesWithTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
+
+function withoutAdded(
+  input: ResponsesBody['input'],
+  target: Target,
+  names: string[],
+): ResponsesBody['input'] {
+  if (typeof input === 'string') return input;
+  let left = input;
+  for (const [at, item] of input.entries()) {
+    if (!itemTypesWithTools.includes(item.type) || !('tools' in item)) continue;
+    const addedTools = objectsIn(item.tools);
+    const { tools, dropped } = withoutPaidTools(addedTools, target, `input[${at}].tools`);
+    if (dropped.length === 0) continue;
+    const rest = { ...item, tools };
+    left = left.with(at, rest);
+    names.push(...dropped);
+  }
+  return left;
+}
+
+/** The tool choice; undefined if the tool it names was left out. */
+function leftChoice(choice: Choice, target: Target): Choice {
+  if (!choice || typeof choice === 'string') return choice;
+  if (withoutPaidTools([choice], target).removed.length > 0) return undefined;
+  const { tools, removed: lost } = withoutPaidTools(choice.tools ?? [], target);
+  if (lost.length === 0) return choice;
+  return tools.length > 0 ? { ...choice, tools: [...tools] } : undefined;
+}
+
+/**
+ * A conversation may have begun with another provider. Whatever that provider left in it and
+ * OpenAI would refuse is taken out. If there is nothing to take out, the same list is returned.
+ */
+
+function normalizeInput(
+  input: ResponsesBody['input'],
+  images: FetchedImages,
+): ResponsesBody['input'] {
+  if (typeof input === 'string') return input;
+  const normalized = input.map((item) => normalizeItem(item, images));
+  const remaining = normalized.filter((item) => item !== undefined);
+  if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
+  // By an item's id OpenAI knows that a thought belongs before it, and refuses it without that.
+  return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
+}
+
+function normalizeItem(item: AnyItem, images: FetchedImages): AnyItem | undefined {
+  if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item);
+  const named = withOwnId(item);
+  return images.size === 0 ? named : putImages(named, images);
+}
+
+function withOwnId(item: AnyItem): AnyItem {
+  if (!('call_id' in item) || typeof item.call_id !== 'string') return item;
+  const id = ownCallId(item.call_id);
+  const named = { ...item, call_id: id };
+  return id === item.call_id ? item : named;
+}
+
+function putImages(item: AnyItem, images: FetchedImages): AnyItem {
+  if (isResult(item) && typeof item.output !== 'string') {
+    const normalized = { ...item, output: item.output.map((part) => inline(part, images)) };
+    return normalized;
+  }
+  if (isMessage(item) && typeof item.content !== 'string') {
+    const normalized = { ...item, content: item.content.map((part) => inline(part, images)) };
+    return normalized;
+  }
+  return item;
+}
+
+function inline(part: AnyPart, images: FetchedImages): AnyPart {
+  if (!isKnownPart(part) || part.type !== 'input_image') return part;
+  const found = images.get(part.image_url ?? '');
+  const shown = { ...part, image_url: found ?? part.image_url };
+  return found === undefined ? part : shown;
+}

@@ -1,0 +1,521 @@
+import { describe, expect, test } from 'bun:test';
+import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
+import { outputItemsMax } from '../../../core/bounds.ts';
+import { ResponsesStreamReader, readFullReply } from './reader.ts';
+
+type Event = Readonly<Record<string, unknown>> & { readonly type: string };
+
+const hear = (...events: readonly (Event | string)[]) =>
+  hearEvents((sink) => new ResponsesStreamReader(sink), events);
+
+const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
+const response = (more: object) => ({ status: 'completed', error: null, usage, ...more });
+const completed = (output: readonly object[] = []): Event => ({
+  type: 'response.completed',
+  response: response({ output }),
+});
+const added = (at: number, item: object): Event => ({
+  type: 'response.output_item.added',
+  output_index: at,
+  item,
+});
+const done = (at: number, item: object): Event => ({
+  type: 'response.output_item.done',
+  output_index: at,
+  item,
+});
+const delta = (kind: string, at: number, piece: string): Event => ({
+  type: `response.${kind}.delta`,
+  output_index: at,
+  delta: piece,
+});
+const call = (id: string, json: string) => ({
+  type: 'function_call',
+  id: `fc_${id}`,
+  call_id: `call_${id}`,
+  name: 'now',
+  arguments: json,
+});
+const message = (text: string) => ({
+  type: 'message',
+  role: 'assistant',
+  content: [{ type: 'output_text', text }],
+});
+const argumentsDelta = 'function_call_arguments';
+
+describe('the items of a stream', () => {
+  test('text comes as it is written, and once', () => {
+    const whole = message('Hello!');
+    const { told } = hear(
+      added(0, { type: 'message', content: [] }),
+      { type: 'response.content_part.added', output_index: 0 },
+      delta('output_text', 0, 'Hel'),
+      delta('output_text', 0, 'lo!'),
+      { type: 'response.output_text.done', output_index: 0, text: 'Hello!' },
+      done(0, whole),
+      completed([whole]),
+    );
+    expect(told.said).toBe('Hello!');
+    expect(told.finishReason).toBe('stop');
+    expect(told.lastUsage?.outputTokens).toBe(4);
+  });
+
+  test('messages do not run into each other, and sources keep their places', () => {
+    const source = { type: 'url_citation', url: 'https://a.test', start_index: 0, end_index: 4 };
+    const note = { type: 'response.output_text.annotation.added', annotation: source };
+    const part = { type: 'response.content_part.added' };
+    const streamed = hear(
+      added(0, { type: 'message', phase: 'commentary', content: [] }),
+      delta('output_text', 0, 'I look '),
+      delta('output_text', 0, 'it up 🔎.'),
+      done(0, message('I look it up 🔎.')),
+      added(1, { type: 'message', phase: 'final_answer', content: [] }),
+      { ...part, output_index: 1 },
+      delta('output_text', 1, 'Done.'),
+      { ...note, output_index: 1 },
+      completed(),
+    ).told;
+    const [said] = message('Done.').content;
+    const cited = { ...message(''), content: [{ ...said, annotations: [source] }] };
+    const whole = hear(completed([message('I look it up 🔎.'), cited])).told;
+    for (const told of [streamed, whole]) {
+      expect(told.said).toBe('I look it up 🔎.\n\nDone.');
+      expect(told.citations).toMatchObject([{ range: { start: 17, end: 21 } }]);
+    }
+  });
+
+  test('arguments that come in one piece, or not at all, are whole', () => {
+    const { told } = hear(
+      added(0, call('a', '')),
+      { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
+      added(1, call('b', '')),
+      delta(argumentsDelta, 1, '{"y":2}'),
+      { type: 'response.function_call_arguments.done', output_index: 1, arguments: '{"y":2}' },
+      done(1, call('b', '{"y":2}')),
+      added(2, call('c', '')),
+      completed(),
+    );
+    expect(told.calls.map(({ arguments: json }) => json)).toEqual(['{"x":1}', '{"y":2}', '{}']);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('thoughts are paragraphs and end with their proof', () => {
+    const part = { type: 'response.reasoning_summary_part.added', output_index: 0 };
+    const item = {
+      type: 'reasoning',
+      id: 'rs_1',
+      encrypted_content: 'gAAA=:x',
+      summary: [
+        { type: 'summary_text', text: 'One.' },
+        { type: 'summary_text', text: 'Two.' },
+      ],
+    };
+    const { told } = hear(
+      added(0, { type: 'reasoning', id: 'rs_0', encrypted_content: 'early', summary: [] }),
+      part,
+      delta('reasoning_summary_text', 0, 'One.'),
+      part,
+      delta('reasoning_summary_text', 0, 'Two.'),
+      done(0, item),
+      done(1, message('So.')),
+      completed([item, message('So.')]),
+    );
+    expect(told.thought).toBe('One.\n\nTwo.');
+    expect(told.signatures).toEqual(['responses:rs_1:gAAA=:x']);
+    expect(told.order).toEqual(['reasoning', 'signature', 'text', 'finish']);
+    const whole = hear(completed([item, message('So.')])).told;
+    expect(whole.thought).toBe('One.\n\nTwo.');
+    expect(whole.order).toEqual(told.order);
+  });
+
+  test('open models think aloud', () => {
+    const { told } = hear(
+      delta('reasoning_text', 0, 'Hm.'),
+      done(0, { type: 'reasoning', id: 'rs_1', content: [{ text: 'Hm.' }] }),
+      completed(),
+    );
+    expect(told.thought).toBe('Hm.');
+    expect(told.signatures).toEqual([]);
+    const whole = hear(completed([{ type: 'reasoning', summary: [], content: [{ text: 'Hm.' }] }]));
+    expect(whole.told.thought).toBe('Hm.');
+  });
+
+  test('calls that mix are kept apart by their places, whatever their ids', () => {
+    const { told } = hear(
+      added(1, { ...call('a', ''), id: 'x1' }),
+      added(2, { ...call('b', ''), id: 'x2' }),
+      { ...delta(argumentsDelta, 1, '{"x"'), item_id: 'x3' },
+      { ...delta(argumentsDelta, 2, '{"y"'), item_id: 'x4' },
+      delta(argumentsDelta, 1, ':1}'),
+      delta(argumentsDelta, 2, ':2}'),
+      done(1, call('a', '{"x":1}')),
+      done(2, call('b', '{"y":2}')),
+      completed(),
+    );
+    expect(told.calls.map(({ id, arguments: json }) => [id, json])).toEqual([
+      ['call_a', '{"x":1}'],
+      ['call_b', '{"y":2}'],
+    ]);
+    expect(told.finishReason).toBe('tool_calls');
+  });
+
+  test('a call that words of another item follow begins with its arguments', () => {
+    const content = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
+    const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
+    const item = call('a', '{"x":1}');
+    for (const rest of [pieces, [done(0, item)], [completed([item])]]) {
+      const { told } = hear(added(0, call('a', '')), ...content, ...rest, completed());
+      expect([told.said, told.calls[0]?.arguments]).toEqual(['Let me see.', '{"x":1}']);
+      expect(told.order).toEqual(['text', 'call', 'arguments', 'finish']);
+    }
+  });
+
+  test('a call of a free-form tool begins with its text, which is told when it is whole', () => {
+    const item = { type: 'custom_tool_call', id: 'ctc_a', call_id: 'call_a', name: 'sql' };
+    const begun = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
+    expect(hear(...begun).told.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
+    const ended = { type: 'response.custom_tool_call_input.done', output_index: 0 };
+    const input = 'SELECT 1';
+    expect(hear(...begun, { ...ended, input }, delta('output_text', 1, 'Hi')).told).toMatchObject({
+      calls: [{ id: 'call_a', arguments: '{"input":"SELECT 1"}' }],
+      order: ['call', 'arguments', 'text'],
+    });
+    const next = [added(1, call('b', '')), delta(argumentsDelta, 1, '{}')];
+    const whole = [{ ...item, input }, call('b', '{}')];
+    expect(hear(...begun, ...next, completed(whole)).told.calls).toMatchObject([
+      { id: 'call_a', arguments: '{"input":"SELECT 1"}' },
+      { id: 'call_b', arguments: '{}' },
+    ]);
+  });
+
+  test('a call is whole without pieces, without its beginning, and without arguments', () => {
+    const { told } = hear(
+      added(0, call('a', '')),
+      done(0, call('a', '{"x":1}')),
+      delta(argumentsDelta, 1, '{"y"'),
+      done(1, call('b', '{"y":2}')),
+      done(2, { ...call('c', ''), call_id: undefined }),
+      completed([{}, {}, {}, call('d', '{}')]),
+    );
+    expect(told.calls.map(({ arguments: json }) => json)).toEqual([
+      '{"x":1}',
+      '{"y":2}',
+      '{}',
+      '{}',
+    ]);
+    expect(told.calls[2]?.id).toMatch(/^call_[0-9a-z]{24}$/);
+    expect(told.calls[3]?.id).toBe('call_d');
+  });
+
+  test('arguments whose pieces break off are told to their end, which only the whole has', () => {
+    const whole = call('a', '{"city":"Paris"}');
+    const begun = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
+    const streams = [
+      [...begun, completed([whole])],
+      [...begun, done(0, whole), completed([whole])],
+      [
+        ...begun,
+        {
+          type: 'response.function_call_arguments.done',
+          output_index: 0,
+          arguments: whole.arguments,
+        },
+        done(0, whole),
+        completed([whole]),
+      ],
+      // The whole arguments are spaced differently, but the pieces were complete already.
+      [...begun, delta(argumentsDelta, 0, 'is"}'), completed([call('a', '{ "city": "Paris" }')])],
+    ];
+    for (const events of streams) {
+      expect(hear(...events).told.calls[0]?.arguments).toBe('{"city":"Paris"}');
+    }
+  });
+
+  test('arguments that are an object in the place of their text', () => {
+    const item = { ...call('a', ''), arguments: { x: 1 } };
+    expect(hear(completed([item])).told.calls[0]?.arguments).toBe('{"x":1}');
+  });
+
+  test('a call keeps the name it was announced by, where its end has none', () => {
+    const { name, call_id, ...end } = call('a', '{"x":1}');
+    const { told } = hear(added(0, call('a', '')), done(0, end), completed());
+    expect(told.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
+  });
+
+  test('words of items that were never announced come once', () => {
+    const hello = { ...message('Hello!'), id: 'msg_1' };
+    const content = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
+    expect(hear(content, completed([hello])).told.said).toBe('Hello!');
+  });
+
+  test('places that stay empty make no word and no call come twice', () => {
+    const hello = { ...message('Hello!'), id: 'msg_1' };
+    const { told } = hear(
+      { type: 'response.output_item.added', output_index: 0, item: null },
+      added(1, { ...hello, content: [] }),
+      delta('output_text', 1, 'Hello!'),
+      added(3, call('a', '')),
+      delta(argumentsDelta, 3, '{}'),
+      completed([hello, call('a', '{}')]),
+    );
+    expect(told.said).toBe('Hello!');
+    expect(told.calls).toMatchObject([{ id: 'call_a', arguments: '{}' }]);
+  });
+
+  test('refusals and sources are told', () => {
+    const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
+    const { told } = hear(
+      delta('output_text', 0, 'Hello'),
+      { type: 'response.output_text.annotation.added', output_index: 0, annotation: note },
+      delta('refusal', 1, 'No.'),
+      completed(),
+    );
+    expect(told.refused).toBe('No.');
+    expect(told.citations).toEqual([
+      { url: 'https://a.example/', title: 'A', quote: '', range: { start: 0, end: 5 } },
+    ]);
+    const parts = [
+      { type: 'output_text', text: 'Hello', annotations: [note, null] },
+      { type: 'refusal', refusal: 'No.' },
+    ];
+    const whole = hear(completed([{ type: 'message', content: parts }])).told;
+    expect([whole.said, whole.refused, whole.citations.length]).toEqual(['Hello', 'No.', 1]);
+  });
+
+  test('what nobody understands is passed over', () => {
+    const { told, failure } = hear(
+      { type: 'response.created', response: { status: 'in_progress' } },
+      { type: 'response.audio.delta', output_index: 0, delta: 'AAAA' },
+      { type: 'response.output_text.delta', output_index: 0, delta: 3 },
+      { type: 'response.output_item.done', output_index: 1, item: null },
+      done(2, { type: 'web_search_call' }),
+      done(3, { type: 'message', content: 'none' }),
+      { type: 'keepalive' },
+      completed(),
+      '[DONE]',
+      'more',
+    );
+    expect(failure).toBeUndefined();
+    expect(told.order).toEqual(['finish']);
+  });
+
+  test('searches that xAI runs itself are no calls for the client', () => {
+    const search = {
+      ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
+      input: '{"query":"a"}',
+    };
+    const { told } = hear(
+      added(0, { ...search, input: '' }),
+      delta('custom_tool_call_input', 0, search.input),
+      done(0, search),
+      done(1, message('Found.')),
+      completed([search, message('Found.')]),
+    );
+    expect([told.order, told.said]).toEqual([['text', 'finish'], 'Found.']);
+    expect(told.finishReason).toBe('stop');
+    const late = hear(
+      added(0, { ...search, name: undefined, input: '' }),
+      done(0, search),
+      done(1, message('Found.')),
+      completed([search, message('Found.')]),
+    );
+    expect([late.told.order, late.told.finishReason]).toEqual([['text', 'finish'], 'stop']);
+    const own = hear(completed([{ ...search, name: 'x_mine' }])).told;
+    expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
+  });
+
+  test('without end are a failure, not a full memory', () => {
+    const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
+    expect(hear(...items.slice(1), completed()).failure).toBeUndefined();
+    const { failure, reader } = hear(...items, completed());
+    expect(failure?.kind).toBe('malformed');
+    expect(reader.finished).toBe(false);
+  });
+});
+
+describe('the end', () => {
+  const incomplete = (reason: string | undefined): Event => ({
+    type: 'response.incomplete',
+    response: response({ status: 'incomplete', incomplete_details: { reason } }),
+  });
+
+  test.each([
+    ['max_output_tokens', 'length'],
+    ['content_filter', 'content_filter'],
+    [undefined, 'length'],
+  ] as const)('incomplete by %p is %s', (reason, finish) => {
+    const { told, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
+    expect(told.finishReason).toBe(finish);
+    expect(reader.finished).toBe(true);
+  });
+
+  test('comes with the last event only', () => {
+    expect(hear(done(0, message('Hello!'))).reader.finished).toBe(false);
+    const bare: Event = { type: 'response.completed', response: { usage } };
+    expect(hear(bare).reader.finished).toBe(true);
+  });
+});
+
+describe('failures', () => {
+  const sentence = 'Rate limit reached.';
+
+  test.each<[string, Event]>([
+    ['flat', { type: 'error', code: 'rate_limit_exceeded', message: sentence, param: null }],
+    ['nested', { type: 'error', error: { code: 'rate_limit_exceeded', message: sentence } }],
+    [
+      'of the response',
+      {
+        type: 'response.failed',
+        response: { status: 'failed', error: { code: 'rate_limit_exceeded', message: sentence } },
+      },
+    ],
+    [
+      'in the announcement',
+      {
+        type: 'response.created',
+        response: { status: 'queued', error: { code: 'rate_limit_exceeded', message: sentence } },
+      },
+    ],
+  ])('%s', (_, event) => {
+    const { told, reader, failure } = hear(delta('output_text', 0, 'Hel'), event);
+    expect(failure).toMatchObject({ kind: 'rate_limited', message: sentence });
+    expect(reader.finished).toBe(false);
+    expect(told.finishReason).toBeNull();
+  });
+
+  test('of an event that is no JSON', () => {
+    const reader = new ResponsesStreamReader(new ToldAnswer());
+    const failure = reader.push({ event: 'error', data: 'upstream gone' });
+    expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
+  });
+
+  test.each<[Event | string, string]>([
+    [{ type: 'response.failed', response: { status: 'failed', error: null } }, 'server'],
+    [{ type: 'response.failed' }, 'server'],
+    [{ type: 'response.cancelled', response: { status: 'cancelled' } }, 'server'],
+    ['{"error":{"code":"server_error","message":"Sorry."}}', 'server'],
+    ['{"type":"resp', 'malformed'],
+    ['null', 'malformed'],
+  ])('without a sentence: %j', (event, kind) => {
+    expect(hear(event).failure?.kind).toBe(kind as 'server');
+  });
+
+  test.each([
+    ['', 'malformed'],
+    ['[]', 'malformed'],
+    ['{}', 'malformed'],
+    ['{"status":"in_progress","output":[]}', 'malformed'],
+    ['{"status":{"toString":1},"output":[]}', 'malformed'],
+    ['{"status":"failed"}', 'server'],
+    ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
+    ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
+  ])('of a whole answer: %s', (body, kind) => {
+    expect(readFullReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
+  });
+});
+
+describe('events that leave out the place of their item', () => {
+  const nameless = ({ output_index: _, ...event }: Event): Event => event as Event;
+  const thought = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
+  const said = { ...message('Hello!'), id: 'msg_1' };
+  const piece = (kind: string, item_id: string, text: string): Event => ({
+    type: `response.${kind}.delta`,
+    item_id,
+    delta: text,
+  });
+
+  test('are known by its id, and every word is told once', () => {
+    const pieces = [piece('output_text', 'msg_1', 'Hel'), piece('output_text', 'msg_1', 'lo!')];
+    const events = [
+      added(0, { type: 'reasoning', id: 'rs_1' }),
+      piece('reasoning_summary_text', 'rs_1', 'Hm.'),
+      done(0, thought),
+      added(1, { type: 'message', id: 'msg_1' }),
+      ...pieces,
+      done(1, said),
+      completed([thought, said]),
+    ];
+    for (const heard of [events, events.map(nameless)]) {
+      const { told } = hear(...heard);
+      expect([told.thought, told.said]).toEqual(['Hm.', 'Hello!']);
+    }
+  });
+
+  test('call a tool once', () => {
+    const item = call('a', '{"x":1}');
+    const { told } = hear(
+      nameless(added(0, { ...item, arguments: '' })),
+      piece(argumentsDelta, 'fc_a', '{"x"'),
+      piece(argumentsDelta, 'fc_a', ':1}'),
+      nameless(done(0, item)),
+      completed([item]),
+    );
+    expect(told.calls).toMatchObject([{ id: 'call_a', name: 'now', arguments: '{"x":1}' }]);
+  });
+});
+
+test('a call of a free-form tool is told as one of a function with one text', () => {
+  const item = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'call_1', name: 'sql' };
+  const whole = { ...item, input: 'SELECT 1' };
+  const { told } = hear(
+    added(0, { ...item, input: '' }),
+    delta('custom_tool_call_input', 0, 'SELECT 1'),
+    done(0, whole),
+    completed([whole]),
+  );
+  const called = { id: 'call_1', name: 'sql', arguments: '{"input":"SELECT 1"}' };
+  expect(told.calls).toMatchObject([called]);
+  expect(told.finishReason).toBe('tool_calls');
+});
+
+test('a whole answer of endless items is none', () => {
+  const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
+  const read = (length: number) => {
+    const response = { status: 'completed', output: Array(length).fill(item) };
+    return readFullReply(JSON.stringify(response), new ToldAnswer())?.kind;
+  };
+  expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
+});
+
+describe('items that no event numbers', () => {
+  const unnumbered = ({ output_index: _, ...event }: Event): Event => ({ ...event });
+  const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).told;
+
+  test('are calls of their own though they have no ids, as with llama.cpp', () => {
+    const given = ['1', '2'].map((id) => {
+      const { id: _, ...nameless } = call(id, `{"x":${id}}`);
+      return { ...nameless, call_id: `fc_${id}` };
+    });
+    const begun = given.map((item) => added(0, { ...item, arguments: '' }));
+    const piece = (id: string, json: string) => ({
+      ...delta(argumentsDelta, 0, json),
+      item_id: `fc_${id}`,
+    });
+    const { calls } = told(
+      ...begun.slice(0, 1),
+      piece('1', '{"x":'),
+      piece('1', '1}'),
+      ...begun.slice(1),
+      piece('2', '{"x":2}'),
+      ...given.map((item) => done(0, item)),
+      completed(given),
+    );
+    expect(calls).toMatchObject([
+      { id: 'fc_1', arguments: '{"x":1}' },
+      { id: 'fc_2', arguments: '{"x":2}' },
+    ]);
+  });
+
+  test('are told apart without any name, announced or not', () => {
+    const { id: _, ...nameless } = call('1', '{}');
+    const whole = [message('One.'), message('Two.'), nameless];
+    const begin = added(0, { type: 'message', content: [] });
+    const emit = (text: string) => delta('output_text', 0, text);
+    const ends = whole.map((item) => done(0, item));
+    const announced = [begin, emit('One.'), ends[0], begin, emit('Two.'), ends[1], ends[2]];
+    for (const events of [announced.filter((event) => event !== undefined), ends]) {
+      const { said, calls } = told(...events, completed(whole));
+      expect([said, calls.length]).toEqual(['One.\n\nTwo.', 1]);
+    }
+  });
+});

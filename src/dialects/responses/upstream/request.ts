@@ -1,0 +1,273 @@
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  JsonFormat,
+  Prompt,
+  ReasoningPart,
+  TextPart,
+  Tool,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from '../../../core/prompt.ts';
+import type { Target, UpstreamRequest } from '../../dialect.ts';
+import { documentText } from '../../normalize/requests/content.ts';
+import {
+  levelOf,
+  outputLimit,
+  refusesSampling,
+  vendorEffort,
+} from '../../normalize/requests/generation-options.ts';
+import { breakpointField, cacheMarkNames } from '../../normalize/requests/prompt-cache.ts';
+import { functionSchema } from '../../normalize/requests/tool-schema.ts';
+import { shortCallId } from '../../normalize/requests/tools.ts';
+import { dropParameters } from '../../normalize/requests/unsupported.ts';
+import { encryptedThoughts } from '../client/schema.ts';
+import { splitSignature } from '../reasoning-signature.ts';
+
+/** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
+
+/** Parameters that this endpoint lacks, or whose answers a dialogue cannot express. */
+const unsupportedParameters = [
+  'stop',
+  'n',
+  'seed',
+  'top_k',
+  'presence_penalty',
+  'frequency_penalty',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+];
+
+/** OpenAI refuses a lower output cap; clients that only test the connection send 1. */
+export const outputTokensMin = 16;
+
+/** OpenAI refuses a longer user name; Claude Code sends a long JSON text with ids. */
+const userLengthMax = 64;
+
+export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
+  const { quirks, thinking } = target;
+  const effort = thinking === null ? undefined : vendorEffort(levelOf(prompt.reasoning), quirks);
+  const { prompt: supported, dropped } = dropParameters(
+    prompt,
+    unsupportedIn(prompt, target, effort),
+  );
+  const cap = outputLimit(supported.outputTokensMax, target);
+  const body = {
+    model: target.upstreamModel,
+    input: writeItems(supported.turns),
+    ...writeTools(supported),
+    max_output_tokens: cap === null ? undefined : Math.max(cap, outputTokensMin),
+    temperature: supported.sampling.temperature,
+    top_p: supported.sampling.topP,
+    text: writeTextOptions(supported),
+    reasoning: thinking === null ? undefined : writeReasoningOptions(supported, effort),
+    user: supported.user?.slice(0, userLengthMax) ?? undefined,
+    prompt_cache_key: supported.promptCacheKey,
+    stream: supported.stream ? true : undefined,
+    store: false,
+    // Models that do not think refuse this.
+    include: thinking === null ? undefined : [encryptedThoughts],
+  };
+  return {
+    path: '/responses',
+    body: JSON.stringify(body),
+    dropped: cacheMarkNames(prompt).has('cache_control') ? [...dropped, 'cache_control'] : dropped,
+  };
+}
+
+function* unsupportedIn(
+  { reasoning }: Prompt,
+  { quirks, thinking }: Target,
+  effort: string | undefined,
+): Iterable<string> {
+  yield* unsupportedParameters;
+  yield* quirks.drop_params ?? [];
+  if (thinking === null) {
+    // To such a model, the wish not to think is no loss.
+    if (reasoning?.effort !== 'none') yield 'reasoning';
+    return;
+  }
+  if (refusesSampling(effort, quirks)) yield* ['temperature', 'top_p'];
+}
+
+function writeReasoningOptions({ reasoning }: Prompt, effort: string | undefined) {
+  if (reasoning === null) return undefined;
+  const isSeen = reasoning.visible && effort !== 'none';
+  if (effort === undefined && !isSeen) return undefined;
+  return { effort, summary: isSeen ? 'auto' : undefined };
+}
+
+function writeTools({ tools, toolChoice, parallelTools }: Prompt) {
+  if (tools.length === 0) return {};
+  return {
+    tools: tools.map(writeTool),
+    tool_choice:
+      toolChoice === null || typeof toolChoice === 'string'
+        ? (toolChoice ?? undefined)
+        : { type: 'function', name: toolChoice.name },
+    parallel_tool_calls: parallelTools ?? undefined,
+  };
+}
+
+/** `strict` is always sent: if it is missing, this endpoint applies the strict rules. */
+function writeTool({ name, description, parameters, strict = false }: Tool) {
+  return { type: 'function', name, description, parameters: functionSchema(parameters), strict };
+}
+
+function writeTextOptions({ json, verbosity }: Prompt) {
+  if (json === null && verbosity === undefined) return undefined;
+  return { format: json === null ? undefined : writeFormat(json), verbosity };
+}
+
+function writeFormat({ name, description, schema, strict }: JsonFormat) {
+  if (schema === null) return { type: 'json_object' };
+  return { type: 'json_schema', name, description, schema, strict };
+}
+
+/** The turns of a dialogue as the `input` items of a response. */
+
+export function writeItems(turns: readonly Turn[]): object[] {
+  return turns.flatMap(writeTurn);
+}
+
+function writeTurn(turn: Turn): object[] {
+  switch (turn.role) {
+    case 'system':
+      return writeSystem(turn.parts);
+    case 'user':
+      return writeUser(turn.parts);
+    case 'assistant':
+      return writeAssistant(turn.parts);
+  }
+}
+
+function writeSystem(parts: readonly TextPart[]): object[] {
+  const content = parts.flatMap(writeText);
+  return content.length > 0 ? [{ role: 'system', content }] : [];
+}
+
+function writeText(part: TextPart): object[] {
+  const { text } = part;
+  return text === '' ? [] : [{ type: 'input_text', text, ...breakpointField(part) }];
+}
+
+function writeUser(parts: readonly UserPart[]): object[] {
+  const results = parts.filter((part) => part.kind === 'tool_result');
+  const written = results.map(writeResult);
+  const content = parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part)));
+  if (content.length > 0) return [...written, { role: 'user', content }];
+  // A conversation may consist of this message alone, and OpenAI refuses one without items.
+  return written.length > 0 ? written : [{ role: 'user', content: '' }];
+}
+
+function writeUserPart(part: Exclude<UserPart, ToolResultPart>): object[] {
+  switch (part.kind) {
+    case 'text':
+      return writeText(part);
+    case 'image':
+      return [writeImage(part)];
+    case 'audio': {
+      const { data, format } = part;
+      return [{ type: 'input_audio', input_audio: { data, format } }];
+    }
+    case 'document':
+      return writeDocument(part);
+  }
+}
+
+function writeImage(part: ImagePart): object {
+  const { url, detail = 'auto' } = part;
+  return { type: 'input_image', image_url: url, detail, ...breakpointField(part) };
+}
+
+function writeDocument(part: DocumentPart): object[] {
+  const { source, name } = part;
+  if ('text' in source) {
+    return writeText({ ...part, kind: 'text', text: documentText(source.text, name) });
+  }
+  return [{ type: 'input_file', ...writeFile(source, name), ...breakpointField(part) }];
+}
+
+type FileSource = Exclude<DocumentPart['source'], { readonly text: string }>;
+
+function writeFile(source: FileSource, name: string | undefined): object {
+  if ('fileId' in source) return { file_id: source.fileId };
+  // Bytes are refused without a name; an address is refused with one.
+  const isInline = /^data:/i.test(source.url);
+  return isInline
+    ? { filename: name ?? 'document.pdf', file_data: source.url }
+    : { file_url: source.url };
+}
+
+const callIdLengthMax = 64;
+
+/** The id of a call, shortened if OpenAI would refuse it. */
+export function ownCallId(id: string): string {
+  return shortCallId(id, callIdLengthMax);
+}
+
+/** There is no field that says that a tool failed, so its text has to say so. */
+function writeResult(result: ToolResultPart): object {
+  const { callId, parts, isError } = result;
+  const mark = isError ? 'Error: ' : '';
+  const head = { type: 'function_call_output', call_id: ownCallId(callId) };
+  const point = breakpointField(result);
+  if (parts.every((part) => part.kind === 'text')) {
+    const text = mark + parts.map((part) => part.text).join('\n\n');
+    const isPlain = text === '' || !('prompt_cache_breakpoint' in point);
+    return { ...head, output: isPlain ? text : [{ type: 'input_text', text, ...point }] };
+  }
+  const prefix = isError ? [{ type: 'input_text', text: mark }] : [];
+  const content = [...prefix, ...parts.flatMap(writeUserPart)];
+  const last = content.length - 1;
+  const output = content.map((part, at) => (at === last ? { ...part, ...point } : part));
+  return { ...head, output };
+}
+
+/** A reasoning item must be followed by what the model said or did after it. */
+function writeAssistant(parts: readonly AssistantPart[]): object[] {
+  const items: object[] = [];
+  let thoughts: object[] = [];
+  let content: object[] = [];
+  const endThoughts = () => {
+    // One by one: there may be more thoughts than a call of `push` can take as arguments.
+    for (const thought of thoughts) items.push(thought);
+    thoughts = [];
+  };
+  const endMessage = () => {
+    if (content.length > 0) items.push({ role: 'assistant', content });
+    content = [];
+  };
+  for (const part of parts) {
+    if (part.kind === 'reasoning') {
+      endMessage();
+      thoughts.push(...writeReasoning(part));
+    } else if (part.kind === 'tool_call') {
+      endMessage();
+      endThoughts();
+      const { id, name, arguments: json } = part;
+      const call_id = ownCallId(id);
+      items.push({ type: 'function_call', call_id, name, arguments: json || '{}' });
+    } else if (part.text !== '') {
+      endThoughts();
+      content.push(
+        part.kind === 'refusal'
+          ? { type: 'refusal', refusal: part.text }
+          : { type: 'output_text', text: part.text },
+      );
+    }
+  }
+  endMessage();
+  return items;
+}
+
+/** Thoughts of other providers are left out, as OpenAI would refuse them. */
+function writeReasoning({ text, signature }: ReasoningPart): object[] {
+  const split = splitSignature(signature);
+  if (!split) return [];
+  const summary = text === '' ? [] : [{ type: 'summary_text', text }];
+  return [{ type: 'reasoning', id: split.id, summary, encrypted_content: split.encrypted }];
+}

@@ -1,0 +1,58 @@
+import { expect, test } from 'bun:test';
+import type { ImageOptions } from '../media.ts';
+import type { SpeechOptions } from '../registry.ts';
+import { siliconFlowImages, siliconFlowSpeech } from './media.ts';
+
+function writeSpeech(given: Partial<SpeechOptions>) {
+  const wish: SpeechOptions = {
+    ...{ input: 'Hi', voice: 'alex', format: 'mp3', speed: null, instructions: null },
+    asEvents: false,
+    more: {},
+    ...given,
+  };
+  const { body, dropped } = siliconFlowSpeech.write(wish, { upstreamModel: 'a/b', quirks: {} });
+  return { body: JSON.parse(String(body)), dropped };
+}
+
+test('a voice is named after its model, one of the client’s own by its whole name', () => {
+  const plain = { model: 'a/b', input: 'Hi', response_format: 'mp3', stream: true };
+  expect(writeSpeech({}).body).toEqual({ ...plain, voice: 'a/b:alex' });
+  expect(writeSpeech({ voice: 'speech:mine:x' }).body.voice).toBe('speech:mine:x');
+});
+
+test('raw audio is asked for at OpenAI’s sample rate, other formats without a rate', () => {
+  expect(writeSpeech({ format: 'pcm' }).body.sample_rate).toBe(24_000);
+  expect(writeSpeech({ format: 'wav' }).body).not.toHaveProperty('sample_rate');
+});
+
+test('instructions are told as left out', () => {
+  expect(writeSpeech({ instructions: 'Softly.' }).dropped).toEqual(['instructions']);
+  expect(writeSpeech({ speed: 1.5 })).toMatchObject({ body: { speed: 1.5 }, dropped: [] });
+});
+
+function writeImages(size: string | null, more: Record<string, unknown> = {}) {
+  const parameters = { size, quality: null, background: null, output_format: null, user: 'u' };
+  const wish: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more };
+  const { path, body, dropped } = siliconFlowImages.write(wish, {
+    upstreamModel: 'm',
+    quirks: {},
+  });
+  return { path, body: JSON.parse(String(body)), dropped };
+}
+
+test('a picture from words has its size by another name, and fields of the model’s own', () => {
+  expect(writeImages('1024x1024', { seed: 7 })).toEqual({
+    path: '/images/generations',
+    body: { model: 'm', prompt: 'A cat', image_size: '1024x1024', seed: 7 },
+    dropped: ['user'],
+  });
+});
+
+test('a size that is left to the model is not said', () => {
+  expect(writeImages('auto')).toMatchObject({
+    body: { model: 'm', prompt: 'A cat' },
+    dropped: ['size', 'user'],
+  });
+  expect(writeImages('auto').body).not.toHaveProperty('image_size');
+  expect(writeImages(null)).toMatchObject({ body: { prompt: 'A cat' }, dropped: ['user'] });
+});

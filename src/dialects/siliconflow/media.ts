@@ -1,0 +1,100 @@
+import { readAnswer } from '../failure.ts';
+import { type ImageFile, withMaskAsImage } from '../media.ts';
+import { readImages } from '../openai-media/images.ts';
+import { readTranscript } from '../openai-media/transcription.ts';
+import { presentParameterNames, toVendorParameters } from '../parameters.ts';
+import type { ImagesDialect, SpeechDialect, TranscriptionDialect } from '../registry.ts';
+import { concatBodies, inBase64, type Piece, writeForm } from '../streamed-body.ts';
+
+/** Speech of SiliconFlow: OpenAI's request, with voices that are named after their model. */
+
+/** The sample rate of OpenAI's raw audio; SiliconFlow's would be 44,100 unless asked for. */
+const pcmSampleRate = 24_000;
+
+export const siliconFlowSpeech: SpeechDialect = {
+  formats: ['mp3', 'opus', 'wav', 'pcm'],
+  voices: {
+    voices: {
+      alloy: 'alex',
+      echo: 'benjamin',
+      fable: 'charles',
+      onyx: 'david',
+      nova: 'anna',
+      shimmer: 'bella',
+      coral: 'claire',
+      sage: 'diana',
+    },
+    default_voice: 'alex',
+  },
+  write({ input, voice, format, speed, instructions, more }, target) {
+    const { upstreamModel } = target;
+    const { fields, dropped } = toVendorParameters({ ...more, speed }, target);
+    const body = JSON.stringify({
+      model: upstreamModel,
+      input,
+      // A voice that a customer made has a full name already, with colons in it.
+      voice: voice.includes(':') ? voice : `${upstreamModel}:${voice}`,
+      response_format: format,
+      stream: true,
+      ...(format === 'pcm' ? { sample_rate: pcmSampleRate } : {}),
+      ...fields,
+    });
+    const allDropped = instructions === null ? dropped : [...dropped, 'instructions'];
+    return { path: '/audio/speech', body, dropped: allDropped };
+  },
+};
+
+/** Images of SiliconFlow: edits, too, go to the endpoint that makes images from words. */
+
+const path = '/images/generations';
+
+/** The fields for the image and its mask; some of SiliconFlow's models name them differently. */
+const imageFields = ['image', 'image2'];
+
+export const siliconFlowImages: ImagesDialect = {
+  mask: 'image',
+  imagesMax: 1,
+  write(options, target) {
+    const { upstreamModel, quirks } = target;
+    const { prompt, images } = withMaskAsImage(options);
+    const { parameters, more } = options;
+    const isEdit = images.length > 0;
+    const size = isEdit || parameters.size === 'auto' ? null : parameters.size;
+    const imagePlaceholders = Object.fromEntries(
+      imageFields.slice(0, images.length).map((n) => [n, null]),
+    );
+    const { fields } = toVendorParameters(
+      { ...more, ...imagePlaceholders, image_size: size },
+      target,
+    );
+    const sent = new Set([...Object.keys(fields), ...(size === null ? [] : ['size'])]);
+    const dropped = presentParameterNames({ ...parameters, ...more }).filter(
+      (name) => !sent.has(name),
+    );
+    const start = JSON.stringify({ model: upstreamModel, prompt, ...fields });
+    if (!isEdit) return { path, body: start, dropped };
+    const imagePieces = images.flatMap((image, at) => {
+      const field = imageFields[at] ?? '';
+      return inlined(quirks.rename_params?.[field] ?? field, image);
+    });
+    return { path, body: concatBodies([start.slice(0, -1), ...imagePieces, '}']), dropped };
+  },
+  readGeneratedImages: (text) => readAnswer(text, readImages),
+};
+
+function inlined(field: string, { mediaType, content }: ImageFile): readonly Piece[] {
+  return [`,${JSON.stringify(field)}:"data:${mediaType};base64,`, inBase64(content), '"'];
+}
+
+/** Transcription of SiliconFlow: it takes a file, answers with a text, and has no options. */
+
+export const siliconFlowTranscription: TranscriptionDialect = {
+  // Its transcripts have no times, which subtitles need.
+  formats: ['json', 'text'],
+  write({ language, prompt, temperature, more }, audio, { upstreamModel }) {
+    const form = writeForm({ model: upstreamModel }, [{ name: 'file', ...audio }]);
+    const dropped = presentParameterNames({ language, prompt, temperature, ...more });
+    return { path: '/audio/transcriptions', ...form, dropped };
+  },
+  read: readTranscript,
+};

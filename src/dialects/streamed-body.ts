@@ -1,0 +1,82 @@
+import type { LongBytes } from '../core/form.ts';
+import { randomText } from '../core/ids.ts';
+
+/** Bodies that carry files, read from where the files lie while they are sent. */
+
+export type Piece = string | LongBytes;
+
+export function concatBodies(pieces: readonly Piece[]): LongBytes {
+  const bodies = pieces.map((piece) =>
+    typeof piece === 'string' ? bodyFromBytes(new TextEncoder().encode(piece)) : piece,
+  );
+  return {
+    bytes: bodies.reduce((sum, { bytes }) => sum + bytes, 0),
+    async *chunks() {
+      for (const part of bodies) yield* part.chunks();
+    },
+  };
+}
+
+export function bodyFromBytes(content: Uint8Array): LongBytes {
+  return {
+    bytes: content.length,
+    async *chunks() {
+      yield content;
+    },
+  };
+}
+
+/** The same bytes in base64. */
+export function inBase64(content: LongBytes): LongBytes {
+  return {
+    bytes: Math.ceil(content.bytes / 3) * 4,
+    async *chunks() {
+      // Three bytes are four characters; bytes left over from a chunk are encoded with the next.
+      let rest: Buffer = Buffer.alloc(0);
+      for await (const chunk of content.chunks()) {
+        const buffered = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+        const alignedLength = buffered.length - (buffered.length % 3);
+        rest = buffered.subarray(alignedLength);
+        if (alignedLength > 0)
+          yield Buffer.from(buffered.toString('base64', 0, alignedLength), 'latin1');
+      }
+      if (rest.length > 0) yield Buffer.from(rest.toString('base64'), 'latin1');
+    },
+  };
+}
+
+export interface FileField {
+  readonly name: string;
+  readonly filename: string;
+  readonly contentType: string;
+  readonly content: LongBytes;
+}
+
+/** A form; values other than texts are written as JSON, lists as one field for each item. */
+export function writeForm(
+  fields: Readonly<Record<string, unknown>>,
+  files: readonly FileField[],
+): { readonly headers: Record<string, string>; readonly body: LongBytes } {
+  const boundary = `tollgate-${randomText(32)}`;
+  const open = (name: string) =>
+    `--${boundary}\r\ncontent-disposition: form-data; name="${escapeQuoted(name)}"`;
+  const pieces: Piece[] = Object.entries(fields).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((item: unknown) => {
+      const text = typeof item === 'string' ? item : JSON.stringify(item);
+      return `${open(name)}\r\n\r\n${text}\r\n`;
+    }),
+  );
+  for (const { name, filename, contentType, content } of files) {
+    const about = `; filename="${escapeQuoted(filename)}"\r\ncontent-type: ${contentType}`;
+    pieces.push(`${open(name)}${about}\r\n\r\n`, content, '\r\n');
+  }
+  return {
+    headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+    body: concatBodies([...pieces, `--${boundary}--\r\n`]),
+  };
+}
+
+/** Escapes names as browsers do, so that no character of a name can end the header. */
+function escapeQuoted(name: string): string {
+  return name.replaceAll('\r', '%0D').replaceAll('\n', '%0A').replaceAll('"', '%22');
+}

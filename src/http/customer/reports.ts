@@ -1,0 +1,280 @@
+import { walletObject } from '../../auth/management/credits.ts';
+import { type KeySpending, nothingSpent, spentInPeriod } from '../../auth/management/keys.ts';
+import {
+  customerDocs,
+  datesOf,
+  readKeyId,
+  readLogFilter,
+  readMonths,
+  readSplit,
+} from '../../contract/customer.ts';
+import { readLimit, readOffset } from '../../contract/query.ts';
+import { type Caller, limitPeriod } from '../../core/caller.ts';
+import { invalidRequest, notFound } from '../../core/errors.ts';
+import { toRequestId } from '../../core/ids.ts';
+import { promptTokens } from '../../core/usage.ts';
+import {
+  type AnalyticsReads,
+  analyticsCsv,
+  analyticsObject,
+  groupObjects,
+  type SplitReads,
+  spendOf,
+  sumOf,
+} from '../../records/analytics.ts';
+import { daysOf, isoTime, monthAround, readDays, readMonth } from '../../records/period.ts';
+import { receiptObject } from '../../records/receipt.ts';
+import {
+  findWithRetry,
+  type LogReads,
+  logObject,
+  logsCsv,
+  type RequestLog,
+} from '../../records/request-log.ts';
+import { type RequestRecord, totalCharge } from '../../records/request-record.ts';
+import {
+  type MonthReads,
+  type StatementReads,
+  statementCsv,
+  statementMonths,
+  type WalletReads,
+} from '../../records/statement.ts';
+import type { TenantReadQueue } from '../read-queue.ts';
+import { json } from '../reply.ts';
+import { type Exchange, type Route, routesFor } from '../routes.ts';
+import { csvReply } from './csv.ts';
+
+export interface CustomerDeps extends CreditsDeps {
+  readonly logs: LogReads;
+  readonly splits: SplitReads;
+  readonly requests: RequestLog;
+  readonly statements: StatementReads;
+  readonly months: MonthReads;
+  /** The time by which entries are booked; `now` is that by which requests arrive. */
+  accountingNow(): number;
+  /** What is read behind every request that has ended: a client finds what it just did. */
+  settled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
+  readonly queues: ReadQueues;
+}
+
+interface ReadQueues {
+  readonly lists: TenantReadQueue;
+  /**
+   * The first piece of a file waits for a turn among the files of all tenants (csv.ts): in one line
+   * with lists, a tenant's lists would wait for the downloads of others.
+   */
+  readonly files: TenantReadQueue;
+}
+
+type ReadHandler = (deps: CustomerDeps, exchange: Exchange, caller: Caller) => Promise<Response>;
+
+const either = routesFor({ access: 'either', scope: 'customer' });
+const management = routesFor({ access: 'management' });
+
+/** What a tenant may know of its own requests and credits. */
+export function customerRoutes(deps: CustomerDeps): Route[] {
+  const unqueued = (read: ReadHandler) => (exchange: Exchange, caller: Caller) =>
+    deps.settled(() => read(deps, exchange, caller), caller.tenantId);
+  const queued =
+    (queue: keyof ReadQueues) => (read: ReadHandler) => (exchange: Exchange, caller: Caller) =>
+      deps.queues[queue].run(caller.tenantId, exchange.request.signal, () =>
+        unqueued(read)(exchange, caller),
+      );
+  const listHandler = queued('lists');
+  const fileHandler = queued('files');
+  return [
+    either.get('/v1/customer/logs', customerDocs.logs, listHandler(showLogs)),
+    either.get('/v1/customer/logs/export.csv', customerDocs.logsCsv, fileHandler(exportLogs)),
+    either.get('/v1/customer/analytics', customerDocs.analytics, listHandler(showAnalytics)),
+    either.get(
+      '/v1/customer/analytics/export.csv',
+      customerDocs.analyticsCsv,
+      fileHandler(exportAnalytics),
+    ),
+    either.get(
+      '/v1/customer/billing/usage-statement.csv',
+      customerDocs.statementCsv,
+      fileHandler(exportStatement),
+    ),
+    either.get('/v1/customer/credits', customerDocs.credits, unqueued(showCredits)),
+    management.get('/api/v1/credits', customerDocs.totals, unqueued(showTotals)),
+    either.get('/v1/customer/logs/:id', customerDocs.receipt, unqueued(showReceipt)),
+    either.get(
+      '/v1/customer/billing/statements',
+      customerDocs.statements,
+      listHandler(listStatements),
+    ),
+  ];
+}
+
+async function showLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Caller) {
+  const { query } = exchange;
+  const [limit, offset] = [readLimit(query), readOffset(query)];
+  const filter = await readLogFilter(query, caller, logs);
+  const { rows, total } = await logs.page(filter, limit, offset);
+  const has_more = offset + rows.length < total && rows.length > 0;
+  return json(exchange, {
+    logs: rows.map(logObject),
+    pagination: { total, limit, offset, has_more },
+  });
+}
+
+async function exportLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Caller) {
+  const filter = await readLogFilter(exchange.query, caller, logs);
+  return csvReply(exchange, 'tollgate-logs.csv', logsCsv(logs.all(filter)));
+}
+
+async function showAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
+  const filter = await analyticsFilter(deps, exchange, caller);
+  const split = readSplit(exchange.query);
+  const days = await deps.analytics.days(filter);
+  const totals = analyticsObject(filter.days, days);
+  if (split === null) return json(exchange, totals);
+  const groups = groupObjects(days, await deps.splits.splitSums(filter, split));
+  return json(exchange, { ...totals, group_by: split, groups });
+}
+
+async function exportAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
+  const filter = await analyticsFilter(deps, exchange, caller);
+  const chunks = analyticsCsv(deps.analytics.groups(filter));
+  return csvReply(exchange, 'tollgate-analytics.csv', chunks);
+}
+
+async function analyticsFilter(
+  { logs, now }: CustomerDeps,
+  { query }: Exchange,
+  { tenantId }: Caller,
+) {
+  const days = readDays(datesOf(query), now());
+  return { tenantId, days, keyId: await readKeyId(query, tenantId, logs) };
+}
+
+async function exportStatement(
+  { statements, accountingNow }: CustomerDeps,
+  exchange: Exchange,
+  { tenantId }: Caller,
+) {
+  const month = readMonth(exchange.query.get('month'), accountingNow());
+  const chunks = statementCsv(statements, tenantId, month, accountingNow());
+  return csvReply(exchange, `tollgate-statement-${isoTime(month.from).slice(0, 7)}.csv`, chunks);
+}
+
+async function showCredits(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
+  return json(exchange, await creditsObject(deps, caller));
+}
+
+/** OpenRouter's two numbers: everything ever granted or corrected, everything ever charged. */
+async function showTotals({ wallets }: CustomerDeps, exchange: Exchange, { tenantId }: Caller) {
+  const { granted, adjusted, spent } = await wallets.totals(tenantId);
+  return json(exchange, { data: { total_credits: granted + adjusted, total_usage: spent } });
+}
+
+async function showReceipt(
+  { requests, creditsPerUsd }: CustomerDeps,
+  exchange: Exchange,
+  { tenantId }: Caller,
+) {
+  const record = await requests.find(tenantId, toRequestId(exchange.param('id')));
+  if (!record) throw notFound('There is no request with this id.', 'id');
+  return json(exchange, { data: receiptObject(record, creditsPerUsd) });
+}
+
+async function listStatements(deps: CustomerDeps, exchange: Exchange, { tenantId }: Caller) {
+  const count = readMonths(exchange.query);
+  return json(exchange, {
+    data: await statementMonths(deps, tenantId, count, deps.accountingNow()),
+  });
+}
+
+interface CreditsDeps {
+  readonly wallets: WalletReads;
+  readonly analytics: AnalyticsReads;
+  readonly spending: KeySpending;
+  readonly creditsPerUsd: number;
+  /** What holds for keys and tenants without limits of their own. */
+  readonly limits: { readonly requestsPerMinute: number; readonly concurrentRequests: number };
+  now(): number;
+}
+
+/** The wallet of the tenant, its month so far, and what the calling key may still do. */
+async function creditsObject(deps: CreditsDeps, caller: Caller) {
+  const { tenantId } = caller;
+  const wallet = await deps.wallets.totals(tenantId);
+  const { balance, granted, spent, adjusted, requests } = wallet;
+  return {
+    balance: { ...walletObject(wallet), usd: balance / deps.creditsPerUsd },
+    credits_per_usd: deps.creditsPerUsd,
+    current_period: await currentPeriod(deps, tenantId),
+    lifetime: { granted, spent, adjusted, requests },
+    quotas: {
+      requests_per_minute: caller.requestsPerMinute ?? deps.limits.requestsPerMinute,
+      concurrent_requests: caller.concurrentRequests ?? deps.limits.concurrentRequests,
+      key: await keyQuota(deps, caller),
+    },
+  };
+}
+
+/** The UTC month, by the days on which requests arrived. */
+async function currentPeriod({ analytics, now }: CreditsDeps, tenantId: string) {
+  const month = monthAround(now());
+  const activeDays = await analytics.days({ tenantId, days: daysOf(month), keyId: null });
+  const sums = sumOf(activeDays);
+  return {
+    start_date: isoTime(month.from),
+    end_date: isoTime(month.until - 1),
+    requests: sums.requests,
+    ...spendOf(sums),
+    total_spend: totalCharge(sums),
+  };
+}
+
+async function keyQuota({ spending, now }: CreditsDeps, caller: Caller) {
+  const { tenantId, keyId, limitCredits, limitReset } = caller;
+  const time = now();
+  const spent = (await spending.spent(tenantId, [keyId], time)).get(keyId) ?? nothingSpent;
+  const used = spentInPeriod(spent, limitReset);
+  return {
+    limit: limitCredits,
+    used,
+    remaining: limitCredits === null ? null : Math.max(0, limitCredits - used),
+    resets_at: limitReset === null ? null : isoTime(limitPeriod(limitReset, time).until),
+  };
+}
+
+const anyKey = routesFor({ access: 'either' });
+
+/** What became of one request, by its id or by the completion id made from it. */
+export function generationRoutes(requests: RequestLog): Route[] {
+  return [
+    anyKey.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
+      const id = exchange.query.get('id');
+      if (!id) throw invalidRequest('id is required: the x-request-id of a request.', 'id');
+      const find = (requestId: string) => requests.find(caller.tenantId, requestId);
+      const record = await findWithRetry(toRequestId(id), find);
+      if (!record) throw notFound('There is no request with this id.', 'id');
+      return json(exchange, { data: generation(record) });
+    }),
+  ];
+}
+
+function generation(record: RequestRecord) {
+  const { usage } = record;
+  const cost = totalCharge(record.charges);
+  return {
+    id: record.requestId,
+    model: record.model ?? record.requestedModel,
+    provider_name: record.provider ?? '',
+    created_at: isoTime(record.createdAt),
+    tokens_prompt: promptTokens(usage),
+    tokens_completion: usage.outputTokens,
+    latency: record.firstByteMs ?? record.durationMs,
+    generation_time: record.durationMs,
+    finish_reason: record.finishReason ?? '',
+    total_cost: cost,
+    usage: cost,
+    streamed: record.streamed,
+    cancelled: record.cancelled,
+    native_tokens_prompt: record.usageEstimated ? null : promptTokens(usage),
+    native_tokens_completion: record.usageEstimated ? null : usage.outputTokens,
+  };
+}

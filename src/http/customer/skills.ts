@@ -1,0 +1,30 @@
+import { skillDocs } from '../../contract/customer.ts';
+import type { SkillService } from '../../tools/skills/skill-service.ts';
+import { readManagementBody } from '../body/body.ts';
+import { json } from '../reply.ts';
+import { type Route, routesFor } from '../routes.ts';
+
+const either = routesFor({ access: 'either', scope: 'customer' });
+
+/**
+ * A tenant's skills. The tenant is always the caller's, never an input. Applications may write them
+ * too: they are part of a prompt, which is theirs to write anyway.
+ */
+export function skillRoutes(service: SkillService): Route[] {
+  return [
+    either.get('/v1/customer/skills', skillDocs.list, async (exchange, { tenantId }) => {
+      return json(exchange, { data: await service.list(tenantId) });
+    }),
+    either.get('/v1/customer/skills/:name', skillDocs.show, async (exchange, { tenantId }) => {
+      return json(exchange, { data: await service.show(tenantId, exchange.param('name')) });
+    }),
+    either.put('/v1/customer/skills/:name', skillDocs.put, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      return json(exchange, { data: await service.put(tenantId, exchange.param('name'), body) });
+    }),
+    either.delete('/v1/customer/skills/:name', skillDocs.delete, async (exchange, { tenantId }) => {
+      await service.delete(tenantId, exchange.param('name'));
+      return json(exchange, { deleted: true });
+    }),
+  ];
+}

@@ -1,0 +1,145 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Operation } from '../../call.ts';
+import { chatDocs, messagesDocs, responsesDocs } from '../../contract/chat.ts';
+import type { Caller } from '../../core/caller.ts';
+import { readCountRequest, readMessagesRequest } from '../../dialects/anthropic/client/request.ts';
+import type { CountBody } from '../../dialects/anthropic/client/schema.ts';
+import { anthropicClientRequest } from '../../dialects/anthropic/client-request.ts';
+import { anthropicCount, countable } from '../../dialects/anthropic/count-tokens.ts';
+import type { ClientRequest, TokenCount, TokenCountRequest } from '../../dialects/dialect.ts';
+import { readChatRequest } from '../../dialects/openai-chat/client/request.ts';
+import { openAiClientRequest } from '../../dialects/openai-chat/client-request.ts';
+import { readResponsesRequest } from '../../dialects/responses/client/request.ts';
+import { responsesClientRequest } from '../../dialects/responses/client-request.ts';
+import type { Admission } from '../../limits/admission.ts';
+import { type IncomingRequest, readJson } from '../body/body.ts';
+import { json } from '../reply.ts';
+import { type Route, routesFor } from '../routes.ts';
+import { callModel, type ModelCallDeps } from './model-call.ts';
+import { estimateTokens } from './token-estimate.ts';
+
+export interface ChatDeps extends ModelCallDeps {
+  /** Makes the errand of a conversation, with everything it asks for. 400 */
+  operationOf(clientRequest: ClientRequest, caller: Caller): Operation | Promise<Operation>;
+}
+
+const routing = routesFor({ access: 'routing', scope: 'chat' });
+
+export function chatRoutes(deps: ChatDeps): Route[] {
+  return [
+    routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) => {
+      const read = async (incoming: IncomingRequest) => {
+        const body = await readJson(incoming, deps.bodyBytesMax);
+        // OpenRouter's clients never ask for usage and always expect it.
+        const { openRouterStyle } = exchange;
+        const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
+        return deps.operationOf(openAiClientRequest(request), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, deps);
+    }),
+  ];
+}
+
+const responsesRouting = routesFor({ access: 'routing', scope: 'chat' });
+
+/** OpenAI's newer endpoint, for every model. No response is stored, so there is none to fetch. */
+export function responsesRoutes(deps: ChatDeps): Route[] {
+  return [
+    responsesRouting.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
+      const read = async (incoming: IncomingRequest) => {
+        const body = await readJson(incoming, deps.bodyBytesMax);
+        const request = readResponsesRequest(body.value, body, caller.tenantId);
+        return deps.operationOf(responsesClientRequest(request), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, deps);
+    }),
+  ];
+}
+
+export interface MessagesDeps extends ChatDeps {
+  /**
+   * Counting tokens takes nothing of the key's quota, so the rate is only told; but it takes a
+   * place among the running requests.
+   */
+  readonly admission: Pick<Admission, 'writeRateHeaders' | 'enter'>;
+  /** The count of the provider that would answer; undefined when none tells one. 400 403 */
+  countUpstream(
+    count: TokenCountRequest,
+    caller: Caller,
+    client: AbortSignal,
+  ): Promise<TokenCount | undefined>;
+}
+
+const messagesRouting = routesFor({ access: 'routing', scope: 'chat', errorShape: 'messages' });
+
+/** Anthropic's endpoints, for every model. */
+export function messagesRoutes(deps: MessagesDeps): Route[] {
+  return [
+    messagesRouting.post('/v1/messages', messagesDocs.create, (exchange, caller) => {
+      const read = async (incoming: IncomingRequest) => {
+        const body = await readJson(incoming, deps.bodyBytesMax);
+        const request = readMessagesRequest(body.value, body);
+        const { headers } = exchange.request;
+        return deps.operationOf(anthropicClientRequest(request, headers), caller);
+      };
+      return callModel(exchange, caller, 'chat', read, deps);
+    }),
+    messagesRouting.post(
+      '/v1/messages/count_tokens',
+      messagesDocs.count,
+      async (exchange, caller) => {
+        deps.admission.writeRateHeaders(caller, exchange.headers);
+        const releaseSlot = await deps.admission.enter(caller);
+        const reservation = deps.bodyMemoryBudget.openReservation(caller.tenantId);
+        const { request } = exchange;
+        const incoming = {
+          request,
+          requestedModel: '',
+          reserveMemory: (bytes: number) => reservation.reserve(bytes),
+        };
+        try {
+          return json(exchange, await countTokens(incoming, caller, deps));
+        } finally {
+          reservation.release();
+          releaseSlot();
+        }
+      },
+    ),
+  ];
+}
+
+async function countTokens(
+  incoming: IncomingRequest,
+  caller: Caller,
+  { bodyBytesMax, countUpstream }: MessagesDeps,
+): Promise<TokenCount> {
+  const { request } = incoming;
+  const body = await readJson(incoming, bodyBytesMax);
+  const countRequest = readCountRequest(body.value, body);
+  const count = anthropicCount(countRequest, request.headers);
+  const counted = await countUpstream(count, caller, request.signal);
+  return counted ?? { input_tokens: await estimate(countRequest.body) };
+}
+
+/** Takes some five milliseconds to count: then other requests have their turn. */
+const charactersPerTurn = 512 * 1024;
+
+async function estimate(body: CountBody): Promise<number> {
+  let tokens = 0;
+  let counted = 0;
+  for (const part of countable(body)) {
+    if (typeof part !== 'string') {
+      tokens += part.tokens;
+      continue;
+    }
+    for (let offset = 0; offset < part.length; offset += charactersPerTurn) {
+      const piece = part.slice(offset, offset + charactersPerTurn);
+      tokens += estimateTokens(piece);
+      counted += piece.length;
+      if (counted < charactersPerTurn) continue;
+      counted = 0;
+      await nextTurn();
+    }
+  }
+  return tokens;
+}

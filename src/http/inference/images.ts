@@ -1,0 +1,147 @@
+import { imagesDocs } from '../../contract/media.ts';
+import { editImagesMax, imageEditBytesMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import {
+  addField,
+  duplicateField,
+  type FormFile,
+  formListName,
+  mustBeFile,
+  mustBeText,
+  parseFormFlag,
+  type Upload,
+  type UploadDirectory,
+} from '../../core/form.ts';
+import {
+  type ImageSize,
+  imageHeaderBytesMax,
+  imageHeaderBytesUsual,
+  readImageSize,
+} from '../../core/media/images.ts';
+import { type FormFields, sortForm } from '../../dialects/openai-media/form-routing.ts';
+import { imagesSchema, readImagesRequest } from '../../dialects/openai-media/images.ts';
+import {
+  ImagesOperation,
+  type UploadedImage,
+  type UploadedMask,
+} from '../../operations/images/images-operation.ts';
+import { Mask } from '../../operations/images/mask.ts';
+import { declaredLength, type IncomingRequest, readJson, tooLarge } from '../body/body.ts';
+import { readForm } from '../body/multipart.ts';
+import { type Route, routesFor } from '../routes.ts';
+import { callModel, callModelWithFiles, type UploadCallDeps } from './model-call.ts';
+
+const routing = routesFor({ access: 'routing', scope: 'images', errorShape: 'images' });
+
+export function imagesRoutes(deps: UploadCallDeps): Route[] {
+  return [
+    routing.post('/v1/images/generations', imagesDocs.generate, (exchange, caller) => {
+      const read = async (incoming: IncomingRequest) => {
+        const { value } = await readJson(incoming, deps.bodyBytesMax);
+        return new ImagesOperation(readImagesRequest(value));
+      };
+      return callModel(exchange, caller, 'images', read, deps);
+    }),
+    routing.post('/v1/images/edits', imagesDocs.edit, (exchange, caller) => {
+      const read = async (incoming: IncomingRequest, uploads: UploadDirectory) => {
+        const { request, images, mask } = await readEdit(incoming, uploads);
+        return new ImagesOperation(request, images, mask);
+      };
+      return callModelWithFiles(exchange, caller, 'images', read, deps);
+    }),
+  ];
+}
+
+/** Reads the form of an image edit; its files lie in the tray and have been checked. */
+async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
+  const declared = declaredLength(incoming.request) ?? 0;
+  if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
+  const fields = new Map<string, string[]>();
+  const images: Upload[] = [];
+  const masks: Upload[] = [];
+  let bytes = 0;
+  const countBytes = (more: number) => {
+    bytes += more;
+    if (bytes > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
+  };
+  for await (const part of readForm(incoming, imageEditBytesMax)) {
+    if (part.kind === 'file') {
+      const kind = uploadKind(part, images.length, masks.length);
+      const upload = await uploads.keep(countingChunks(part.chunks, countBytes));
+      (kind === 'mask' ? masks : images).push(upload);
+      continue;
+    }
+    countBytes(Buffer.byteLength(part.value));
+    addField(fields, part);
+  }
+  const request = readImagesRequest(formValues(fields));
+  if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
+  const inspected: Awaited<ReturnType<typeof inspectImage>>[] = [];
+  // One after the other: the beginnings of all images at once would take much memory.
+  for (const image of images) inspected.push(await inspectImage(image, 'image'));
+  const mask = masks[0] ? await readMask(masks[0], inspected[0]?.size) : null;
+  return { request, images: inspected.map(({ image }) => image), mask };
+}
+
+/** Several images come as a list, or as `image` again and again. */
+function uploadKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
+  const kind = formListName(name);
+  if (kind !== 'image' && kind !== 'mask') throw mustBeText(name);
+  if (kind === 'mask' && masks > 0) throw duplicateField('mask');
+  if (kind === 'image' && images === editImagesMax) {
+    throw invalidRequest(`image is given more than ${editImagesMax} times.`, 'image');
+  }
+  return kind;
+}
+
+async function* countingChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  countBytes: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    countBytes(chunk.length);
+    yield chunk;
+  }
+}
+
+/** The values that the texts of a form stand for. */
+function formValues(fields: FormFields): Record<string, unknown> {
+  const fileField = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(formListName(name)));
+  if (fileField) throw mustBeFile(fileField);
+  const { routing: routingFields, rest } = sortForm(fields);
+  const values = [...rest].map(([name, [text = '', ...more]]) => {
+    if (more.length > 0) throw duplicateField(name);
+    return [name, readValue(name, text)] as const;
+  });
+  return { ...routingFields, ...Object.fromEntries(values) };
+}
+
+/** Forms also send fields that were left blank: those count as left out. */
+function readValue(name: string, text: string): unknown {
+  if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
+  if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
+  if (name === 'stream') return parseFormFlag(text);
+  return text;
+}
+
+const mediaTypes = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' } as const;
+
+async function inspectImage(content: Upload, param: string) {
+  if (content.bytes === 0) throw invalidRequest(`${param} is empty.`, param);
+  const size =
+    readImageSize(await content.start(imageHeaderBytesUsual)) ??
+    readImageSize(await content.start(imageHeaderBytesMax));
+  if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
+  const image: UploadedImage = { mediaType: mediaTypes[size.kind], content };
+  return { size, image };
+}
+
+async function readMask(upload: Upload, image: ImageSize | undefined): Promise<UploadedMask> {
+  const { size } = await inspectImage(upload, 'mask');
+  if (image && (size.width !== image.width || size.height !== image.height)) {
+    const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
+    const mismatch = `mask is ${sizes[0]} and image is ${sizes[1]}`;
+    throw invalidRequest(`${mismatch}; they must have the same size.`, 'mask');
+  }
+  return { mask: await Mask.read(upload), sha256: upload.sha256 };
+}

@@ -1,0 +1,36 @@
+import * as manage from '../../auth/management/byok.ts';
+import { byokDocs } from '../../contract/keys.ts';
+import { readManagementBody } from '../body/body.ts';
+import { json } from '../reply.ts';
+import { type Route, routesFor } from '../routes.ts';
+
+const management = routesFor({ access: 'management' });
+
+/** A tenant's own accounts at providers. The tenant is always the caller's, never an input. */
+export function byokRoutes(service: manage.ByokService): Route[] {
+  return [
+    management.get('/api/v1/byok', byokDocs.list, async (exchange, { tenantId }) => {
+      const data = await manage.listCredentials(service, tenantId);
+      const providers = [...service.providers].map(([name, { byokBaseUrl }]) => ({
+        name,
+        takes_base_url: byokBaseUrl,
+      }));
+      return json(exchange, { data, providers });
+    }),
+    management.get('/api/v1/byok/:provider', byokDocs.show, async (exchange, { tenantId }) => {
+      const data = await manage.showCredential(service, tenantId, exchange.param('provider'));
+      return json(exchange, { data });
+    }),
+    management.put('/api/v1/byok/:provider', byokDocs.set, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const provider = exchange.param('provider');
+      return json(exchange, {
+        data: await manage.setCredential(service, tenantId, provider, body),
+      });
+    }),
+    management.delete('/api/v1/byok/:provider', byokDocs.delete, async (exchange, { tenantId }) => {
+      await manage.deleteCredential(service, tenantId, exchange.param('provider'));
+      return json(exchange, { deleted: true });
+    }),
+  ];
+}

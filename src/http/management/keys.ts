@@ -1,0 +1,59 @@
+import * as manage from '../../auth/management/keys.ts';
+import { keyDocs } from '../../contract/keys.ts';
+import { readOffset, readParameter } from '../../contract/query.ts';
+import { readManagementBody } from '../body/body.ts';
+import { json } from '../reply.ts';
+import { type Route, routesFor } from '../routes.ts';
+
+export type KeyDeps = manage.KeyService & {
+  /** Lets this process notice a change at once: whoever made it may count on it from then on. */
+  applyChanges(): Promise<void>;
+};
+
+const management = routesFor({ access: 'management' });
+const either = routesFor({ access: 'either' });
+
+/** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
+export function keyRoutes(service: KeyDeps): Route[] {
+  return [
+    management.post('/api/v1/keys', keyDocs.create, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const { key, text } = await manage.createKey(service, tenantId, body);
+      return json(exchange, { data: key, key: text }, 201);
+    }),
+    management.get('/api/v1/keys', keyDocs.list, async (exchange, { tenantId }) => {
+      const { query } = exchange;
+      const offset = readOffset(query);
+      const { include_disabled, search: searchSchema } = keyDocs.list.query;
+      const includeDisabled = readParameter(query, 'include_disabled', include_disabled) ?? false;
+      const search = readParameter(query, 'search', searchSchema)?.trim() ?? '';
+      const data = await manage.listKeys(service, tenantId, { offset, includeDisabled, search });
+      return json(exchange, { data });
+    }),
+    management.get('/api/v1/keys/:id', keyDocs.show, async (exchange, { tenantId }) => {
+      const data = await manage.showKey(service, tenantId, exchange.param('id'));
+      return json(exchange, { data });
+    }),
+    management.patch('/api/v1/keys/:id', keyDocs.change, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const data = await manage.changeKey(service, tenantId, exchange.param('id'), body);
+      await service.applyChanges();
+      return json(exchange, { data });
+    }),
+    management.delete('/api/v1/keys/:id', keyDocs.delete, async (exchange, { tenantId }) => {
+      await manage.deleteKey(service, tenantId, exchange.param('id'));
+      await service.applyChanges();
+      return json(exchange, { deleted: true });
+    }),
+    management.post('/api/v1/keys/:id/rotate', keyDocs.rotate, async (exchange, { tenantId }) => {
+      const body = await readManagementBody(exchange);
+      const { key, text } = await manage.rotateKey(service, tenantId, exchange.param('id'), body);
+      await service.applyChanges();
+      return json(exchange, { data: key, key: text });
+    }),
+    // Any key may look at itself, whatever its scopes: clients ask here what is left to spend.
+    either.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
+      json(exchange, { data: await manage.showKey(service, tenantId, keyId) }),
+    ),
+  ];
+}

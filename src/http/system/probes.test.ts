@@ -1,0 +1,17 @@
+import { expect, test } from 'bun:test';
+import { Router } from '../router.ts';
+import { Exchange } from '../routes.ts';
+import { healthRoutes } from './probes.ts';
+
+test('a readiness probe is answered though the store says nothing', async () => {
+  const ping = () => new Promise<never>(() => {});
+  const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
+  const ready = routes.match('GET', '/readyz')?.route;
+  if (ready?.access !== 'public') throw new Error('Anybody may ask.');
+  const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));
+  expect(answer.status).toBe(503);
+  expect(await answer.json()).toEqual({
+    status: 'unavailable',
+    reason: 'The store cannot be used: it has not answered within 4 seconds.',
+  });
+}, 60_000);

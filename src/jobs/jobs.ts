@@ -1,0 +1,283 @@
+import { strict as assert } from 'node:assert';
+import { fingerprint } from '../cache/fingerprint.ts';
+import type { Idempotency } from '../cache/idempotency.ts';
+import type { Config } from '../config/config.ts';
+import type { Feature } from '../config/model-schema.ts';
+import { idempotencyTtlMs } from '../core/bounds.ts';
+import { type Caller, mayUseModel } from '../core/caller.ts';
+import { hostInUrl } from '../core/network-address.ts';
+import type { PeriodicTask } from '../core/periodic-task.ts';
+import { noPreferences } from '../core/request-info.ts';
+import type { SecretKeys } from '../core/secret.ts';
+import { countCharacters } from '../core/text.ts';
+import { noUsage } from '../core/usage.ts';
+import type { Stages } from '../gateway.ts';
+import type { CreatedJob, IdempotentJobRequest } from '../http/jobs/jobs.ts';
+import type { Admission } from '../limits/admission.ts';
+import type { Accounting } from '../money/accounting.ts';
+import { chargeAt, costOf } from '../money/price/cost.ts';
+import { textLimitOf } from '../route/capability.ts';
+import type { CatalogOf, Offer } from '../route/catalog.ts';
+import type { Health } from '../route/health.ts';
+import { forbiddenModel, plan } from '../route/plan.ts';
+import { recordingOfJob } from '../store/jobs/jobs.ts';
+import { openObjects } from '../store/objects/open.ts';
+import type { Store } from '../store/open.ts';
+import { type Log, reason } from '../telemetry/log.ts';
+import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
+import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
+import { refusalBy } from '../upstream/guard/pinned-call.ts';
+import { GatewayJobRunner } from './gateway-runner.ts';
+import { JobService, type SpeechModel } from './job-service.ts';
+import type { ObjectStorage } from './objects.ts';
+import { ObjectLinks } from './objects.ts';
+import type { JobIdempotencyClaim, JobStore } from './queue.ts';
+import { JobSweep } from './sweep.ts';
+import { WebhookSender, WebhookSigner } from './webhooks.ts';
+import { JobWorker } from './worker.ts';
+
+interface JobsDeps {
+  readonly config: Config;
+  readonly store: Store;
+  readonly accounting: Accounting;
+  readonly health: Health;
+  readonly idempotency: Idempotency;
+  readonly secrets: SecretKeys;
+  readonly log: Log;
+  readonly serverAddress: ServerAddress;
+  /** The clock by which processes agree whose turn a job is, and until when its links are good. */
+  now(): number;
+}
+
+/** Where this process is reached. */
+export interface ServerAddress {
+  /** The configured port, and the port in use once we listen. */
+  port: number;
+}
+
+/** The parts that depend on settings, which a reload may change. */
+interface JobContext {
+  readonly config: Config;
+  readonly catalogOf: CatalogOf;
+  readonly admission: Admission;
+  readonly stages: Stages;
+  readonly addressPolicy: AddressPolicy;
+}
+
+/** Everything about jobs: the desk for clients, the worker, the webhooks, the sweep. */
+export class Jobs {
+  readonly #deps: JobsDeps;
+  readonly #storage: ObjectStorage;
+  readonly #links: ObjectLinks;
+  readonly #signer: WebhookSigner;
+  readonly #runner: GatewayJobRunner;
+  readonly #worker: JobWorker;
+  readonly #webhooks: WebhookSender;
+  readonly #sweep: JobSweep;
+  #context: JobContext | undefined;
+
+  constructor(deps: JobsDeps) {
+    const { config, store, accounting, secrets, log } = deps;
+    this.#deps = deps;
+    this.#links = new ObjectLinks(...secrets);
+    this.#signer = new WebhookSigner(...secrets);
+    this.#storage = openObjects(config.objects.reveal(), config.s3Credentials, this.#links);
+    const shared = { objects: store.jobs.objects, storage: this.#storage, now: deps.now };
+    const stages = () => this.#requireContext().stages;
+    this.#runner = new GatewayJobRunner({ store, accounting, stages, now: deps.now });
+    this.#worker = new JobWorker({
+      ...shared,
+      queue: store.jobs.queue,
+      runner: this.#runner,
+      onFailure: (job, error) => log.error('job_failed', { job, reason: reason(error) }),
+    });
+    this.#webhooks = new WebhookSender({
+      ...shared,
+      queue: store.jobs.webhooks,
+      jobs: store.jobs.book,
+      signer: this.#signer,
+      post: (url, call) => createGuardedFetch(this.#requireContext().addressPolicy)(url, call),
+      baseUrl: () => this.#baseUrl(),
+      onDropped: ({ jobId }) => log.warn('webhook_given_up', { job: jobId }),
+    });
+    this.#sweep = new JobSweep({
+      ...shared,
+      onDeleteFailures: ({ objects, reason: why }) =>
+        log.warn('objects_not_deleted', { objects, reason: reason(why) }),
+    });
+  }
+
+  /** At the start, and with every reload. */
+  configure(context: JobContext): void {
+    this.#context = context;
+  }
+
+  periodicTasks(): PeriodicTask[] {
+    return [this.#worker, this.#webhooks, this.#sweep].flatMap((component) =>
+      component.periodicTasks(),
+    );
+  }
+
+  async stop(seconds: number): Promise<void> {
+    await Promise.all([this.#worker.stop(seconds * 1000), this.#webhooks.stop()]);
+  }
+
+  /** For a stop that can wait no longer. */
+  abort(): void {
+    this.#worker.abortAll();
+  }
+
+  /** What the routes of jobs need. */
+  routeDeps({ config, catalogOf, admission, addressPolicy }: JobContext) {
+    const { store, accounting, health, idempotency, now } = this.#deps;
+    const models = { catalogOf, health };
+    const chargeContext = { accounting, creditsPerUsd: config.creditsPerUsd };
+    const service = new JobService({
+      jobs: store.jobs.book,
+      objects: store.jobs.objects,
+      storage: this.#storage,
+      speechModel: async (caller, alias) => {
+        const offer = await offerFor(caller, alias, 'speech', models);
+        return { ...speechModelOf(offer), ...creditCheckFor(offer, caller, chargeContext) };
+      },
+      transcriptionModel: async (caller, alias) =>
+        creditCheckFor(
+          await offerFor(caller, alias, 'transcription', models),
+          caller,
+          chargeContext,
+        ),
+      refusalOfAddress: refusalBy(addressPolicy),
+      onCanceled: (id) => this.#worker.abortCanceled(id),
+      now,
+    });
+    return {
+      service,
+      publicUrl: config.server.publicUrl,
+      admission,
+      webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
+      createOnce: (request: IdempotentJobRequest, create: CreateJob) =>
+        createOnce(request, create, { idempotency, book: store.jobs.book, now }),
+    };
+  }
+
+  /** What the route to objects needs. */
+  get objectRouteDeps() {
+    return {
+      open: (key: string) => this.#storage.open(key),
+      isValidLink: (key: string, query: string) =>
+        this.#links.isValid(key, query, this.#deps.now()),
+    };
+  }
+
+  #requireContext(): JobContext {
+    if (!this.#context) throw new Error('Jobs were started before they were configured.');
+    return this.#context;
+  }
+
+  #baseUrl(): string {
+    const { publicUrl, host } = this.#requireContext().config.server;
+    return publicUrl ?? `http://${hostInUrl(host)}:${this.#deps.serverAddress.port}`;
+  }
+}
+
+type CreateJob = (claim: JobIdempotencyClaim) => Promise<CreatedJob>;
+
+interface OnceDeps {
+  readonly idempotency: Idempotency;
+  readonly book: JobStore;
+  now(): number;
+}
+
+/** The claim remembers the job's id; the job itself is read afresh. */
+async function createOnce(
+  { caller, key, body, requestId, client }: IdempotentJobRequest,
+  create: CreateJob,
+  { idempotency, book, now }: OnceDeps,
+): Promise<CreatedJob | string> {
+  const { tenantId } = caller;
+  const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
+  const result = await idempotency.lookUp(claim, client, ({ text }) => text);
+  if ('found' in result) {
+    const model = (await book.find(tenantId, result.found))?.model;
+    // Another key of the tenant made the job; this key may not be allowed to use its model.
+    if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
+    return result.found;
+  }
+  const { inFlight } = result;
+  try {
+    const job = await create({ ...claim, answerExpiresAt: now() + idempotencyTtlMs });
+    await inFlight.finish(recordingOfJob(job.id));
+    return job;
+  } catch (error) {
+    await inFlight.release();
+    throw error;
+  }
+}
+
+interface OfferDeps extends Pick<JobContext, 'catalogOf'> {
+  readonly health: Health;
+}
+
+/** Refuses a model in the same words as a call of it would be refused. 400 403 404 */
+async function offerFor(
+  caller: Caller,
+  alias: string,
+  feature: Feature,
+  { catalogOf, health }: OfferDeps,
+): Promise<Offer> {
+  const catalog = await catalogOf(caller.tenantId);
+  const request = { models: [alias], preferences: noPreferences, parameters: [] };
+  const incompatibility = ({ model }: Offer) =>
+    model.features.includes(feature) ? null : `is not a ${feature} model`;
+  const context = { catalog, health, operation: { incompatibility }, supports: () => true };
+  const [offer] = plan(request, caller, context);
+  assert(offer, 'A plan without an offer was not refused.');
+  return offer;
+}
+
+interface ChargeContext {
+  readonly accounting: Accounting;
+  readonly creditsPerUsd: number;
+}
+
+function creditCheckFor(offer: Offer, caller: Caller, chargeContext: ChargeContext) {
+  return {
+    checkCredits: (texts: readonly string[]) => checkCredits(caller, offer, texts, chargeContext),
+  };
+}
+
+/**
+ * A job sets credits aside piece by piece. A tenant that has too few for all pieces is told at
+ * once, and does not pay for the beginning of a job that cannot be finished.
+ */
+async function checkCredits(
+  caller: Caller,
+  offer: Offer,
+  texts: readonly string[],
+  { accounting, creditsPerUsd }: ChargeContext,
+): Promise<void> {
+  if (isFree(offer)) return;
+  let charge = 0;
+  for (const text of texts) {
+    const units = { characters: countCharacters(text), bytes: Buffer.byteLength(text) };
+    charge += chargeAt(offer, costOf(noUsage, offer.prices, units), creditsPerUsd);
+  }
+  // What minutes and tokens cost is known only in the end, but it will not be nothing.
+  const needed = Math.max(1, charge);
+  const billedCall = { caller, receivedAt: Date.now() };
+  const hold = await accounting.hold(billedCall, { requested: needed, minimum: needed });
+  await hold.settle(0);
+}
+
+function isFree({ pricing, own }: Offer): boolean {
+  return own?.feeBasisPoints === 0 || Object.values(pricing).every((price) => Number(price) === 0);
+}
+
+function speechModelOf({ model, speech }: Offer): SpeechModel {
+  const { style, voices } = model.speech ?? {};
+  return {
+    limit: textLimitOf(speech),
+    isStrict: style === 'first_party',
+    voices: voices ? Object.keys(voices) : null,
+  };
+}

@@ -1,0 +1,63 @@
+/** A store that was away for longer than leases live, and is back between two renewals. */
+import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from 'bun:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { makeTenant } from '../../../tests/contracts/engines.ts';
+import { callerOf } from '../../../tests/support/money/settlements.ts';
+import { openStore, type Store } from '../../store/open.ts';
+import { Wallets } from './wallets.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-answers-again-'));
+const { id: tenantId, ...tenant } = makeTenant();
+const amounts = { requested: 10, minimum: 10 };
+let store: Store;
+let renew: ReturnType<typeof spyOn<Store['ledger'], 'renew'>>;
+let now = Date.UTC(2030, 0, 15, 12);
+
+beforeAll(async () => {
+  store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
+  renew = spyOn(store.ledger, 'renew');
+  await store.directory.addTenant({ id: tenantId, ...tenant });
+  await store.creditBook.change({ tenantId, amount: 1_000, note: '', idempotencyKey: null, now });
+});
+afterAll(async () => {
+  await store.database.close();
+  rmSync(folder, { recursive: true });
+});
+beforeEach(() => renew.mockClear());
+
+async function holdAfterOutage(name: string): Promise<Wallets> {
+  const wallets = new Wallets(store.ledger, name, () => now);
+  await wallets.hold(callerOf(tenantId), amounts);
+  renew.mockRejectedValueOnce(new Error('away'));
+  await expect(wallets.renew()).rejects.toThrow('away');
+  // Its leases live for two minutes, and are not used in the last ten seconds of them.
+  now += 111_000;
+  const refused = async () => wallets.hold(callerOf(tenantId), amounts);
+  await expect(refused()).rejects.toMatchObject({ symbol: 'service_unavailable' });
+  return wallets;
+}
+
+test('credits can be held again as soon as the drain has booked something', async () => {
+  const wallets = await holdAfterOutage('booked');
+  wallets.booked([]);
+  await renew.mock.results.at(-1)?.value;
+  await Bun.sleep(0);
+  expect((await wallets.hold(callerOf(tenantId), amounts)).credits).toBe(10);
+  expect(renew).toHaveBeenCalledTimes(2);
+});
+
+test('a store that is still away is noticed, and one that answers is not asked', async () => {
+  const wallets = await holdAfterOutage('away');
+  renew.mockRejectedValueOnce(new Error('away'));
+  wallets.booked([]);
+  await Bun.sleep(0);
+  const refused = async () => wallets.hold(callerOf(tenantId), amounts);
+  await expect(refused()).rejects.toMatchObject({ symbol: 'service_unavailable' });
+  await wallets.renew();
+  wallets.booked([]);
+  await Bun.sleep(0);
+  expect(renew).toHaveBeenCalledTimes(3);
+  expect((await wallets.hold(callerOf(tenantId), amounts)).credits).toBe(10);
+});

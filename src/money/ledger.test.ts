@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'bun:test';
+import { callerOf } from '../../tests/support/money/settlements.ts';
+import { keyOwner, walletOf, walletOwner } from './ledger.ts';
+
+const day = (text: string) => Date.parse(`${text}Z`);
+
+describe('an account', () => {
+  test('of a wallet bears its tenant’s name', () => {
+    expect(walletOwner('ten_1')).toEqual({
+      name: 'tenant:ten_1',
+      tenantId: 'ten_1',
+      allowance: null,
+    });
+  });
+
+  test('of a caller’s wallet is that of its tenant, whichever key it comes with', () => {
+    const [one, two] = [callerOf('ten_1', { keyId: 'a' }), callerOf('ten_1', { keyId: 'b' })];
+    expect(walletOf(one)).toEqual({ name: 'tenant:ten_1', tenantId: 'ten_1', allowance: null });
+    expect(walletOf(one)).toBe(walletOf(one));
+    expect(walletOf(two)).toEqual(walletOf(one));
+    expect(walletOf(callerOf('ten_2')).name).toBe('tenant:ten_2');
+  });
+
+  test('of a key exists with a limit only, and bears the day on which its period began', () => {
+    const now = day('2032-02-29T10:00');
+    const owner = (change: object) => keyOwner(callerOf('ten_1', { keyId: 'k', ...change }), now);
+    expect(owner({})).toBeUndefined();
+    expect(owner({ limitCredits: 0 })).toMatchObject({ name: 'key:k', allowance: { credits: 0 } });
+    expect(owner({ limitCredits: 5, limitReset: 'weekly' })).toMatchObject({
+      name: 'key:k:2032-02-23',
+    });
+  });
+
+  // The 1st of January 2032 is day 22,645: 62 years of 365 days and 15 leap days.
+  test.each([
+    ['daily', '2032-02-29T10:00', 22_704, 22_705],
+    ['weekly', '2032-02-29T10:00', 22_698, 22_705],
+    ['monthly', '2032-02-29T10:00', 22_676, 22_705],
+    ['monthly', '2032-01-31T23:59', 22_645, 22_676],
+    ['monthly', '2032-12-31T23:59', 22_980, 23_011],
+  ] as const)('of a %s limit at %s counts its days', (limitReset, now, firstDay, endDay) => {
+    const caller = callerOf('ten_1', { keyId: 'k', limitCredits: 5, limitReset });
+    expect(keyOwner(caller, day(now))?.allowance).toEqual({
+      credits: 5,
+      keyId: 'k',
+      firstDay,
+      endDay,
+    });
+  });
+});

@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'bun:test';
+import { perToken, pricesFor, readPriceList, readPrices, textsFor } from './price-list.ts';
+
+describe('an endpoint’s prices', () => {
+  test('are zero where it names none', () => {
+    expect(new Set(Object.values(readPrices({})))).toEqual(new Set([0n]));
+  });
+
+  test('are read each from its own field', () => {
+    const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
+    const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h', 'audio'];
+    const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
+    expect(readPrices(texts)).toEqual({
+      prompt: 1_000_000_000n,
+      completion: 2_000_000_000n,
+      cacheRead: 3_000_000_000n,
+      cacheWrite: 4_000_000_000n,
+      request: 5_000_000_000n,
+      image: 6_000_000_000n,
+      outputImage: 7_000_000_000n,
+      minute: 8_000_000_000n,
+      characters: 9_000_000_000n,
+      bytes: 10_000_000_000n,
+      cacheWrite1h: 11_000_000_000n,
+      audio: 12_000_000_000n,
+    });
+  });
+
+  test('take cached input for plain input unless they say otherwise', () => {
+    expect(readPrices({ prompt: '2', cache_read: '0' })).toMatchObject({
+      cacheRead: 0n,
+      cacheWrite: 2_000_000_000n,
+    });
+  });
+
+  test('take sounds for words unless they say otherwise', () => {
+    expect(readPrices({ prompt: '2', cache_read: '1' }).audio).toBe(2_000_000_000n);
+    expect(readPrices({ prompt: '2', audio: '0' }).audio).toBe(0n);
+  });
+
+  test('take input kept for an hour for input kept at all unless they say otherwise', () => {
+    const kept = (texts: object) => readPrices({ prompt: '2', ...texts }).cacheWrite1h;
+    expect(kept({})).toBe(2_000_000_000n);
+    expect(kept({ cache_write: '2.5' })).toBe(2_500_000_000n);
+    expect(kept({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
+    expect(kept({ cache_write: '2.5', cache_write_1h: '0' })).toBe(0n);
+  });
+});
+
+describe('the model list quotes', () => {
+  test.each([
+    ['0', '0'],
+    ['0.50', '0.0000005'],
+    ['15', '0.000015'],
+    ['0.000000001', '0.000000000000001'],
+    ['2500000', '2.5'],
+  ])('%s dollars per million as %s each token', (perMillion, each) => {
+    expect(perToken(readPrices({ prompt: perMillion }).prompt)).toBe(each);
+  });
+});
+
+const dollar = 1_000_000_000n;
+const texts = {
+  prompt: '2',
+  completion: '12',
+  cache_read: '0.2',
+  request: '0.01',
+  long_prompts: [
+    { above_tokens: 1_000, prompt: '4', completion: '18' },
+    { above_tokens: 5_000, cache_read: '0.5' },
+  ],
+};
+
+describe('a price list with steps', () => {
+  const list = readPriceList(texts);
+
+  test.each([
+    [0, 2n, 12n, 200_000_000n],
+    [1_000, 2n, 12n, 200_000_000n],
+    [1_001, 4n, 18n, 200_000_000n],
+    [5_000, 4n, 18n, 200_000_000n],
+    // What the first step changed stays changed.
+    [5_001, 4n, 18n, 500_000_000n],
+    [10_000_000, 4n, 18n, 500_000_000n],
+  ])('charges a prompt of %d tokens by its own', (length, prompt, completion, cacheRead) => {
+    expect(pricesFor(list, length)).toMatchObject({
+      prompt: prompt * dollar,
+      completion: completion * dollar,
+      cacheRead,
+      request: dollar / 100n,
+    });
+  });
+
+  test('takes cache writes for plain input on every step, as nothing is said of them', () => {
+    expect(pricesFor(list, 1_000).cacheWrite).toBe(2n * dollar);
+    expect(pricesFor(list, 1_001).cacheWrite).toBe(4n * dollar);
+  });
+
+  test('can be told as it was written, for each length', () => {
+    const base = { prompt: '2', completion: '12', cache_read: '0.2', request: '0.01' };
+    const first = { ...base, prompt: '4', completion: '18' };
+    expect(textsFor(texts, 1_000)).toEqual({ texts: base, aboveTokens: null });
+    expect(textsFor(texts, 1_001)).toEqual({ texts: first, aboveTokens: 1_000 });
+    const second = { ...first, cache_read: '0.5' };
+    expect(textsFor(texts, 5_001)).toEqual({ texts: second, aboveTokens: 5_000 });
+  });
+});
+
+test('a price list without steps is the prices and nothing else', () => {
+  const flat = { prompt: '2', completion: '12' };
+  expect(readPriceList(flat)).toEqual(readPrices(flat));
+  expect('longPrompts' in readPriceList(flat)).toBe(false);
+  expect(textsFor(flat, 1_000_000)).toEqual({ texts: flat, aboveTokens: null });
+});

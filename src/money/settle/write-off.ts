@@ -1,0 +1,81 @@
+import { pluralize } from '../../core/text.ts';
+import {
+  type Charges,
+  noCharges,
+  type RequestRecord,
+  totalCharge,
+} from '../../records/request-record.ts';
+import type { Settlement } from '../ledger.ts';
+import { walletName } from '../ledger.ts';
+
+/**
+ * Takes `credits` off the latest settlements of a wallet that cannot pay them: the balance never
+ * goes below zero, and the loss stands in the log where the operator can see it.
+ */
+export function writeOff(
+  settlements: readonly Settlement[],
+  wallet: string,
+  credits: number,
+): readonly Settlement[] {
+  let left = credits;
+  const reduced = settlements.toReversed().map((settlement) => {
+    if (walletName(settlement.record.tenantId) !== wallet) return settlement;
+    const loss = Math.min(left, totalCharge(settlement.record.charges));
+    left -= loss;
+    return loss === 0 ? settlement : withWriteOff(settlement, loss);
+  });
+  return reduced.toReversed();
+}
+
+/** One settlement of which a part was not paid. */
+export function withWriteOff(settlement: Settlement, loss: number): Settlement {
+  const { record } = settlement;
+  const lost = pluralize(loss, 'credit was', 'credits were');
+  const note = `${lost} written off because the wallet was empty.`;
+  const charges = reduceCharges(record.charges, loss);
+  return {
+    ...settlement,
+    writtenOff: settlement.writtenOff + loss,
+    // Credits that the wallet did not pay do not count against the key's limit.
+    keyCharge: Math.min(settlement.keyCharge, totalCharge(charges)),
+    record: {
+      ...record,
+      charges,
+      note: record.note ? `${record.note} ${note}` : note,
+    },
+  };
+}
+
+function reduceCharges(charges: Charges, loss: number): Charges {
+  let left = loss;
+  const deduct = (credits: number): number => {
+    const deducted = Math.min(left, credits);
+    left -= deducted;
+    return credits - deducted;
+  };
+  return {
+    modelCharge: deduct(charges.modelCharge),
+    byokPlatformFee: deduct(charges.byokPlatformFee),
+    managedToolFee: deduct(charges.managedToolFee),
+    agentRuntimeFee: deduct(charges.agentRuntimeFee),
+  };
+}
+
+/** What the row of an uncharged answer says: the error that broke it off, or why it is free. */
+export type Failure = Pick<RequestRecord, 'error' | 'note'>;
+
+/** An answer whose end nobody gets is not charged; nor is a second one to an `Idempotency-Key`. */
+export function withoutCharge(settlement: Settlement, failure: Failure): Settlement {
+  const { record } = settlement;
+  return {
+    ...settlement,
+    writtenOff: 0,
+    keyCharge: 0,
+    record: {
+      ...record,
+      ...failure,
+      status: failure.error === null ? record.status : 'error',
+      charges: noCharges,
+    },
+  };
+}

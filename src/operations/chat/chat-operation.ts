@@ -1,0 +1,120 @@
+import type { CacheIdentity, Operation } from '../../call.ts';
+import { nameLengthMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import { promptTextBytes } from '../../core/prompt.ts';
+import type { Recording } from '../../core/recording.ts';
+import type { ChatRequestInfo } from '../../core/request-info.ts';
+import type { Measured } from '../../core/usage.ts';
+import type {
+  AnswerMetrics,
+  ClientRequest,
+  ReplyIdentity,
+  StreamFormat,
+  StreamTransform,
+  TransformedReply,
+} from '../../dialects/dialect.ts';
+import { replayRecording } from '../../dialects/engine.ts';
+import { EventStreamReader } from '../../dialects/events.ts';
+import { canChat } from '../../dialects/registry.ts';
+import { ChatBounds, imageUnits } from '../../money/price/bounds.ts';
+import { estimateNote, estimateUsage, unfinishedNote } from '../../money/price/cost.ts';
+import { chatIncompatibility, compatibleOffers } from '../../route/capability.ts';
+import type { Offer } from '../../route/catalog.ts';
+import type { AttemptContext, AttemptResult } from '../../upstream/attempt.ts';
+import { attemptChat } from '../../upstream/chat-attempt.ts';
+import type { StreamOutcome } from '../../upstream/stream-answer.ts';
+
+/** A conversation as an errand: chat, in whatever dialect its client speaks. */
+export class ChatOperation implements Operation {
+  readonly request: ChatRequestInfo;
+  readonly bounds: ChatBounds;
+  readonly streamFormat: StreamFormat;
+  readonly skills: readonly string[];
+  readonly #clientRequest: ClientRequest;
+
+  constructor(clientRequest: ClientRequest) {
+    this.request = clientRequest.request;
+    this.bounds = new ChatBounds(clientRequest.request);
+    this.streamFormat = clientRequest.streamFormat;
+    const { skills } = clientRequest.request;
+    this.skills = skills.length > 1 ? [...new Set(skills)] : skills;
+    this.#clientRequest = clientRequest;
+  }
+
+  incompatibility({ model, dialect }: Offer): string | null {
+    const reason = chatIncompatibility(model, this.request);
+    return reason ?? (canChat(dialect) ? null : 'cannot chat with this client');
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    return this.#keepRepresentable(compatibleOffers(plan, this.request));
+  }
+
+  /**
+   * Leaves out offers that would be sent an empty message; where that is all of them, refuses the
+   * request and names the part that they cannot be shown.
+   */
+  #keepRepresentable(plan: readonly Offer[]): readonly Offer[] {
+    const unsupportedPartFor = ({ dialect }: Offer) =>
+      this.#clientRequest.unsupportedPartFor(dialect);
+    const representable = plan.filter((offer) => unsupportedPartFor(offer) === undefined);
+    const unsupported =
+      representable.length === 0 && plan[0] ? unsupportedPartFor(plan[0]) : undefined;
+    if (!unsupported) return representable;
+    const type = unsupported.type.slice(0, nameLengthMax).toWellFormed();
+    const reason = `has nothing that this model can be shown: its type is "${type}"`;
+    throw invalidRequest(`${unsupported.param} ${reason}.`, unsupported.param);
+  }
+
+  tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+    return attemptChat(this.#clientRequest, offer, context);
+  }
+
+  measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
+    const units = imageUnits(this.request);
+    const { usage, isEstimate = false, outputCharacters, finishReason } = metrics;
+    const isComplete = outcome === 'complete' || (outcome === 'left' && finishReason !== undefined);
+    if (usage && !isEstimate && (isComplete || usage.outputTokens > 0)) {
+      return { usage, units, isEstimate, note: null };
+    }
+    const estimate = estimateUsage(
+      promptTextBytes(this.#clientRequest.toPrompt()),
+      outputCharacters,
+    );
+    if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
+    // Some providers count the prompt first and the output last: of a cut answer, only the prompt.
+    const outputTokens = usage.outputTokens || estimate.outputTokens;
+    const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
+    const estimated = { isEstimate: true, reported, note: unfinishedNote };
+    return { usage: { ...usage, outputTokens }, units, ...estimated };
+  }
+
+  cacheIdentity(): CacheIdentity {
+    const clientRequest = this.#clientRequest;
+    const isRepeatable = clientRequest.temperature === 0;
+    const form = clientRequest.isStreamModeFixed ? clientRequest.request.stream : null;
+    return { cacheKeyInput: () => [clientRequest.cacheKeyInput(), form], isRepeatable };
+  }
+
+  replay(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined {
+    const { dialect, text } = recording;
+    if (!canChat(dialect)) return undefined;
+    const isStream = recording.form === 'stream';
+    const clientRequest = this.#clientRequest;
+    if (isStream !== this.request.stream)
+      return replayRecording(recording, dialect, identity, clientRequest);
+    const adapter = clientRequest.adapterFor(dialect);
+    if (!adapter) return undefined;
+    if (isStream) return replayStream(adapter.transformStream(identity), text);
+    const reply = adapter.transformReply(text, identity);
+    return 'kind' in reply ? undefined : reply;
+  }
+}
+
+/** A recorded stream of an upstream, in the words of the client that gets it now. */
+function replayStream(transform: StreamTransform, text: string): TransformedReply {
+  const reader = new EventStreamReader();
+  let written = '';
+  for (const message of [...reader.push(text), ...reader.end()]) written += transform.push(message);
+  return { metrics: transform.metrics, write: (settled) => written + transform.close(settled) };
+}

@@ -1,0 +1,79 @@
+import { expect, test } from 'bun:test';
+import { callerOf } from '../../../tests/support/caller.ts';
+import { providerNamed } from '../../../tests/support/offers.ts';
+import type { Model } from '../../config/config.ts';
+import { noPreferences } from '../../core/request-info.ts';
+import type { TokenCountRequest } from '../../dialects/dialect.ts';
+import { Catalog } from '../../route/catalog.ts';
+import { Health } from '../../route/health.ts';
+import { publicOnly } from '../../upstream/guard/address-policy.ts';
+import { createTokenCounter } from './count-tokens.ts';
+
+const baseUrl = 'https://vendor.example/v1';
+const provider = providerNamed('north', { dialect: 'anthropic', baseUrl });
+const endpoint = { provider: 'north', pricing: { prompt: '1', completion: '1' } };
+const model: Model = {
+  id: 'acme/a',
+  name: 'A',
+  input_modalities: ['text'],
+  output_modalities: ['text'],
+  features: [],
+  endpoints: [
+    { ...endpoint, model: 'first', priority: 0 },
+    { ...endpoint, model: 'second', priority: 1 },
+  ],
+};
+const caller = callerOf('t');
+const catalog = new Catalog([model], new Map([['north', provider]]));
+const { signal } = new AbortController();
+
+/** A count that goes no further than to be written, and where it was. */
+function counting(more: Partial<TokenCountRequest['request']> = {}) {
+  const targets: string[] = [];
+  const count: TokenCountRequest = {
+    request: {
+      models: ['acme/a'],
+      preferences: noPreferences,
+      parameters: [],
+      images: [],
+      ...more,
+    },
+    supports: () => true,
+    write({ upstreamModel }) {
+      targets.push(upstreamModel);
+      return undefined;
+    },
+    read: () => undefined,
+  };
+  return { count, targets };
+}
+
+test('a count leaves the probe of a recovering provider to a request that judges it', async () => {
+  let now = 1_000_000;
+  const health = new Health(() => now);
+  const { count, targets } = counting();
+  const countUpstream = createTokenCounter(async () => catalog, health, publicOnly);
+  const [first] = catalog.offers('acme/a');
+  if (!first) throw new Error('the model has no offer');
+  for (let failures = 0; failures < 5; failures += 1) health.failed(first);
+  await countUpstream(count, caller, signal);
+  now += 5_001;
+  await countUpstream(count, caller, signal);
+  expect(targets).toEqual(['second', 'first']);
+  expect(health.admit(first)).toBe(true);
+});
+
+const at = (url: string) => [{ param: 'messages[0].content[0].source', url }];
+const inside = at('https://vendor.example/v1/files/a');
+
+test.each([
+  ['by its id', { ownAccount: { param: 'file_id', why: 'is kept there' } }, []],
+  ['by its address', { addresses: inside }, []],
+  ['as a picture', { images: inside }, []],
+  ['unless it lies elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
+])('what lies in the operator’s account is not measured: %s', async (_, more, expected) => {
+  const { count, targets } = counting(more);
+  const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
+  expect(await countUpstream(count, caller, signal)).toBeUndefined();
+  expect(targets).toEqual(expected);
+});

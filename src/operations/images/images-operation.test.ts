@@ -1,0 +1,149 @@
+import { afterAll, afterEach, describe, expect, test } from 'bun:test';
+import {
+  hangBeforeHeaders,
+  hangMidStream,
+  json,
+  replay,
+  startFakeUpstream,
+} from '../../../tests/support/fake-upstream.ts';
+import { offerCalled } from '../../../tests/support/offers.ts';
+import { picture } from '../../../tests/support/pictures.ts';
+import { DeadlineWatcher } from '../../core/deadlines.ts';
+import { noUsage } from '../../core/usage.ts';
+import { readImagesRequest } from '../../dialects/openai-media/images.ts';
+import { readPrices } from '../../money/price/price-list.ts';
+import type { Offer } from '../../route/catalog.ts';
+import type { AttemptContext } from '../../upstream/attempt.ts';
+import { publicOnly } from '../../upstream/guard/address-policy.ts';
+import { createGuardedFetch, type GuardedResult } from '../../upstream/guard/guarded-fetch.ts';
+import { ImagesOperation } from './images-operation.ts';
+
+const upstream = startFakeUpstream();
+afterAll(() => upstream.stop());
+afterEach(() => upstream.reset());
+
+const pricing = { output_image: '0.04' };
+
+function offer(): Offer {
+  const timeouts = { timeoutMs: 3_600_000, idleTimeoutMs: 3_600_000 };
+  return {
+    ...offerCalled('gpt-image', { baseUrl: `${upstream.url}/v1`, ...timeouts }),
+    prices: readPrices(pricing),
+    pricing,
+  };
+}
+
+function linkWith(fetched: GuardedResult, requested: string[] = []): AttemptContext {
+  return {
+    identity: { id: 'chatcmpl-1', model: 'test/image', provider: 'fake', created: 1 },
+    outputTokensMax: null,
+    client: new AbortController().signal,
+    deadlines: new DeadlineWatcher(),
+    fetchGuarded: async (url) => {
+      requested.push(url);
+      return fetched;
+    },
+    reportDropped() {},
+    reserveMemory() {},
+    releaseMemory() {},
+    extendHold: async () => true,
+    spendableCredits: async (enough) => enough,
+    checkAddress: async () => ({ isAllowed: true }) as never,
+    addressPolicy: publicOnly,
+  };
+}
+
+const options = () => readImagesRequest({ model: 'test/image', prompt: 'a cat' });
+const nothing: GuardedResult = { ok: false, reason: 'The address is private.' };
+
+describe('an attempt at an image', () => {
+  test.each([
+    ['does not answer', hangBeforeHeaders()],
+    ['stops in the middle of its answer', hangMidStream(1)],
+  ])('ends when its time is over and the provider %s', async (_, behaviour) => {
+    upstream.script('gpt-image', behaviour);
+    const operation = new ImagesOperation(options(), [], null, 300);
+    const result = await operation.tryAt(offer(), linkWith(nothing));
+    expect(result).toMatchObject({ kind: 'failed', failure: { kind: 'timeout' } });
+    await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
+  });
+
+  test('fetches a picture that came as an address; nothing else that lies there', async () => {
+    const url = 'https://pictures.example/cat.png';
+    const found = (bytes: Uint8Array, status = 200): GuardedResult => ({
+      ok: true,
+      status,
+      contentType: 'image/png',
+      bytes: bytes as Uint8Array<ArrayBuffer>,
+    });
+    const png = picture(3, 2);
+    const cases: readonly [GuardedResult, object][] = [
+      [found(png), { b64_json: Buffer.from(png).toString('base64') }],
+      [found(png, 404), { url }],
+      [found(Buffer.from('<html>expired</html>')), { url }],
+      [nothing, { url }],
+    ];
+    for (const [fetched, image] of cases) {
+      upstream.script('gpt-image', json(200, { data: [{ url, revised_prompt: 'A cat.' }] }));
+      const requested: string[] = [];
+      const result = await new ImagesOperation(options()).tryAt(
+        offer(),
+        linkWith(fetched, requested),
+      );
+      if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
+      const usage = result.reply.metrics.usage;
+      expect([requested, usage]).toEqual([[url], undefined]);
+      const reported = JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 }));
+      expect(reported.data).toEqual([{ ...image, revised_prompt: 'A cat.' }]);
+    }
+  });
+});
+
+describe('a picture that came as an address inside the network', () => {
+  async function drawnAt(url: string, at: Offer): Promise<unknown> {
+    upstream.script('gpt-image', json(200, { data: [{ url }] }));
+    upstream.script('/cat.png', replay(picture(3, 2), { contentType: 'image/png' }));
+    const context = {
+      ...linkWith(nothing),
+      fetchGuarded: createGuardedFetch(),
+      checkAddress: async (text: string) => ({ url: new URL(text), pinnedUrls: [new URL(text)] }),
+    };
+    const result = await new ImagesOperation(options()).tryAt(at, context);
+    if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
+    return JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 })).data;
+  }
+  const bytes = [{ b64_json: Buffer.from(picture(3, 2)).toString('base64') }];
+
+  test('is fetched where the operator’s server keeps it itself', async () => {
+    expect(await drawnAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
+  });
+
+  test('is left alone at any other port, and where a tenant named the server', async () => {
+    const other = startFakeUpstream();
+    const own = { scope: 't', feeBasisPoints: 0, isUserAddress: true, sharedNext: null };
+    for (const [home, at] of [
+      [other.url, offer()],
+      [upstream.url, { ...offer(), own }],
+    ] as const) {
+      const url = `${home}/cat.png`;
+      expect(await drawnAt(url, at)).toEqual([{ url }]);
+    }
+    const fetched = [...upstream.book, ...other.book].filter(({ path }) => path === '/cat.png');
+    other.stop();
+    expect(fetched).toEqual([]);
+  });
+});
+
+describe('what is held before', () => {
+  const held = (fields: object, prices: object) =>
+    new ImagesOperation(
+      readImagesRequest({ model: 'a/b', prompt: 'a cat', ...fields }),
+    ).bounds.boundFor([{ prices: readPrices({ ...prices }), model: {} }], 1_000_000).requested;
+
+  test('is the flat price, or the tokens that a picture of that quality may take', () => {
+    expect(held({}, { output_image: '0.04' })).toBe(40_000);
+    // Five bytes are two tokens at 2; 2,048 and 16,384 tokens out at 40.
+    expect(held({ quality: 'low' }, { prompt: '2', completion: '40' })).toBe(4 + 81_920);
+    expect(held({}, { prompt: '2', completion: '40' })).toBe(4 + 655_360);
+  });
+});

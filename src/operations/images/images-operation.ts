@@ -1,0 +1,147 @@
+import { strict as assert } from 'node:assert';
+import type { CacheIdentity, Operation } from '../../call.ts';
+import { imageAttemptMs } from '../../core/bounds.ts';
+import type { Upload } from '../../core/form.ts';
+import type { Recording } from '../../core/recording.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { type Measured, noUsage, type Units } from '../../core/usage.ts';
+import type { AnswerMetrics, ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
+import type { GeneratedImages, ImageFile } from '../../dialects/media.ts';
+import type { ImagesRequest } from '../../dialects/openai-media/images.ts';
+import { type ImagesDialect, imagesDialect } from '../../dialects/registry.ts';
+import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
+import { estimateNote, estimateUsage } from '../../money/price/cost.ts';
+import type { Offer } from '../../route/catalog.ts';
+import type { AttemptContext } from '../../upstream/attempt.ts';
+import {
+  type AttemptResult,
+  attemptFull,
+  failed,
+  isFailure,
+  mediaTargetFor,
+} from '../../upstream/attempt.ts';
+import type { Mask } from './mask.ts';
+import { readRecordedImage, resolveImage, toReply } from './reply.ts';
+
+/** An image that a client sent. */
+export interface UploadedImage extends ImageFile {
+  readonly content: Upload;
+}
+
+export interface UploadedMask {
+  readonly mask: Mask;
+  readonly sha256: string;
+}
+
+/** The most tokens that an image of the client costs. */
+const inputImageTokens = 8_192;
+
+/** Tokens of a generated image: held beforehand, and charged when the provider did not count. */
+const outputTokens = {
+  low: { held: 2_048, typical: 272 },
+  medium: { held: 8_192, typical: 1_056 },
+  high: { held: 16_384, typical: 4_160 },
+  auto: { held: 16_384, typical: 1_056 },
+};
+
+/** An image to be made from words, or an edit of images. */
+export class ImagesOperation implements Operation {
+  readonly request: RequestInfo;
+  readonly bounds: FixedBounds;
+  readonly #imagesRequest: ImagesRequest;
+  readonly #images: readonly UploadedImage[];
+  readonly #mask: UploadedMask | null;
+  readonly #units: Units;
+  readonly #attemptMs: number;
+  #isPricedByTokens = false;
+
+  constructor(
+    imagesRequest: ImagesRequest,
+    images: readonly UploadedImage[] = [],
+    mask: UploadedMask | null = null,
+    attemptMs = imageAttemptMs,
+  ) {
+    this.request = imagesRequest.request;
+    this.#imagesRequest = imagesRequest;
+    this.#images = images;
+    this.#mask = mask;
+    this.#attemptMs = attemptMs;
+    this.#units = { inputImages: images.length, outputImages: 1 };
+    const promptTokens = maxTokensIn(Buffer.byteLength(imagesRequest.prompt));
+    const usage = {
+      ...noUsage,
+      inputTokens: promptTokens + (images.length + (mask ? 1 : 0)) * inputImageTokens,
+      outputTokens: this.#outputTokens.held,
+    };
+    this.bounds = new FixedBounds({ usage, units: this.#units });
+  }
+
+  incompatibility({ model, dialect }: Offer): string | null {
+    const generator = imagesDialect(dialect);
+    if (this.#images.length === 0) {
+      const canGenerate = generator && model.features.includes('image_generation');
+      return canGenerate ? null : 'does not generate images';
+    }
+    const readsImages = model.input_modalities.includes('image');
+    if (!generator || !readsImages || !model.features.includes('image_edit'))
+      return 'does not edit images';
+    return this.#images.length > generator.imagesMax ? 'edits one image at a time' : null;
+  }
+
+  async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+    const dialect = imagesDialect(offer.dialect);
+    assert(dialect, `No images at ${offer.dialect} were planned.`);
+    const { prices } = offer;
+    const { prompt, parameters, more } = this.#imagesRequest;
+    const options = {
+      prompt,
+      parameters,
+      more,
+      images: this.#images,
+      mask: await this.#maskFor(dialect),
+    };
+    const request = dialect.write(options, mediaTargetFor(offer));
+    context.reportDropped(request.dropped ?? []);
+    const fullRequest = { request, read: dialect.readGeneratedImages, attemptMs: this.#attemptMs };
+    const generated = await attemptFull<GeneratedImages>(fullRequest, offer, context);
+    if (isFailure(generated)) return failed(generated);
+    this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
+    const answer = await resolveImage(generated, offer, context);
+    context.recorder?.begin(offer, 'whole');
+    context.recorder?.add(JSON.stringify(answer));
+    return { kind: 'reply', reply: toReply(answer, context.identity) };
+  }
+
+  measure({ usage }: AnswerMetrics): Measured {
+    const units = this.#units;
+    if (usage) return { usage, units, isEstimate: false, note: null };
+    if (!this.#isPricedByTokens) return { usage: noUsage, units, isEstimate: false, note: null };
+    const estimate = {
+      ...estimateUsage(Buffer.byteLength(this.#imagesRequest.prompt), 0),
+      outputTokens: this.#outputTokens.typical,
+    };
+    return { usage: estimate, units, isEstimate: true, note: estimateNote };
+  }
+
+  cacheIdentity(): CacheIdentity {
+    const { prompt, parameters, more } = this.#imagesRequest;
+    const images = this.#images.map(({ content }) => content.sha256);
+    const cacheKeyInput = () => ({ prompt, parameters, more, images, mask: this.#mask?.sha256 });
+    return { cacheKeyInput, isRepeatable: false };
+  }
+
+  replay(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined {
+    const answer = readRecordedImage(recording.text);
+    return answer && toReply(answer, identity);
+  }
+
+  get #outputTokens() {
+    return outputTokens[this.#imagesRequest.parameters.quality ?? 'auto'];
+  }
+
+  async #maskFor(dialect: ImagesDialect): Promise<ImageFile | null> {
+    if (!this.#mask) return null;
+    const { mask } = this.#mask;
+    return dialect.mask === 'alpha' ? mask.inverted() : mask.blackAndWhite();
+  }
+}

@@ -1,0 +1,116 @@
+import { imageBytesMax } from '../../core/bounds.ts';
+import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
+import { fileTypeOf, readImageSize } from '../../core/media/images.ts';
+import { noUsage, promptTokens, totalTokens, type Usage } from '../../core/usage.ts';
+import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
+import type { GeneratedImage, GeneratedImages } from '../../dialects/media.ts';
+import type { Offer } from '../../route/catalog.ts';
+import type { AttemptContext } from '../../upstream/attempt.ts';
+import { noMetrics } from '../../upstream/attempt.ts';
+import { hostAndPort } from '../../upstream/guard/address-policy.ts';
+
+/** A provider's own storage answers at once; its images are a few megabytes. */
+const fetchMs = 60_000;
+
+/** Enough of an image to tell what it is, in base64. */
+const sniffLength = 64;
+
+/** The one image of an answer, and what was said about it. */
+interface ImageAnswer {
+  readonly image: Readonly<Record<string, unknown>>;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  readonly usage: Usage | undefined;
+  readonly usageDetails: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * The image that a client gets. Some providers answer with an address: the image is fetched from
+ * there, so that every client gets bytes; where that fails, the address is better than nothing.
+ */
+export async function resolveImage(
+  generated: GeneratedImages,
+  offer: Offer,
+  context: AttemptContext,
+): Promise<ImageAnswer> {
+  const [first] = generated.images;
+  const base64 = first?.base64 ?? (await fetchImage(first, offer, context));
+  const { usage, usageDetails } = generated;
+  const format = base64 === null ? undefined : imageFormat(base64);
+  return {
+    image: {
+      ...(base64 === null ? { url: first?.url } : { b64_json: base64 }),
+      ...(first?.revisedPrompt ? { revised_prompt: first.revisedPrompt } : {}),
+    },
+    attributes: {
+      ...generated.metadata,
+      ...(format === undefined ? {} : { output_format: format }),
+    },
+    usage,
+    usageDetails,
+  };
+}
+
+async function fetchImage(
+  image: GeneratedImage | undefined,
+  { provider, own }: Offer,
+  context: AttemptContext,
+): Promise<string | null> {
+  if (!image?.url) return null;
+  // The operator's own server may be at a private address, and keeps its images there.
+  const providerUrl = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
+  const result = await context.fetchGuarded(image.url, {
+    bodyBytesMax: imageBytesMax,
+    timeoutMs: fetchMs,
+    signal: context.client,
+    ...(providerUrl && { vouchedHost: hostAndPort(providerUrl) }),
+  });
+  const isImage = result.ok && result.status === 200 && readImageSize(result.bytes);
+  return isImage ? Buffer.from(result.bytes).toString('base64') : null;
+}
+
+/** Read from the bytes: what a provider says of them is not always true. */
+function imageFormat(base64: string): string | undefined {
+  const type = fileTypeOf(Buffer.from(base64.slice(0, sniffLength), 'base64')) ?? '';
+  return /^image\/(png|jpeg|webp)$/.exec(type)?.[1];
+}
+
+export function toReply(
+  { image, attributes, usage, usageDetails }: ImageAnswer,
+  { created, model }: ReplyIdentity,
+): TransformedReply {
+  return {
+    metrics: { ...noMetrics, usage },
+    write: (settled) =>
+      JSON.stringify({
+        created,
+        model,
+        data: [image],
+        ...attributes,
+        usage: { ...writeUsage(settled.usage), ...usageDetails },
+      }),
+  };
+}
+
+/** Usage under chat's names, and under those that OpenAI's libraries look for in image answers. */
+function writeUsage(usage: Usage) {
+  const [input, output] = [promptTokens(usage), usage.outputTokens];
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: totalTokens(usage),
+    input_tokens: input,
+    output_tokens: output,
+  };
+}
+
+export function readRecordedImage(text: string): ImageAnswer | undefined {
+  const recorded = parseJson(text);
+  if (!isObject(recorded)) return undefined;
+  const section = (name: string) => fieldsOf(recorded[name]);
+  return {
+    image: section('image'),
+    attributes: section('about'),
+    usage: { ...noUsage, ...section('usage') },
+    usageDetails: section('usageDetails'),
+  };
+}

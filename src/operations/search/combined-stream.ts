@@ -1,0 +1,183 @@
+import type { GatewayError } from '../../core/errors.ts';
+import type { Usage } from '../../core/usage.ts';
+import type {
+  AnswerMetrics,
+  SettledUsage,
+  SseMessage,
+  StreamTransform,
+  StreamWriter,
+  UpstreamFailure,
+} from '../../dialects/dialect.ts';
+import { malformed } from '../../dialects/failure.ts';
+import {
+  type AttemptResult,
+  failed,
+  failureFrom,
+  type OpenStream,
+} from '../../upstream/attempt.ts';
+import { endOfStream, silence } from '../../upstream/upstream-call.ts';
+import { forwardTo } from './recorded-answer.ts';
+import type { SearchRound } from './round.ts';
+import type { SearchSession } from './session.ts';
+
+/** The round listens to the upstream; the client's writer, one for all rounds, does the writing. */
+export function roundWriter(round: SearchRound, writer: StreamWriter): StreamWriter {
+  return {
+    ...forwardTo(round),
+    take: () => writer.take(),
+    close: (settled) => writer.close(settled),
+    fail: (error) => writer.fail(error),
+    keepAlive: () => writer.keepAlive(),
+    // The writer hears the round's reason only at the end of all rounds.
+    get hasOpenToolCall() {
+      const reason = round.finished?.reason ?? 'stop';
+      return (reason === 'stop' || reason === 'tool_calls') && writer.hasOpenToolCall === true;
+    },
+  };
+}
+
+/** The facts of all rounds as those of one answer. */
+export class CombinedMetrics implements AnswerMetrics {
+  readonly #session: SearchSession;
+  #previousCharacters = 0;
+  #current: AnswerMetrics | undefined;
+
+  constructor(session: SearchSession) {
+    this.#session = session;
+  }
+
+  begin(round: AnswerMetrics): void {
+    this.#previousCharacters = this.outputCharacters;
+    this.#current = round;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#session.usage;
+  }
+
+  get finishReason(): string | undefined {
+    return this.#session.finishReason;
+  }
+
+  get outputCharacters(): number {
+    return this.#previousCharacters + (this.#current?.outputCharacters ?? 0);
+  }
+
+  get failure(): UpstreamFailure | undefined {
+    return this.#current?.failure;
+  }
+}
+
+/** One stream to the client over as many streams of the upstream as there are rounds. */
+export class CombinedTransform implements StreamTransform {
+  readonly metrics: CombinedMetrics;
+  #current: StreamTransform;
+
+  constructor(first: StreamTransform, session: SearchSession) {
+    this.#current = first;
+    this.metrics = new CombinedMetrics(session);
+    this.metrics.begin(first.metrics);
+  }
+
+  begin(round: StreamTransform): void {
+    this.#current = round;
+    this.metrics.begin(round.metrics);
+  }
+
+  get started(): boolean {
+    return this.#current.started;
+  }
+
+  get finished(): boolean {
+    return this.#current.finished;
+  }
+
+  get ended(): boolean {
+    return this.#current.ended;
+  }
+
+  push(message: SseMessage): string {
+    return this.#current.push(message);
+  }
+
+  close(settled: SettledUsage): string {
+    return this.#current.close(settled);
+  }
+
+  fail(error: GatewayError): string {
+    return this.#current.fail(error);
+  }
+
+  keepAlive(): string {
+    return this.#current.keepAlive();
+  }
+}
+
+/** Queries are short. A longer answer is relayed like every stream: it is paid for as it grows. */
+const silentCharactersMax = 16 * 1024;
+
+/**
+ * Reads the rounds of which the client sees nothing, up to the first that tells it something. A
+ * failure until then is like that of any attempt: it costs nothing, and another provider may take
+ * over.
+ */
+export async function readSilentRounds(
+  first: OpenStream,
+  isSilent: () => boolean,
+  client: AbortSignal,
+): Promise<AttemptResult> {
+  let stream = first;
+  while (isSilent() && stream.transform.metrics.outputCharacters <= silentCharactersMax) {
+    const next = await advance(stream);
+    // A client that left pays for what was done, as it does after the first words.
+    if (client.aborted) break;
+    if (next.kind !== 'stream') return next;
+    stream = next;
+    if (stream.ended && !stream.openContinuation) break;
+  }
+  return stream;
+}
+
+async function advance(stream: OpenStream): Promise<AttemptResult> {
+  const { transform, source, upstreamCall, ended } = stream;
+  const { failure } = transform.metrics;
+  const isBroken = ended && !transform.finished;
+  if (!failure && !isBroken) return ended ? openNextRound(stream) : readPiece(stream);
+  source.close();
+  upstreamCall.cancel();
+  return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
+}
+
+/** Reads one more piece of the stream. */
+async function readPiece(stream: OpenStream): Promise<AttemptResult> {
+  const { transform, reader, source, upstreamCall } = stream;
+  try {
+    source.expectEnd(transform);
+    const piece = await source.next();
+    if (piece === silence) return stream;
+    let { opening } = stream;
+    const { outputCharacters } = transform.metrics;
+    const messages = piece === endOfStream ? reader.end() : reader.push(piece);
+    for (const message of messages) opening += transform.push(message);
+    const hasNewOutput = transform.metrics.outputCharacters > outputCharacters;
+    if (hasNewOutput) source.expectMore();
+    source.recordProgress(hasNewOutput);
+    return { ...stream, opening, ended: piece === endOfStream };
+  } catch (error) {
+    source.close();
+    return failed(failureFrom(error, upstreamCall));
+  }
+}
+
+/** Opens the round that follows one that is over, or adds the last words. */
+async function openNextRound(stream: OpenStream): Promise<AttemptResult> {
+  const { opening, source, upstreamCall, openContinuation } = stream;
+  source.close();
+  upstreamCall.cancel();
+  const next = (await openContinuation?.()) ?? '';
+  if (typeof next === 'string') {
+    const { openContinuation: _, ...last } = stream;
+    return { ...last, opening: opening + next };
+  }
+  return next.kind === 'stream' ? { ...next, opening: opening + next.opening } : next;
+}

@@ -1,0 +1,76 @@
+import type { AnswerSink, Citation } from '../../core/answer.ts';
+import { isObject, parseJson } from '../../core/json.ts';
+import { openAiFinishReasons } from '../../dialects/normalize/responses/answer-metrics.ts';
+
+/** An answer with searches has one choice only, and its pictures are bytes or links. */
+type SinkMethod = Exclude<keyof AnswerSink, 'choice' | 'imageAt'>;
+type SinkCall = readonly [SinkMethod, ...unknown[]];
+type UntypedMethod = (...args: unknown[]) => void;
+
+/** A listener that passes everything on to another; `note` hears it first. */
+export function forwardTo(sink: AnswerSink, observe?: (line: SinkCall) => void): AnswerSink {
+  const forward = (name: SinkMethod): readonly [SinkMethod, UntypedMethod] => [
+    name,
+    (...args) => {
+      // JSON has no undefined; optional words come last, so leaving them out moves no other.
+      observe?.([name, ...args.filter((value) => value !== undefined)]);
+      (sink[name] as UntypedMethod | undefined)?.apply(sink, args);
+    },
+  ];
+  const methods = (Object.keys(argumentChecks) as SinkMethod[]).map(forward);
+  return Object.fromEntries(methods) as Readonly<Record<SinkMethod, UntypedMethod>>;
+}
+
+/**
+ * Writes down an answer that no single upstream gave, in our own words: one line of JSON for each
+ * call of the listener, which is passed on to the client at the same time.
+ */
+export function recordingSink(sink: AnswerSink, write: (line: string) => void): AnswerSink {
+  return forwardTo(sink, (line) => write(`${JSON.stringify(line)}\n`));
+}
+
+/** Tells a written answer again; false if it is none: others may write to the same Redis. */
+export function replayCalls(text: string, sink: AnswerSink): boolean {
+  const lines = text.trimEnd().split('\n').map(parseJson);
+  if (!lines.every(isSinkCall)) return false;
+  for (const [name, ...args] of lines) {
+    (sink[name] as UntypedMethod).apply(sink, args);
+  }
+  return true;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === 'string';
+const isNumber: Check = (value) => Number.isSafeInteger(value);
+const isCitation: Check = (value) => {
+  if (!isObject(value)) return false;
+  const { url, title, quote, range } = value as Partial<Record<keyof Citation, unknown>>;
+  const isRange = range === null || (isObject(range) && isNumber(range.start));
+  return [url, title, quote].every(isText) && isRange;
+};
+
+const argumentChecks: Readonly<Record<SinkMethod, readonly Check[]>> = {
+  text: [isText],
+  reasoning: [isText, (name) => name === undefined || name === 'reasoning_content'],
+  reasoningSignature: [isText],
+  redactedReasoning: [isText],
+  toolCall: [isNumber, isText, isText],
+  toolArguments: [isNumber, isText],
+  refusal: [isText],
+  citation: [isCitation],
+  image: [isText, isText],
+  finish: [
+    (value) => isText(value) && Object.hasOwn(openAiFinishReasons, String(value)),
+    (value) => value === null || isText(value),
+  ],
+  usage: [(value) => isObject(value) && Object.values(value).every(isNumber)],
+};
+
+function isSinkCall(line: unknown): line is SinkCall {
+  if (!Array.isArray(line) || !isText(line[0]) || !Object.hasOwn(argumentChecks, line[0]))
+    return false;
+  const [name, ...args] = line as unknown as SinkCall;
+  const checks = argumentChecks[name];
+  return args.length <= checks.length && checks.every((check, at) => check(args[at]));
+}

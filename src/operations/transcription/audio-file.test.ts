@@ -1,0 +1,158 @@
+import { describe, expect, test } from 'bun:test';
+import { decoratedMp3, mp3File, opusFile, wavFile } from '../../../tests/support/audio-files.ts';
+import { bodyFromBytes } from '../../dialects/streamed-body.ts';
+import { estimatedSeconds, plausibleSecondsMax, readDurationSeconds } from './audio-file.ts';
+
+describe('the length that credits are held for', () => {
+  test('is what a file claims, as long as that is possible', () => {
+    expect(estimatedSeconds(1_000_000, 62.5)).toBe(62.5);
+    // A hundred bytes a second at least.
+    expect(estimatedSeconds(1_000_000, 1e12)).toBe(10_000);
+    expect(estimatedSeconds(44, 60)).toBe(0.44);
+  });
+
+  test('is long where a file claims nothing', () => {
+    expect(estimatedSeconds(1_000_000, null)).toBe(2_000);
+  });
+});
+
+describe('the length that a provider is believed to have heard', () => {
+  test('is an hour in the smallest file, and more in a large one', () => {
+    expect(plausibleSecondsMax(44)).toBe(3_600);
+    expect(plausibleSecondsMax(1_000_000)).toBe(10_000);
+  });
+});
+
+/** For tests of the file, not of the time limit, which a busy machine may use up. */
+const patientMs = 60_000;
+
+describe('what a file says of itself', () => {
+  test.each([
+    ['wav', wavFile(10), 'audio/wav', 2.4],
+    ['mp3', mp3File(10), 'audio/mpeg', 2.4],
+    ['mp3 with tags', decoratedMp3(10), 'audio/mpeg', 2.4],
+    // 50 packets of 20 ms, less what players skip at the beginning.
+    ['ogg', opusFile(50), 'audio/ogg', 0.9935],
+  ])('%s', async (_, bytes, type, seconds) => {
+    const found = await readDurationSeconds(bodyFromBytes(bytes), type, patientMs);
+    expect(Math.abs((found ?? Number.NaN) - seconds)).toBeLessThan(0.03);
+  });
+
+  test.each([
+    ['nothing behind its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
+    ['rubbish', Buffer.alloc(100_000, 7), 'audio/webm'],
+  ])('%s is nothing', async (_, bytes, type) => {
+    expect(await readDurationSeconds(bodyFromBytes(bytes), type, patientMs)).toBeNull();
+  });
+
+  test('is not waited for when it takes too long', async () => {
+    expect(await readDurationSeconds(bodyFromBytes(wavFile(10)), 'audio/wav', -1)).toBeNull();
+  });
+
+  test('has its time, however many files came at once: one is read after the other', async () => {
+    const reported: string[] = [];
+    const files = ['a', 'b', 'c'].map((name) => {
+      const file = bodyFromBytes(wavFile(10));
+      const chunks = async function* () {
+        reported.push(name);
+        yield* file.chunks();
+      };
+      return { ...file, chunks };
+    });
+    const looks = files.map((file) => readDurationSeconds(file, 'audio/wav', patientMs));
+    expect(await Promise.all(looks)).toEqual([2.4, 2.4, 2.4]);
+    expect(reported.join('')).toMatch(/^a+b+c+$/);
+  });
+
+  test('leaves others their turn, even if it is nothing but false frame starts', async () => {
+    let turns = 0;
+    let isReading = true;
+    const count = () => {
+      turns += 1;
+      if (isReading) setImmediate(count);
+    };
+    setImmediate(count);
+    // About a second of work, and nobody cuts it short.
+    const rubbish = Buffer.alloc(100_000, 0xff);
+    expect(await readDurationSeconds(bodyFromBytes(rubbish), 'audio/mpeg', patientMs)).toBeNull();
+    isReading = false;
+    expect(turns).toBeGreaterThan(10);
+  });
+
+  const uint32 = (value: number) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(value);
+    return bytes;
+  };
+  /** Version 2.3, with a size of seven bits to a byte. */
+  const tag = (frames: Buffer) => {
+    const size = [21, 14, 7, 0].map((bits) => (frames.length >> bits) & 0x7f);
+    return Buffer.concat([Buffer.from('ID3\x03\0\0'), Buffer.from(size), frames]);
+  };
+  const many = (frame: string | Buffer, count: number) =>
+    Buffer.alloc(count * frame.length).fill(frame);
+  const comments = Buffer.concat([Buffer.alloc(4), Buffer.from([0x80, 0x84, 0x1e, 0])]);
+
+  test('is found behind a tag with a large picture', async () => {
+    const image = Buffer.concat([Buffer.from('APIC'), uint32(3_000_000), Buffer.alloc(3_000_002)]);
+    const file = Buffer.concat([tag(image), mp3File(10)]);
+    const found = await readDurationSeconds(bodyFromBytes(file), 'audio/mpeg', patientMs);
+    expect(Math.abs((found ?? Number.NaN) - 2.4)).toBeLessThan(0.03);
+  });
+
+  test.each([
+    [
+      'two million comments',
+      'audio/flac',
+      [
+        Buffer.from('fLaC\0\0\0\x22'),
+        Buffer.alloc(34),
+        Buffer.from([0x84, 0xd5, 0x9f, 0x88]),
+        comments,
+        many('\x03\0\0\0a=b', 2_000_000),
+      ],
+    ],
+    [
+      'a tag of a million frames inside',
+      'audio/wav',
+      [
+        Buffer.from('RIFF\0\0\0\x01WAVEid3 '),
+        Buffer.from([0x8a, 0x9f, 0xd5, 0]),
+        tag(many('TXXX\0\0\0\x04\0\0\0a\0b', 1_000_000)),
+      ],
+    ],
+  ])('is not looked for among %s', async (_, type, pieces) => {
+    const file = Buffer.concat(pieces);
+    let bytesRead = 0;
+    const content = {
+      bytes: file.length,
+      async *chunks() {
+        for (let at = 0; at < file.length; at += 65_536) {
+          bytesRead += 65_536;
+          yield file.subarray(at, at + 65_536);
+        }
+      },
+    };
+    expect(await readDurationSeconds(content, type, patientMs)).toBeNull();
+    // It holds too little to go through it for seconds without a pause.
+    expect(bytesRead).toBeLessThan(500_000);
+  });
+
+  test('is read from where the file lies, and its source is given back', async () => {
+    const bytes = wavFile(10);
+    let isOpen = false;
+    const content = {
+      bytes: bytes.length,
+      async *chunks() {
+        isOpen = true;
+        try {
+          for (let at = 0; at < bytes.length; at += 1000) yield bytes.subarray(at, at + 1000);
+        } finally {
+          isOpen = false;
+        }
+      },
+    };
+    expect(await readDurationSeconds(content, 'audio/wav', patientMs)).toBeCloseTo(2.4, 3);
+    expect(isOpen).toBe(false);
+  });
+});

@@ -1,0 +1,140 @@
+import { strict as assert } from 'node:assert';
+import type { CacheIdentity, Operation } from '../../call.ts';
+import { transcriptionAttemptMsMax } from '../../core/bounds.ts';
+import { invalidRequest } from '../../core/errors.ts';
+import type { Recording } from '../../core/recording.ts';
+import type { RequestInfo } from '../../core/request-info.ts';
+import { type Measured, noUnits, noUsage } from '../../core/usage.ts';
+import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
+import type { TranscriptionRequest } from '../../dialects/openai-media/transcription.ts';
+import type { AudioFile, Transcript, TranscriptionOptions } from '../../dialects/registry.ts';
+import { transcriptionDialect } from '../../dialects/registry.ts';
+import { FixedBounds } from '../../money/price/bounds.ts';
+import type { Offer } from '../../route/catalog.ts';
+import type { AttemptContext } from '../../upstream/attempt.ts';
+import {
+  type AttemptResult,
+  attemptFull,
+  failed,
+  isFailure,
+  mediaTargetFor,
+  noMetrics,
+} from '../../upstream/attempt.ts';
+import { estimatedSeconds, plausibleSecondsMax } from './audio-file.ts';
+
+/** A recording that a client sent. */
+export interface UploadedAudio extends AudioFile {
+  readonly sha256: string;
+  /** The length that the file's own headers state; null when they do not. */
+  readonly seconds: number | null;
+}
+
+/** A recording to be written down; the provider says how long it is, and that is charged. */
+export class TranscriptionOperation implements Operation {
+  readonly request: RequestInfo;
+  readonly bounds: FixedBounds;
+  readonly #options: TranscriptionOptions;
+  readonly #audio: UploadedAudio;
+  /** A long recording may take longer than the provider's own timeout allows. */
+  readonly #attemptMs: number;
+  /** The length of the audio, as the provider said; null when it did not. */
+  #reportedSeconds: number | null = null;
+
+  constructor({ request, options }: TranscriptionRequest, audio: UploadedAudio) {
+    this.request = request;
+    this.#options = options;
+    this.#audio = audio;
+    const audioMs = Math.ceil(estimatedSeconds(audio.content.bytes, audio.seconds) * 1000);
+    this.#attemptMs = Math.min(audioMs / 10, transcriptionAttemptMsMax);
+    this.bounds = new FixedBounds({ usage: noUsage, units: { audioMs } });
+  }
+
+  incompatibility({ model, dialect }: Offer): string | null {
+    if (!model.features.includes('transcription')) return 'is not a transcription model';
+    if (transcriptionDialect(dialect)) return null;
+    return 'cannot be asked for transcripts where it is served';
+  }
+
+  refine(plan: readonly Offer[]): readonly Offer[] {
+    const { format } = this.#options;
+    const formatsFor = ({ dialect }: Offer) => transcriptionDialect(dialect)?.formats ?? [];
+    const fitting = plan.filter((offer) => formatsFor(offer).includes(format));
+    const [first] = plan;
+    if (fitting.length > 0 || !first) return fitting;
+    const supported = formatsFor(first).join(', ');
+    const message = `response_format must be one of ${supported} with ${first.model.id}.`;
+    throw invalidRequest(message, 'response_format');
+  }
+
+  async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+    const dialect = transcriptionDialect(offer.dialect);
+    assert(dialect, `No transcripts at ${offer.dialect} were planned.`);
+    const { format } = this.#options;
+    const request = dialect.write(this.#options, this.#audio, mediaTargetFor(offer));
+    context.reportDropped(request.dropped ?? []);
+    const read = (text: string) => dialect.read(text, format);
+    const timeout = this.#attemptMs > offer.provider.timeoutMs && { attemptMs: this.#attemptMs };
+    const transcript = await attemptFull<Transcript>({ request, read, ...timeout }, offer, context);
+    if (isFailure(transcript)) return failed(transcript);
+    this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
+    const body = writeBody(this.#withCredibleLength(transcript), this.#options, context.identity);
+    context.recorder?.begin(offer, 'whole');
+    context.recorder?.add(body);
+    return { kind: 'reply', reply: { metrics: noMetrics, write: () => body } };
+  }
+
+  /** The client sees the length that it is charged for. */
+  #withCredibleLength(transcript: Transcript): Transcript {
+    if (transcript.kind === 'text' || transcript.seconds === null) return transcript;
+    return { ...transcript, seconds: this.#credibleSeconds(transcript.seconds) };
+  }
+
+  /** A length that this file cannot have gives way to the one that credits were held for. */
+  #credibleSeconds(reported: number): number {
+    const { content, seconds } = this.#audio;
+    return reported <= plausibleSecondsMax(content.bytes)
+      ? reported
+      : estimatedSeconds(content.bytes, seconds);
+  }
+
+  measure(): Measured {
+    const reported = this.#reportedSeconds;
+    if (reported === null) {
+      const note = 'The provider did not tell how long the audio is, so nothing is charged.';
+      return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
+    }
+    const seconds = this.#credibleSeconds(reported);
+    const isEstimate = seconds < reported;
+    const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
+    return { usage: noUsage, units: { audioMs: seconds * 1000 }, isEstimate, note };
+  }
+
+  cacheIdentity(): CacheIdentity {
+    const { sha256 } = this.#audio;
+    const isRepeatable = this.#options.temperature === 0;
+    return { cacheKeyInput: () => ({ ...this.#options, sha256 }), isRepeatable };
+  }
+
+  replay({ text }: Recording): TransformedReply {
+    return { metrics: noMetrics, write: () => text };
+  }
+}
+
+/** The body in the client's format; never with the upstream's own name of the model. */
+function writeBody(
+  transcript: Transcript,
+  { format }: TranscriptionOptions,
+  { model }: ReplyIdentity,
+): string {
+  const { text } = transcript;
+  if (transcript.kind === 'text') return text;
+  if (format === 'text') return `${text}\n`;
+  const { fields, seconds } = transcript;
+  return JSON.stringify({
+    ...(format === 'verbose_json' ? { task: 'transcribe' } : {}),
+    text,
+    ...fields,
+    ...('model' in fields ? { model } : {}),
+    ...(seconds === null ? {} : { duration: seconds }),
+  });
+}

@@ -1,0 +1,165 @@
+import { type Selectable, sql } from 'kysely';
+import type { Resealed, RotationStore } from '../../auth/secret-rotation.ts';
+import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
+import { BatchLoader, padded } from '../call-queue.ts';
+import { inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import type { ByokCredentialsTable } from '../schema.ts';
+import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
+import { inVersionedTransaction } from './directory.ts';
+
+/** Fingerprints of the key that encrypts and, until a rotation has ended, of the one before it. */
+const fingerprintSetting = 'secret_key_fingerprint';
+const previousFingerprintSetting = 'former_secret_key_fingerprint';
+const noFingerprint = '';
+
+export class SqlCredentials extends SqlRepository implements VaultStore, RotationStore {
+  readonly #listLoader = new BatchLoader((tenantIds: readonly string[]) =>
+    this.#listAll(tenantIds),
+  );
+
+  list(tenantId: string): Promise<readonly StoredCredential[]> {
+    return this.#listLoader.load(tenantId);
+  }
+
+  async #listAll(
+    tenantIds: readonly string[],
+  ): Promise<(tenantId: string) => readonly StoredCredential[]> {
+    const rows = await this.database.read
+      .selectFrom('byok_credentials')
+      .selectAll()
+      .where('tenant_id', 'in', padded(tenantIds))
+      .orderBy('provider')
+      .execute();
+    const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
+    return (tenantId) => (byTenant.get(tenantId) ?? []).map(credentialOf);
+  }
+
+  save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
+    return inVersionedTransaction(this.database, async (trx) => {
+      // In the same transaction: two processes with different keys must not both save a credential.
+      const [first = noFingerprint] = byKey.keys();
+      const credential = byKey.get(await claimSetting(trx, fingerprintSetting, first));
+      if (!credential) return undefined;
+      const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
+      const row = await trx
+        .insertInto('byok_credentials')
+        .values({ tenant_id, provider, created_at, ...rest })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'provider']).doUpdateSet(rest))
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      return credentialOf(row);
+    });
+  }
+
+  remove(tenantId: string, provider: string): Promise<boolean> {
+    return inVersionedTransaction(this.database, async (trx) => {
+      const row = await trx
+        .deleteFrom('byok_credentials')
+        .where('tenant_id', '=', tenantId)
+        .where('provider', '=', provider)
+        .returning('provider')
+        .executeTakeFirst();
+      return row !== undefined;
+    });
+  }
+
+  async hasKey(): Promise<boolean> {
+    return (await readSetting(this.database, fingerprintSetting)) !== undefined;
+  }
+
+  claimKeys(held: readonly string[], isStart: boolean): Promise<boolean> {
+    return inTransaction(this.database, async (trx) => {
+      if (await holdsAll(trx, held)) return true;
+      const stored = await trx.selectFrom('byok_credentials').select('provider').executeTakeFirst();
+      if (!isStart || stored) return false;
+      await replaceSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
+      await replaceSetting(trx, previousFingerprintSetting, noFingerprint);
+      return true;
+    });
+  }
+
+  async page(after: StoredCredential | undefined, count: number) {
+    const { tenantId = '', provider = '' } = after ?? {};
+    const rows = await this.database.read
+      .selectFrom('byok_credentials')
+      .selectAll()
+      .where(sql<boolean>`(tenant_id, provider) > (${tenantId}, ${provider})`)
+      .orderBy('tenant_id')
+      .orderBy('provider')
+      .limit(count)
+      .execute();
+    return rows.map(credentialOf);
+  }
+
+  switchTo(target: string, held: readonly string[]): Promise<boolean> {
+    return inTransaction(this.database, async (trx) => {
+      if (!(await holdsAll(trx, held))) return false;
+      const inUse = await claimSetting(trx, fingerprintSetting, target);
+      if (inUse === target) return true;
+      await replaceSetting(trx, fingerprintSetting, target);
+      await replaceSetting(trx, previousFingerprintSetting, inUse);
+      return true;
+    });
+  }
+
+  reseal(rows: readonly Resealed[], inUse: string): Promise<boolean> {
+    return inTransaction(this.database, async (trx) => {
+      if (!(await isInUse(trx, inUse))) return false;
+      for (const { before, ciphertext } of rows) {
+        await trx
+          .updateTable('byok_credentials')
+          .set({ ciphertext })
+          .where('tenant_id', '=', before.tenantId)
+          .where('provider', '=', before.provider)
+          .where('ciphertext', '=', before.ciphertext)
+          .execute();
+      }
+      return true;
+    });
+  }
+
+  finish(inUse: string): Promise<boolean> {
+    return inTransaction(this.database, async (trx) => {
+      if (!(await isInUse(trx, inUse))) return false;
+      await replaceSetting(trx, previousFingerprintSetting, noFingerprint);
+      return true;
+    });
+  }
+}
+
+async function isInUse(trx: StoreTransaction, fingerprint: string): Promise<boolean> {
+  return (await claimSetting(trx, fingerprintSetting, fingerprint)) === fingerprint;
+}
+
+/** Whether these keys can decrypt every credential that is kept. */
+async function holdsAll(trx: StoreTransaction, held: readonly string[]): Promise<boolean> {
+  const inUse = await claimSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
+  const previous = await claimSetting(trx, previousFingerprintSetting, noFingerprint);
+  return held.includes(inUse) && (previous === noFingerprint || held.includes(previous));
+}
+
+function credentialOf(row: Selectable<ByokCredentialsTable>): StoredCredential {
+  return {
+    tenantId: row.tenant_id,
+    provider: row.provider,
+    ciphertext: row.ciphertext,
+    baseUrl: row.base_url,
+    mode: row.mode,
+    label: row.label,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function rowOf(credential: StoredCredential): ByokCredentialsTable {
+  return {
+    tenant_id: credential.tenantId,
+    provider: credential.provider,
+    ciphertext: credential.ciphertext,
+    base_url: credential.baseUrl,
+    mode: credential.mode,
+    label: credential.label,
+    created_at: credential.createdAt,
+    updated_at: credential.updatedAt,
+  };
+}

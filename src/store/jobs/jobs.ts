@@ -1,0 +1,257 @@
+import { type Selectable, sql } from 'kysely';
+import { randomText } from '../../core/ids.ts';
+import type { IdempotentAnswer, Recording } from '../../core/recording.ts';
+import type { Job, JobFailure, JobRequest, JobStatus } from '../../jobs/job.ts';
+import type {
+  EnqueueResult,
+  JobIdempotencyClaim,
+  JobPage,
+  JobStore,
+  Lease,
+  NewJob,
+  QueueBounds,
+} from '../../jobs/queue.ts';
+import type { Settlement } from '../../money/ledger.ts';
+import { totalCharge } from '../../records/request-record.ts';
+import { type Database, inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import { finishClaim } from '../idempotency-claims.ts';
+import type { JobsTable } from '../schema.ts';
+
+/** The jobs of tenants, as tenants see them. */
+export class SqlJobBook extends SqlRepository implements JobStore {
+  enqueue(
+    job: NewJob,
+    bounds: QueueBounds,
+    claim: JobIdempotencyClaim | null,
+  ): Promise<EnqueueResult> {
+    return inTransaction(this.database, async (trx) => {
+      await lockTurn(trx, job);
+      const waiting = await waitingOf(trx, job.tenantId);
+      if (waiting.jobs >= bounds.waitingMax) return 'too_many';
+      if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
+      if (claim && !(await finishClaim(trx, answerOf(claim, job)))) return 'taken_over';
+      await trx.insertInto('jobs').values(rowOf(job)).execute();
+      // The input stays until the job ends, however long it waits.
+      await trx
+        .updateTable('job_objects')
+        .set({ delete_at: null })
+        .where('key', '=', job.inputKey)
+        .execute();
+      return 'queued';
+    });
+  }
+
+  find(tenantId: string, id: string): Promise<Job | undefined> {
+    return findJob(this.database.read, tenantId, id);
+  }
+
+  async list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]> {
+    const { limit, offset, status } = page;
+    let query = this.database.report
+      .selectFrom('jobs')
+      .selectAll()
+      .where('tenant_id', '=', tenantId)
+      .orderBy('created_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit)
+      .offset(offset);
+    if (status !== null) query = query.where(isShownAs(status, now));
+    return (await query.execute()).map(jobOf);
+  }
+
+  cancel(tenantId: string, id: string, now: number): Promise<Job | undefined> {
+    return inTransaction(this.database, async (trx) => {
+      const job = await findJob(trx, tenantId, id);
+      if (job) await endJob(trx, id, null, { status: 'cancelled', completed_at: now });
+      return findJob(trx, tenantId, id);
+    });
+  }
+}
+
+/** Gives the tenant a turn, and locks it: the bounds are exact as writers follow each other. */
+async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<void> {
+  await trx
+    .insertInto('job_turns')
+    // A tenant that was never served comes first.
+    .values({ tenant_id: tenantId, served_at: 0 })
+    .onConflict((conflict) => conflict.column('tenant_id').doNothing())
+    .execute();
+  await trx
+    .selectFrom('job_turns')
+    .select('served_at')
+    .where('tenant_id', '=', tenantId)
+    .forUpdate()
+    .execute();
+}
+
+/** What an idempotency key remembers of a job: its id, in the place of an answer's text. */
+export function recordingOfJob(id: string): Recording {
+  return { dialect: '', form: 'whole', model: '', provider: '', text: id };
+}
+
+function answerOf(claim: JobIdempotencyClaim, { id }: NewJob): IdempotentAnswer {
+  return { claim, recording: recordingOfJob(id), expiresAt: claim.answerExpiresAt };
+}
+
+/** An output whose time is over is shown as expired, also before the sweep has come by. */
+function isShownAs(status: JobStatus, now: number) {
+  if (status === 'succeeded') return sql<boolean>`status = ${status} and expires_at > ${now}`;
+  if (status !== 'expired') return sql<boolean>`status = ${status}`;
+  return sql<boolean>`(status = ${status} or status = 'succeeded' and expires_at <= ${now})`;
+}
+
+async function findJob(
+  store: Database['read'],
+  tenantId: string,
+  id: string,
+): Promise<Job | undefined> {
+  const row = await store
+    .selectFrom('jobs')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && jobOf(row);
+}
+
+function waitingOf(trx: StoreTransaction, tenantId: string) {
+  return trx
+    .selectFrom('jobs')
+    .select((of) => [
+      of.fn.countAll<number>().as('jobs'),
+      sql<number>`cast(coalesce(sum(input_bytes), 0) as bigint)`.as('bytes'),
+    ])
+    .where('tenant_id', '=', tenantId)
+    .where('claimable_at', 'is not', null)
+    .executeTakeFirstOrThrow();
+}
+
+function rowOf(job: NewJob) {
+  return {
+    id: job.id,
+    tenant_id: job.tenantId,
+    key_id: job.keyId,
+    model: job.model,
+    request: JSON.stringify(job.request),
+    input_key: job.inputKey,
+    input_bytes: job.inputBytes,
+    metadata: JSON.stringify(job.metadata),
+    webhook_url: job.webhookUrl,
+    status: 'queued' as const,
+    attempts: 0,
+    // Claimable at once, even if the clock is set back meanwhile.
+    claimable_at: 0,
+    pieces_done: 0,
+    cost: 0,
+    units: 0,
+    created_at: job.createdAt,
+  };
+}
+
+interface EndColumns {
+  readonly status: 'succeeded' | 'failed' | 'cancelled';
+  readonly completed_at: number;
+  readonly output_key?: string;
+  readonly output_bytes?: number;
+  readonly expires_at?: number;
+  readonly failure?: string;
+}
+
+/**
+ * The one change that ends a job, whoever comes first. In the same transaction its objects are
+ * given to the sweep and its webhook is queued. Without a lease, the job is ended whoever runs it.
+ */
+export async function endJob(
+  trx: StoreTransaction,
+  jobId: string,
+  lease: Lease | null,
+  end: EndColumns,
+): Promise<boolean> {
+  let query = trx
+    .updateTable('jobs')
+    .set({ ...end, lease: null, claimable_at: null })
+    .where('id', '=', jobId)
+    .where('claimable_at', 'is not', null);
+  if (lease) query = query.where('lease', '=', lease.token);
+  const job = await query.returning(['tenant_id', 'webhook_url']).executeTakeFirst();
+  if (!job) return false;
+  await trx
+    .updateTable('job_objects')
+    .set({ delete_at: end.completed_at })
+    .where('job_id', '=', jobId)
+    .execute();
+  // The output stays longer than the job's other objects.
+  await trx
+    .updateTable('job_objects')
+    .set({ delete_at: end.expires_at ?? end.completed_at })
+    .where('key', '=', end.output_key ?? '')
+    .execute();
+  if (job.webhook_url !== null) {
+    await trx
+      .insertInto('webhooks')
+      .values({
+        id: `msg_${randomText(24)}`,
+        job_id: jobId,
+        tenant_id: job.tenant_id,
+        url: job.webhook_url,
+        event: `job.${end.status}`,
+        attempts: 0,
+        due_at: end.completed_at,
+        created_at: end.completed_at,
+      })
+      .execute();
+  }
+  return true;
+}
+
+/**
+ * Adds what the pieces of jobs are charged to the costs of these jobs. To be called by the
+ * transaction that books the charges: it has locked the accounts that pay them, so that no two of
+ * them change the same jobs at once.
+ */
+export async function addJobCosts(
+  trx: StoreTransaction,
+  settlements: readonly Settlement[],
+): Promise<void> {
+  const costs = new Map<string, number>();
+  for (const { record } of settlements) {
+    const { jobId, charges } = record;
+    if (jobId === undefined) continue;
+    const credits = totalCharge(charges);
+    if (credits > 0) costs.set(jobId, (costs.get(jobId) ?? 0) + credits);
+  }
+  for (const [jobId, credits] of costs) {
+    await trx
+      .updateTable('jobs')
+      .set((of) => ({ cost: of('cost', '+', credits) }))
+      .where('id', '=', jobId)
+      .execute();
+  }
+}
+
+/** Between the table of jobs and the jobs of the code. What we wrote ourselves is trusted. */
+export function jobOf(row: Selectable<JobsTable>): Job {
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    keyId: row.key_id,
+    model: row.model,
+    request: JSON.parse(row.request) as JobRequest,
+    inputKey: row.input_key,
+    inputBytes: row.input_bytes,
+    metadata: JSON.parse(row.metadata) as Job['metadata'],
+    webhookUrl: row.webhook_url,
+    status: row.status,
+    attempts: row.attempts,
+    piecesDone: row.pieces_done,
+    piecesTotal: row.pieces_total,
+    costCredits: row.cost,
+    units: row.units,
+    output: row.output_key === null ? null : { key: row.output_key, bytes: row.output_bytes ?? 0 },
+    failure: row.failure === null ? null : (JSON.parse(row.failure) as JobFailure),
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    completedAt: row.completed_at,
+    expiresAt: row.expires_at,
+  };
+}

@@ -1,0 +1,235 @@
+import type { Booked, ParsedBatch, Settlement } from '../../money/ledger.ts';
+import { chargesOf, isWalletName, walletName } from '../../money/ledger.ts';
+import { type Failure, withoutCharge, writeOff } from '../../money/settle/write-off.ts';
+import { totalCharge } from '../../records/request-record.ts';
+import type { Engine, StoreTransaction } from '../database.ts';
+import { insertRows, updateRows } from '../database.ts';
+import { answeredBefore } from '../idempotency-claims.ts';
+import { addJobCosts } from '../jobs/jobs.ts';
+import { type Account, lockAccounts, lockLeases } from './accounts.ts';
+import { addDailySums, idBytes, idText, logColumns, rowOf } from './request-log.ts';
+
+/**
+ * The books of one batch, inside one transaction: what each account pays, one ledger entry per
+ * account, the log rows under their entry, the daily sums, the costs of jobs.
+ */
+export async function commitBatch(
+  trx: StoreTransaction,
+  engine: Engine,
+  batch: ParsedBatch,
+): Promise<readonly Booked[]> {
+  // Claims are locked before accounts everywhere: no two transactions can wait for each other.
+  const free = await chargedElsewhere(trx, batch);
+  const all = chargesByOwner(batch.settlements);
+  const accounts = await lockAccounts(trx, 'owner', [...all.keys()]);
+  // Looked at under the locks: two processes may replay the same journal at the same time.
+  const { fresh, repeats } = batch.mayRepeat
+    ? await splitRepeats(trx, batch.settlements)
+    : { fresh: batch.settlements, repeats: [] };
+  const before = booked(chargesByOwner(repeats), () => null);
+  if (fresh.length === 0) return before;
+  const owed = repeats.length === 0 ? all : chargesByOwner(fresh);
+  const leases = await leasesOf(trx, batch.processId, accounts);
+  const payable = free.size === 0 ? fresh : waiveFreeCharges(fresh, free);
+  const costs = payable === fresh ? owed : chargesByOwner(payable);
+  const settlements = writeOffShortfalls(payable, costs, accounts, leases);
+  const charges = settlements === payable ? costs : chargesByOwner(settlements);
+  const payments = accounts.map((account) => pay(account, charges.get(account.owner) ?? 0, leases));
+  const due = payments.filter((payment) => payment.charge > 0);
+  await updateRows(trx, engine, {
+    table: 'accounts',
+    keys: ['id'],
+    columns: ['balance', 'leased', 'spent'],
+    rows: due,
+  });
+  await updateRows(trx, engine, {
+    table: 'leases',
+    keys: ['account_id', 'process_id'],
+    columns: ['credits'],
+    rows: due
+      .filter(({ fromLease }) => fromLease.credits > 0)
+      .map(({ id, leaseBefore, fromLease }) => ({
+        account_id: id,
+        process_id: batch.processId,
+        credits: leaseBefore - fromLease.credits,
+      })),
+  });
+  const entries = await bookEntries(trx, due, batch.now);
+  const rows = settlements.map((settlement) =>
+    rowOf(settlement, entries.get(walletName(settlement.record.tenantId)) ?? null),
+  );
+  await insertRows(trx, engine, { table: 'request_log', columns: logColumns, rows });
+  await addDailySums(trx, engine, settlements);
+  await addJobCosts(trx, settlements);
+  const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
+  return [...before, ...booked(owed, (owner) => paid.get(owner) ?? noLease)];
+}
+
+const noRequests: ReadonlySet<string> = new Set();
+
+/** The requests that another answer to their `Idempotency-Key` is charged for. */
+async function chargedElsewhere(
+  trx: StoreTransaction,
+  { settlements, now, mayDefer: mayPutOff = false }: ParsedBatch,
+): Promise<ReadonlySet<string>> {
+  const answered = settlements.filter(
+    ({ claim, record }) => claim && totalCharge(record.charges) > 0,
+  );
+  if (answered.length === 0) return noRequests;
+  // A request that is booked has used its key already, which another may have claimed since.
+  const { fresh } = await splitRepeats(trx, answered);
+  const claims = fresh.flatMap(({ claim }) => claim ?? []);
+  return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayPutOff });
+}
+
+function waiveFreeCharges(
+  settlements: readonly Settlement[],
+  free: ReadonlySet<string>,
+): readonly Settlement[] {
+  return settlements.map((one) =>
+    free.has(one.record.requestId) ? withoutCharge(one, chargedBefore) : one,
+  );
+}
+
+const chargedBefore: Failure = {
+  error: null,
+  note: 'Another answer to its Idempotency-Key was charged before this one, which is free.',
+};
+
+type FromLease = NonNullable<Booked['fromLease']>;
+
+const noLease: FromLease = { lease: 0, credits: 0 };
+
+/** The amounts that the process need not count as owed any more. */
+function booked(
+  charges: ReadonlyMap<string, number>,
+  fromLease: (owner: string) => FromLease | null,
+): Booked[] {
+  return [...charges].map(([account, charge]) => ({
+    account,
+    charge,
+    fromLease: fromLease(account),
+  }));
+}
+
+async function splitRepeats(
+  trx: StoreTransaction,
+  settlements: readonly Settlement[],
+): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
+  const ids = settlements.map(({ record }) => idBytes(record.requestId));
+  const known = await trx
+    .selectFrom('request_log')
+    .select('request_id')
+    .where('request_id', 'in', ids)
+    .execute();
+  const seen = new Set(known.map((row) => idText(row.request_id)));
+  const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
+  for (const settlement of settlements) {
+    const { requestId } = settlement.record;
+    // A journal may hold a line twice; the first one counts.
+    (seen.has(requestId) ? repeats : fresh).push(settlement);
+    seen.add(requestId);
+  }
+  return { fresh, repeats };
+}
+
+type LeaseById = ReadonlyMap<number, FromLease>;
+
+async function leasesOf(
+  trx: StoreTransaction,
+  processId: string,
+  accounts: readonly Account[],
+): Promise<LeaseById> {
+  const ids = accounts.map(({ id }) => id);
+  if (ids.length === 0) return new Map();
+  const rows = await lockLeases(trx, (of) =>
+    of.and([of('process_id', '=', processId), of('account_id', 'in', ids)]),
+  );
+  return new Map(
+    rows.map(({ account_id, number, credits }) => [account_id, { lease: number, credits }]),
+  );
+}
+
+/**
+ * Charges are held on lease before they are made, so the credits are there, unless the lease ran
+ * out while this process was cut off. What others have on lease is not ours to take.
+ */
+function writeOffShortfalls(
+  settlements: readonly Settlement[],
+  owed: ReadonlyMap<string, number>,
+  accounts: readonly Account[],
+  leases: LeaseById,
+): readonly Settlement[] {
+  const byOwner = new Map(accounts.map((account) => [account.owner, account]));
+  let covered = settlements;
+  for (const [owner, charge] of owed) {
+    if (!isWalletName(owner)) continue;
+    const account = byOwner.get(owner);
+    const available = account ? availableCredits(account, leases) : 0;
+    if (charge > available) covered = writeOff(covered, owner, charge - available);
+  }
+  return covered;
+}
+
+function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
+  const charges = new Map<string, number>();
+  for (const settlement of settlements) {
+    for (const { account, charge } of chargesOf(settlement)) {
+      charges.set(account, (charges.get(account) ?? 0) + charge);
+    }
+  }
+  return charges;
+}
+
+/** What a process may take from an account: its free credits, and those on the process's lease. */
+function availableCredits({ id, balance, leased }: Account, leases: LeaseById): number {
+  return balance - leased + (leases.get(id)?.credits ?? 0);
+}
+
+/** An account as it will be, and what it was charged. */
+interface Payment extends Account {
+  readonly charge: number;
+  readonly fromLease: FromLease;
+  /** Credits of the process's lease before. */
+  readonly leaseBefore: number;
+}
+
+function pay(account: Account, due: number, leases: LeaseById): Payment {
+  const { lease, credits } = leases.get(account.id) ?? noLease;
+  const charge = Math.min(due, availableCredits(account, leases));
+  const fromLease = { lease, credits: Math.min(charge, credits) };
+  return {
+    ...account,
+    balance: account.balance - charge,
+    spent: account.spent + charge,
+    leased: account.leased - fromLease.credits,
+    charge,
+    fromLease,
+    leaseBefore: credits,
+  };
+}
+
+async function bookEntries(
+  trx: StoreTransaction,
+  due: readonly Payment[],
+  now: number,
+): Promise<ReadonlyMap<string, number>> {
+  if (due.length === 0) return new Map();
+  const rows = await trx
+    .insertInto('ledger_entries')
+    .values(
+      due.map((payment) => ({
+        account_id: payment.id,
+        kind: 'charge',
+        amount: -payment.charge,
+        balance_after: payment.balance,
+        note: '',
+        idempotency_key: null,
+        created_at: now,
+      })),
+    )
+    .returning(['id', 'account_id'])
+    .execute();
+  const owners = new Map(due.map((payment) => [payment.id, payment.owner]));
+  return new Map(rows.map((row) => [owners.get(row.account_id) ?? '', row.id]));
+}

@@ -1,0 +1,244 @@
+import type { IdempotentAnswer } from '../../core/recording.ts';
+import type {
+  Batch,
+  Booked,
+  BookedAnswers,
+  CreditReturn,
+  LeaseRequest,
+  LeaseResult,
+  LedgerStore,
+} from '../../money/ledger.ts';
+import { parseBatch } from '../../money/ledger.ts';
+import { inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import { finishClaims } from '../idempotency-claims.ts';
+import {
+  type Account,
+  bookAllowance,
+  type LeaseCondition,
+  lockAccount,
+  lockAccounts,
+  lockLeases,
+} from './accounts.ts';
+import { commitBatch } from './commit.ts';
+
+/** A process also gets an eighth of what is left, which saves the next trip. */
+const extraCreditsDivisor = 8;
+
+/** Accounts that one transaction of `expire` keeps locked. */
+const accountsPerTransaction = 200;
+
+export class SqlLedger extends SqlRepository implements LedgerStore {
+  lease(order: LeaseRequest): Promise<LeaseResult> {
+    return inTransaction(this.database, async (trx) => {
+      const account = await this.#openAccount(trx, order);
+      if (!account) return { granted: 0, lease: order.number, outsideLease: 0, ...noneElsewhere };
+      const returned = order.startNew ? await dropLease(trx, account.id, order.processId) : 0;
+      const free = account.balance - account.leased + returned;
+      const granted = creditsToGrant(free, order);
+      const own = await trx
+        .insertInto('leases')
+        .values({
+          account_id: account.id,
+          process_id: order.processId,
+          number: order.number,
+          credits: granted,
+          until: order.until,
+        })
+        .onConflict((conflict) =>
+          conflict
+            .columns(['account_id', 'process_id'])
+            .doUpdateSet((of) => ({ credits: of('leases.credits', '+', granted) })),
+        )
+        .returning(['number', 'credits'])
+        .executeTakeFirstOrThrow();
+      // Skipped where nothing changes: each statement prolongs the lock on the account, for which
+      // processes wait that give credits back.
+      if (granted !== returned) {
+        await setLeased(trx, account.id, account.leased - returned + granted);
+      }
+      const others =
+        granted < order.credits ? await leasedByOthers(trx, account, order) : noneElsewhere;
+      const outsideLease = account.balance - own.credits;
+      return { granted, lease: own.number, outsideLease, ...others };
+    });
+  }
+
+  async returnCredits({ processId, owner, lease, credits }: CreditReturn): Promise<void> {
+    await inTransaction(this.database, async (trx) => {
+      const account = await lockAccount(trx, owner);
+      if (!account) return;
+      const returned = await trx
+        .updateTable('leases')
+        .set((of) => ({
+          credits: of('credits', '-', credits),
+          answered_recall: account.recalls,
+        }))
+        .where('account_id', '=', account.id)
+        .where('process_id', '=', processId)
+        .where('number', '=', lease)
+        .returning('credits')
+        .executeTakeFirst();
+      // The lease may have ended meanwhile; then its credits are back already.
+      if (returned) await setLeased(trx, account.id, account.leased - credits);
+    });
+  }
+
+  renew(processId: string, until: number): Promise<ReadonlySet<string>> {
+    return inTransaction(this.database, async (trx) => {
+      await lockLeases(trx, (of) => of('process_id', '=', processId));
+      // Without this a long-lived process would keep an empty lease on every account.
+      await trx
+        .deleteFrom('leases')
+        .where('process_id', '=', processId)
+        .where('credits', '=', 0)
+        .execute();
+      await trx.updateTable('leases').set({ until }).where('process_id', '=', processId).execute();
+      const rows = await trx
+        .selectFrom('leases')
+        .innerJoin('accounts', 'accounts.id', 'leases.account_id')
+        .select('accounts.owner')
+        .where('leases.process_id', '=', processId)
+        .execute();
+      return new Set(rows.map(({ owner }) => owner));
+    });
+  }
+
+  async expire(now: number, deadProcessId?: string): Promise<void> {
+    const isExpired: LeaseCondition = (of) =>
+      deadProcessId === undefined ? of('until', '<', now) : of('process_id', '=', deadProcessId);
+    const ended = await this.database.read
+      .selectFrom('leases')
+      .select('account_id')
+      .where(isExpired)
+      .execute();
+    if (ended.length === 0) return;
+    const ids = [...new Set(ended.map((lease) => lease.account_id))];
+    for (let at = 0; at < ids.length; at += accountsPerTransaction) {
+      await this.#expireOn(ids.slice(at, at + accountsPerTransaction), isExpired);
+    }
+  }
+
+  async #expireOn(ids: readonly number[], isExpired: LeaseCondition): Promise<void> {
+    await inTransaction(this.database, async (trx) => {
+      const accounts = await lockAccounts(trx, 'id', ids);
+      // Looked at again under the lock: a process that woke up may just have renewed.
+      const condition: LeaseCondition = (of) =>
+        of.and([of('account_id', 'in', ids), isExpired(of)]);
+      const freed = await lockLeases(trx, condition);
+      await trx.deleteFrom('leases').where(condition).execute();
+      for (const account of accounts) {
+        const credits = freed
+          .filter((lease) => lease.account_id === account.id)
+          .reduce((sum, lease) => sum + lease.credits, 0);
+        if (credits > 0) await setLeased(trx, account.id, account.leased - credits);
+      }
+    });
+  }
+
+  async recall(owner: string, processId: string): Promise<void> {
+    await inTransaction(this.database, async (trx) => {
+      const account = await lockAccount(trx, owner);
+      if (!account) return;
+      const recalls = account.recalls + 1;
+      await trx.updateTable('accounts').set({ recalls }).where('id', '=', account.id).execute();
+      // The process that asks has nothing to give back.
+      await trx
+        .updateTable('leases')
+        .set({ answered_recall: recalls })
+        .where('account_id', '=', account.id)
+        .where('process_id', '=', processId)
+        .execute();
+    });
+  }
+
+  async pendingRecalls(processId: string): Promise<readonly string[]> {
+    const rows = await this.database.read
+      .selectFrom('leases')
+      .innerJoin('accounts', 'accounts.id', 'leases.account_id')
+      .select('accounts.owner')
+      .where('leases.process_id', '=', processId)
+      .where('leases.credits', '>', 0)
+      .whereRef('leases.answered_recall', '<', 'accounts.recalls')
+      .execute();
+    return rows.map(({ owner }) => owner);
+  }
+
+  commit(batch: Batch): Promise<readonly Booked[]> {
+    return this.database.commitBatch(batch);
+  }
+
+  commitWithAnswers(batch: Batch, answers: readonly IdempotentAnswer[]): Promise<BookedAnswers> {
+    return inTransaction(this.database, async (trx) => {
+      const requestIds = await finishClaims(trx, answers);
+      const entries = batch.entries.filter(({ requestId }) => requestIds.has(requestId));
+      if (entries.length === 0) return { booked: [], requestIds };
+      const paid = parseBatch({ ...batch, entries });
+      return { booked: await commitBatch(trx, this.database.engine, paid), requestIds };
+    });
+  }
+
+  /** The account, with a key's allowance brought up to date. */
+  async #openAccount(trx: StoreTransaction, order: LeaseRequest): Promise<Account | undefined> {
+    const { owner, now } = order;
+    const account = await lockAccount(trx, owner.name);
+    if (owner.allowance === null) return account;
+    if (account) return bookAllowance(trx, account, owner.allowance, now);
+    await trx
+      .insertInto('accounts')
+      .values({ tenant_id: owner.tenantId, owner: owner.name })
+      .onConflict((conflict) => conflict.column('owner').doNothing())
+      .execute();
+    const opened = await lockAccount(trx, owner.name);
+    return opened && bookAllowance(trx, opened, owner.allowance, now);
+  }
+}
+
+/**
+ * What is asked for, plus a share of the rest, in whole holds: if several processes each had a part
+ * of one hold, none could serve the last request that the account can pay for.
+ */
+function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): number {
+  if (free <= credits) return Math.max(0, free);
+  const extra = Math.floor((free - credits) / extraCreditsDivisor);
+  return oneHold > 0 ? credits + extra - (extra % oneHold) : credits;
+}
+
+const noneElsewhere = { leasedElsewhere: 0, unanswered: 0 };
+
+async function leasedByOthers(
+  trx: StoreTransaction,
+  account: Account,
+  { processId }: LeaseRequest,
+): Promise<{ leasedElsewhere: number; unanswered: number }> {
+  const leases = await trx
+    .selectFrom('leases')
+    .select(['credits', 'answered_recall'])
+    .where('account_id', '=', account.id)
+    .where('process_id', '<>', processId)
+    .where('credits', '>', 0)
+    .execute();
+  const sum = (of: typeof leases) => of.reduce((credits, lease) => credits + lease.credits, 0);
+  return {
+    leasedElsewhere: sum(leases),
+    unanswered: sum(leases.filter((lease) => lease.answered_recall < account.recalls)),
+  };
+}
+
+/** Answers the credits that the lease had. */
+async function dropLease(
+  trx: StoreTransaction,
+  accountId: number,
+  processId: string,
+): Promise<number> {
+  const dropped = await trx
+    .deleteFrom('leases')
+    .where('account_id', '=', accountId)
+    .where('process_id', '=', processId)
+    .returning('credits')
+    .executeTakeFirst();
+  return dropped?.credits ?? 0;
+}
+
+async function setLeased(trx: StoreTransaction, id: number, leased: number): Promise<void> {
+  await trx.updateTable('accounts').set({ leased }).where('id', '=', id).execute();
+}

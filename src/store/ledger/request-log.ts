@@ -1,0 +1,328 @@
+import { strict as assert } from 'node:assert';
+import type { Insertable, Selectable } from 'kysely';
+import { formatUuid, requestIdPattern } from '../../core/ids.ts';
+import { logText } from '../../core/text.ts';
+import {
+  promptTokens,
+  type Units,
+  type Usage,
+  uncachedTokens,
+  writtenTokens,
+} from '../../core/usage.ts';
+import type { Settlement } from '../../money/ledger.ts';
+import { dayOf } from '../../records/period.ts';
+import type { AllTenantsLog, RequestLog } from '../../records/request-log.ts';
+import type { RequestRecord } from '../../records/request-record.ts';
+import { type Engine, insertRows, SqlRepository, type StoreTransaction } from '../database.ts';
+import type { RequestLogTable, UsageDailyTable } from '../schema.ts';
+
+export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenantsLog {
+  async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
+    if (!requestIdPattern.test(requestId)) return undefined;
+    const row = await this.#byId(requestId).where('tenant_id', '=', tenantId).executeTakeFirst();
+    return row && recordOf(row);
+  }
+
+  async findForAnyTenant(requestId: string): Promise<RequestRecord | undefined> {
+    if (!requestIdPattern.test(requestId)) return undefined;
+    const row = await this.#byId(requestId).executeTakeFirst();
+    return row && recordOf(row);
+  }
+
+  #byId(requestId: string) {
+    return this.database.read
+      .selectFrom('request_log')
+      .selectAll()
+      .where('request_id', '=', idBytes(requestId));
+  }
+}
+
+type Row = Insertable<RequestLogTable>;
+
+/** What is shown with one request but never searched or added up: kept as JSON in one column. */
+interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
+  readonly finishReason: string | null;
+  readonly firstByteMs: number | null;
+  /** Left out where there is nothing to say, as with most requests. */
+  readonly error?: string;
+  readonly refusal?: string;
+  readonly note?: string;
+  readonly user?: string;
+  readonly job?: string;
+  readonly skills?: readonly string[];
+  readonly units?: Units;
+  /** The part of `input_tokens` that was audio. */
+  readonly inputAudioTokens?: number;
+  /** The part of `cache_write_tokens` that was to be kept for an hour. */
+  readonly cacheWrite1hTokens?: number;
+  readonly estimated?: true;
+  readonly streamed?: true;
+  readonly cancelled?: true;
+  readonly cacheHit?: true;
+}
+
+export function rowOf({ record, writtenOff }: Settlement, entryId: number | null) {
+  const { usage, charges } = record;
+  return {
+    request_id: idBytes(record.requestId),
+    tenant_id: record.tenantId,
+    key_id: record.keyId,
+    requested_model: logText(record.requestedModel),
+    provider: record.provider,
+    status: record.status,
+    traffic_mode: record.trafficMode,
+    input_tokens: uncachedTokens(usage),
+    cache_read_tokens: usage.cacheReadTokens,
+    cache_write_tokens: writtenTokens(usage),
+    output_tokens: usage.outputTokens,
+    reasoning_tokens: usage.reasoningTokens,
+    model_charge: charges.modelCharge,
+    byok_platform_fee: charges.byokPlatformFee,
+    managed_tool_fee: charges.managedToolFee,
+    agent_runtime_fee: charges.agentRuntimeFee,
+    written_off: writtenOff,
+    searches: record.searches,
+    duration_ms: record.durationMs,
+    details: writeDetails(record),
+    entry_id: entryId,
+    created_at: record.createdAt,
+  } satisfies Row;
+}
+
+function writeDetails(record: RequestRecord): string {
+  const { operation, model, prices, attempts, finishReason, firstByteMs } = record;
+  // JSON leaves out what is undefined.
+  const details: { readonly [Name in keyof Details]: Details[Name] | undefined } = {
+    operation,
+    model,
+    prices,
+    attempts,
+    finishReason: finishReason === null ? null : logText(finishReason),
+    firstByteMs,
+    error: record.error ?? undefined,
+    refusal: record.refusal,
+    note: record.note ?? undefined,
+    user: record.endUser ?? undefined,
+    job: record.jobId,
+    skills: record.skills.length > 0 ? record.skills : undefined,
+    units: record.units,
+    inputAudioTokens: record.usage.inputAudioTokens,
+    cacheWrite1hTokens: record.usage.cacheWrite1hTokens,
+    estimated: record.usageEstimated || undefined,
+    streamed: record.streamed || undefined,
+    cancelled: record.cancelled || undefined,
+    cacheHit: record.cacheHit || undefined,
+  };
+  return JSON.stringify(details);
+}
+
+/** What a request used and cost. */
+export const amountColumns = [
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'model_charge',
+  'byok_platform_fee',
+  'managed_tool_fee',
+  'agent_runtime_fee',
+] as const satisfies readonly (keyof Row)[];
+
+export const logColumns = [
+  'request_id',
+  'tenant_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'status',
+  'traffic_mode',
+  ...amountColumns,
+  'written_off',
+  'searches',
+  'duration_ms',
+  'details',
+  'entry_id',
+  'created_at',
+] as const satisfies readonly (keyof Row)[];
+
+export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Details {
+  // Written by writeDetails() above, into a column that nothing else writes.
+  return JSON.parse(details) as Details;
+}
+
+function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
+  const details = detailsOf(row);
+  const { usage, charges } = amountsOf(row);
+  return {
+    requestId: idText(row.request_id),
+    tenantId: row.tenant_id,
+    keyId: row.key_id,
+    operation: details.operation,
+    jobId: details.job,
+    requestedModel: row.requested_model,
+    model: details.model,
+    provider: row.provider,
+    status: row.status,
+    error: details.error ?? null,
+    ...(details.refusal ? { refusal: details.refusal } : {}),
+    trafficMode: row.traffic_mode,
+    usage: splitTokens(usage, details),
+    charges,
+    ...(details.units ? { units: details.units } : {}),
+    usageEstimated: details.estimated === true,
+    prices: details.prices,
+    searches: row.searches,
+    skills: details.skills ?? [],
+    note: details.note ?? null,
+    finishReason: details.finishReason,
+    streamed: details.streamed === true,
+    cancelled: details.cancelled === true,
+    cacheHit: details.cacheHit === true,
+    firstByteMs: details.firstByteMs,
+    durationMs: row.duration_ms,
+    endUser: details.user ?? null,
+    attempts: details.attempts,
+    createdAt: row.created_at,
+  };
+}
+
+/** The columns count text and audio tokens together, and cache writes of every lifetime. */
+function splitTokens(
+  usage: Usage,
+  { inputAudioTokens = 0, cacheWrite1hTokens = 0 }: Details,
+): Usage {
+  return {
+    ...usage,
+    inputTokens: usage.inputTokens - inputAudioTokens,
+    inputAudioTokens: inputAudioTokens || undefined,
+    cacheWriteTokens: usage.cacheWriteTokens - cacheWrite1hTokens,
+    cacheWrite1hTokens: cacheWrite1hTokens || undefined,
+  };
+}
+
+type Amounts = Pick<Selectable<RequestLogTable>, (typeof amountColumns)[number]>;
+
+/** What a request used and cost, as the rooms above count it. */
+export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'> {
+  return {
+    usage: {
+      inputTokens: row.input_tokens,
+      cacheReadTokens: row.cache_read_tokens,
+      cacheWriteTokens: row.cache_write_tokens,
+      outputTokens: row.output_tokens,
+      reasoningTokens: row.reasoning_tokens,
+    },
+    charges: {
+      modelCharge: row.model_charge,
+      byokPlatformFee: row.byok_platform_fee,
+      managedToolFee: row.managed_tool_fee,
+      agentRuntimeFee: row.agent_runtime_fee,
+    },
+  };
+}
+
+export function idBytes(requestId: string): Uint8Array {
+  assert(requestIdPattern.test(requestId), 'A request id is a UUID.');
+  return Uint8Array.fromHex(requestId.replaceAll('-', ''));
+}
+
+export function idText(bytes: Uint8Array): string {
+  return formatUuid(bytes.toHex());
+}
+
+const groupColumns = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
+/** The columns that are added up. */
+export const dailySums = [
+  'requests',
+  'failed_requests',
+  'prompt_tokens',
+  'completion_tokens',
+  'model_charge',
+  'byok_platform_fee',
+  'managed_tool_fee',
+  'agent_runtime_fee',
+  'written_off',
+  'searches',
+  'duration_ms',
+] as const;
+
+const addOnConflict = `on conflict (${groupColumns.join(', ')}) do update set ${dailySums
+  .map((name) => `${name} = usage_daily.${name} + excluded.${name}`)
+  .join(', ')}`;
+
+/** Adds a batch to the daily sums; requests of the same kind and day become one row first. */
+export async function addDailySums(
+  trx: StoreTransaction,
+  engine: Engine,
+  settlements: readonly Settlement[],
+): Promise<void> {
+  const rows = new Map<string, UsageDailyTable>();
+  for (const settlement of settlements) {
+    const group = groupOf(settlement.record);
+    const name = groupKey(group);
+    let row = rows.get(name);
+    if (!row) {
+      row = emptyRow(group);
+      rows.set(name, row);
+    }
+    addSettlement(row, settlement);
+  }
+  await insertRows(trx, engine, {
+    table: 'usage_daily',
+    columns: [...groupColumns, ...dailySums],
+    rows: [...rows.values()],
+    conflict: addOnConflict,
+  });
+}
+
+function groupOf(record: RequestRecord): DailyGroup {
+  return {
+    tenant_id: record.tenantId,
+    day: dayOf(record.createdAt),
+    key_id: record.keyId,
+    model: logText(record.requestedModel),
+    provider: record.provider ?? '',
+    traffic_mode: record.trafficMode,
+  };
+}
+
+/** Spelled out instead of looped, because it runs for every request. */
+function groupKey(group: DailyGroup): string {
+  const { tenant_id, day, key_id, model, provider, traffic_mode } = group;
+  return `${tenant_id}\n${day}\n${key_id}\n${model}\n${provider}\n${traffic_mode}`;
+}
+
+type DailyGroup = Pick<UsageDailyTable, (typeof groupColumns)[number]>;
+
+function emptyRow(group: DailyGroup): UsageDailyTable {
+  return {
+    ...group,
+    requests: 0,
+    failed_requests: 0,
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    model_charge: 0,
+    byok_platform_fee: 0,
+    managed_tool_fee: 0,
+    agent_runtime_fee: 0,
+    written_off: 0,
+    searches: 0,
+    duration_ms: 0,
+  };
+}
+
+function addSettlement(row: UsageDailyTable, { record, writtenOff }: Settlement): void {
+  const { charges, usage } = record;
+  row.requests += 1;
+  row.failed_requests += record.status === 'error' ? 1 : 0;
+  row.prompt_tokens += promptTokens(usage);
+  row.completion_tokens += usage.outputTokens;
+  row.model_charge += charges.modelCharge;
+  row.byok_platform_fee += charges.byokPlatformFee;
+  row.managed_tool_fee += charges.managedToolFee;
+  row.agent_runtime_fee += charges.agentRuntimeFee;
+  row.written_off += writtenOff;
+  row.searches += record.searches;
+  row.duration_ms += record.durationMs;
+}

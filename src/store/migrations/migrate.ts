@@ -1,0 +1,166 @@
+import { strict as assert } from 'node:assert';
+import { type Kysely, sql } from 'kysely';
+import { failureCode } from '../../core/errors.ts';
+import type { Engine, StoreTransaction } from '../database.ts';
+import { storeError } from '../errors.ts';
+import type { Schema } from '../schema.ts';
+import { directoryAndLedger } from './0001-directory-and-ledger.ts';
+import { requestLog } from './0002-request-log.ts';
+import { byokCredentials } from './0003-byok-credentials.ts';
+import { idempotency } from './0004-idempotency.ts';
+import { jobs } from './0005-jobs.ts';
+import { skills } from './0006-skills.ts';
+import { idempotencyBytes } from './0007-idempotency-bytes.ts';
+import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
+import { liveKeys } from './0009-live-keys.ts';
+import { type Migration, sqlTypes } from './migration.ts';
+
+/** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
+export const migrations: readonly Migration[] = [
+  directoryAndLedger,
+  requestLog,
+  byokCredentials,
+  idempotency,
+  jobs,
+  skills,
+  idempotencyBytes,
+  logByKeyAndModel,
+  liveKeys,
+];
+
+/** Any fixed number of our own: Postgres names its advisory locks by numbers. */
+const migrationLock = 7_316_205_114;
+
+/**
+ * Brings a database to this code's schema, or leaves it as it was: the version before can still
+ * serve on it, and another program's database is not littered. Any number of processes may do so
+ * at once: each takes a lock first, then looks what is left to do.
+ */
+export async function migrate(
+  write: Kysely<Schema>,
+  engine: Engine,
+  steps: readonly Migration[] = migrations,
+): Promise<void> {
+  steps.forEach((step, index) => {
+    assert(step.number === index + 1, `Migration ${step.number} is out of order.`);
+  });
+  await write.transaction().execute((trx) => applyPending(trx, engine, steps));
+}
+
+/** `migrate` as a part of a larger change. Until that ends, no other process migrates or starts. */
+export async function applyPending(
+  trx: StoreTransaction,
+  engine: Engine,
+  steps: readonly Migration[] = migrations,
+): Promise<void> {
+  // SQLite's transaction is exclusive from its beginning.
+  if (engine === 'postgres') {
+    await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(trx);
+  }
+  const { applied } = await migrationStatus(trx, engine, steps);
+  if (applied === undefined) await createMigrationsTable(trx, engine);
+  for (const { number, name, statements } of steps.slice(applied)) {
+    for (const statement of statements(sqlTypes[engine])) {
+      await sql.raw(statement).execute(trx).catch(rejectForeignTable);
+    }
+    const row = { number, name, applied_at: Date.now() };
+    await trx.insertInto('migrations').values(row).execute();
+  }
+}
+
+/** How far a database has come. */
+interface MigrationStatus {
+  /** Undefined where no step was ever taken. */
+  readonly applied: number | undefined;
+  /** How many steps there are. */
+  readonly known: number;
+}
+
+/** Changes nothing. Refuses a database that these steps cannot bring up to date. */
+export async function migrationStatus(
+  read: Kysely<Schema>,
+  engine: Engine,
+  steps: readonly Migration[] = migrations,
+): Promise<MigrationStatus> {
+  const known = steps.length;
+  // Asked before anything is created: a role that may not make tables can serve on existing ones.
+  const columns = await columnsOf(read, engine, 'migrations');
+  if (columns.size === 0) return { applied: undefined, known };
+  if (!columns.has('applied_at')) throw foreignTablesError();
+  const applied = await appliedNumber(read);
+  if (applied > known) {
+    throw storeError(
+      `The database is at schema ${applied}, but this Tollgate only knows schemas up to ` +
+        `${known}: start the version that wrote it, or a newer one.`,
+    );
+  }
+  if (applied > 0 && (await isPreRelease(read, engine))) {
+    throw storeError(
+      'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
+        'cannot be brought up to date: choose another data_dir or database.',
+    );
+  }
+  return { applied, known };
+}
+
+/**
+ * The first three steps were still edited while their tables were being designed. Databases of that
+ * time have recorded these steps but lack some columns: a gateway on one would serve and never
+ * book. They are recognised by a column that all of them have, and no later database.
+ */
+async function isPreRelease(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
+  return (await columnsOf(read, engine, 'request_log')).has('operation');
+}
+
+/** None where there is no such table. */
+export async function columnsOf(
+  read: Kysely<Schema>,
+  engine: Engine,
+  table: keyof Schema,
+): Promise<ReadonlySet<string>> {
+  const queries = {
+    sqlite: sql<{ name: string }>`select name from pragma_table_info(${table})`,
+    // Not by its bare name: a schema further down the search path may have another program's table.
+    postgres: sql<{ name: string }>`select attname as name from pg_attribute
+      where attrelid = to_regclass(quote_ident(current_schema()) || '.' || cast(${table} as text))
+        and attnum > 0 and not attisdropped`,
+  };
+  const { rows } = await queries[engine].execute(read);
+  return new Set(rows.map(({ name }) => name));
+}
+
+/** Many programs call tables `migrations`, `jobs` or `settings`. */
+function rejectForeignTable(error: unknown): never {
+  const nameExists =
+    failureCode(error) === '42P07' ||
+    (error instanceof Error && /^(?:table|view|index) \S+ already exists$/.test(error.message));
+  throw nameExists ? foreignTablesError() : error;
+}
+
+function foreignTablesError(): Error {
+  return storeError(
+    'The database has tables of another program, under names that Tollgate needs: choose another ' +
+      'data_dir, database or schema.',
+  );
+}
+
+async function createMigrationsTable(trx: StoreTransaction, engine: Engine): Promise<void> {
+  const { integer, tableEnd } = sqlTypes[engine];
+  await sql
+    .raw(
+      `create table migrations (
+        number ${integer} primary key,
+        name text not null,
+        applied_at ${integer} not null
+      )${tableEnd}`,
+    )
+    .execute(trx);
+}
+
+async function appliedNumber(read: Kysely<Schema>): Promise<number> {
+  const row = await read
+    .selectFrom('migrations')
+    .select((of) => of.fn.max('number').as('current'))
+    .executeTakeFirst();
+  return row?.current ?? 0;
+}

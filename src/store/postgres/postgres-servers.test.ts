@@ -1,0 +1,358 @@
+/** Postgres as other people run it: pooled, tuned, replicated, behind TLS, half closed. */
+import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
+import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import pg from 'pg';
+import { addCustomer } from '../../../tests/contracts/bookings.ts';
+import { makeTenant } from '../../../tests/contracts/engines.ts';
+import { failureOf } from '../../../tests/contracts/failure-of.ts';
+import { callerOf } from '../../../tests/support/caller.ts';
+import { startPooler } from '../../../tests/support/pooler.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../../tests/support/postgres.ts';
+import { Wallets } from '../../money/hold/wallets.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { openStore, openWhenReachable } from '../open.ts';
+import { openPostgres } from './postgres.ts';
+
+let server: OwnPostgres;
+
+beforeAll(async () => {
+  server = await startOwnPostgres({ durable: false });
+}, 120_000);
+
+afterAll(() => server.stop());
+
+/** Statements of the server's owner, each on its own. */
+async function ask(url: string, ...statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+const nameOf = (url: string) => new URL(url).pathname.slice(1);
+
+/** An empty database with such settings, as `alter database … set` takes them. */
+async function tuned(...settings: string[]): Promise<string> {
+  const url = await server.createDatabase();
+  await ask(server.url, ...settings.map((one) => `alter database ${nameOf(url)} set ${one}`));
+  return url;
+}
+
+/** What holds inside of a transaction of ours. */
+async function settingsOf(url: string): Promise<unknown> {
+  const database = await openPostgres(url);
+  try {
+    return await database.write.transaction().execute(async (change) => {
+      const { rows } = await sql`
+        select current_setting('transaction_isolation') as isolation,
+          current_setting('lock_timeout') as lock,
+          current_setting('statement_timeout') as statement,
+          current_setting('idle_in_transaction_session_timeout') as idle,
+          current_setting('transaction_timeout') as whole
+      `.execute(change);
+      return rows[0];
+    });
+  } finally {
+    await database.close();
+  }
+}
+
+const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '3s', whole: '0' };
+
+describe('a transaction has its own bounds and isolation', () => {
+  test('on a server that sets others', async () => {
+    const url = await tuned(
+      "lock_timeout = '9s'",
+      "statement_timeout = '9s'",
+      "idle_in_transaction_session_timeout = '9s'",
+      "transaction_timeout = '9s'",
+      "default_transaction_isolation = 'serializable'",
+    );
+    expect(await settingsOf(url)).toEqual(ours);
+  });
+
+  test('and so has a statement outside of one, on a server with short waits', async () => {
+    const url = await tuned("lock_timeout = '20ms'", "statement_timeout = '20ms'");
+    const database = await openPostgres(url);
+    const { rows } = await sql`
+      select current_setting('lock_timeout') as lock,
+        current_setting('statement_timeout') as statement
+    `.execute(database.read);
+    expect(rows).toEqual([{ lock: '10s', statement: '10s' }]);
+    await database.close();
+  });
+
+  test('behind a pooler that takes no settings', async () => {
+    const pooler = await startPooler(await server.createDatabase(), 'transaction');
+    expect(await settingsOf(pooler.url)).toEqual(ours);
+    const store = await openStore(pooler.url);
+    expect(await store.directory.version()).toBe(0);
+    await store.database.close();
+    pooler.stop();
+  });
+});
+
+test('credits are lent although a process stands still that has their account locked', async () => {
+  const url = await server.createDatabase();
+  const [still, lively] = [await openStore(url), await openStore(url)];
+  const { tenantId } = await addCustomer(lively);
+  const moves = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const stuck = still.database.write.transaction().execute(async (change) => {
+    await lockAccount(change, `tenant:${tenantId}`);
+    locked.resolve();
+    await moves.promise;
+    await lockAccount(change, `tenant:${tenantId}`);
+  });
+  await locked.promise;
+  const wallets = new Wallets(lively.ledger, 'lively');
+  const hold = await wallets.hold(callerOf(tenantId), { requested: 10, minimum: 10 });
+  expect(hold.credits).toBe(10);
+
+  // What it had begun is undone: it has to begin again.
+  moves.resolve();
+  expect((await failureOf(stuck)).message).toMatch(/terminat|connection/i);
+  await hold.settle(0);
+  await Promise.all([still.database.close(), lively.database.close()]);
+}, 60_000);
+
+test('tenants are found on a server that takes backslashes in its old way', async () => {
+  const store = await openStore(await tuned('standard_conforming_strings = off'));
+  await store.directory.addTenant(makeTenant({ id: 'acme', name: 'back\\slash' }));
+  const found = async (search: string) =>
+    (await store.directory.listTenants({ search, limit: 1, offset: 0 })).map(({ id }) => id);
+  expect([await found('K\\S'), await found('\\\\')]).toEqual([['acme'], []]);
+  await store.database.close();
+});
+
+describe('is refused at once, in one sentence,', () => {
+  test('a pooler that has no transactions', async () => {
+    const pooler = await startPooler(server.url, 'statement');
+    const { message } = await failureOf(openPostgres(pooler.url));
+    expect(message).toMatch(/^Postgres at \S+ is behind a pooler in statement mode, [^.]+\.$/);
+    pooler.stop();
+  });
+
+  test('a database that cannot hold every character', async () => {
+    const url = new URL(server.url);
+    url.pathname = '/western';
+    const kind = "encoding 'LATIN1' locale 'C' template template0";
+    await ask(server.url, `create database western ${kind}`);
+    const { message } = await failureOf(openPostgres(url.href));
+    expect(message).toMatch(/^Postgres at \S+ keeps this database in LATIN1: [^.]+\.$/);
+  });
+
+  test('a user that may not make the tables, while one that need not may serve', async () => {
+    const url = await server.createDatabase();
+    await ask(server.url, "create role reader login password 'p'");
+    const theirs = new URL(url);
+    theirs.username = 'reader';
+    theirs.password = 'p';
+    const { message } = await failureOf(openStore(theirs.href));
+    expect(message).toMatch(
+      /^Postgres at \S+ could not be given its tables: [^.]+ CREATE [^.]+\.$/,
+    );
+
+    await (await openStore(url)).database.close();
+    const rights = 'select, insert, update, delete on all tables in schema public';
+    await ask(url, `grant ${rights} to reader`);
+    const store = await openStore(theirs.href);
+    await store.directory.setAdminTokenHash(new Uint8Array(32).fill(7));
+    expect(await store.directory.version()).toBe(1);
+    await store.database.close();
+
+    await ask(url, 'revoke insert, update, delete on migrations from reader');
+    await (await openStore(theirs.href)).database.close();
+    await ask(url, 'revoke insert on request_log from reader');
+    expect((await failureOf(openStore(theirs.href))).message).toMatch(
+      /^This user [^.]+ change its table request_log: grant it SELECT, INSERT, [^.]+\.$/,
+    );
+  });
+
+  test('a user without any schema', async () => {
+    const { message } = await failureOf(openStore(await tuned("search_path = 'nowhere'")));
+    expect(message).toMatch(/^Postgres at \S+ could not be given its tables: [^.]+search_path/);
+  });
+});
+
+test('a user with its own schema is not confused by the tables of other programs', async () => {
+  const url = new URL(await server.createDatabase());
+  await ask(
+    url.href,
+    'create table public.migrations (id serial, migration text, batch integer)',
+    "create role lodger login password 'p'",
+    'create schema lodger authorization lodger',
+  );
+  url.username = 'lodger';
+  url.password = 'p';
+  // The second finds the tables that the first has made.
+  for (let start = 1; start <= 2; start++) {
+    const store = await openStore(url.href);
+    expect(await store.directory.version()).toBe(0);
+    await store.database.close();
+  }
+});
+
+test('a server that only reads is waited for: a replica may be promoted', async () => {
+  const url = await tuned('default_transaction_read_only = on');
+  const said = Promise.withResolvers<string>();
+  const opening = openWhenReachable(url, {
+    waitBudgetMs: 60_000,
+    onUnreachable: said.resolve,
+    stopped: new Promise(() => {}),
+  });
+  expect(await said.promise).toMatch(/^Postgres at \S+ only reads: [^.]+ replica[^.]+\.$/);
+  await ask(server.url, `alter database ${nameOf(url)} set default_transaction_read_only = off`);
+  const store = await opening;
+  expect(await store?.directory.version()).toBe(0);
+  await store?.database.close();
+});
+
+async function forModestUser() {
+  await ask(server.url, "create role modest login password 'p' connection limit 2");
+  const url = new URL(server.url);
+  url.username = 'modest';
+  url.password = 'p';
+  return { url: url.href, stop: () => {} };
+}
+
+test.each([
+  ['server', forModestUser],
+  ['pooler', () => startPooler(server.url, 'transaction', 2)],
+])('a %s with few connections left is shared, not asked again and again', async (_name, start) => {
+  const { url, stop } = await start();
+  const database = await openPostgres(url);
+  const asked = spyOn(pg.Client.prototype, 'connect');
+  const slow = Array.from({ length: 40 }, () =>
+    database.write.transaction().execute(async (change) => {
+      await sql`select pg_sleep(0.01)`.execute(change);
+      return 'done';
+    }),
+  );
+  expect(new Set(await Promise.all(slow))).toEqual(new Set(['done']));
+  expect(asked.mock.calls.length).toBeWithin(1, slow.length);
+  asked.mockRestore();
+  await database.close();
+  stop();
+});
+
+test('a single connection is enough, once the one before it has ended', async () => {
+  const url = new URL(await server.createDatabase());
+  await ask(url.href, "create role single login password 'p' connection limit 1");
+  await ask(server.url, `alter database ${nameOf(url.href)} owner to single`);
+  url.username = 'single';
+  url.password = 'p';
+  const before = new pg.Client({ connectionString: url.href });
+  await before.connect();
+  // It waits only where it was refused.
+  const waits = spyOn(Bun, 'sleep');
+  const opening = openStore(url.href);
+  while (waits.mock.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  waits.mockRestore();
+  await before.end();
+  const store = await opening;
+  expect(await store.directory.version()).toBe(0);
+  await store.database.close();
+});
+
+/** For the name localhost; made for this test alone and worth nothing elsewhere. */
+const certificate = `-----BEGIN CERTIFICATE-----
+MIIBlDCCATugAwIBAgIUaEgCF+OHvZU6SUCBfs55Ne4ONJwwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNTE5NDE1NloYDzIxMjYxMDIy
+MTk0MTU2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAATB5VkGz3B4F6jOgvV9knX5fBu1epT3YykUYdYvi6yCy+rIHelhBnvv
+tsyrXJnHLOMuwIzXJqlcIifCeZX9oZk6o2kwZzAdBgNVHQ4EFgQUU6njp3/J5cMT
+yWZhCJXzifFOXL4wHwYDVR0jBBgwFoAUU6njp3/J5cMTyWZhCJXzifFOXL4wDwYD
+VR0TAQH/BAUwAwEB/zAUBgNVHREEDTALgglsb2NhbGhvc3QwCgYIKoZIzj0EAwID
+RwAwRAIgTKNEgA8fJpu7hDNhbI9B9Cr3M3a6XXTzvC+ID+PC/N0CIA9bUDISxgjH
+rwlD6/yqQ+zSjuOHqtNAR7l/5DjzYwah
+-----END CERTIFICATE-----
+`;
+
+const key = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUy3QRviZ6xwJOZT8
+1xxymbuV5sdZ+MAbrDO1rk+Org6hRANCAATB5VkGz3B4F6jOgvV9knX5fBu1epT3
+YykUYdYvi6yCy+rIHelhBnvvtsyrXJnHLOMuwIzXJqlcIifCeZX9oZk6
+-----END PRIVATE KEY-----
+`;
+
+describe('TLS to a server that signed its certificate itself', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-pg-tls-'));
+  const authority = join(folder, 'authority.crt');
+  const by = (host: string, query: string) => {
+    const url = new URL(server.url);
+    url.hostname = host;
+    return `${url.href}?${query}`;
+  };
+
+  beforeAll(async () => {
+    writeFileSync(authority, certificate);
+    const secret = join(folder, 'server.key');
+    writeFileSync(secret, key, { mode: 0o600 });
+    chmodSync(folder, 0o755);
+    // It takes no key that others could read, and where we are root it runs as nobody.
+    if (process.getuid?.() === 0) chownSync(secret, 65_534, 65_534);
+    await ask(
+      server.url,
+      `alter system set ssl_cert_file = '${authority}'`,
+      `alter system set ssl_key_file = '${secret}'`,
+      'alter system set ssl = on',
+      'select pg_reload_conf()',
+    );
+    while (!(await speaksTls())) await Bun.sleep(20);
+  });
+
+  async function speaksTls(): Promise<boolean> {
+    const client = new pg.Client({ connectionString: server.url });
+    await client.connect();
+    const { rows } = await client.query('show ssl');
+    await client.end();
+    return rows[0]?.ssl === 'on';
+  }
+
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test.each(['require', 'prefer', 'verify-ca', 'verify-full'])(
+    'sslmode=%s asks whose it is, and prints nothing of the driver’s own',
+    async (mode) => {
+      const warned = spyOn(process, 'emitWarning');
+      const { message } = await failureOf(openPostgres(by('localhost', `sslmode=${mode}`)));
+      expect(message).toMatch(
+        /^Postgres at \S+ cannot be reached: its certificate is not [^.]+\.$/,
+      );
+      expect(message).toContain('sslrootcert=<file>');
+      const known = await openPostgres(by('localhost', `sslmode=${mode}&sslrootcert=${authority}`));
+      const { rows } = await sql`
+        select ssl from pg_stat_ssl where pid = pg_backend_pid()
+      `.execute(known.read);
+      expect(rows).toEqual([{ ssl: true }]);
+      await known.close();
+      expect(warned).not.toHaveBeenCalled();
+      warned.mockRestore();
+    },
+  );
+
+  test('a certificate for another name is refused for its name', async () => {
+    const wanted = `sslmode=verify-full&sslrootcert=${authority}`;
+    const { message } = await failureOf(openPostgres(by('127.0.0.1', wanted)));
+    expect(message).toMatch(/: its certificate is for another name\.$/);
+  });
+
+  test('sslmode=no-verify takes any', async () => {
+    await (await openPostgres(by('127.0.0.1', 'sslmode=no-verify'))).close();
+  });
+
+  test('a file that is not there is named, and the password is not', async () => {
+    const nowhere = 'sslmode=verify-full&sslrootcert=/nowhere/authority.crt';
+    const { message } = await failureOf(openPostgres(by('localhost', nowhere)));
+    expect(message).toMatch(/^A file that the database address names cannot be read: .+\.$/);
+    expect(message).toContain('/nowhere/authority.crt');
+    expect(message).not.toContain(new URL(server.url).password);
+  });
+});

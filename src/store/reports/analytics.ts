@@ -1,0 +1,119 @@
+import { type RawBuilder, sql } from 'kysely';
+import {
+  type AnalyticsFilter,
+  type AnalyticsReads,
+  type DaySums,
+  type GroupSums,
+  type Split,
+  type SplitReads,
+  type SplitSums,
+  splitValuesMax,
+  type UsageSums,
+} from '../../records/analytics.ts';
+import { byBytes, charged, type Database, type Engine, SqlRepository } from '../database.ts';
+import type { UsageDailyTable } from '../schema.ts';
+
+const groupsPerPage = 500;
+
+/** What each sum is called in the table. */
+const sumColumns = {
+  requests: 'requests',
+  failed: 'failed_requests',
+  promptTokens: 'prompt_tokens',
+  completionTokens: 'completion_tokens',
+  modelCharge: 'model_charge',
+  byokPlatformFee: 'byok_platform_fee',
+  managedToolFee: 'managed_tool_fee',
+  agentRuntimeFee: 'agent_runtime_fee',
+  searches: 'searches',
+  durationMs: 'duration_ms',
+} as const satisfies Record<keyof UsageSums, keyof UsageDailyTable>;
+
+const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
+
+/** Each of the sums, over all rows of a group. */
+const sumsOfGroup = sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name));
+
+/** Answered from the daily sums alone, without touching the log. */
+export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
+  days(filter: AnalyticsFilter): Promise<DaySums[]> {
+    return dailyRows(this.database, filter)
+      .select('day')
+      .select(sumsOfGroup)
+      .groupBy('day')
+      .orderBy('day')
+      .execute();
+  }
+
+  /** No two groups share a place in the order, so that a page starts where the last one ended. */
+  async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
+    const orderColumns = orderColumnsOf(this.database.engine);
+    let last: GroupSums | undefined;
+    do {
+      const page: GroupSums[] = await dailyRows(this.database, filter)
+        .select(['day', 'model', 'provider', 'traffic_mode as trafficMode', 'key_id as keyId'])
+        .select(sumNames.map((name) => sql<number>`${sql.ref(sumColumns[name])}`.as(name)))
+        .$if(last !== undefined, (query) => query.where(afterRow(last, orderColumns)))
+        .orderBy(sql`${sql.join(orderColumns)}`)
+        .limit(groupsPerPage)
+        .execute();
+      if (page.length > 0) yield page;
+      last = page.length < groupsPerPage ? undefined : page.at(-1);
+    } while (last);
+  }
+}
+
+/** The daily sums that a filter lets through. */
+function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilter) {
+  return read
+    .selectFrom('usage_daily')
+    .where('tenant_id', '=', tenantId)
+    .where('day', '>=', days.first)
+    .where('day', '<=', days.last)
+    .$if(keyId !== null, (query) => query.where('key_id', '=', keyId));
+}
+
+function orderColumnsOf(engine: Engine): RawBuilder<unknown>[] {
+  const names = (['model', 'provider', 'traffic_mode'] as const).map((it) => byBytes(it, engine));
+  return [sql.ref('day'), sql.ref('key_id'), ...names];
+}
+
+function afterRow(last: GroupSums | undefined, orderColumns: readonly RawBuilder<unknown>[]) {
+  const { day, keyId, model, provider, trafficMode } = last ?? {};
+  return sql<boolean>`(${sql.join(orderColumns)})
+    > (${day}, ${keyId}, ${model}, ${provider}, ${trafficMode})`;
+}
+
+const splitColumns = {
+  model: 'model',
+  provider: 'provider',
+  api_key_id: 'key_id',
+  traffic_mode: 'traffic_mode',
+} as const satisfies Record<Split, keyof UsageDailyTable>;
+
+/** The daily sums by one of their properties; no more parts leave the database than are shown. */
+export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
+  async splitSums(filter: AnalyticsFilter, split: Split): Promise<SplitSums[]> {
+    const column = splitColumns[split];
+    const largest = await dailyRows(this.database, filter)
+      .select(column)
+      .groupBy(column)
+      .orderBy(sql`sum(${charged})`, 'desc')
+      .orderBy(sql`sum(requests)`, 'desc')
+      .orderBy(byBytes(column, this.database.engine))
+      .limit(splitValuesMax)
+      .execute();
+    const values = largest.map((row) => String(Object.values(row)[0]));
+    if (values.length === 0) return [];
+    const days = await dailyRows(this.database, filter)
+      .where(sql.ref<string>(column), 'in', values)
+      .select(['day', sql.ref<string>(column).as('value')])
+      .select(sumsOfGroup)
+      .groupBy(['day', column])
+      .orderBy('day')
+      .execute();
+    const rank = new Map(values.map((value, at) => [value, at]));
+    const rankOf = ({ value }: SplitSums) => rank.get(value) ?? values.length;
+    return days.toSorted((a, b) => rankOf(a) - rankOf(b) || a.day - b.day);
+  }
+}

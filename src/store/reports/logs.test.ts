@@ -1,0 +1,49 @@
+/** A log of millions of rows is read by an index for each filter, never by walking past others. */
+import { Database } from 'bun:sqlite';
+import { afterAll, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import type { RootOperationNode } from 'kysely';
+import { addCustomer, book, makeRecord } from '../../../tests/contracts/bookings.ts';
+import { newFolder } from '../../../tests/support/gateway.ts';
+import { allTime } from '../../records/period.ts';
+import { noCharges } from '../../records/request-record.ts';
+import { openStore } from '../open.ts';
+import { SqlLogReads } from './logs.ts';
+
+const path = join(newFolder(), 'log.db');
+const store = await openStore(`sqlite:${path}`);
+afterAll(() => store.database.close());
+
+/** The indexes of the log that the engine walks to answer what `ask` asks. */
+async function indexesOf(ask: (logs: SqlLogReads) => Promise<unknown>): Promise<readonly string[]> {
+  const { read } = store.database;
+  const asked: RootOperationNode[] = [];
+  const listening = read.withPlugin({
+    transformQuery: ({ node }) => {
+      asked.push(node);
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  });
+  await ask(new SqlLogReads({ ...store.database, read: listening }));
+  using plans = new Database(path, { readonly: true });
+  const steps = asked.flatMap((node) => {
+    const { sql } = read.getExecutor().compileQuery(node, { queryId: 'plan' });
+    return plans.query<{ detail: string }, []>(`explain query plan ${sql}`).all();
+  });
+  return [...new Set(steps.flatMap(({ detail }) => detail.match(/request_log_\w+/) ?? []))];
+}
+
+test.each([
+  ['everything', {}, 'request_log_by_tenant'],
+  ['failures', { status: 'error' }, 'request_log_failures'],
+  ['one key', { keyId: true }, 'request_log_by_key'],
+  ['one model', { model: 'acme/chat' }, 'request_log_by_model'],
+] as const)('%s', async (_name, change, index) => {
+  const { tenantId, keyId } = await addCustomer(store);
+  const asked = { tenantId, keyId, requestedModel: 'acme/chat' };
+  await book(store, [makeRecord({ ...asked, status: 'error', charges: noCharges })]);
+  const all = { ...allTime, tenantId, status: null, model: null, keyId: null };
+  const filter = { ...all, ...change, keyId: 'keyId' in change ? keyId : null };
+  expect(await indexesOf((logs) => logs.page(filter, 10, 0))).toEqual([index]);
+});

@@ -1,0 +1,192 @@
+import { type Selectable, type SelectQueryBuilder, sql } from 'kysely';
+import { dayMs, dayOf, type Period } from '../../records/period.ts';
+import type { LogFilter, LogPage, LogReads, LogRow } from '../../records/request-log.ts';
+import { SqlRepository } from '../database.ts';
+import { amountColumns, amountsOf, detailsOf, idText } from '../ledger/request-log.ts';
+import { logsSince } from '../retention.ts';
+import type { RequestLogTable, Schema } from '../schema.ts';
+
+/** Rows of one page of an export: reading one keeps others waiting for a few milliseconds. */
+const exportRows = 500;
+
+/** One UTC day, or the part of it that a filter asks for, and how many rows match in it. */
+interface DayCount extends Period {
+  readonly rows: number;
+}
+
+/**
+ * The request log by pages. The daily sums know how many rows match on which day, so a page far
+ * down costs a walk over days and a short walk within one of them, never over millions of rows.
+ */
+export class SqlLogReads extends SqlRepository implements LogReads {
+  async ownsKey(tenantId: string, keyId: string): Promise<boolean> {
+    const key = await this.database.read
+      .selectFrom('api_keys')
+      .select('id')
+      .where('tenant_id', '=', tenantId)
+      .where('id', '=', keyId)
+      .executeTakeFirst();
+    return key !== undefined;
+  }
+
+  async page(filter: LogFilter, limit: number, offset: number): Promise<LogPage> {
+    const days = await this.#countDays(filter);
+    const total = days.reduce((sum, day) => sum + day.rows, 0);
+    const rows: LogRow[] = [];
+    let skip = offset;
+    for (const day of days) {
+      if (rows.length === limit) break;
+      const take = Math.min(limit - rows.length, day.rows - skip);
+      if (take > 0) rows.push(...(await this.#slice(filter, day, skip, take)));
+      skip = Math.max(0, skip - day.rows);
+    }
+    return { rows, total };
+  }
+
+  async *all(filter: LogFilter): AsyncGenerator<readonly LogRow[]> {
+    const newest = await this.#newestId();
+    for (const day of await this.#countDays(filter)) {
+      let last = { createdAt: day.until, id: 0 };
+      for (;;) {
+        const page = await this.#matching(filter, day)
+          .select(shownColumns)
+          .where('id', '<=', newest)
+          .where(sql<boolean>`(created_at, id) < (${last.createdAt}, ${last.id})`)
+          .orderBy('created_at', 'desc')
+          .orderBy('id', 'desc')
+          .limit(exportRows)
+          .execute();
+        if (page.length > 0) yield page.map(logRowOf);
+        const end = page.at(-1);
+        if (!end || page.length < exportRows) break;
+        last = { createdAt: end.created_at, id: end.id };
+      }
+    }
+  }
+
+  /** Matching rows by day, newest first; days without any are left out. */
+  async #countDays(filter: LogFilter): Promise<DayCount[]> {
+    const from = Math.max(filter.from, await logsSince(this.database));
+    if (from >= filter.until) return [];
+    const sums = await this.#sumsByDay({ ...filter, from });
+    const counts: DayCount[] = [];
+    for (const { day, rows } of sums) {
+      if (rows === 0) continue;
+      const fullDay = { from: day * dayMs, until: (day + 1) * dayMs };
+      const part = {
+        from: Math.max(fullDay.from, from),
+        until: Math.min(fullDay.until, filter.until),
+      };
+      const isFullDay = part.from === fullDay.from && part.until === fullDay.until;
+      counts.push({ ...part, rows: isFullDay ? rows : await this.#countRows(filter, part) });
+    }
+    return counts;
+  }
+
+  #sumsByDay({ tenantId, from, until, status, model, keyId }: LogFilter) {
+    const rows = {
+      success: sql<number>`sum(requests - failed_requests)`,
+      error: sql<number>`sum(failed_requests)`,
+      any: sql<number>`sum(requests)`,
+    }[status ?? 'any'];
+    return this.database.read
+      .selectFrom('usage_daily')
+      .select(['day', rows.as('rows')])
+      .where('tenant_id', '=', tenantId)
+      .where('day', '>=', dayOf(from))
+      .where('day', '<=', dayOf(until - 1))
+      .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
+      .$if(model !== null, (query) => query.where('model', '=', model))
+      .groupBy('day')
+      .orderBy('day', 'desc')
+      .execute();
+  }
+
+  async #countRows(filter: LogFilter, part: Period): Promise<number> {
+    const { rows } = await this.#matching(filter, part)
+      .select((of) => of.fn.countAll<number>().as('rows'))
+      .executeTakeFirstOrThrow();
+    return rows;
+  }
+
+  /** Walks from the nearer end of the day, over the index alone where nothing else is asked. */
+  async #slice(filter: LogFilter, day: DayCount, skip: number, take: number): Promise<LogRow[]> {
+    const fromNewest = skip <= day.rows / 2;
+    const direction = fromNewest ? 'desc' : 'asc';
+    const ids = this.#matching(filter, day)
+      .select('id')
+      .orderBy('created_at', direction)
+      .orderBy('id', direction)
+      .limit(take)
+      .offset(fromNewest ? skip : day.rows - skip - take);
+    const rows = await this.database.read
+      .selectFrom('request_log')
+      .select(shownColumns)
+      .where('id', 'in', ids)
+      .execute();
+    return rows.toSorted((a, b) => b.created_at - a.created_at || b.id - a.id).map(logRowOf);
+  }
+
+  #matching(
+    { tenantId, status, model, keyId }: LogFilter,
+    { from, until }: Period,
+  ): SelectQueryBuilder<Schema, 'request_log', object> {
+    return (
+      this.database.read
+        .selectFrom('request_log')
+        .where('tenant_id', '=', tenantId)
+        .where('created_at', '>=', from)
+        .where('created_at', '<', until)
+        // Written out, not bound: only then SQLite sees that the index of failures is enough.
+        .$if(status !== null, (query) => query.where('status', '=', sql.lit(status)))
+        .$if(model !== null, (query) => query.where('requested_model', '=', model))
+        .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
+    );
+  }
+
+  /** A tenant's rows are committed in the order of their ids, so this fixes what an export has. */
+  async #newestId(): Promise<number> {
+    const row = await this.database.read
+      .selectFrom('request_log')
+      .select((of) => of.fn.max('id').as('newest'))
+      .executeTakeFirst();
+    return row?.newest ?? 0;
+  }
+}
+
+/** Only what is shown: an export of millions of rows pays for every column. */
+const shownColumns = [
+  'id',
+  'request_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'status',
+  'traffic_mode',
+  ...amountColumns,
+  'duration_ms',
+  'details',
+  'created_at',
+] as const satisfies readonly (keyof RequestLogTable)[];
+
+type ShownRow = Pick<Selectable<RequestLogTable>, (typeof shownColumns)[number]>;
+
+function logRowOf(row: ShownRow): LogRow {
+  const { skills = [], note = null, error = null, job, user = null } = detailsOf(row);
+  return {
+    requestId: idText(row.request_id),
+    keyId: row.key_id,
+    jobId: job,
+    endUser: user,
+    requestedModel: row.requested_model,
+    provider: row.provider,
+    status: row.status,
+    error,
+    trafficMode: row.traffic_mode,
+    ...amountsOf(row),
+    skills,
+    note,
+    durationMs: row.duration_ms,
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,183 @@
+import { type Selectable, sql } from 'kysely';
+import { walletName } from '../../money/ledger.ts';
+import type { Period } from '../../records/period.ts';
+import type {
+  EntryRange,
+  MonthReads,
+  StatementFrame,
+  StatementLine,
+  StatementReads,
+  StatementRequest,
+} from '../../records/statement.ts';
+import { charged, type Database, SqlRepository } from '../database.ts';
+import { amountColumns, amountsOf, idText } from '../ledger/request-log.ts';
+import type { RequestLogTable } from '../schema.ts';
+
+const linesPerPage = 500;
+
+const requestColumns = [
+  'request_id',
+  'key_id',
+  'requested_model',
+  'provider',
+  'traffic_mode',
+  ...amountColumns,
+] as const;
+
+/** No entry has this number: the history of a wallet begins behind it. */
+const beforeTheFirst = { id: 0, balance_after: 0 };
+
+/**
+ * The history of a wallet between two of its entries. Entries are only ever added behind the last
+ * one, so naming the last one at the start is all the snapshot that a long export needs.
+ */
+export class SqlStatement extends SqlRepository implements StatementReads {
+  async frame(tenantId: string, period: Period): Promise<StatementFrame> {
+    const account = await this.database.read
+      .selectFrom('accounts')
+      .select('id')
+      .where('owner', '=', walletName(tenantId))
+      .executeTakeFirst();
+    if (!account) return { accountId: 0, opening: 0, afterEntry: 0, lastEntry: 0 };
+    const before = await this.#lastBefore(account.id, period.from);
+    const last = await this.#lastBefore(account.id, period.until);
+    return {
+      accountId: account.id,
+      opening: before.balance_after,
+      afterEntry: before.id,
+      lastEntry: last.id,
+    };
+  }
+
+  async *lines(frame: StatementFrame): AsyncGenerator<readonly StatementLine[]> {
+    let last = { entry: frame.afterEntry + 1, row: 0 };
+    for (;;) {
+      const page = await pageAfter(this.database, frame, last);
+      if (page.length > 0) yield page.map(lineOf);
+      const end = page.at(-1);
+      if (!end || page.length < linesPerPage) return;
+      last =
+        end.log_id === null ? { entry: end.id + 1, row: 0 } : { entry: end.id, row: end.log_id };
+    }
+  }
+
+  /**
+   * The last entry booked before a time, found by halving. Clocks of several processes differ a
+   * little, so times may step back between neighbours; halving at fixed numbers still always finds
+   * the same entry, and an earlier time never finds a later entry. The engines need different
+   * conditions: by the account alone, Postgres would walk past the entries of all other accounts;
+   * by the pair, SQLite would walk past all earlier entries of the account.
+   */
+  async #lastBefore(accountId: number, time: number) {
+    const isAfter =
+      this.database.engine === 'sqlite'
+        ? sql`account_id = ${accountId} and id >= found + step`
+        : sql`(account_id, id) >= (${accountId}, found + step)`;
+    const halving = sql<{ found: number }>`
+      with recursive halving (step, found) as (
+        select cast(${await this.#firstStep(accountId)} as bigint), cast(0 as bigint)
+        union all
+        select step / 2, case when (
+          select case when account_id = ${accountId} then created_at end from ledger_entries
+          where ${isAfter}
+          order by account_id, id limit 1
+        ) < ${time} then found + step else found end
+        from halving where step > 0
+      )
+      select max(found) as found from halving`;
+    const { rows } = await halving.execute(this.database.read);
+    const entry = await this.database.read
+      .selectFrom('ledger_entries')
+      .select(['id', 'balance_after'])
+      .where('account_id', '=', accountId)
+      .where('id', '=', rows[0]?.found ?? 0)
+      .executeTakeFirst();
+    return entry ?? beforeTheFirst;
+  }
+
+  /** The largest power of two that is not beyond the newest entry. */
+  async #firstStep(accountId: number): Promise<number> {
+    const row = await this.database.read
+      .selectFrom('ledger_entries')
+      .select((of) => of.fn.max('id').as('newest'))
+      .where('account_id', '=', accountId)
+      .executeTakeFirst();
+    return row?.newest ? 2 ** Math.floor(Math.log2(row.newest)) : 0;
+  }
+}
+
+function pageAfter(
+  { read }: Database,
+  frame: StatementFrame,
+  last: { readonly entry: number; readonly row: number },
+) {
+  return read
+    .selectFrom('ledger_entries as entry')
+    .leftJoin('request_log as log', (join) =>
+      join
+        .onRef('log.entry_id', '=', 'entry.id')
+        .on(charged, '>', sql.lit(0))
+        // Repeats the join: otherwise Postgres reads the log's index from its beginning.
+        .on('log.entry_id', '>=', last.entry)
+        .on('log.entry_id', '<=', frame.lastEntry),
+    )
+    .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
+    .select(['log.id as log_id', ...requestColumns.map((name) => `log.${name}` as const)])
+    .where('entry.account_id', '=', frame.accountId)
+    .where('entry.id', '>=', last.entry)
+    .where('entry.id', '<=', frame.lastEntry)
+    .where((of) =>
+      of.or([
+        of('entry.id', '>', last.entry),
+        of('log.id', '>', last.row),
+        of('log.id', 'is', null),
+      ]),
+    )
+    .orderBy('entry.id')
+    .orderBy('log.id')
+    .limit(linesPerPage)
+    .execute();
+}
+
+type PageRow = Awaited<ReturnType<typeof pageAfter>>[number];
+type RequestRow = Pick<Selectable<RequestLogTable>, (typeof requestColumns)[number]>;
+
+function lineOf(row: PageRow): StatementLine {
+  return {
+    entryId: row.id,
+    kind: row.kind,
+    amount: row.amount,
+    bookedAt: row.booked_at,
+    // The join brings a request with all its columns, or none of them.
+    request: row.log_id === null ? null : requestOf(row as RequestRow),
+  };
+}
+
+function requestOf(row: RequestRow): StatementRequest {
+  return {
+    requestId: idText(row.request_id),
+    keyId: row.key_id,
+    requestedModel: row.requested_model,
+    provider: row.provider,
+    trafficMode: row.traffic_mode,
+    ...amountsOf(row),
+  };
+}
+
+/** Grants and corrections of a wallet; the index that leaves charges out makes them few. */
+export class SqlStatementMonths extends SqlRepository implements MonthReads {
+  async manualChanges({ accountId, afterEntry, lastEntry }: EntryRange) {
+    const sumOf = (kind: string) =>
+      sql<number>`coalesce(sum(case when kind = ${kind} then amount else 0 end), 0)`;
+    // Written out, not bound: only then the engines see that the partial index is enough.
+    const isByHand = sql<boolean>`kind <> 'charge'`;
+    return this.database.read
+      .selectFrom('ledger_entries')
+      .select([sumOf('grant').as('granted'), sumOf('correction').as('corrected')])
+      .where('account_id', '=', accountId)
+      .where('id', '>', afterEntry)
+      .where('id', '<=', lastEntry)
+      .where(isByHand)
+      .executeTakeFirstOrThrow();
+  }
+}

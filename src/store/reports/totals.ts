@@ -1,0 +1,121 @@
+import { sql } from 'kysely';
+import type { KeySpending, Spending } from '../../auth/management/keys.ts';
+import { type LimitReset, limitPeriod, limitResets } from '../../core/caller.ts';
+import { walletName } from '../../money/ledger.ts';
+import type { TenantSumReads, TenantSums } from '../../records/analytics.ts';
+import { type DayRange, daysOf } from '../../records/period.ts';
+import type { WalletReads, WalletTotals } from '../../records/statement.ts';
+import { charged, type Database, SqlRepository } from '../database.ts';
+
+/** As text: all wallets together may have more credits than a number holds exactly. */
+const sumOf = (column: 'balance' | 'leased') =>
+  sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
+
+/** The whole installation in a few numbers. */
+export async function readOverview({ report }: Database) {
+  const count = (from: 'tenants' | 'api_keys') =>
+    report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
+  const tenants = await count('tenants').executeTakeFirstOrThrow();
+  const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
+  // The limits of keys have an account for each of their periods. For `like` SQLite would read
+  // these too; by the order of names, it reads wallets alone.
+  const sums = await report
+    .selectFrom('accounts')
+    .where('owner', '>=', 'tenant:')
+    .where('owner', '<', 'tenant;')
+    .select([sumOf('balance'), sumOf('leased')])
+    .executeTakeFirstOrThrow();
+  const balance = { balance: Number(sums.balance), leased: Number(sums.leased) };
+  return { tenants: tenants.rows, keys: keys.rows, balance };
+}
+
+/** A wallet from its account, the entries made by hand, and the daily sums. */
+export class SqlWalletTotals extends SqlRepository implements WalletReads {
+  /** One statement, so that the numbers belong together while requests are being booked. */
+  async totals(tenantId: string): Promise<WalletTotals> {
+    // The first condition on the kind lets the engines use the index that has no charges.
+    const byHand = (kind: string) => sql<number>`(
+      select coalesce(sum(amount), 0) from ledger_entries
+      where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
+    )`;
+    const requests = sql<number>`(
+      select coalesce(sum(requests), 0) from usage_daily where tenant_id = ${tenantId}
+    )`;
+    const row = await this.database.read
+      .selectFrom('accounts')
+      .select(['balance', 'leased', 'spent'])
+      .select([
+        byHand('grant').as('granted'),
+        byHand('correction').as('adjusted'),
+        requests.as('requests'),
+      ])
+      .where('owner', '=', walletName(tenantId))
+      .executeTakeFirst();
+    return row ?? { balance: 0, leased: 0, spent: 0, granted: 0, adjusted: 0, requests: 0 };
+  }
+}
+
+/** The daily sums of several tenants at once. */
+export class SqlTenantSums extends SqlRepository implements TenantSumReads {
+  async sumsOf(tenantIds: readonly string[], days: DayRange): Promise<TenantSums[]> {
+    if (tenantIds.length === 0) return [];
+    return this.database.read
+      .selectFrom('usage_daily')
+      .select([
+        'tenant_id as tenantId',
+        sql<number>`sum(requests)`.as('requests'),
+        sql<number>`sum(failed_requests)`.as('failed'),
+        sql<number>`sum(${charged})`.as('spend'),
+        sql<number>`sum(written_off)`.as('writtenOff'),
+      ])
+      .where('tenant_id', 'in', tenantIds)
+      .where('day', '>=', days.first)
+      .where('day', '<=', days.last)
+      .groupBy('tenant_id')
+      .execute();
+  }
+}
+
+/** What keys have spent, from the daily sums: by the day on which a request arrived. */
+export class SqlKeySpending extends SqlRepository implements KeySpending {
+  async spent(
+    tenantId: string,
+    keyIds: readonly string[],
+    now: number,
+  ): Promise<ReadonlyMap<string, Spending>> {
+    if (keyIds.length === 0) return new Map();
+    // Up to the end of the period, as its limit counts: another process may be in the next one.
+    const spent = (reset: LimitReset) => {
+      const { first, last } = daysOf(limitPeriod(reset, now));
+      const isIn = sql<boolean>`day between ${sql.lit(first)} and ${sql.lit(last)}`;
+      return sql<number>`sum(case when ${isIn} then ${charged} else 0 end)`.as(reset);
+    };
+    const rows = await this.database.read
+      .selectFrom('usage_daily')
+      .select(['key_id', sql<number>`sum(${charged})`.as('total')])
+      .select(limitResets.map(spent))
+      .where('key_id', 'in', keyIds)
+      .where('tenant_id', '=', tenantId)
+      .groupBy('key_id')
+      .execute();
+    return new Map(rows.map(({ key_id, ...spending }) => [key_id, spending]));
+  }
+}
+
+interface OverdueLeases {
+  readonly leases: number;
+  readonly credits: number;
+}
+
+/** Leases that ended before this time, though their processes should have given them back. */
+export async function overdueLeases({ read }: Database, before: number): Promise<OverdueLeases> {
+  const { leases, credits } = await read
+    .selectFrom('leases')
+    .select(({ fn }) => [
+      fn.countAll<number>().as('leases'),
+      fn.coalesce(fn.sum<number>('credits'), sql.lit(0)).as('credits'),
+    ])
+    .where('until', '<', before)
+    .executeTakeFirstOrThrow();
+  return { leases, credits };
+}

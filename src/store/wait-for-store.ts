@@ -1,0 +1,37 @@
+import type { Config } from '../config/config.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Store } from './open.ts';
+import { openWhenReachable } from './open.ts';
+
+/** How often the log repeats what the process waits for. */
+const repeatMs = 30_000;
+
+/**
+ * The store, as soon as it can be reached; undefined when the process was stopped before. Until
+ * then the waiting room, if there is one, answers clients.
+ */
+export async function waitForStore(
+  config: Config,
+  log: Log,
+  stopped: Promise<void>,
+  startupServer: { wait(why: string): number } | undefined,
+): Promise<Store | undefined> {
+  const startedAt = performance.now();
+  let loggedAt: number | undefined;
+  const store = await openWhenReachable(config.database.reveal(), {
+    waitBudgetMs: config.server.databaseWaitSeconds * 1000,
+    stopped,
+    onUnreachable(why) {
+      const port = startupServer?.wait(why);
+      const now = performance.now();
+      if (loggedAt !== undefined && now - loggedAt < repeatMs) return;
+      loggedAt = now;
+      log.error('database_awaited', { reason: why, port });
+    },
+  });
+  if (store && loggedAt !== undefined) {
+    const seconds = Math.round((performance.now() - startedAt) / 1000);
+    log.info('database_reached', { after_seconds: seconds });
+  }
+  return store;
+}

@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test';
+import { circuitFamily } from './gauges.ts';
+import { counter, durationBounds, gauge, Histogram, writeFamilies } from './prometheus.ts';
+
+test('labels stand in braces, the common ones first, and no braces without any', () => {
+  const plain = gauge('a', 'First.', 1);
+  const labelled = { ...counter('b', 'Second.', 2), samples: [{ labels: 'x="y"', value: 2 }] };
+  expect(writeFamilies([plain, labelled], 'worker="3"')).toBe(
+    '# HELP a First.\n# TYPE a gauge\na{worker="3"} 1\n' +
+      '# HELP b Second.\n# TYPE b counter\nb{worker="3",x="y"} 2\n',
+  );
+  expect(writeFamilies([plain, labelled])).toBe(
+    '# HELP a First.\n# TYPE a gauge\na 1\n# HELP b Second.\n# TYPE b counter\nb{x="y"} 2\n',
+  );
+});
+
+test('a circuit is 0 in use, 1 being tried again, 2 left alone', () => {
+  const states = (['closed', 'half_open', 'open'] as const).map((state) => ({
+    provider: 'north',
+    model: `acme/${state}`,
+    state,
+  }));
+  expect(circuitFamily(states).samples).toEqual([
+    { labels: 'provider="north",model="acme/closed"', value: 0 },
+    { labels: 'provider="north",model="acme/half_open"', value: 1 },
+    { labels: 'provider="north",model="acme/open"', value: 2 },
+  ]);
+});
+
+function bucketsOf(histogram: Histogram): Record<string, number> {
+  const buckets = histogram.samples('of="it"').filter(({ suffix }) => suffix === '_bucket');
+  return Object.fromEntries(
+    buckets.map(({ labels = '', value }) => [/le="(.+)"/.exec(labels)?.[1] ?? labels, value]),
+  );
+}
+
+test('a bound is the largest value of its bucket, and buckets count those before them', () => {
+  const histogram = new Histogram([1, 4]);
+  for (const value of [0, 1, 1.5, 4]) histogram.observe(value);
+  expect(bucketsOf(histogram)).toEqual({ 1: 2, 4: 4, '+Inf': 4 });
+});
+
+test('what is larger than every bound is counted all the same', () => {
+  const histogram = new Histogram(durationBounds);
+  histogram.observe(86_400);
+  expect(bucketsOf(histogram)).toMatchObject({ '327.68': 0, '+Inf': 1 });
+  const [sum, count] = histogram.samples('of="it"').slice(-2);
+  expect([sum, count]).toEqual([
+    { suffix: '_sum', labels: 'of="it"', value: 86_400 },
+    { suffix: '_count', labels: 'of="it"', value: 1 },
+  ]);
+});

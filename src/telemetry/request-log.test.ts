@@ -1,0 +1,50 @@
+import { expect, test } from 'bun:test';
+import { endedRequest } from '../../tests/support/ended-request.ts';
+import { RequestLog } from './request-log.ts';
+
+test('a flush waits for the lines under way, and writes those behind them', async () => {
+  const begun = Promise.withResolvers<void>();
+  const emitted = Promise.withResolvers<void>();
+  const written: string[] = [];
+  const lines = new RequestLog(async (text) => {
+    begun.resolve();
+    await emitted.promise;
+    written.push(...text.trim().split('\n'));
+  });
+  lines.ended(endedRequest({ requestId: 'first' }));
+  await begun.promise;
+  const early = lines.flush().then(() => written.length);
+  lines.ended(endedRequest({ requestId: 'second' }));
+  emitted.resolve();
+  expect(await early).toBe(2);
+  const ids = written.map((line) => JSON.parse(line).request_id);
+  expect(ids).toEqual(['first', 'second']);
+});
+
+test('a batch that fails at once does not keep the next one waiting', async () => {
+  const [tried, emitted] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const lines = new RequestLog((text) => {
+    tried.resolve();
+    if (text.includes('lost')) throw new Error('broken pipe');
+    emitted.resolve(text);
+  });
+  lines.ended(endedRequest({ requestId: 'lost' }));
+  await tried.promise;
+  lines.ended(endedRequest({ requestId: 'taken' }));
+  expect(JSON.parse(await emitted.promise).request_id).toBe('taken');
+  expect(lines.families()[0]?.samples).toEqual([{ value: 1 }]);
+});
+
+test('a flush with one batch under way and nothing behind it waits too', async () => {
+  const begun = Promise.withResolvers<void>();
+  let isWritten = false;
+  const lines = new RequestLog(async () => {
+    begun.resolve();
+    await Bun.sleep(20);
+    isWritten = true;
+  });
+  lines.ended(endedRequest());
+  await begun.promise;
+  await lines.flush();
+  expect(isWritten).toBe(true);
+});

@@ -1,0 +1,131 @@
+import { afterEach, expect, test } from 'bun:test';
+import { failureOf } from '../../tests/contracts/failure-of.ts';
+import {
+  type Answer,
+  closePeers,
+  guarded,
+  inside,
+  listen,
+  outside,
+  text,
+} from '../../tests/support/guarded-peer.ts';
+import type { AttemptContext } from './attempt.ts';
+import { attemptWithAdapter, inlineImages, refusePrivateAddresses } from './chat-attempt.ts';
+import { publicOnly } from './guard/address-policy.ts';
+
+test('a client that leaves while its images are fetched ends the fetching', async () => {
+  const client = new AbortController();
+  const isOver: (boolean | undefined)[] = [];
+  const fetchGuarded: AttemptContext['fetchGuarded'] = async (_url, call) => {
+    isOver.push(call?.signal?.aborted);
+    client.abort();
+    isOver.push(call?.signal?.aborted);
+    return { ok: false, reason: 'It was broken off.' };
+  };
+  const image = { url: 'https://pictures.example/cat.png', param: 'messages.0' };
+  const order = {
+    request: { images: [image] },
+    offer: { quirks: { remote_images: 'inline' } },
+    context: { client: client.signal, addressPolicy: publicOnly, fetchGuarded },
+  } as unknown as Parameters<typeof attemptWithAdapter>[0];
+  await failureOf(attemptWithAdapter(order));
+  expect(isOver).toEqual([false, true]);
+});
+
+/** Pictures that clients name are fetched within bounds, one by one and together. */
+
+afterEach(closePeers);
+
+const mebibyte = 1024 * 1024;
+const png = 'Content-Type: image/png\r\n';
+const nobodyLeaves = new AbortController().signal;
+
+function inline(port: number, names: readonly string[], fetchGuarded = guarded()) {
+  const images = names.map((name, at) => ({
+    url: `http://a.test:${port}/${name}`,
+    param: `images[${at}]`,
+  }));
+  return inlineImages(images, fetchGuarded, nobodyLeaves);
+}
+
+function image(bytes: number): Answer {
+  const body = Buffer.alloc(bytes, 'x');
+  return (socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\n${png}Content-Length: ${bytes}\r\n\r\n`);
+    socket.end(body);
+  };
+}
+
+test('ten thousand addresses are looked at in one request, and of more not even one', () => {
+  const provided = (length: number, url: string) =>
+    Array.from({ length }, (_, at) => ({ url, param: `file_urls[${at}]` }));
+  refusePrivateAddresses(provided(10_000, 'https://a.example/'), publicOnly);
+  const refused = { symbol: 'invalid_request_error', param: 'file_urls[10000]' };
+  const many = provided(10_001, 'http://127.0.0.1/');
+  expect(() => refusePrivateAddresses(many, publicOnly)).toThrow(expect.objectContaining(refused));
+});
+
+test('an image becomes a data: URL, and is fetched once however often it is named', async () => {
+  const peer = await listen(outside, text('abc', png));
+  const found = await inline(peer.port, ['1.png', '1.png']);
+  expect([...found]).toEqual([[`http://a.test:${peer.port}/1.png`, 'data:image/png;base64,YWJj']]);
+  expect(peer.requests).toHaveLength(1);
+});
+
+test.each(['image/jpg', 'binary/octet-stream', 'image/png'])(
+  'a JPEG that its server calls %s is one',
+  async (named) => {
+    const bytes = Buffer.from('/9j/4AAQ', 'base64');
+    const peer = await listen(outside, (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: ${named}\r\nContent-Length: 6\r\n\r\n`);
+      socket.end(bytes);
+    });
+    const found = await inline(peer.port, ['1.jpg']);
+    expect([...found.values()]).toEqual(['data:image/jpeg;base64,/9j/4AAQ']);
+  },
+);
+
+test('what is no image is refused, naming its place in the request', async () => {
+  const peer = await listen(outside, text('<html>', 'Content-Type: text/html\r\n'));
+  expect(await failureOf(inline(peer.port, ['page']))).toMatchObject({
+    status: 400,
+    param: 'images[0]',
+    message: 'This address is not an image: it answered with text/html.',
+  });
+});
+
+test('an inner address is not called', async () => {
+  const peer = await listen(inside, text('abc', png));
+  const failure = await failureOf(
+    inline(
+      peer.port,
+      ['1.png'],
+      guarded(async () => [inside]),
+    ),
+  );
+  expect(failure).toMatchObject({ status: 400, param: 'images[0]' });
+  expect(String(failure)).toContain('does not lead to a public address');
+  expect(peer.requests).toEqual([]);
+});
+
+test('images of 32 MiB together are taken, and not a byte more', async () => {
+  const peer = await listen(outside, image(16 * mebibyte));
+  const found = await inline(peer.port, ['1.png', '2.png']);
+  expect(found.size).toBe(2);
+  const longer = await listen(outside, image(16 * mebibyte + 1));
+  const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
+  expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
+  expect(String(failure)).toContain('It is too large together with the others.');
+});
+
+test('an image that cannot be fetched ends the fetching of the others', async () => {
+  const silent = await listen(outside, () => undefined);
+  const broken = await listen(outside, text('', 'Content-Type: text/plain\r\n'));
+  const images = [silent.port, broken.port].map((port, at) => ({
+    url: `http://a.test:${port}/`,
+    param: `images[${at}]`,
+  }));
+  const failure = await failureOf(inlineImages(images, guarded(), nobodyLeaves));
+  expect(failure).toMatchObject({ param: 'images[1]' });
+  await silent.closed;
+});

@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'bun:test';
+import { addressBytes } from '../../core/network-address.ts';
+import { checkUserUrl, publicOnly } from './address-policy.ts';
+
+const { isAllowedAddress: isPublicAddress } = publicOnly;
+
+describe('reading an address into bytes', () => {
+  test.each([
+    ['1.2.3.4', [1, 2, 3, 4]],
+    ['::', new Array(16).fill(0)],
+    ['::1', [...new Array(15).fill(0), 1]],
+    ['2001:DB8::1:0', [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]],
+    ['::ffff:1.2.3.4', [...new Array(10).fill(0), 255, 255, 1, 2, 3, 4]],
+    ['1:2:3:4:5:6:7:8', [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8]],
+    ['1:2:3:4:5:6:7::', [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 0]],
+  ])('%s is read', (text, bytes) => {
+    expect([...(addressBytes(text) ?? [])]).toEqual(bytes);
+  });
+
+  test.each([
+    '',
+    '1.2.3',
+    '1.2.3.4.5',
+    '1.2.3.256',
+    '01.2.3.4',
+    '0x1.2.3.4',
+    '1.2.3.4 ',
+    '１.2.3.4',
+    '+1.2.3.4',
+    '1.2.3.',
+    ':',
+    ':::',
+    '1::2::3',
+    '1:2:3:4:5:6:7',
+    '1:2:3:4:5:6:7:8:9',
+    '1:2:3:4::5:6:7:8',
+    ':1:2:3:4:5:6:7',
+    '12345::',
+    'g::',
+    '1.2.3.4::',
+    '::1.2.3.4:5',
+    '::1.2.3',
+    'fe80::1%eth0',
+    '[::1]',
+    'example.com',
+  ])('«%s» is not an address', (text) => {
+    expect(addressBytes(text)).toBeNull();
+    expect(isPublicAddress(text)).toBe(false);
+  });
+});
+
+describe('classifying addresses', () => {
+  // Pairs of the last address before a refused range and the first one after it, so that a wrong
+  // prefix length shows.
+  test.each([
+    ['1.0.0.0', '9.255.255.255'],
+    ['11.0.0.0', '100.63.255.255'],
+    ['100.128.0.0', '126.255.255.255'],
+    ['128.0.0.0', '168.63.129.15'],
+    ['168.63.129.17', '169.253.255.255'],
+    ['169.255.0.0', '172.15.255.255'],
+    ['172.32.0.0', '191.255.255.255'],
+    ['192.0.1.0', '192.0.3.0'],
+    ['192.88.98.255', '192.88.100.0'],
+    ['192.167.255.255', '192.169.0.0'],
+    ['198.17.255.255', '198.20.0.0'],
+    ['198.51.99.255', '198.51.101.0'],
+    ['203.0.112.255', '203.0.114.0'],
+    ['223.255.255.255', '8.8.8.8'],
+    ['2001:200::', '2001:db7:ffff::'],
+    ['2001:db9::', '2001:ffff::1'],
+    ['2003::', '2606:4700:4700::1111'],
+    ['2a00:1450:4001:81b::200e', '3ffe:ffff::1'],
+    ['3fff:1000::', '2620:4f:8000::1'],
+    ['::ffff:8.8.8.8', '64:ff9b::808:808'],
+  ])('%s and %s are public', (first, second) => {
+    expect([first, second].filter((ip) => !isPublicAddress(ip))).toEqual([]);
+  });
+
+  test.each([
+    ['0.0.0.0', '0.255.255.255'],
+    ['10.0.0.0', '10.255.255.255'],
+    ['100.64.0.0', '100.127.255.255'],
+    ['127.0.0.0', '127.255.255.255'],
+    ['168.63.129.16', '100.100.100.200'],
+    ['169.254.0.0', '169.254.255.255'],
+    ['172.16.0.0', '172.31.255.255'],
+    ['192.0.0.0', '192.0.0.255'],
+    ['192.0.2.0', '192.0.2.255'],
+    ['192.88.99.0', '192.88.99.255'],
+    ['192.168.0.0', '192.168.255.255'],
+    ['198.18.0.0', '198.19.255.255'],
+    ['198.51.100.0', '198.51.100.255'],
+    ['203.0.113.0', '203.0.113.255'],
+    ['224.0.0.0', '239.255.255.255'],
+    ['240.0.0.0', '255.255.255.255'],
+    ['::', '::1'],
+    ['::127.0.0.1', '::8.8.8.8'],
+    ['::ffff:127.0.0.1', '::ffff:a00:1'],
+    ['::ffff:0:7f00:1', '100::1'],
+    ['64:ff9b::7f00:1', '64:ff9b::10.0.0.1'],
+    ['64:ff9b:1::7f00:1', '64:ff9b:1:ffff::808:808'],
+    ['2001::1', '2001:0:4136:e378:8000:63bf:80ff:fffe'],
+    ['2001:2::1', '2001:1ff:ffff::'],
+    ['2001:10::1', '2001:2f::1'],
+    ['2001:db8::', '2001:db8:ffff::1'],
+    ['2002:7f00:1::', '2002:808:808::1'],
+    ['3fff::', '3fff:fff:ffff::1'],
+    ['5f00::1', '4000::1'],
+    ['fc00::', 'fdff:ffff::1'],
+    ['fd00:ec2::254', 'fd20:ce::254'],
+    ['fe80::', 'febf::1'],
+    ['fec0::', 'feff::1'],
+    ['ff00::', 'ff02::1'],
+  ])('%s and %s are not public', (first, second) => {
+    expect([first, second].filter(isPublicAddress)).toEqual([]);
+  });
+});
+
+describe('checking a URL from a user', () => {
+  test.each([
+    ['https://example.com/cat.png?size=1', 'https://example.com/cat.png?size=1'],
+    ['HTTP://Example.COM:80/', 'http://example.com/'],
+    ['https://example.com:8443/x', 'https://example.com:8443/x'],
+    ['https://example.com/a#part', 'https://example.com/a'],
+    ['https://bücher.example/', 'https://xn--bcher-kva.example/'],
+    ['http://8.8.8.8/', 'http://8.8.8.8/'],
+    ['http://[2606:4700:4700::1111]:1024/', 'http://[2606:4700:4700::1111]:1024/'],
+    ['https://my_bucket.s3.example.com/', 'https://my_bucket.s3.example.com/'],
+    ['https://localhost.example.com/', 'https://localhost.example.com/'],
+    [`https://${'a'.repeat(63)}.com/`, `https://${'a'.repeat(63)}.com/`],
+  ])('%s is accepted as %s', (text, href) => {
+    expect(String(checkUserUrl(text))).toBe(href);
+    expect(checkUserUrl(text)).toBeInstanceOf(URL);
+  });
+
+  test.each([
+    'file:///etc/passwd',
+    'gopher://example.com/',
+    'ftp://example.com/',
+    'data:image/png;base64,AAAA',
+    'unix:/var/run/docker.sock',
+    'javascript:alert(1)',
+    'blob:https://example.com/1',
+    's3://bucket/key',
+    'http:example.com',
+    'http:/example.com',
+    '//example.com/',
+    'example.com',
+    '',
+    'http+unix://example.com/',
+  ])('«%s» is refused for its scheme', (text) => {
+    expect(typeof checkUserUrl(text)).toBe('string');
+  });
+
+  test.each([
+    ['https://user@example.com/', /password/],
+    ['https://user:secret@example.com/', /password/],
+    ['https://:secret@example.com/', /password/],
+    ['https://example.com\\@127.0.0.1/', /backslash/],
+    [' https://example.com/', /spaces/],
+    ['https://exa\tmple.com/', /control/],
+    ['https://example.com/\u0000', /control/],
+    ['https://example.com/\r\nx: y', /control/],
+    ['https://example.com/\u00a0', /spaces/],
+    ['https://', /malformed/],
+    ['https://[::1/', /malformed/],
+    ['https://[fe80::1%25eth0]/', /malformed/],
+    ['https://1.2.3.4.5/', /malformed/],
+    ['https://example.com:99999/', /malformed/],
+    ['https://example.com./', /malformed/],
+    ['https://example..com/', /malformed/],
+    ['https://.example.com/', /malformed/],
+    ['https://exa*mple.com/', /malformed/],
+    [`https://${'a'.repeat(64)}.com/`, /malformed/],
+    [`https://${'a.'.repeat(127)}com/`, /malformed/],
+    [`https://example.com/${'a'.repeat(4_077)}`, /longer/],
+  ])('%j is refused', (text, reason) => {
+    expect(checkUserUrl(text)).toMatch(reason);
+  });
+
+  const notPublic = 'The address is not public.';
+
+  test.each([
+    ...['localhost', 'local', 'localdomain', 'internal', 'intranet', 'private', 'corp', 'home'],
+    ...['lan', 'svc', 'home.arpa', 'metadata.tencentyun.com'],
+  ])('names that end in %s mean something inside a network only', (suffix) => {
+    for (const host of [suffix, `a.${suffix}`, `A.B.${suffix.toUpperCase()}`]) {
+      expect(checkUserUrl(`https://${host}/`)).toBe(notPublic);
+    }
+    expect(checkUserUrl(`https://a.${suffix}./`)).toBeString();
+    expect(checkUserUrl(`https://not${suffix}.example.com/`)).toBeInstanceOf(URL);
+  });
+
+  test.each(['ⓛocalhost', 'metadata', 'kubernetes'])('the name %s is refused, too', (host) => {
+    expect(checkUserUrl(`http://${host}/`)).toBe(notPublic);
+  });
+
+  test.each([
+    ...[0, 1, 21, 22, 25, 79, 81, 110, 442, 444, 1_023, 2_049, 2_181, 2_375, 2_376, 2_379, 2_380],
+    ...[2_525, 3_306, 3_389, 5_060, 5_061, 5_432, 5_672, 5_900, 5_984, 6_379, 6_443, 6_667, 6_697],
+    ...[8_500, 9_042, 9_092, 9_200, 9_300, 10_250, 10_255, 11_211, 26_379, 27_017, 27_018, 27_019],
+  ])('nobody knocks at port %i through us', (port) => {
+    const refusal = `The URL must not use port ${port}.`;
+    expect(checkUserUrl(`http://example.com:${port}/`)).toBe(refusal);
+  });
+
+  test.each([80, 443, 1_024, 3_000, 8_080, 8_443])('pictures are served at port %i', (port) => {
+    const shown = port === 80 ? '' : `:${port}`;
+    const url = `http://example.com${shown}/a.png?b=1`;
+    expect(checkUserUrl(`http://example.com:${port}/a.png?b=1#c`)).toEqual(new URL(url));
+  });
+
+  test('the operator can vouch for one host and port, and for that one only', () => {
+    const policy = {
+      ...publicOnly,
+      allowHosts: ['minio.internal:9000', '[::1]:80', 'db.lan:6379'],
+    };
+    const allowed = ['http://minio.internal:9000/a', 'http://[::1]/', 'http://db.lan:6379/'];
+    const refused = [
+      'http://minio.internal:9001/',
+      'https://[::1]/',
+      'http://a.minio.internal:9000/',
+      'http://me@minio.internal:9000/',
+    ];
+    expect(allowed.map((text) => checkUserUrl(text, policy) instanceof URL)).not.toContain(false);
+    expect(refused.map((text) => checkUserUrl(text, policy) instanceof URL)).not.toContain(true);
+  });
+});

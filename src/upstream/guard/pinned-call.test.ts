@@ -1,0 +1,132 @@
+import { afterEach, describe, expect, test } from 'bun:test';
+import { checkSignature } from '../../../tests/support/aws-signature.ts';
+import {
+  closePeers,
+  inside,
+  listen,
+  outside,
+  redirect,
+  text,
+} from '../../../tests/support/guarded-peer.ts';
+import { providerNamed } from '../../../tests/support/offers.ts';
+import type { Provider } from '../../config/config.ts';
+import { DeadlineWatcher } from '../../core/deadlines.ts';
+import { Secret } from '../../core/secret.ts';
+import { connectionFailure, send } from '../provider-client.ts';
+import { UpstreamCall } from '../upstream-call.ts';
+import { publicOnly } from './address-policy.ts';
+import { type CheckAddress, guardTarget, type ResolveHost, refusalBy } from './pinned-call.ts';
+
+afterEach(closePeers);
+
+const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
+const never = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+
+function provider(baseUrl: string): Provider {
+  return providerNamed('vendor', { baseUrl, apiKey: new Secret('the-key') });
+}
+
+function checking(resolve: ResolveHost): CheckAddress {
+  const policy = { ...publicOnly, isAllowedAddress: (ip: string) => ip === outside };
+  return (url) => guardTarget(url, policy, resolve);
+}
+
+describe('a base URL that a tenant chose', () => {
+  test('is called at the checked address, under its own name', async () => {
+    const peer = await listen(outside, text('ok'));
+    const to = provider(`http://proxy.test:${peer.port}/base`);
+    const response = await send(
+      to,
+      request,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(await response.text()).toBe('ok');
+    const [seen = ''] = peer.requests;
+    expect(seen).toStartWith('POST /base/chat/completions HTTP/1.1\r\n');
+    expect(seen.toLowerCase()).toContain(`\r\nhost: proxy.test:${peer.port}\r\n`);
+    expect(seen.toLowerCase()).toContain('\r\nauthorization: bearer the-key\r\n');
+    expect(seen).toEndWith('\r\n\r\n{"a":1}');
+  });
+
+  test('is signed for under its own name, and for the region in it', async () => {
+    const peer = await listen(outside, text('ok'));
+    const host = `bedrock-runtime.eu-west-3.amazonaws.com:${peer.port}`;
+    const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+    const apiKey = new Secret(`AKIAIOSFODNN7EXAMPLE:${secret}`);
+    const to: Provider = { ...provider(`http://${host}`), dialect: 'bedrock', apiKey };
+    const requested = { path: '/model/a%3A0/converse', body: '{"a":1}' };
+    const answered = await send(
+      { ...to, region: 'us-east-1' },
+      requested,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(answered.status).toBe(200);
+    const [head = '', body = ''] = (peer.requests[0] ?? '').split('\r\n\r\n');
+    const [line = '', ...lines] = head.split('\r\n');
+    const [method = '', path = ''] = line.split(' ');
+    const headers = Object.fromEntries(
+      lines.map((one) => [
+        one.slice(0, one.indexOf(':')).toLowerCase(),
+        one.slice(one.indexOf(':') + 1).trim(),
+      ]),
+    );
+    expect(headers.host).toBe(host);
+    const signed = { method, path, headers, raw: Buffer.from(body) };
+    expect(checkSignature(signed, secret)).toMatchObject({ region: 'eu-west-3' });
+  });
+
+  test('is resolved once, so that a second answer cannot lead inside', async () => {
+    const canary = await listen(inside, text('secret'));
+    const peer = await listen(outside, text('ok'), canary.port);
+    const answers = [[outside], [inside]];
+    const check = checking(async () => answers.shift() ?? []);
+    const to = provider(`http://rebind.test:${peer.port}`);
+    expect(await (await send(to, request, never, check)).text()).toBe('ok');
+    await expect(send(to, request, never, check)).rejects.toThrow('public address');
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('is not followed to where it redirects', async () => {
+    const canary = await listen(inside, text('secret'));
+    const peer = await listen(outside, redirect(`http://${inside}:${canary.port}/`, 307));
+    const to = provider(`http://proxy.test:${peer.port}`);
+    const response = await send(
+      to,
+      request,
+      never,
+      checking(async () => [outside]),
+    );
+    expect(response.status).toBe(307);
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('that is refused is told to the tenant, whose address it is', async () => {
+    const canary = await listen(inside, text('secret'));
+    const to = provider(`http://${inside}:${canary.port}`);
+    const check = checking(async () => [outside]);
+    const error = await send(to, request, never, check).catch((cause: unknown) => cause);
+    expect(connectionFailure(error, false)).toMatchObject({
+      kind: 'unreachable',
+      message: 'The base URL of your credential was refused: The address is not public.',
+    });
+    expect(canary.requests).toEqual([]);
+  });
+
+  test('whose name never resolves does not outlast our patience', async () => {
+    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    const to = provider('http://slow.test');
+    const check = checking(() => new Promise(() => undefined));
+    const sending = send(to, request, line, check);
+    line.cancel();
+    await expect(sending).rejects.toThrow('aborted');
+    await expect(send(to, request, line, check)).rejects.toThrow('aborted');
+  });
+});
+
+test('an address is refused in a sentence before it is saved, unless it is public', async () => {
+  const refusalOf = refusalBy(publicOnly);
+  expect(await refusalOf('http://2130706433/v1')).toBe('The address is not public.');
+  expect(await refusalOf('https://1.1.1.1/v1')).toBeNull();
+});

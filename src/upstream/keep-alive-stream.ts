@@ -1,0 +1,77 @@
+import { keepAliveMs } from '../core/bounds.ts';
+import { withTimeout } from '../core/deadlines.ts';
+import { asGatewayError, type GatewayError } from '../core/errors.ts';
+import type { StreamFormat, StreamIdentity } from '../dialects/dialect.ts';
+import { keepAlive } from '../dialects/events.ts';
+
+export type Stream = AsyncIterableIterator<string>;
+
+/**
+ * A stream that may take long to begin. A refusal within the first seconds keeps its status; after
+ * that the client gets a stream at once, hears that we are still there, and learns of a failure
+ * inside it. Other providers are still tried meanwhile: nothing of an answer was said yet.
+ * `tellLate` hears of such a failure too, once, whether or not the client is still there.
+ */
+export async function withKeepAlive(
+  opening: Promise<Stream>,
+  streamFormat: StreamFormat,
+  identity: StreamIdentity,
+  reportLate: (error: GatewayError) => void,
+  silenceMs = keepAliveMs,
+): Promise<Stream> {
+  const opened = await withTimeout(opening, silenceMs);
+  if (opened) return opened;
+  opening.catch((error) => reportLate(asGatewayError(error)));
+  return new DelayedStream(opening, streamFormat, identity, silenceMs);
+}
+
+class DelayedStream implements Stream {
+  readonly #opening: Promise<Stream>;
+  readonly #streamFormat: StreamFormat;
+  readonly #identity: StreamIdentity;
+  readonly #silenceMs: number;
+  #isFirst = true;
+  #stream: Stream | undefined;
+  #ended = false;
+
+  constructor(
+    opening: Promise<Stream>,
+    streamFormat: StreamFormat,
+    identity: StreamIdentity,
+    silenceMs: number,
+  ) {
+    this.#opening = opening;
+    this.#streamFormat = streamFormat;
+    this.#identity = identity;
+    this.#silenceMs = silenceMs;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    if (this.#stream) return this.#stream.next();
+    if (this.#ended) return { done: true, value: undefined };
+    if (this.#isFirst) {
+      this.#isFirst = false;
+      return { done: false, value: keepAlive };
+    }
+    try {
+      this.#stream = await withTimeout(this.#opening, this.#silenceMs);
+    } catch (error) {
+      this.#ended = true;
+      const value = this.#streamFormat.fail(asGatewayError(error), this.#identity);
+      return { done: false, value };
+    }
+    return this.#stream?.next() ?? { done: false, value: keepAlive };
+  }
+
+  /** A client that leaves before the beginning ends the attempts through its own signal. */
+  async return(): Promise<IteratorResult<string>> {
+    this.#ended = true;
+    const stream = this.#stream ?? (await this.#opening.catch(() => undefined));
+    await stream?.return?.();
+    return { done: true, value: undefined };
+  }
+}

@@ -1,0 +1,47 @@
+import { afterAll, expect, test } from 'bun:test';
+import { offerCalled } from '../../tests/support/offers.ts';
+import { DeadlineWatcher } from '../core/deadlines.ts';
+import { sendShortRequest } from './short-request.ts';
+
+/** Resolves when the asker has hung up on the answer that never ends. */
+const hungUp = Promise.withResolvers<string>();
+const server = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  // The server itself must never hang up.
+  idleTimeout: 0,
+  routes: {
+    '/count': () => new Response('x'.repeat(16_384), { status: 429 }),
+    '/long': () => new Response('x'.repeat(16_385)),
+    '/packed': () => new Response('x', { headers: { 'content-encoding': 'br' } }),
+    '/endless': () =>
+      new Response(
+        new ReadableStream({
+          pull: (controller) => controller.enqueue('x'.repeat(1_000)),
+          cancel: () => hungUp.resolve('hung up'),
+        }),
+      ),
+  },
+});
+afterAll(() => server.stop(true));
+
+function request(path: string) {
+  const timeouts = { timeoutMs: 30_000, idleTimeoutMs: 30_000 };
+  const offer = offerCalled('model', { baseUrl: `http://127.0.0.1:${server.port}`, ...timeouts });
+  const refuse = async () => 'This test asks nobody whose address a user chose.';
+  return sendShortRequest(offer, { path, body: '{}' }, new AbortController().signal, {
+    deadlines: new DeadlineWatcher(),
+    checkAddress: refuse,
+  });
+}
+
+test('an answer of any status is heard, up to sixteen thousand characters', async () => {
+  expect(await request('/count')).toEqual({ status: 429, text: 'x'.repeat(16_384) });
+  expect(await request('/long')).toBeUndefined();
+  expect(await request('/packed')).toBeUndefined();
+});
+
+test('an answer that goes on without end is hung up on', async () => {
+  expect(await request('/endless')).toBeUndefined();
+  expect(await hungUp.promise).toBe('hung up');
+});

@@ -1,0 +1,45 @@
+import { countAnswerLengthMax, countMsMax } from '../core/bounds.ts';
+import type { UpstreamRequest } from '../dialects/dialect.ts';
+import type { Offer } from '../route/catalog.ts';
+import type { AttemptContext } from './attempt.ts';
+import { isPlain, isProgrammingError } from './attempt.ts';
+import { checkFor } from './guard/pinned-call.ts';
+import { send } from './provider-client.ts';
+import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
+
+interface ShortResponse {
+  readonly status: number;
+  readonly text: string;
+}
+
+/**
+ * Asks a provider something small beside the story: no other attempt is made, and its health is not
+ * told of it. Undefined when there was no answer in time, or it was too long.
+ */
+export async function sendShortRequest(
+  offer: Offer,
+  request: UpstreamRequest,
+  client: AbortSignal,
+  { deadlines, checkAddress }: Pick<AttemptContext, 'deadlines' | 'checkAddress'>,
+): Promise<ShortResponse | undefined> {
+  const { provider } = offer;
+  const upstreamCall = new UpstreamCall(deadlines, client, countMsMax);
+  upstreamCall.expectDataWithin(provider.timeoutMs);
+  let source: TextSource | undefined;
+  let text: string | undefined;
+  try {
+    const check = checkFor(offer, checkAddress);
+    const response = await send(provider, request, upstreamCall, check);
+    if (!response.body || !isPlain(response)) return undefined;
+    source = new TextSource(response.body, upstreamCall, { idleMs: provider.idleTimeoutMs });
+    text = await readAll(source, countAnswerLengthMax);
+    return text === undefined ? undefined : { status: response.status, text };
+  } catch (error) {
+    if (isProgrammingError(error)) throw error;
+    return undefined;
+  } finally {
+    source?.close();
+    if (text === undefined) upstreamCall.cancel();
+    else upstreamCall.release();
+  }
+}

@@ -1,0 +1,20 @@
+/** THIRD_PARTY_NOTICES.md against package-lock.json. If one fails: `npm run notices`. */
+import { describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { productionDependencies, thirdPartyNotices } from '../../deploy/notices.ts';
+
+const page = readFileSync(join(import.meta.dir, '../../THIRD_PARTY_NOTICES.md'), 'utf8');
+
+describe('the third-party notices', () => {
+  test('list the locked version of every production dependency and of nothing else', () => {
+    const listed = [...page.replace(/^```[\s\S]*?^```$/gm, '').matchAll(/^## (.+)$/gm)];
+    const locked = productionDependencies().map(({ name, version }) => `${name} ${version}`);
+    expect(listed.map(([, heading]) => heading)).toEqual(locked);
+    expect(locked.some((line) => line.startsWith('bun '))).toBe(true);
+  });
+
+  test('contain the license texts that the dependencies come with', () => {
+    expect(page).toBe(thirdPartyNotices());
+  });
+});
