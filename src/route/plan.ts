@@ -4,30 +4,52 @@ import { GatewayError, notFound } from '../core/errors.ts';
 import {
   type ChatRequestInfo,
   noPreferences,
+  type RequestInfo,
   type RoutePreferences,
   type SortKey,
 } from '../core/request-info.ts';
 import { parseUsd } from '../money/price/usd.ts';
-import { isSimilarModel } from './capability.ts';
+import { entitledOffers, isSimilarModel } from './capability.ts';
 import type { CallableModels, Offer } from './catalog.ts';
 import type { Health } from './health.ts';
 
-/** What a plan is made from. */
+/** The models, provider states, and parameter support that a plan depends on. */
 interface PlanContext {
   readonly catalog: CallableModels;
   readonly health: Health;
   readonly operation: {
     /**
-     * Why an offer cannot serve the request, worded to follow the model's name; null when it can.
+     * Returns why an offer can't serve the request, phrased to follow the model's name, or null.
      */
     incompatibility(offer: Offer): string | null;
   };
-  /** Whether an offer understands a parameter that the client sent. */
+  /** Returns whether an offer understands a parameter that the client sent. */
   supports(offer: Offer, parameter: string): boolean;
 }
 
-/** The part of a request that decides where it goes. */
+/** The part of a request that decides where it is sent. */
 type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'preferences' | 'parameters'>;
+
+/** The part of an operation that planning uses. */
+interface PlannedOperation {
+  readonly request: RoutedRequestInfo & Pick<RequestInfo, 'ownAccount' | 'addresses' | 'images'>;
+  incompatibility(offer: Offer): string | null;
+  refine?(plan: readonly Offer[]): readonly Offer[];
+}
+
+/**
+ * Returns the offers to try for an operation, in order, without those whose account or limits rule
+ * out the request's content. Throws if none is left.
+ */
+export function planOperation(
+  operation: PlannedOperation,
+  caller: Caller,
+  context: Omit<PlanContext, 'operation'>,
+): readonly Offer[] {
+  const { request } = operation;
+  const entitled = entitledOffers(plan(request, caller, { ...context, operation }), request);
+  return operation.refine?.(entitled) ?? entitled;
+}
 
 /** The offers to try, in order. Throws when nothing is left, saying what ruled the last one out. */
 export function plan(
