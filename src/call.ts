@@ -26,99 +26,99 @@ import type { StreamOutcome } from './upstream/stream-answer.ts';
 export interface Call {
   readonly requestId: string;
   readonly caller: Caller;
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly client: AbortSignal;
-  /** Epoch milliseconds, for people. */
+  /** Epoch milliseconds. */
   readonly receivedAt: number;
-  /** On the monotonic clock, for durations. */
+  /** Milliseconds on the monotonic clock, for durations. */
   readonly startedAt: number;
-  /** The client's `traceparent` header: the attempts of this call continue its trace. */
+  /** The client's `traceparent` header. Attempts of this call continue its trace. */
   readonly traceparent?: string | null;
-  /** The headers of the answer to this call; the steps add to them. */
+  /** Response headers; the stages add to them. */
   readonly headers: Record<string, string>;
-  /** The attempts that were made for this call so far. */
+  /** Attempts made so far. */
   readonly attempts: AttemptEntry[];
   readonly operationName: OperationName;
-  /** The job of which this call processes a piece. */
+  /** The job whose piece this call processes. */
   readonly jobId?: string;
-  /** The model that the request body names: logged even if the rest of the body is refused. */
+  /** The model named in the body. Logged even if the rest of the body is invalid. */
   readonly requestedModel: string;
-  /** Known once the request body has been read and found valid. */
+  /** Set once the body has been read and validated. */
   operation: Operation | undefined;
-  /** Gives this call's place among the tenant's running requests back; set while it has one. */
+  /** Frees the tenant's concurrency slot; set while the call holds one. */
   releaseSlot: (() => void) | undefined;
-  /** The credits set aside for this call; undefined until they are. */
+  /** The hold on the caller's credits; set once `reserve` has run. */
   hold: Hold | undefined;
-  /** Whether an earlier answer will do for this call, and whether its own may be given again. */
-  readonly recallOptions: RecallOptions;
-  /** Set while the answer is recorded, so that it can be given again. */
+  /** What the client's headers say about replaying and storing answers. */
+  readonly replayOptions: ReplayOptions;
+  /** Set while the answer is recorded for later replays. */
   recordingSession: RecordingSession | undefined;
 }
 
-/** The headers in which a client says whether an earlier answer will do. */
-interface RecallOptions {
+/** Request headers that control caching and idempotency. */
+interface ReplayOptions {
   readonly cacheControl: string | null;
   readonly idempotencyKey: string | null;
 }
 
-/** Records an answer, so that it can be given again to other requests. */
+/** Records an answer, so that other requests can be served with it. */
 export interface RecordingSession {
   readonly recorder: AnswerRecorder;
   readonly inFlight: InFlightEntry;
 }
 
 /**
- * One request as its client worded it: all that differs between chat, embeddings, speech,
- * transcription and images. The steps of the story know nothing else of a request.
+ * One parsed request: everything that differs between chat, embeddings, speech, transcription and
+ * images. The pipeline stages see a request only through this interface.
  */
 export interface Operation {
   readonly request: RequestInfo;
-  /** What the request may cost. */
+  /** Bounds on what the request can cost. */
   readonly bounds: CostBounds;
   /** Names of the skills whose instructions were added to the request. */
   readonly skills?: readonly string[];
-  /** How a stream tells its client to wait, or of a failure; absent where nothing is streamed. */
+  /** Writes keep-alives and errors into a stream. Absent for operations that never stream. */
   readonly streamFormat?: StreamFormat;
-  /** Why an offer cannot serve the request, worded to follow the model's name; null when it can. */
+  /** Returns why an offer can't serve the request, as a phrase after its model's name, or null. */
   incompatibility(offer: Offer): string | null;
   /**
-   * The offers that take the request's content, such as the size of its images; throws when none
-   * does. Absent where all of them do.
+   * Keeps the offers that accept the request's content, such as its image sizes. Throws if none
+   * does. Absent for operations whose content every offer accepts.
    */
   refine?(plan: readonly Offer[]): readonly Offer[];
-  /** One try at one offer. */
+  /** Makes one attempt at one offer. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult>;
-  /** What an answer used. */
+  /** Measures what an answer used. */
   measure(metrics: AnswerMetrics, kind: StreamOutcome['kind']): Measured;
-  /** What identifies identical requests; absent where no answer is ever given again. */
+  /** Identifies identical requests. Absent for operations whose answers are never replayed. */
   cacheIdentity?(): CacheIdentity;
-  /** An earlier answer as if it came now; undefined when this request needs another form. */
+  /** Turns a recording into a reply. Returns undefined if this request needs another form. */
   replay?(recording: Recording, identity: ReplyIdentity): TransformedReply | undefined;
 }
 
-/** What the client gets: a whole body, or words or bytes as they come. */
+/** What the client receives: a full body, a stream of events, or a stream of bytes. */
 export type Answer = string | Stream | BytesAnswer;
 
 export interface CacheIdentity {
-  /** Everything that decides the answer. */
+  /** Returns everything that determines the answer. */
   cacheKeyInput(): unknown;
-  /** Whether the same request should get the same answer again: then `cache: auto` keeps it. */
+  /** True for requests such as those at temperature 0, whose answers `cache: auto` stores. */
   readonly isRepeatable: boolean;
 }
 
-/** An earlier answer, ready to be given again. */
+/** A recorded answer, ready to be sent again. */
 export interface Replay {
   readonly recording: Recording;
   readonly reply: TransformedReply;
-  /** With an `Idempotency-Key`: the request that was answered first, whose id and cost are kept. */
+  /** For an `Idempotency-Key`: the first request, whose id and cost are reported again. */
   readonly first?: FirstRequest;
 }
 
-/** How a request ended. Exactly one of these is settled for each request. */
+/** How a request ended. Each request settles exactly one outcome. */
 export type RequestOutcome =
-  | { readonly kind: 'refused'; readonly error: GatewayError }
+  | { readonly kind: 'rejected'; readonly error: GatewayError }
   | {
-      readonly kind: 'recalled';
+      readonly kind: 'replayed';
       readonly recording: Recording;
       readonly first?: FirstRequest | undefined;
       readonly metrics: AnswerMetrics;
@@ -131,10 +131,10 @@ export type RequestOutcome =
       readonly error: GatewayError | null;
     };
 
-/** Lists the parameters that were left out of the request to the provider that answered. */
+/** Response header listing the parameters that were not sent to the answering provider. */
 export const droppedParamsHeader = 'x-tollgate-dropped-params';
 
-/** The id, model and time that the client sees in an answer; the upstream's own never appear. */
+/** Returns the id, model and time shown to the client, which never sees the provider's own. */
 export function identityOf(
   { requestId, receivedAt }: Pick<Call, 'requestId' | 'receivedAt'>,
   model: string,

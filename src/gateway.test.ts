@@ -4,7 +4,7 @@ import type { Call, Operation, Replay, RequestOutcome } from './call.ts';
 import { DeadlineWatcher } from './core/deadlines.ts';
 import { GatewayError } from './core/errors.ts';
 import { noUsage } from './core/usage.ts';
-import { answer, type Stages } from './gateway.ts';
+import { handleCall, type Stages } from './gateway.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import { noMetrics } from './upstream/attempt.ts';
 import { BytesAnswer, type OpenBytes } from './upstream/byte-stream.ts';
@@ -26,7 +26,7 @@ const call: Call = {
   operation: undefined,
   releaseSlot: undefined,
   hold: undefined,
-  recallOptions: { cacheControl: null, idempotencyKey: null },
+  replayOptions: { cacheControl: null, idempotencyKey: null },
   recordingSession: undefined,
 };
 
@@ -40,52 +40,52 @@ const audio: OpenBytes = {
   metrics: { ...noMetrics },
 };
 
-/** Steps that let every request through to nobody; a test replaces those that it is about. */
+/** Stages that admit every request but have no offers. Tests override the ones they examine. */
 const defaults: Stages = {
   countRequest() {},
   acquireSlot: () => () => undefined,
   findReplay: () => undefined,
   plan: () => [],
-  reserve: () => Promise.reject(new Error('Nothing is to be reserved.')),
-  openFirst: () => Promise.reject(new Error('Nothing is to be opened.')),
+  reserve: () => Promise.reject(new Error('reserve is not expected')),
+  openFirst: () => Promise.reject(new Error('openFirst is not expected')),
   settle: async () => ({ usage: noUsage, costCredits: 0 }),
   reportLateError() {},
 };
 
-test('an answer whose end cannot be settled is settled as a refusal, and logged', async () => {
+test('handleCall settles an answer as rejected and logs it when settling its end fails', async () => {
   const outcomes: RequestOutcome['kind'][] = [];
   const late: unknown[] = [];
-  const failure = new Error('No such number.');
+  const failure = new Error('settling failed');
   const stages: Stages = {
     ...defaults,
     reserve: async () => ({ hold: undefined }) as unknown as Reservation,
     openFirst: async () => ({ answer: audio }) as unknown as Opened,
     async settle(_, { kind }) {
       outcomes.push(kind);
-      if (kind !== 'refused') throw failure;
+      if (kind !== 'rejected') throw failure;
       return { usage: noUsage, costCredits: 0 };
     },
     reportLateError: ({ requestId }, { cause }) => late.push(requestId, cause),
   };
   const operation = { request: { stream: false } } as unknown as Operation;
-  const response = await answer(call, async () => operation, stages);
-  if (!(response instanceof BytesAnswer)) throw new Error('Bytes were to come.');
+  const response = await handleCall(call, async () => operation, stages);
+  if (!(response instanceof BytesAnswer)) throw new Error('Expected a BytesAnswer.');
   const symbol = await response.next().catch(({ symbol }) => symbol);
   expect(symbol).toBe('internal_error');
-  expect(outcomes).toEqual(['complete', 'refused']);
+  expect(outcomes).toEqual(['complete', 'rejected']);
   expect(late).toEqual([call.requestId, failure]);
 });
 
-test('one request too many is refused before its body is read, however late', async () => {
+test('handleCall rejects a rate-limited request without reading its body', async () => {
   const events: string[] = [];
   const stages: Stages = {
     ...defaults,
-    // The count of all processes together is known a moment later.
+    // With shared counters, the rejection arrives asynchronously.
     countRequest: async () => {
       throw new GatewayError('rate_limit_exceeded', 'Too many requests.');
     },
     acquireSlot: () => {
-      events.push('entered');
+      events.push('slot acquired');
       return () => undefined;
     },
     async settle(_, { kind, error }) {
@@ -96,39 +96,39 @@ test('one request too many is refused before its body is read, however late', as
   };
   const read = async () => {
     events.push('read');
-    throw new Error('Nothing is to be read.');
+    throw new Error('reading the body is not expected');
   };
-  const refused = await answer({ ...call }, read, stages).catch(({ symbol }) => symbol);
-  expect(refused).toBe('rate_limit_exceeded');
-  expect(events).toEqual(['refused: rate_limit_exceeded']);
+  const symbol = await handleCall({ ...call }, read, stages).catch(({ symbol }) => symbol);
+  expect(symbol).toBe('rate_limit_exceeded');
+  expect(events).toEqual(['rejected: rate_limit_exceeded']);
 });
 
-test('a refusal gives the place back first, and goes out once it is written down', async () => {
+test('handleCall frees the slot, then records the rejection, then responds', async () => {
   const events: string[] = [];
   const stages: Stages = {
     ...defaults,
-    acquireSlot: async () => () => void events.push('left'),
+    acquireSlot: async () => () => void events.push('slot freed'),
     async settle(_, { kind }) {
       events.push(kind);
       await Bun.sleep(0);
-      events.push('written down');
+      events.push('recorded');
       return { usage: noUsage, costCredits: 0 };
     },
     reportLateError: () => events.push('late'),
   };
   const read = async () => {
-    throw new GatewayError('invalid_request_error', 'It is no JSON.');
+    throw new GatewayError('invalid_request_error', "The body isn't valid JSON.");
   };
-  await answer({ ...call }, read, stages).catch(({ symbol }) => events.push(symbol));
-  expect(events).toEqual(['left', 'refused', 'written down', 'invalid_request_error']);
+  await handleCall({ ...call }, read, stages).catch(({ symbol }) => events.push(symbol));
+  expect(events).toEqual(['slot freed', 'rejected', 'recorded', 'invalid_request_error']);
 });
 
-test('an earlier answer gives the place back first, and goes out once written down', async () => {
+test('handleCall frees the slot before it records and sends a replay', async () => {
   const events: string[] = [];
   const reply = { metrics: noMetrics, write: () => 'Again.' };
   const stages: Stages = {
     ...defaults,
-    acquireSlot: () => () => void events.push('left'),
+    acquireSlot: () => () => void events.push('slot freed'),
     findReplay: async () => ({ reply }) as unknown as Replay,
     async settle(_, { kind }) {
       await Bun.sleep(0);
@@ -138,6 +138,6 @@ test('an earlier answer gives the place back first, and goes out once written do
     reportLateError: () => events.push('late'),
   };
   const operation = { request: { stream: false } } as unknown as Operation;
-  expect(await answer({ ...call }, async () => operation, stages)).toBe('Again.');
-  expect(events).toEqual(['left', 'recalled']);
+  expect(await handleCall({ ...call }, async () => operation, stages)).toBe('Again.');
+  expect(events).toEqual(['slot freed', 'replayed']);
 });

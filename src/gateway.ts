@@ -16,31 +16,31 @@ import type { Opened } from './upstream/fallback.ts';
 import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
 import { type Settle, StreamAnswer } from './upstream/stream-answer.ts';
 
-/** The steps of the story, each built in wire/steps.ts from its own room. */
+/** The pipeline stages of one request, in order. compose/stages.ts connects them to services. */
 export interface Stages {
-  /** May this key send one more request now? 429 */
+  /** Counts the request against the key's rate limit. Throws 429. */
   countRequest(call: Call): void | Promise<void>;
-  /** Takes a place among the tenant's running requests; returns how to give it back. 429 */
+  /** Takes one of the tenant's concurrency slots; returns a function that frees it. Throws 429. */
   acquireSlot(call: Call): (() => void) | Promise<() => void>;
-  /** An earlier answer that will do for this request, if there is one. 400 409 503 */
+  /** Finds a cached answer, or the first answer to an idempotency key. Throws 400, 409, 503. */
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
-  /** The offers that could serve the request, best first. 400 403 404 503 */
+  /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */
   plan(call: Call, operation: Operation): readonly Offer[] | Promise<readonly Offer[]>;
-  /** Sets credits aside and writes down that something is about to be sent. 402 503 */
+  /** Holds credits and journals that the request is about to be sent. Throws 402, 503. */
   reserve(call: Call, operation: Operation, plan: readonly Offer[]): Promise<Reservation>;
-  /** The first offer that answers. 400 502 503 504 */
+  /** Tries the offers in order and returns the first answer. Throws 400, 502, 503, 504. */
   openFirst(call: Call, operation: Operation, reservation: Reservation): Promise<Opened>;
-  /** Charges what was used and writes it down. */
+  /** Charges what the request used and records its outcome. */
   settle(call: Call, outcome: RequestOutcome): Promise<SettledUsage>;
   /**
-   * Logs a fault of our own that broke an answer after it had begun: the status of the answer,
-   * already sent, cannot report it any more.
+   * Logs an error of ours that broke an answer after it had started. The status line was already
+   * sent, so it can't report the error.
    */
   reportLateError(call: Call, error: GatewayError): void;
 }
 
-/** Answers one call. Read this first: every other file serves one of its lines. */
-export async function answer(
+/** Handles one request from admission to settlement. Every other file implements a line of it. */
+export async function handleCall(
   call: Call,
   readOperation: () => Promise<Operation>,
   stages: Stages,
@@ -48,42 +48,46 @@ export async function answer(
   let operation: Operation;
   try {
     await stages.countRequest(call);
-    // Before the body is read, so that the limit on running requests bounds their bodies, too.
+    // The slot comes before the body, so that the concurrency limit also bounds bodies in memory.
     call.releaseSlot = await stages.acquireSlot(call);
     operation = await readOperation();
     call.operation = operation;
     if (!operation.streamFormat || !operation.request.stream)
-      return await getAnswer(call, operation, stages);
+      return await findAnswer(call, operation, stages);
   } catch (error) {
-    return refuse(call, error, stages);
+    return reject(call, error, stages);
   }
-  return beginStream(call, operation, operation.streamFormat, stages);
+  return openStream(call, operation, operation.streamFormat, stages);
 }
 
-/** An earlier answer, or that of the first offer which gives one. */
-async function getAnswer(call: Call, operation: Operation, stages: Stages): Promise<Answer> {
+/** Returns a replay if there is one, otherwise the answer of the first offer that succeeds. */
+async function findAnswer(call: Call, operation: Operation, stages: Stages): Promise<Answer> {
   const replay = await stages.findReplay(call, operation);
   if (replay) return sendReplay(call, operation, replay, stages);
   const plan = await stages.plan(call, operation);
   const reservation = await stages.reserve(call, operation, plan);
   call.hold = reservation.hold;
   const opened = await stages.openFirst(call, operation, reservation);
-  const { answer: found } = opened;
-  if (found.kind === 'bytes') return new BytesAnswer(found, settleAtEnd(call, opened, stages));
-  if (found.kind === 'stream') {
-    assert(operation.request.stream, 'A stream was opened that nobody asked for.');
-    const { offer } = opened;
-    const budget = reservation.budgetFor(offer);
-    return new StreamAnswer(found, offer, budget, settleAtEnd(call, opened, stages));
+  const { offer, answer } = opened;
+  switch (answer.kind) {
+    case 'bytes':
+      return new BytesAnswer(answer, settleAtEnd(call, opened, stages));
+    case 'stream': {
+      assert(operation.request.stream, 'A stream was opened for a request without streaming.');
+      const budget = reservation.budgetFor(offer);
+      return new StreamAnswer(answer, offer, budget, settleAtEnd(call, opened, stages));
+    }
+    case 'reply': {
+      assert(!operation.request.stream, 'A full reply arrived for a streaming request.');
+      const { metrics, isCanceled = false } = answer.reply;
+      const kind = isCanceled ? 'client_disconnected' : 'complete';
+      const settled = await settle(call, { kind, opened, metrics, error: null }, stages);
+      return answer.reply.write(settled);
+    }
   }
-  assert(!operation.request.stream, 'A whole reply came where a stream was asked for.');
-  const { metrics, isCanceled: wasLeft = false } = found.reply;
-  const kind = wasLeft ? 'left' : 'complete';
-  const settled = await settle(call, { kind, opened, metrics, error: null }, stages);
-  return found.reply.write(settled);
 }
 
-/** Gives an earlier answer again, free of charge. */
+/** Sends a recorded answer again, free of charge. */
 async function sendReplay(
   call: Call,
   operation: Operation,
@@ -91,59 +95,59 @@ async function sendReplay(
   stages: Stages,
 ): Promise<Answer> {
   const { metrics } = reply;
-  const outcome: RequestOutcome = { kind: 'recalled', recording, first, metrics, error: null };
+  const outcome: RequestOutcome = { kind: 'replayed', recording, first, metrics, error: null };
   const settled = await settle(call, outcome, stages);
-  const text = reply.write(settled);
-  return operation.request.stream ? asSingleChunk(text) : text;
+  const body = reply.write(settled);
+  return operation.request.stream ? asSingleChunk(body) : body;
 }
 
 async function* asSingleChunk(text: string): Stream {
   yield text;
 }
 
-/** Settles answers that go on after `answer` has returned: a stream, or audio. */
+/** Settles an answer that ends after `handleCall` has returned: a stream or audio. */
 function settleAtEnd(call: Call, opened: Opened, stages: Stages): Settle {
   return (end, metrics) => {
-    const error = end.kind === 'cut' ? end.error : null;
+    const error = end.kind === 'interrupted' ? end.error : null;
     if (error) stages.reportLateError(call, error);
     const settled = settle(call, { kind: end.kind, opened, metrics, error }, stages);
-    // An end that cannot be settled still ends the call: no hold may outlive its request.
+    // If settling fails, settle as a rejection: no hold may outlive its request.
     return settled.catch((error) => {
       stages.reportLateError(call, asGatewayError(error));
-      return refuse(call, error, stages);
+      return reject(call, error, stages);
     });
   };
 }
 
-/** A stream may take long to begin; its client hears from us meanwhile. */
-function beginStream(
+/** Opens a stream and sends keep-alive comments until its first event arrives. */
+function openStream(
   call: Call,
   operation: Operation,
   streamFormat: StreamFormat,
   stages: Stages,
 ): Promise<Stream> {
-  const stream = getAnswer(call, operation, stages).then(asStream);
-  const settled = stream.catch((error) => refuse(call, error, stages));
+  const stream = findAnswer(call, operation, stages).then(asStream);
+  const settled = stream.catch((error) => reject(call, error, stages));
   const identity = identityOf(call, operation.request.models[0] ?? '');
   return withKeepAlive(settled, streamFormat, identity, (error) =>
     stages.reportLateError(call, error),
   );
 }
 
-function asStream(answered: Answer): Stream {
-  const isStream = typeof answered !== 'string' && !(answered instanceof BytesAnswer);
-  assert(isStream, 'A stream was asked for.');
-  return answered;
+function asStream(answer: Answer): Stream {
+  const isStream = typeof answer !== 'string' && !(answer instanceof BytesAnswer);
+  assert(isStream, 'The request asked for a stream.');
+  return answer;
 }
 
-/** A refusal is settled too: it costs nothing, and leaves a row that says why. */
-async function refuse(call: Call, cause: unknown, stages: Stages): Promise<never> {
+/** Settles a request that failed before it had an answer: it costs nothing but is still logged. */
+async function reject(call: Call, cause: unknown, stages: Stages): Promise<never> {
   const error = asGatewayError(cause);
-  await settle(call, { kind: 'refused', error }, stages);
+  await settle(call, { kind: 'rejected', error }, stages);
   throw error;
 }
 
-/** Gives the place back first: another request can have it while this one is written down. */
+/** Frees the slot first, so that another request can start while this one is recorded. */
 function settle(call: Call, outcome: RequestOutcome, stages: Stages): Promise<SettledUsage> {
   call.releaseSlot?.();
   call.releaseSlot = undefined;
