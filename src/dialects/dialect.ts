@@ -43,6 +43,11 @@ export interface UpstreamFailure {
   readonly retryAfterSeconds: number | null;
 }
 
+/** A value read from an answer, or the failure that took its place. */
+export type ReadResult<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly failure: UpstreamFailure };
+
 /**
  * What decides where a failed request goes next.
  * `request`: the request itself is at fault; another provider of the same model would agree.
@@ -169,9 +174,9 @@ export interface UpstreamRequest {
 export interface Adapter {
   write(target: Target): UpstreamRequest;
   transformStream(identity: ReplyIdentity): StreamTransform;
-  transformReply(text: string, identity: ReplyIdentity): TransformedReply | UpstreamFailure;
+  transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply>;
   /** A whole reply where a stream was asked for. Undefined when only the form asked for will do. */
-  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined;
+  streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> | undefined;
 }
 
 /** An upstream's dialect: our words into its requests, its answers into our words. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { question, says, targetOf } from '../../tests/support/question.ts';
+import { valueIn } from '../../tests/support/read-result.ts';
 import { ToldAnswer } from '../../tests/support/told-answer.ts';
 import type { Prompt } from '../core/prompt.ts';
 import { noUsage } from '../core/usage.ts';
@@ -107,13 +108,12 @@ test('a picture by its address stays one for a client that hears an answer once 
   const images = [{ type: 'image_url', image_url: { url: 'https://a.example/b.png' } }];
   const words = { role: 'assistant', content: 'Here:', images };
   const chunk = { choices: [{ index: 0, delta: words, finish_reason: 'stop' }] };
-  const joined = translation.replyFromStream(`data: ${JSON.stringify(chunk)}\n\n`, identity);
-  if ('kind' in joined) throw new Error(joined.message);
+  const stream = `data: ${JSON.stringify(chunk)}\n\n`;
+  const joined = valueIn(translation.replyFromStream(stream, identity));
   const { choices } = JSON.parse(joined.write(closing)) as { choices: unknown };
   expect(choices).toMatchObject([{ message: { content: 'Here:', images } }]);
   const whole = { choices: [{ index: 0, message: words, finish_reason: 'stop' }] };
-  const streamed = translation.streamReply(JSON.stringify(whole), identity);
-  if ('kind' in streamed) throw new Error(streamed.message);
+  const streamed = valueIn(translation.streamReply(JSON.stringify(whole), identity));
   expect(streamed.opening).toContain('"image_url":{"url":"https://a.example/b.png"}');
   expect(streamed.opening).not.toContain('![');
 });

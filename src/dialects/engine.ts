@@ -8,6 +8,7 @@ import type {
   AnswerMetrics,
   ClientDialect,
   ClientRequest,
+  ReadResult,
   ReplyIdentity,
   ReplyWriter,
   SettledUsage,
@@ -130,32 +131,36 @@ export class Translation implements Adapter {
     return new TranslatedStream(writer, sink, reader);
   }
 
-  transformReply(text: string, identity: ReplyIdentity): TransformedReply | UpstreamFailure {
+  transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
     const writer = this.#client.writeReply(identity);
     const sink = new MeteringSink(writer, this.#toolNames);
-    return this.#upstream.readReply(text, sink) ?? translatedReply(writer, sink);
+    return toResult(this.#upstream.readReply(text, sink), translatedReply(writer, sink));
   }
 
-  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure {
+  streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> {
     const writer = this.#client.writeStream(identity);
     const sink = new MeteringSink(writer, this.#toolNames);
     const failure = this.#upstream.readReply(text, sink);
-    if (failure !== undefined) return failure;
-    return { transform: new TranslatedStream(writer, sink, endedReader), opening: writer.take() };
+    const transform = new TranslatedStream(writer, sink, endedReader);
+    return toResult(failure, { transform, opening: writer.take() });
   }
 
   /** Turns the text of a whole stream into a reply; answers the failure in the stream, if any. */
-  replyFromStream(text: string, identity: ReplyIdentity): TransformedReply | UpstreamFailure {
+  replyFromStream(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
     const writer = this.#client.writeReply(identity);
     const sink = new MeteringSink(writer, this.#toolNames);
     const reader = this.#upstream.readStream(sink, this.#toolNames.offered);
     const events = new EventStreamReader();
     for (const message of [...events.push(text), ...events.end()]) {
       const failure = reader.push(message);
-      if (failure !== undefined) return failure;
+      if (failure !== undefined) return { ok: false, failure };
     }
-    return translatedReply(writer, sink);
+    return { ok: true, value: translatedReply(writer, sink) };
   }
+}
+
+function toResult<Value>(failure: UpstreamFailure | undefined, value: Value): ReadResult<Value> {
+  return failure === undefined ? { ok: true, value } : { ok: false, failure };
 }
 
 function translatedReply(writer: ReplyWriter, { metrics }: MeteringSink): TransformedReply {
@@ -191,11 +196,11 @@ function replayWith(
 ): TransformedReply | undefined {
   if (form === 'stream') {
     const reply = translation.replyFromStream(text, identity);
-    return 'kind' in reply ? undefined : reply;
+    return reply.ok ? reply.value : undefined;
   }
   const streamed = translation.streamReply(text, identity);
-  if ('kind' in streamed || !streamed.transform.finished) return undefined;
-  const { transform, opening } = streamed;
+  if (!streamed.ok || !streamed.value.transform.finished) return undefined;
+  const { transform, opening } = streamed.value;
   return { metrics: transform.metrics, write: (settled) => opening + transform.close(settled) };
 }
 
@@ -254,10 +259,7 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
   abstract cacheKeyInput(): unknown;
   abstract write(target: Target): UpstreamRequest;
   abstract transformStream(identity: ReplyIdentity): StreamTransform;
-  abstract transformReply(
-    text: string,
-    identity: ReplyIdentity,
-  ): TransformedReply | UpstreamFailure;
+  abstract transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply>;
 
   get isStreamModeFixed(): boolean {
     return false;
@@ -306,7 +308,7 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
     return this.#prompt;
   }
 
-  streamReply(text: string, identity: ReplyIdentity): StreamedReply | UpstreamFailure | undefined {
+  streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> | undefined {
     if (this.isStreamModeFixed) return undefined;
     return new Translation(this.toPrompt(), this.client, this.ownUpstream).streamReply(
       text,

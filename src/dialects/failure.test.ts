@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../tests/support/read-result.ts';
 import { failureInside, readAnswer, readErrorObject, readFailure } from './failure.ts';
 
 const now = Date.parse('2026-10-01T12:00:00Z');
@@ -445,11 +446,11 @@ describe('an error inside an answer of status 200', () => {
   });
 });
 
-const read = (text: string) => readAnswer(text, () => 'read');
+const read = (text: string) => readAnswer(text, () => ({ ok: true, value: 'read' }));
 
 describe('an answer that is read whole', () => {
   test('has vectors of many numbers', () => {
-    expect(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`)).toBe('read');
+    expect(valueIn(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`))).toBe('read');
   });
 
   /** The outermost bracket counts, too. */
@@ -457,12 +458,13 @@ describe('an answer that is read whole', () => {
     ['lists', '[],'],
     ['objects', '{},'],
   ])('has a million %s at most: they would parse to gigabytes', (_, unit) => {
-    expect(read(`{"data":[${unit.repeat(999_999)}1]}`)).toBe('read');
-    expect(read(`{"data":[${unit.repeat(1_000_000)}1]}`)).toMatchObject({ kind: 'malformed' });
+    expect(valueIn(read(`{"data":[${unit.repeat(999_999)}1]}`))).toBe('read');
+    const tooMany = read(`{"data":[${unit.repeat(1_000_000)}1]}`);
+    expect(failureIn(tooMany)).toMatchObject({ kind: 'malformed' });
   });
 
   test('is an object, or a list of one', () => {
-    expect([read('{}'), read('[{}]')]).toEqual(['read', 'read']);
-    expect(read('[]')).toMatchObject({ kind: 'malformed' });
+    expect([valueIn(read('{}')), valueIn(read('[{}]'))]).toEqual(['read', 'read']);
+    expect(failureIn(read('[]'))).toMatchObject({ kind: 'malformed' });
   });
 });

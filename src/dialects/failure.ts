@@ -1,6 +1,6 @@
 import { answerBracketsMax } from '../core/bounds.ts';
 import { type Fields, isObject, isText, parseJson } from '../core/json.ts';
-import type { FailureKind, UpstreamFailure } from './dialect.ts';
+import type { FailureKind, ReadResult, UpstreamFailure } from './dialect.ts';
 import { parseExact } from './normalize/exact-json.ts';
 import {
   kindOf,
@@ -175,15 +175,15 @@ export function failureInside(body: Fields): UpstreamFailure | undefined {
 }
 
 /** Reads the JSON object that a whole answer should be, or says what it is instead. */
-export function readAnswer<Result>(
+export function readAnswer<Value>(
   text: string,
-  read: (body: Fields) => Result | UpstreamFailure,
-): Result | UpstreamFailure {
+  read: (body: Fields) => ReadResult<Value>,
+): ReadResult<Value> {
   const hasTooManyBrackets = exceedsBracketLimit('[', text) || exceedsBracketLimit('{', text);
   const body = hasTooManyBrackets ? undefined : parseJson(text);
   // Google wraps some of its errors in a list.
   const answer: unknown = Array.isArray(body) ? body[0] : body;
-  return isObject(answer) ? read(answer) : invalidJsonAnswer(text);
+  return isObject(answer) ? read(answer) : { ok: false, failure: invalidJsonAnswer(text) };
 }
 
 /** Whether a bracket occurs too often. Even long vectors have few brackets, so this is fast. */

@@ -1,6 +1,6 @@
 import type { LongBytes } from '../core/form.ts';
 import type { Usage } from '../core/usage.ts';
-import type { UpstreamFailure } from './dialect.ts';
+import type { ReadResult } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
 import type { EmbeddingBatch } from './registry.ts';
 
@@ -94,13 +94,15 @@ export function readVectors(
   answer: Record<string, unknown>,
   found: unknown,
   promptTokens: number,
-): EmbeddingBatch | UpstreamFailure {
+): ReadResult<EmbeddingBatch> {
   if (!Array.isArray(found)) {
-    return failureInside(answer) ?? malformed('The upstream answered without embeddings.');
+    const failure = failureInside(answer) ?? malformed('The upstream answered without embeddings.');
+    return { ok: false, failure };
   }
   const vectors = found.map(readVector).filter((vector) => vector !== undefined);
   if (vectors.length < found.length) {
-    return malformed('The upstream answered with something that is no embedding.');
+    const failure = malformed('The upstream answered with something that is no embedding.');
+    return { ok: false, failure };
   }
-  return { vectors, promptTokens: promptTokens > 0 ? promptTokens : null };
+  return { ok: true, value: { vectors, promptTokens: promptTokens > 0 ? promptTokens : null } };
 }

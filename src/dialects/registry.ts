@@ -8,9 +8,9 @@ import { bedrockUpstream } from './bedrock/upstream/upstream.ts';
 import { cohereEmbeddings } from './cohere/embeddings.ts';
 import type {
   MediaTarget,
+  ReadResult,
   SseMessage,
   UpstreamDialect,
-  UpstreamFailure,
   UpstreamRequest,
 } from './dialect.ts';
 import { geminiEmbeddings, geminiImages } from './gemini/media.ts';
@@ -76,7 +76,7 @@ export interface EmbeddingsDialect {
   /** The most inputs of one call; more are sent in several calls. */
   batchMax(options: EmbeddingsOptions): number;
   write(options: EmbeddingsOptions, target: MediaTarget): UpstreamRequest;
-  readBatch(text: string): EmbeddingBatch | UpstreamFailure;
+  readBatch(text: string): ReadResult<EmbeddingBatch>;
 }
 
 const embeddingsDialects: Partial<Record<DialectName, EmbeddingsDialect>> = {
@@ -101,7 +101,7 @@ export interface ImagesDialect {
   /** The most images that it edits in one request. */
   readonly imagesMax: number;
   write(options: ImageOptions, target: MediaTarget): UpstreamRequest;
-  readGeneratedImages(text: string): GeneratedImages | UpstreamFailure;
+  readGeneratedImages(text: string): ReadResult<GeneratedImages>;
 }
 
 const imagesDialects: Partial<Record<DialectName, ImagesDialect>> = {
@@ -142,7 +142,7 @@ export interface SpeechDialect {
 /** Turns the events of an answer into audio bytes. */
 export interface AudioEvents {
   /** The bytes of one message, undefined when it has none; or the failure that it carries. */
-  push(message: SseMessage): Uint8Array | UpstreamFailure | undefined;
+  push(message: SseMessage): ReadResult<Uint8Array | undefined>;
   /** The upstream said that the answer is complete. */
   readonly finished: boolean;
   readonly usage: Usage | undefined;
@@ -194,7 +194,7 @@ export type Transcript =
 export interface TranscriptionDialect {
   readonly formats: readonly TranscriptFormat[];
   write(options: TranscriptionOptions, audio: AudioFile, target: MediaTarget): UpstreamRequest;
-  read(text: string, format: TranscriptFormat): Transcript | UpstreamFailure;
+  read(text: string, format: TranscriptFormat): ReadResult<Transcript>;
 }
 
 const transcriptionDialects: Partial<Record<DialectName, TranscriptionDialect>> = {

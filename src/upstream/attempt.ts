@@ -7,6 +7,7 @@ import type {
   Adapter,
   AnswerMetrics,
   MediaTarget,
+  ReadResult,
   ReplyIdentity,
   StreamTransform,
   TransformedReply,
@@ -198,7 +199,7 @@ export function isEventStream({ headers }: HttpResponse): boolean {
 
 function toReply(text: string, options: AttemptOptions): AttemptResult {
   const reply = options.adapter.transformReply(text, options.context.identity);
-  return 'kind' in reply ? failed(reply) : { kind: 'reply', reply };
+  return reply.ok ? { kind: 'reply', reply: reply.value } : failed(reply.failure);
 }
 
 async function readResponse(
@@ -231,12 +232,12 @@ async function readResponse(
   const { adapter, recorder } = options;
   const { identity } = options.context;
   const streamed = options.stream ? adapter.streamReply(text, identity) : undefined;
-  if (!streamed || 'kind' in streamed) {
+  if (!streamed?.ok) {
     return unexpectedFormat(streamed ?? adapter.transformReply(text, identity), response);
   }
   recorder?.markFull();
   const reader = new EventStreamReader();
-  return { kind: 'stream', ...streamed, reader, source, upstreamCall, ended: true };
+  return { kind: 'stream', ...streamed.value, reader, source, upstreamCall, ended: true };
 }
 
 /** How a stream of events begins, whatever type its server gives it. */
@@ -304,11 +305,8 @@ function hasOutput({ started, finished, metrics }: StreamTransform): boolean {
 }
 
 /** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
-function unexpectedFormat(
-  reply: TransformedReply | UpstreamFailure,
-  response: HttpResponse,
-): AttemptResult {
-  if ('kind' in reply && reply.kind !== 'malformed') return failed(reply);
+function unexpectedFormat(reply: ReadResult<unknown>, response: HttpResponse): AttemptResult {
+  if (!reply.ok && reply.failure.kind !== 'malformed') return failed(reply.failure);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
   return failed(malformed(`The provider answered with ${type}, which was not asked for.`));
 }
@@ -327,9 +325,9 @@ export function withTraceparent(
 }
 
 /** A question to an offer whose answer is read as a whole before any of it is told. */
-interface FullRequest<Read extends object> {
+interface FullRequest<Value> {
   readonly request: UpstreamRequest;
-  read(text: string): Read | UpstreamFailure;
+  read(text: string): ReadResult<Value>;
   /** Time for the whole attempt, whatever the provider's own timeouts say. */
   readonly attemptMs?: number;
 }
@@ -343,12 +341,12 @@ export const noMetrics: AnswerMetrics = {
 };
 
 /** Asks once; returns what was read in the answer, or why there is nothing. */
-export async function attemptFull<Read extends object>(
-  { request, read, attemptMs }: FullRequest<Read>,
+export async function attemptFull<Value>(
+  { request, read, attemptMs }: FullRequest<Value>,
   offer: Offer,
   context: AttemptContext,
-): Promise<Read | UpstreamFailure> {
-  let found: Read | undefined;
+): Promise<ReadResult<Value>> {
+  let found: ReadResult<Value> | undefined;
   const result = await attempt({
     offer,
     context,
@@ -357,22 +355,16 @@ export async function attemptFull<Read extends object>(
       transformStream: () => assert.fail('Nobody asked for a stream.'),
       streamReply: () => assert.fail('Nobody asked for a stream.'),
       transformReply(text) {
-        const answer = read(text);
-        if (isFailure(answer)) return answer;
-        found = answer;
-        return { metrics: noMetrics, write: () => '' };
+        found = read(text);
+        return found.ok ? { ok: true, value: { metrics: noMetrics, write: () => '' } } : found;
       },
     },
     stream: false,
     attemptMs,
   });
-  if (result.kind === 'failed') return result.failure;
+  if (result.kind === 'failed') return { ok: false, failure: result.failure };
   assert(found, 'An answer was read and is not there.');
   return found;
-}
-
-export function isFailure(read: object): read is UpstreamFailure {
-  return 'kind' in read && 'retryAfterSeconds' in read;
 }
 
 /** What is asked of an offer, and whose account pays for it. */

@@ -2,6 +2,7 @@ import { contentlessBytesMax, errorBytesMax } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type {
   AnswerMetrics,
+  ReadResult,
   SettledUsage,
   UpstreamFailure,
   UpstreamRequest,
@@ -173,8 +174,11 @@ function contentLengthOf(headers: ResponseHeaders): number | null {
 function notAudioFailure(type: string, text: string): UpstreamFailure {
   const [plain = ''] = type.split(';');
   const unexpected = malformed(`The provider answered with ${plain}, which was not asked for.`);
-  const read = readAnswer(text, (body) => failureInside(body) ?? unexpected);
-  return read.kind === 'malformed' ? unexpected : read;
+  const read = readAnswer<never>(text, (body) => ({
+    ok: false,
+    failure: failureInside(body) ?? unexpected,
+  }));
+  return read.ok || read.failure.kind === 'malformed' ? unexpected : read.failure;
 }
 
 /** The usage is known only when the last event was read. */
@@ -220,10 +224,10 @@ class EventPieces implements BytePieces {
     }
   }
 
-  #take(found: Uint8Array | UpstreamFailure | undefined): void {
-    if (found && !(found instanceof Uint8Array)) throw interruptedError(`with ${found.message}`);
-    if (!found?.length) return;
-    this.#pending.push(found);
+  #take(audio: ReadResult<Uint8Array | undefined>): void {
+    if (!audio.ok) throw interruptedError(`with ${audio.failure.message}`);
+    if (!audio.value?.length) return;
+    this.#pending.push(audio.value);
     this.#bytesWithoutAudio = 0;
   }
 }
@@ -293,7 +297,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#buffered = undefined;
     this.#bytes.upstreamCall.cancel();
-    await this.#end({ kind: 'left' });
+    await this.#end({ kind: 'client_disconnected' });
     return { done: true, value: undefined };
   }
 
@@ -316,7 +320,11 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
       this.#broken = error;
       upstreamCall.cancel();
       if (!upstreamCall.clientDisconnected) metrics.outputCharacters += buffered.length;
-      await this.#end(upstreamCall.clientDisconnected ? { kind: 'left' } : { kind: 'cut', error });
+      await this.#end(
+        upstreamCall.clientDisconnected
+          ? { kind: 'client_disconnected' }
+          : { kind: 'interrupted', error },
+      );
       return undefined;
     }
   }

@@ -112,8 +112,8 @@ function hearStream(crossing: Adapter, text: string): void {
 function hearWhole(crossing: Adapter, text: string): void {
   canHear(() => {
     const reply = crossing.transformReply(text, identity);
-    if ('kind' in reply) expect(reply.message).not.toBe('');
-    else JSON.parse(reply.write({ usage, costCredits: 1 }));
+    if (!reply.ok) expect(reply.failure.message).not.toBe('');
+    else JSON.parse(reply.value.write({ usage, costCredits: 1 }));
   });
 }
 

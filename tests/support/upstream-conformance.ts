@@ -28,6 +28,7 @@ import { openAiClient } from '../../src/dialects/openai-chat/client/stream-write
 import { responsesClient } from '../../src/dialects/responses/client/answer-writers.ts';
 import { echoOf } from '../../src/dialects/responses/client/response-object.ts';
 import { question } from './question.ts';
+import { valueIn } from './read-result.ts';
 import { identity } from './reply-identity.ts';
 import { type SeenAnswer, seeAnthropic, seeOpenAi, seeResponses } from './seen-answer.ts';
 import { ToldAnswer } from './told-answer.ts';
@@ -318,8 +319,8 @@ export function expectCrossed(
 function expectCrossedReply(upstream: UpstreamDialect, raw: string, expected: ExpectedChat): void {
   for (const name of clientNames) {
     const client = clients[name].dialect;
-    const reply = new Translation(question(), client, upstream).transformReply(raw, identity);
-    if (!('write' in reply)) throw new Error(reply.message);
+    const translation = new Translation(question(), client, upstream);
+    const reply = valueIn(translation.transformReply(raw, identity));
     expect(reply.metrics.finishReason).toBe(expected.openai.finish_reason ?? undefined);
     expectUsage(reply.metrics.usage, expected.openai.usage);
     const text = reply.write({ usage: reply.metrics.usage ?? noUsage, costCredits: 7 });

@@ -15,6 +15,7 @@ import { Translation } from '../../src/dialects/engine.ts';
 import { openAiClient } from '../../src/dialects/openai-chat/client/stream-writer.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
 import { question } from '../support/question.ts';
+import { valueIn } from '../support/read-result.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkAnthropicStream, checkOpenAiStream } from '../support/stream-checks.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
@@ -88,8 +89,7 @@ describe('a stream of Anthropic that passes through', () => {
 describe('a reply of Anthropic that passes through', () => {
   test.each(replies)('$path keeps all but its names', ({ path, expected }) => {
     const raw = readFixture(path);
-    const reply = readReply(raw, identity);
-    if (!('write' in reply)) throw new Error(reply.message);
+    const reply = valueIn(readReply(raw, identity));
     const { usage, finishReason } = reply.metrics;
     expect(finishReason ?? null).toBe(expected.openai.finish_reason);
     const output: unknown = JSON.parse(reply.write({ usage: usage ?? noUsage, costCredits: 7 }));

@@ -8,6 +8,7 @@ import type { SseMessage } from '../../src/dialects/dialect.ts';
 import { readReply } from '../../src/dialects/openai-chat/same/reply.ts';
 import { OpenAiPassThrough } from '../../src/dialects/openai-chat/same/stream.ts';
 import { openAiUpstream } from '../../src/dialects/openai-chat/upstream/reader.ts';
+import { failureIn, valueIn } from '../support/read-result.ts';
 import { identity } from '../support/reply-identity.ts';
 import { checkOpenAiStream } from '../support/stream-checks.ts';
 import { ToldAnswer } from '../support/told-answer.ts';
@@ -68,8 +69,7 @@ describe('a stream that passes through', () => {
 
 test.each(replies)('a reply that passes through, $path, arrives whole', ({ path, expected }) => {
   const raw = readFixture(path);
-  const reply = readReply(raw, identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(raw, identity));
   const { usage = noUsage, finishReason } = reply.metrics;
   expect(finishReason ?? null).toBe(expected.openai.finish_reason);
   expectUsage(usage, expected.openai.usage);
@@ -83,7 +83,7 @@ test.each(replies)('a reply that passes through, $path, arrives whole', ({ path,
 test('an error with the status of a success is known by what it says', () => {
   const body = readFixture('azure/prompt-filter-error.json');
   for (const read of [
-    readReply(body, identity),
+    failureIn(readReply(body, identity)),
     openAiUpstream.readReply(body, new ToldAnswer()),
   ]) {
     expect(read).toMatchObject({ kind: 'request', status: 400 });

@@ -101,7 +101,7 @@ test(
         const text = JSON.stringify(body);
         readFullReply(text, new Anything());
         const relay = readReply(text, identity);
-        if ('write' in relay) JSON.parse(relay.write({ usage: noUsage, costCredits: 0 }));
+        if (relay.ok) JSON.parse(relay.value.write({ usage: noUsage, costCredits: 0 }));
       }),
       runs,
     );

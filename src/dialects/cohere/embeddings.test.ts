@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../tests/support/read-result.ts';
 import { cohereEmbeddings } from './embeddings.ts';
 
 const wish = {
@@ -24,13 +25,13 @@ test('a batch has the purpose that Cohere must be told, and 96 texts at most', (
 describe('an answer', () => {
   test('costs what was billed', () => {
     const meta = { api_version: { version: '2' }, billed_units: { input_tokens: 7 } };
-    expect(read({ embeddings, meta })).toEqual({ vectors: [[0.25, -1]], promptTokens: 7 });
+    expect(valueIn(read({ embeddings, meta }))).toEqual({ vectors: [[0.25, -1]], promptTokens: 7 });
   });
 
   test.each([{}, { meta: null }, { meta: {} }, { meta: { billed_units: null } }])(
     'has no token count where it has %j',
     (counted) => {
-      expect(read({ embeddings, ...counted })).toEqual({
+      expect(valueIn(read({ embeddings, ...counted }))).toEqual({
         vectors: [[0.25, -1]],
         promptTokens: null,
       });
@@ -41,5 +42,7 @@ describe('an answer', () => {
     [{}, 'malformed'],
     [{ embeddings: { float: [[]] } }, 'malformed'],
     [{ error: { type: 'rate_limit_error', message: 'Slow down.' } }, 'rate_limited'],
-  ])('of %j is a failure', (answer, kind) => expect(read(answer)).toMatchObject({ kind }));
+  ])('of %j is a failure', (answer, kind) =>
+    expect(failureIn(read(answer))).toMatchObject({ kind }),
+  );
 });

@@ -1,6 +1,6 @@
 /** Embeddings of Cohere's API, version 2. */
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
-import type { UpstreamFailure } from '../dialect.ts';
+import type { ReadResult } from '../dialect.ts';
 import { readAnswer } from '../failure.ts';
 import { readVectors } from '../media.ts';
 import { readCount } from '../normalize/responses/counts.ts';
@@ -28,7 +28,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
   readBatch: (text) => readAnswer(text, read),
 };
 
-function read(body: Fields): EmbeddingBatch | UpstreamFailure {
+function read(body: Fields): ReadResult<EmbeddingBatch> {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
   // Not every answer has billed units; where they are given, Cohere's prices count by them.

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../tests/support/read-result.ts';
 import type { ImageOptions } from '../media.ts';
 import { geminiEmbeddings, geminiImages } from './media.ts';
 
@@ -10,7 +11,7 @@ const read = (usageMetadata: unknown) =>
 describe('a batch of embeddings', () => {
   test('costs what a model that counts has counted', () => {
     const promptTokenDetails = [{ modality: 'TEXT', tokenCount: 7 }];
-    expect(read({ promptTokenCount: 7, promptTokenDetails })).toEqual({
+    expect(valueIn(read({ promptTokenCount: 7, promptTokenDetails }))).toEqual({
       vectors: [[0.25, -1]],
       promptTokens: 7,
     });
@@ -18,7 +19,7 @@ describe('a batch of embeddings', () => {
 
   test.each([undefined, null, {}, { promptTokenCount: 0 }, { promptTokenCount: -1 }, 'x'])(
     'is not counted by %p',
-    (usage) => expect(read(usage)).toMatchObject({ promptTokens: null }),
+    (usage) => expect(valueIn(read(usage))).toMatchObject({ promptTokens: null }),
   );
 });
 
@@ -28,7 +29,7 @@ test.each([
   ['a vector of nothing', { embeddings: [{ values: [1] }, {}] }, { kind: 'malformed' }],
   ['one that is empty', { embeddings: [{ values: [] }] }, { kind: 'malformed' }],
 ])('an answer with %s is a failure', (_, answer, failure) => {
-  expect(geminiEmbeddings.readBatch(JSON.stringify(answer))).toMatchObject(failure);
+  expect(failureIn(geminiEmbeddings.readBatch(JSON.stringify(answer)))).toMatchObject(failure);
 });
 
 const noParameters = {
@@ -71,7 +72,9 @@ describe('an answer', () => {
   test('is its pictures, without drafts, words and sounds', () => {
     const sound = { inlineData: { mimeType: 'audio/wav', data: 'UklG' } };
     const parts = [{ text: 'Here.' }, drawn({ thought: true }), sound, drawn({})];
-    expect(read({ candidates: [{ content: { parts }, finishReason: 'STOP' }] })).toMatchObject({
+    expect(
+      valueIn(read({ candidates: [{ content: { parts }, finishReason: 'STOP' }] })),
+    ).toMatchObject({
       images: [{ base64: 'iVBO', url: null }],
     });
   });
@@ -85,5 +88,7 @@ describe('an answer', () => {
       'malformed',
     ],
     [{}, 'malformed'],
-  ])('of %j is none: %s', (answer, kind) => expect(read(answer)).toMatchObject({ kind }));
+  ])('of %j is none: %s', (answer, kind) =>
+    expect(failureIn(read(answer))).toMatchObject({ kind }),
+  );
 });

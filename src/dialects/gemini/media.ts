@@ -1,6 +1,6 @@
 import { editImagesMax } from '../../core/bounds.ts';
 import { type Fields, fieldsOf, isText, itemsOf, objectsIn, textOf } from '../../core/json.ts';
-import type { UpstreamFailure } from '../dialect.ts';
+import type { ReadResult, UpstreamFailure } from '../dialect.ts';
 import { malformed, readAnswer, readErrorObject } from '../failure.ts';
 import {
   type GeneratedImage,
@@ -40,7 +40,7 @@ export const geminiEmbeddings: EmbeddingsDialect = {
   readBatch: (text) => readAnswer(text, readBatch),
 };
 
-function readBatch(body: Fields): EmbeddingBatch | UpstreamFailure {
+function readBatch(body: Fields): ReadResult<EmbeddingBatch> {
   const { embeddings, usageMetadata: usage } = body;
   const found = Array.isArray(embeddings)
     ? embeddings.map((item) => fieldsOf(item).values)
@@ -98,13 +98,16 @@ function imageConfigFor(size: string | null): object | undefined {
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
 
-function readGeneratedImages(body: Fields): GeneratedImages | UpstreamFailure {
+function readGeneratedImages(body: Fields): ReadResult<GeneratedImages> {
   const { error, candidates, promptFeedback, usageMetadata } = body;
-  if (error !== undefined && error !== null) return readErrorObject(body);
+  if (error !== undefined && error !== null) return { ok: false, failure: readErrorObject(body) };
   const [candidate] = itemsOf(candidates);
   const images = imagesIn(fieldsOf(candidate).content);
-  if (images.length === 0) return noImageFailure(candidate, promptFeedback);
-  return { images, usage: readUsage(usageMetadata), metadata: {}, usageDetails: {} };
+  if (images.length === 0) {
+    return { ok: false, failure: noImageFailure(candidate, promptFeedback) };
+  }
+  const usage = readUsage(usageMetadata);
+  return { ok: true, value: { images, usage, metadata: {}, usageDetails: {} } };
 }
 
 function imagesIn(content: unknown): readonly GeneratedImage[] {

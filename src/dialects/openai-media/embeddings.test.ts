@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../tests/support/read-result.ts';
 import { openAiEmbeddings } from './embeddings.ts';
 
 const read = (data: unknown, more: object = {}) =>
@@ -10,7 +11,7 @@ test('vectors stand where their index says', () => {
     { index: 0, embedding: [1] },
   ];
   const usage = { prompt_tokens: 5, total_tokens: 5 };
-  expect(read(data, { usage })).toEqual({ vectors: [[1], [2]], promptTokens: 5 });
+  expect(valueIn(read(data, { usage }))).toEqual({ vectors: [[1], [2]], promptTokens: 5 });
 });
 
 test.each([
@@ -26,5 +27,5 @@ test.each([
   ['a place before the first', [{ index: -1, embedding: [1] }]],
   ['no numbers', [{ index: 0, embedding: [] }]],
 ])('an answer with %s is malformed', (_, data) => {
-  expect(read(data)).toMatchObject({ kind: 'malformed' });
+  expect(failureIn(read(data))).toMatchObject({ kind: 'malformed' });
 });

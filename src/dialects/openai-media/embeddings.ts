@@ -6,7 +6,7 @@ import { type Fields, isObject, itemsOf } from '../../core/json.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { explain, oneOf, optional, type ValidationIssue } from '../../core/schema.ts';
 import { promptTokens } from '../../core/usage.ts';
-import type { UpstreamFailure } from '../dialect.ts';
+import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
 import { readVector, type Vector } from '../media.ts';
 import { forwardableFields } from '../normalize/requests/edit-body.ts';
@@ -155,22 +155,26 @@ export const openAiEmbeddings: EmbeddingsDialect = {
   readBatch: (text) => readAnswer(text, read),
 };
 
-function read(body: Fields): EmbeddingBatch | UpstreamFailure {
+function read(body: Fields): ReadResult<EmbeddingBatch> {
   const failure = failureInside(body);
-  if (failure !== undefined) return failure;
+  if (failure !== undefined) return { ok: false, failure };
   const data = itemsOf(body.data);
   const vectors: Vector[] = [];
   for (const [position, item] of data.entries()) {
-    if (!isObject(item)) return malformed('The upstream answered with an item that is none.');
+    if (!isObject(item)) {
+      const message = 'The upstream answered with an item that is none.';
+      return { ok: false, failure: malformed(message) };
+    }
     const vector = readVector(item.embedding);
     const index = Number.isInteger(item.index) ? Number(item.index) : position;
     const isFree = index >= 0 && index < data.length && vectors[index] === undefined;
     if (vector === undefined || !isFree) {
-      return malformed(`The upstream's item ${position} is no embedding in its place.`);
+      const message = `The upstream's item ${position} is no embedding in its place.`;
+      return { ok: false, failure: malformed(message) };
     }
     vectors[index] = vector;
   }
-  return { vectors, promptTokens: promptTokensIn(body.usage) };
+  return { ok: true, value: { vectors, promptTokens: promptTokensIn(body.usage) } };
 }
 
 /** Embeddings have no output tokens: the total, which is all that Voyage tells, is the prompt. */

@@ -5,7 +5,7 @@ import { invalidRequest } from '../../core/errors.ts';
 import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../core/json.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
-import type { UpstreamFailure } from '../dialect.ts';
+import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
 import type { GeneratedImage, GeneratedImages, ImageFile, ImageParameters } from '../media.ts';
 import { foldCase, forwardableFields } from '../normalize/requests/edit-body.ts';
@@ -109,22 +109,25 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
 }
 
 /** Also reads SiliconFlow's answers, which have the list under `images`. */
-export function readImages(body: Fields): GeneratedImages | UpstreamFailure {
+export function readImages(body: Fields): ReadResult<GeneratedImages> {
   const failure = failureInside(body);
-  if (failure !== undefined) return failure;
+  if (failure !== undefined) return { ok: false, failure };
   // Some servers write the one picture without its list.
   const lists = [body.data, body.images].map((list) => (isObject(list) ? [list] : itemsOf(list)));
   const images = lists.find((list) => list.length > 0)?.flatMap(readImage) ?? [];
-  if (images.length === 0) return malformed('The upstream answered without a picture.');
+  if (images.length === 0) {
+    return { ok: false, failure: malformed('The upstream answered without a picture.') };
+  }
   const { size, quality, background, output_format, usage } = body;
   const about = Object.entries({ size, quality, background, output_format });
-  return {
+  const value: GeneratedImages = {
     images,
     // Some servers report the usage of images under the names of chats.
     usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
     metadata: Object.fromEntries(about.filter(([, value]) => isWord(value))),
     usageDetails: detailsIn(usage),
   };
+  return { ok: true, value };
 }
 
 function readImage(raw: unknown): readonly GeneratedImage[] {

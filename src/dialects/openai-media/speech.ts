@@ -6,7 +6,7 @@ import { refuseInvalidSpeechInput, speechFields, speechFormats } from '../../cor
 import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { Usage } from '../../core/usage.ts';
-import type { SseMessage, UpstreamFailure } from '../dialect.ts';
+import type { ReadResult, SseMessage } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
 import { forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
@@ -77,16 +77,16 @@ class SpeechEvents implements AudioEvents {
   finished = false;
   usage: Usage | undefined;
 
-  push({ data }: SseMessage): Uint8Array | UpstreamFailure | undefined {
+  push({ data }: SseMessage): ReadResult<Uint8Array | undefined> {
     const event = parseJson(data);
-    if (!isObject(event)) return undefined;
+    if (!isObject(event)) return { ok: true, value: undefined };
     const failure = failureInside(event);
-    if (failure) return failure;
+    if (failure) return { ok: false, failure };
     if (event.type === 'speech.audio.done') {
       this.finished = true;
       this.usage = readMediaUsage(event.usage);
     }
     const { audio } = event;
-    return isText(audio) ? Buffer.from(audio, 'base64') : undefined;
+    return { ok: true, value: isText(audio) ? Buffer.from(audio, 'base64') : undefined };
   }
 }

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../tests/support/read-result.ts';
 import { readTranscript } from './transcription.ts';
 
 test.each([
@@ -10,7 +11,8 @@ test.each([
   [{ duration: 'long' }, null],
   [{}, null],
 ])('of %j, only a length that can be read is told, and no raw duration', (told, seconds) => {
-  const read = readTranscript(JSON.stringify({ text: 'ok', language: 'de', ...told }), 'json');
+  const answer = JSON.stringify({ text: 'ok', language: 'de', ...told });
+  const read = valueIn(readTranscript(answer, 'json'));
   expect(read).toMatchObject({ kind: 'fields', text: 'ok', seconds });
   expect(read).toHaveProperty('fields.language', 'de');
   expect(read).not.toHaveProperty('fields.duration');
@@ -21,12 +23,13 @@ test.each([
   ['srt', ' <html>', 'The provider answered with a web page.'],
   ['vtt', '{"text":"ok"}', 'The provider answered with JSON where vtt was asked for.'],
 ] as const)('where %s was asked for, %s is no transcript', (format, answer, message) => {
-  expect(readTranscript(answer, format)).toMatchObject({ kind: 'malformed', message });
+  expect(failureIn(readTranscript(answer, format))).toMatchObject({ kind: 'malformed', message });
 });
 
 test('the text is read from JSON where plain text was asked for', () => {
-  expect(readTranscript('{"text":"ok"}', 'text')).toMatchObject({ kind: 'fields', text: 'ok' });
-  expect(readTranscript('{braces}, said she', 'text')).toEqual({
+  const read = (answer: string) => valueIn(readTranscript(answer, 'text'));
+  expect(read('{"text":"ok"}')).toMatchObject({ kind: 'fields', text: 'ok' });
+  expect(read('{braces}, said she')).toEqual({
     kind: 'text',
     text: '{braces}, said she',
   });

@@ -17,7 +17,7 @@ import {
 } from '../../core/media/audio.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { optional, validationError } from '../../core/schema.ts';
-import type { UpstreamFailure } from '../dialect.ts';
+import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
 import { toVendorParameters } from '../parameters.ts';
@@ -113,28 +113,28 @@ export const openAiTranscription: TranscriptionDialect = {
 const isPage = /^\s*<(?:!doctype|html)/i;
 
 /** Text formats come as they are; but some servers know only JSON, whatever was asked for. */
-export function readTranscript(
-  text: string,
-  format: TranscriptFormat,
-): Transcript | UpstreamFailure {
+export function readTranscript(text: string, format: TranscriptFormat): ReadResult<Transcript> {
   if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
   const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
   if (!isObject(body)) {
-    if (isPage.test(text)) return malformed('The provider answered with a web page.');
-    return { kind: 'text', text };
+    if (!isPage.test(text)) return { ok: true, value: { kind: 'text', text } };
+    return { ok: false, failure: malformed('The provider answered with a web page.') };
   }
   const read = readFields(body);
-  if (!('fields' in read) || format === 'text') return read;
-  return malformed(`The provider answered with JSON where ${format} was asked for.`);
+  if (!read.ok || format === 'text') return read;
+  const message = `The provider answered with JSON where ${format} was asked for.`;
+  return { ok: false, failure: malformed(message) };
 }
 
-function readFields(body: Fields): Transcript | UpstreamFailure {
+function readFields(body: Fields): ReadResult<Transcript> {
   const failure = failureInside(body);
-  if (failure) return failure;
+  if (failure) return { ok: false, failure };
   // The raw `duration` is taken out: clients get the one that `readSeconds` could read, or none.
   const { text, duration: _, ...fields } = body;
-  if (typeof text !== 'string') return malformed('The provider answered without a transcript.');
-  return { kind: 'fields', text, seconds: readSeconds(body), fields };
+  if (typeof text !== 'string') {
+    return { ok: false, failure: malformed('The provider answered without a transcript.') };
+  }
+  return { ok: true, value: { kind: 'fields', text, seconds: readSeconds(body), fields } };
 }
 
 /** `duration`, or what the usage says; null when neither is a length. */

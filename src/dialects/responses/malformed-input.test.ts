@@ -278,7 +278,7 @@ describe('an upstream that sends odd things', () => {
             identity,
             echo,
           );
-          if ('write' in reply) expect(JSON.parse(reply.write(settled)).model).toBe('a/b');
+          if (reply.ok) expect(JSON.parse(reply.value.write(settled)).model).toBe('a/b');
         }),
         { numRuns: 1_000 },
       );

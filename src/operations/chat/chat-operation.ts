@@ -73,7 +73,8 @@ export class ChatOperation implements Operation {
   measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
     const units = imageUnits(this.request);
     const { usage, isEstimate = false, outputCharacters, finishReason } = metrics;
-    const isComplete = outcome === 'complete' || (outcome === 'left' && finishReason !== undefined);
+    const isComplete =
+      outcome === 'complete' || (outcome === 'client_disconnected' && finishReason !== undefined);
     if (usage && !isEstimate && (isComplete || usage.outputTokens > 0)) {
       return { usage, units, isEstimate, note: null };
     }
@@ -107,7 +108,7 @@ export class ChatOperation implements Operation {
     if (!adapter) return undefined;
     if (isStream) return replayStream(adapter.transformStream(identity), text);
     const reply = adapter.transformReply(text, identity);
-    return 'kind' in reply ? undefined : reply;
+    return reply.ok ? reply.value : undefined;
   }
 }
 

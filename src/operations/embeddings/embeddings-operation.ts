@@ -9,6 +9,7 @@ import { countCharacters, pluralize } from '../../core/text.ts';
 import { charactersPerToken, type Measured, noUnits, noUsage } from '../../core/usage.ts';
 import type {
   AnswerMetrics,
+  ReadResult,
   ReplyIdentity,
   TransformedReply,
   UpstreamFailure,
@@ -29,7 +30,6 @@ import {
   type AttemptResult,
   attemptFull,
   failed,
-  isFailure,
   mediaTargetFor,
 } from '../../upstream/attempt.ts';
 import { EmbeddingsReply, type InputCount } from './reply.ts';
@@ -63,8 +63,9 @@ export class EmbeddingsOperation implements Operation {
     const dialect = embeddingsDialect(offer.dialect);
     assert(dialect, `No embeddings at ${offer.dialect} were planned.`);
     const options = await this.#optionsFor(offer, dialect);
-    const batches = await embedInBatches(options, dialect, offer, context);
-    if (isFailure(batches)) return failed(batches);
+    const result = await embedInBatches(options, dialect, offer, context);
+    if (!result.ok) return failed(result.failure);
+    const batches = result.value;
     const vectors = batches.flatMap((batch) => batch.vectors);
     const count = inputCount(options, batches, this.bounds.contextTokensFor());
     const reply = await EmbeddingsReply.create(vectors, count, options.encoding);
@@ -103,7 +104,7 @@ async function embedInBatches(
   dialect: EmbeddingsDialect,
   offer: Offer,
   context: AttemptContext,
-): Promise<readonly EmbeddingBatch[] | UpstreamFailure> {
+): Promise<ReadResult<readonly EmbeddingBatch[]>> {
   const { inputs } = options;
   const batchSizeMax = Math.min(
     dialect.batchMax(options),
@@ -118,17 +119,17 @@ async function embedInBatches(
     for (const batch of await Promise.all(
       chunks.map((chunk) => embed(chunk, dialect, offer, context)),
     )) {
-      if (isFailure(batch)) {
-        if (size === 1 || !isBatchTooLarge(batch)) return batch;
+      if (!batch.ok) {
+        if (size === 1 || !isBatchTooLarge(batch.failure)) return batch;
         // The rest goes in parts half as long, from the first that was refused.
         size = Math.ceil(size / 2);
         break;
       }
-      batches.push(batch);
-      sent += batch.vectors.length;
+      batches.push(batch.value);
+      sent += batch.value.vectors.length;
     }
   }
-  return batches;
+  return { ok: true, value: batches };
 }
 
 /**
@@ -163,12 +164,12 @@ async function embed(
   dialect: EmbeddingsDialect,
   offer: Offer,
   context: AttemptContext,
-): Promise<EmbeddingBatch | UpstreamFailure> {
+): Promise<ReadResult<EmbeddingBatch>> {
   const request = dialect.write(options, mediaTargetFor(offer));
   context.reportDropped(request.dropped ?? []);
   const read = (text: string) => readCompleteBatch(text, options, dialect);
   const batch = await attemptFull({ request, read }, offer, context);
-  if (options.encoding !== 'base64' || !isFailure(batch) || !isEncodingRefusal(batch)) return batch;
+  if (options.encoding !== 'base64' || batch.ok || !isEncodingRefusal(batch.failure)) return batch;
   // OpenAI's libraries ask for base64 by default, and some servers refuse it: numbers will do.
   return embed({ ...options, encoding: 'float' }, dialect, offer, context);
 }
@@ -181,12 +182,13 @@ function readCompleteBatch(
   text: string,
   { inputs }: EmbeddingsOptions,
   dialect: EmbeddingsDialect,
-): EmbeddingBatch | UpstreamFailure {
+): ReadResult<EmbeddingBatch> {
   const batch = dialect.readBatch(text);
-  if (isFailure(batch) || batch.vectors.length === inputs.length) return batch;
-  const found = pluralize(batch.vectors.length, 'embedding');
+  if (!batch.ok || batch.value.vectors.length === inputs.length) return batch;
+  const found = pluralize(batch.value.vectors.length, 'embedding');
   const expected = pluralize(inputs.length, 'input');
-  return malformed(`The upstream answered with ${found} for ${expected}.`);
+  const message = `The upstream answered with ${found} for ${expected}.`;
+  return { ok: false, failure: malformed(message) };
 }
 
 /**

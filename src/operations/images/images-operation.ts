@@ -13,13 +13,7 @@ import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
 import { estimateNote, estimateUsage } from '../../money/price/cost.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
-import {
-  type AttemptResult,
-  attemptFull,
-  failed,
-  isFailure,
-  mediaTargetFor,
-} from '../../upstream/attempt.ts';
+import { type AttemptResult, attemptFull, failed, mediaTargetFor } from '../../upstream/attempt.ts';
 import type { Mask } from './mask.ts';
 import { readRecordedImage, resolveImage, toReply } from './reply.ts';
 
@@ -104,9 +98,9 @@ export class ImagesOperation implements Operation {
     context.reportDropped(request.dropped ?? []);
     const fullRequest = { request, read: dialect.readGeneratedImages, attemptMs: this.#attemptMs };
     const generated = await attemptFull<GeneratedImages>(fullRequest, offer, context);
-    if (isFailure(generated)) return failed(generated);
+    if (!generated.ok) return failed(generated.failure);
     this.#isPricedByTokens = prices.prompt > 0n || prices.completion > 0n;
-    const answer = await resolveImage(generated, offer, context);
+    const answer = await resolveImage(generated.value, offer, context);
     context.recorder?.begin(offer, 'whole');
     context.recorder?.add(JSON.stringify(answer));
     return { kind: 'reply', reply: toReply(answer, context.identity) };

@@ -16,7 +16,6 @@ import {
   type AttemptResult,
   attemptFull,
   failed,
-  isFailure,
   mediaTargetFor,
   noMetrics,
 } from '../../upstream/attempt.ts';
@@ -74,8 +73,9 @@ export class TranscriptionOperation implements Operation {
     context.reportDropped(request.dropped ?? []);
     const read = (text: string) => dialect.read(text, format);
     const timeout = this.#attemptMs > offer.provider.timeoutMs && { attemptMs: this.#attemptMs };
-    const transcript = await attemptFull<Transcript>({ request, read, ...timeout }, offer, context);
-    if (isFailure(transcript)) return failed(transcript);
+    const result = await attemptFull<Transcript>({ request, read, ...timeout }, offer, context);
+    if (!result.ok) return failed(result.failure);
+    const transcript = result.value;
     this.#reportedSeconds = transcript.kind === 'fields' ? transcript.seconds : null;
     const body = writeBody(this.#withCredibleLength(transcript), this.#options, context.identity);
     context.recorder?.begin(offer, 'whole');

@@ -1,11 +1,6 @@
 /** A whole message of an Anthropic-style upstream on its way to an Anthropic client. */
 import { fieldsOf } from '../../../core/json.ts';
-import type {
-  AnswerMetrics,
-  ReplyIdentity,
-  TransformedReply,
-  UpstreamFailure,
-} from '../../dialect.ts';
+import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { malformed } from '../../failure.ts';
 import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts';
 import { answerId, renameModel } from '../../normalize/responses/identity.ts';
@@ -14,16 +9,13 @@ import { finishReasonOf, noStopReason, ownStopReason } from '../finish.ts';
 import { parseMessage, readReport } from '../upstream/reader.ts';
 import { writeUsage } from '../usage.ts';
 
-export function readReply(
-  text: string,
-  identity: ReplyIdentity,
-): TransformedReply | UpstreamFailure {
+export function readReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
   const message = parseMessage(text);
-  if ('kind' in message) return message;
-  const { content, fields } = message;
+  if (!message.ok) return message;
+  const { content, fields } = message.value;
   const { content: _, ...rest } = fields;
   const { stop_reason: reason, model: upstreamModel } = rest;
-  if (typeof reason !== 'string') return malformed(noStopReason);
+  if (typeof reason !== 'string') return { ok: false, failure: malformed(noStopReason) };
   for (const block of content) completeBlock(block);
   const hasTools = content.some(({ type }) => type === 'tool_use');
   const report = readReport(fields.usage);
@@ -34,18 +26,16 @@ export function readReply(
     failure: undefined,
   };
   const { id, model } = identity;
-  return {
-    metrics,
-    write({ usage }) {
-      const isCounted = report.usage !== undefined && !report.isEstimate;
-      const reportedUsage = fieldsOf(fields.usage);
-      const counted = isCounted ? {} : { usage: { ...reportedUsage, ...writeUsage(usage) } };
-      const stopped = { stop_reason: ownStopReason(reason, hasTools) };
-      const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
-      const own = { ...rest, ...stopped, ...counted, ...known };
-      // Fields beside the content may name the upstream's models: the one that answered, or others.
-      const named = renameModel(JSON.stringify(own), upstreamModel, model);
-      return `${named.slice(0, -1)},"content":${JSON.stringify(content)}}`;
-    },
+  const write: TransformedReply['write'] = ({ usage }) => {
+    const isCounted = report.usage !== undefined && !report.isEstimate;
+    const reportedUsage = fieldsOf(fields.usage);
+    const counted = isCounted ? {} : { usage: { ...reportedUsage, ...writeUsage(usage) } };
+    const stopped = { stop_reason: ownStopReason(reason, hasTools) };
+    const known = { id: answerId('msg', id), type: 'message', role: 'assistant', model };
+    const own = { ...rest, ...stopped, ...counted, ...known };
+    // Fields beside the content may name the upstream's models: the one that answered, or others.
+    const named = renameModel(JSON.stringify(own), upstreamModel, model);
+    return `${named.slice(0, -1)},"content":${JSON.stringify(content)}}`;
   };
+  return { ok: true, value: { metrics, write } };
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { valueIn } from '../../../../tests/support/read-result.ts';
 import { identity } from '../../../../tests/support/reply-identity.ts';
 import { checkAnthropicStream } from '../../../../tests/support/stream-checks.ts';
 import { noUsage } from '../../../core/usage.ts';
@@ -199,8 +200,7 @@ test('a call of a whole reply that has no id gets one that its client can answer
   const call = { type: 'tool_use', id: '', name: 'look', input: {} };
   const content = [call, { ...call, id: 'toolu_1' }];
   const whole = { ...message, content, stop_reason: 'tool_use' };
-  const reply = readReply(JSON.stringify(whole), identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(JSON.stringify(whole), identity));
   expect(JSON.parse(reply.write(settled))).toMatchObject({
     content: [{ id: expect.stringMatching(/^toolu_\w{24}$/) }, { id: 'toolu_1' }],
   });
@@ -227,8 +227,7 @@ test('an answer that calls a tool says so at its end, as clients wait for it', (
   const { relay } = push([begin, start, stop(0), end({ new: 1 }), more, over]);
   expect(relay.close(settled)).toContain('"delta":{"stop_reason":"tool_use","stop_sequence":null}');
   const whole = { ...message, content: [call], stop_reason: 'end_turn' };
-  const reply = readReply(JSON.stringify(whole), identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(JSON.stringify(whole), identity));
   expect(JSON.parse(reply.write(settled))).toMatchObject({ stop_reason: 'tool_use' });
 });
 
@@ -243,8 +242,7 @@ test.each([
   const { relay } = push([begin, ...hello, end({ delta: { stop_reason: word } }), over]);
   expect(relay.close(settled)).toContain(`"delta":{"stop_reason":"${told}"}`);
   expect(relay.metrics.finishReason).toBe(kept);
-  const reply = readReply(JSON.stringify({ ...message, stop_reason: word }), identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(JSON.stringify({ ...message, stop_reason: word }), identity));
   expect(JSON.parse(reply.write(settled))).toMatchObject({ stop_reason: told });
   expect(reply.metrics.finishReason).toBe(kept);
 });
@@ -253,8 +251,7 @@ test('a call that ends with a word of OpenAI’s is run', () => {
   const call = { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} };
   for (const word of ['tool_calls', 'stop']) {
     const whole = { ...message, content: [call], stop_reason: word };
-    const reply = readReply(JSON.stringify(whole), identity);
-    if (!('write' in reply)) throw new Error(reply.message);
+    const reply = valueIn(readReply(JSON.stringify(whole), identity));
     expect(JSON.parse(reply.write(settled))).toMatchObject({ stop_reason: 'tool_use' });
   }
 });
@@ -284,8 +281,7 @@ test('a second report that has nothing to say about the end does not take it bac
 test('a whole message is one by its names, also where a server leaves them out', () => {
   const content = [null, { type: 'text', text: 'Hi' }, 5];
   const bare = { id: 'theirs', model: 'claude-x', content, stop_reason: 'end_turn', usage };
-  const reply = readReply(JSON.stringify(bare), identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(JSON.stringify(bare), identity));
   expect(JSON.parse(reply.write(settled))).toMatchObject({
     type: 'message',
     role: 'assistant',
@@ -297,8 +293,7 @@ test('a whole message that nobody counted keeps what else is told of its use', (
   const content = [{ type: 'text', text: 'Hi' }];
   const told = { output_tokens: null, service_tier: 'standard' };
   const uncounted = { ...message, content, stop_reason: 'end_turn', usage: told };
-  const reply = readReply(JSON.stringify(uncounted), identity);
-  if (!('write' in reply)) throw new Error(reply.message);
+  const reply = valueIn(readReply(JSON.stringify(uncounted), identity));
   const { usage: shown } = JSON.parse(reply.write(settled)) as { usage: unknown };
   expect(shown).toEqual({
     ...{ input_tokens: 70, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },

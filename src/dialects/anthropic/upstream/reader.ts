@@ -1,7 +1,13 @@
 import type { AnswerSink, Citation } from '../../../core/answer.ts';
 import { citationsMax } from '../../../core/bounds.ts';
 import { type Fields, fieldsOf, isObject, itemsOf, textOf } from '../../../core/json.ts';
-import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
+import type {
+  ReadResult,
+  SseMessage,
+  StreamReader,
+  UpstreamDialect,
+  UpstreamFailure,
+} from '../../dialect.ts';
 import {
   failureInside,
   invalidJsonAnswer,
@@ -126,8 +132,9 @@ export class AnthropicStreamReader implements StreamReader {
 
 /** Tells a whole answer; returns the failure if the text is none. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
-  const body = parseMessage(text);
-  if ('kind' in body) return body;
+  const message = parseMessage(text);
+  if (!message.ok) return message.failure;
+  const body = message.value;
   const blocks = new BlockEmitter(sink);
   for (const block of body.content) blocks.emitBlock(block);
   const { usage, isEstimate } = readReport(body.fields.usage);
@@ -146,13 +153,15 @@ interface MessageBody {
   readonly content: readonly Fields[];
 }
 
-export function parseMessage(text: string): MessageBody | UpstreamFailure {
+export function parseMessage(text: string): ReadResult<MessageBody> {
   const fields = parseExact(text);
-  if (!isObject(fields)) return invalidJsonAnswer(text);
+  if (!isObject(fields)) return { ok: false, failure: invalidJsonAnswer(text) };
   const failure = failureInside(fields);
-  if (failure) return failure;
-  if (!Array.isArray(fields.content)) return malformed('The upstream answered without content.');
-  return { fields, content: fields.content.filter(isObject) };
+  if (failure) return { ok: false, failure };
+  if (!Array.isArray(fields.content)) {
+    return { ok: false, failure: malformed('The upstream answered without content.') };
+  }
+  return { ok: true, value: { fields, content: fields.content.filter(isObject) } };
 }
 
 /**

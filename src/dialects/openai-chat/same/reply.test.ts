@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../../tests/support/read-result.ts';
 import { noUsage } from '../../../core/usage.ts';
 import type { ReplyOptions } from '../client/stream-writer.ts';
 import { readReply } from './reply.ts';
@@ -12,9 +13,7 @@ function read(body: unknown, options?: ReplyOptions) {
 
 /** The relay of an answer that must be usable. */
 function relayOf(body: unknown, options?: ReplyOptions) {
-  const reply = read(body, options);
-  if (!('write' in reply)) throw new Error(reply.message);
-  return reply;
+  return valueIn(read(body, options));
 }
 
 function written(body: unknown, options?: ReplyOptions): Record<string, unknown> {
@@ -204,8 +203,7 @@ describe('no answer is', () => {
     ],
   };
   test.each(Object.entries(cases))('%s', (_, [body, failure]) => {
-    expect(read(body)).toMatchObject(failure);
-    expect(read(body)).not.toHaveProperty('write');
+    expect(failureIn(read(body))).toMatchObject(failure);
   });
 
   test('but an empty one with a finish reason is', () => {

@@ -1,38 +1,25 @@
-/** A whole chat completion of an OpenAI-style upstream on its way to an OpenAI client. */
-import { type Fields, isObject, objectsIn } from '../../../core/json.ts';
-import type {
-  AnswerMetrics,
-  ReplyIdentity,
-  TransformedReply,
-  UpstreamFailure,
-} from '../../dialect.ts';
-import { failureInside, invalidJsonAnswer, malformed } from '../../failure.ts';
-import { parseExact } from '../../normalize/exact-json.ts';
+/** Passes a chat completion of an OpenAI-style upstream to an OpenAI client. */
+import type { Fields } from '../../../core/json.ts';
+import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
+import { noOutputFailure, parseReply } from '../answer-parser.ts';
 import { removePrivateFields } from '../chunk.ts';
 import type { ReplyOptions } from '../client/stream-writer.ts';
 import { convertCustomCalls } from '../client/tool-forms.ts';
-import { hideReasoning, type NormalizedChoice, noOutput, normalizeChoice } from '../message.ts';
-import { isPromptAlone, outputDetailsIn, usageIn, writeUsage } from '../usage.ts';
+import { hideReasoning, type NormalizedChoice, normalizeChoice } from '../message.ts';
+import { outputDetailsIn, writeUsage } from '../usage.ts';
 
-/** The relay of a usable answer, or why the answer is not usable. */
+/** Returns the client's reply, or the failure if the answer isn't usable. */
 export function readReply(
   text: string,
   identity: ReplyIdentity,
   options: ReplyOptions = {},
-): TransformedReply | UpstreamFailure {
-  const body = parseExact(text);
-  if (!isObject(body)) return invalidJsonAnswer(text);
-  const failure = failureInside(body);
-  if (failure !== undefined) return failure;
-  const choices = objectsIn(body.choices);
+): ReadResult<TransformedReply> {
+  const parsed = parseReply(text);
+  if (!parsed.ok) return parsed;
+  const { body, choices, usage, isPromptOnly: isEstimate } = parsed.value;
   const summary = normalizeChoices(choices, options);
-  if (summary === undefined) return malformed(noOutput);
-  const usage = usageIn(body);
-  const metrics = {
-    ...summary,
-    usage,
-    isEstimate: usage !== undefined && isPromptAlone(body, usage),
-  };
+  if (summary === undefined) return { ok: false, failure: noOutputFailure() };
+  const metrics = { ...summary, usage, isEstimate };
   removePrivateFields(body);
   body.id = identity.id;
   body.object = 'chat.completion';
@@ -42,18 +29,16 @@ export function readReply(
   body.choices = choices;
   const outputDetails = usage && outputDetailsIn(body);
   body.usage = undefined;
-  // Everything is written but the usage, which is settled last.
+  // Serialize everything now except the usage, which isn't settled yet.
   const answer = JSON.stringify(body).slice(0, -1);
-  return {
-    metrics,
-    write(settled) {
-      const counted = writeUsage(settled.usage, settled.costCredits, outputDetails);
-      return `${answer},"usage":${JSON.stringify(counted)}}`;
-    },
+  const write: TransformedReply['write'] = (settled) => {
+    const counted = writeUsage(settled.usage, settled.costCredits, outputDetails);
+    return `${answer},"usage":${JSON.stringify(counted)}}`;
   };
+  return { ok: true, value: { metrics, write } };
 }
 
-/** Mends all choices in place and says what they come to; undefined when none says anything. */
+/** Normalizes the choices in place. Returns their metrics, or undefined if none has any output. */
 function normalizeChoices(
   choices: readonly Fields[],
   { hidesReasoning, customTools, usesLegacyFunctions = false }: ReplyOptions,

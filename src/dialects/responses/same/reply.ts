@@ -9,12 +9,7 @@ import {
   objectsIn,
 } from '../../../core/json.ts';
 import { charactersPerImage, totalTokens, type Usage } from '../../../core/usage.ts';
-import type {
-  ReplyIdentity,
-  SettledUsage,
-  TransformedReply,
-  UpstreamFailure,
-} from '../../dialect.ts';
+import type { ReadResult, ReplyIdentity, SettledUsage, TransformedReply } from '../../dialect.ts';
 import { invalidJsonAnswer } from '../../failure.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
@@ -30,19 +25,17 @@ export function readReply(
   text: string,
   identity: ReplyIdentity,
   echo: Echo,
-): TransformedReply | UpstreamFailure {
+): ReadResult<TransformedReply> {
   const response = parseExact(text);
-  if (!isObject(response)) return invalidJsonAnswer(text);
+  if (!isObject(response)) return { ok: false, failure: invalidJsonAnswer(text) };
   const failure = failureOf(response, response.status);
-  if (failure) return failure;
+  if (failure) return { ok: false, failure };
   const output = new PassedOutput();
   output.end(response);
   const { metrics } = output;
-  return {
-    metrics,
-    write: (settled) =>
-      signResponse(response, identity, echo, countedUsage(response, metrics.usage, settled)),
-  };
+  const write: TransformedReply['write'] = (settled) =>
+    signResponse(response, identity, echo, countedUsage(response, metrics.usage, settled));
+  return { ok: true, value: { metrics, write } };
 }
 
 /** What is noted of a response that passes through, and what is replaced in it. */

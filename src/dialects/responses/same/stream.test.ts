@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { failureIn, valueIn } from '../../../../tests/support/read-result.ts';
 import { identity } from '../../../../tests/support/reply-identity.ts';
 import { streamOf, type WholeResponse } from '../../../../tests/support/response-events.ts';
 import { checkResponsesStream } from '../../../../tests/support/stream-checks.ts';
@@ -133,8 +134,8 @@ describe('a streamed response that passes through', () => {
     const drawn = { ...whole, output: [{ ...picture, result: 'A'.repeat(2_000_000) }, picture] };
     const { relay } = push(streamOf(drawn as unknown as WholeResponse));
     expect(relay.metrics.outputCharacters).toBe(5_200);
-    const reply = readReply(JSON.stringify(drawn), identity, echo);
-    expect('metrics' in reply && reply.metrics.outputCharacters).toBe(5_200);
+    const reply = valueIn(readReply(JSON.stringify(drawn), identity, echo));
+    expect(reply.metrics.outputCharacters).toBe(5_200);
   });
 
   test('says its last words only when they are settled', () => {
@@ -235,8 +236,7 @@ describe('a whole response that passes through', () => {
     readReply(JSON.stringify({ ...whole, ...fields }), identity, echo);
 
   test('is the same but for our names and the cost', () => {
-    const reply = read({});
-    if (!('write' in reply)) throw new Error(reply.message);
+    const reply = valueIn(read({}));
     expect(reply.metrics).toMatchObject({ finishReason: 'tool_calls', outputCharacters: 26 });
     expect(JSON.parse(reply.write(settled))).toEqual(ours);
   });
@@ -246,8 +246,8 @@ describe('a whole response that passes through', () => {
     ['incomplete', { reason: 'max_output_tokens' }, [message], 'length'],
     ['incomplete', { reason: 'content_filter' }, [], 'content_filter'],
   ])('that is %s by %j has its reason', (status, details, output, finishReason) => {
-    const reply = read({ status, incomplete_details: details, output });
-    expect('metrics' in reply && reply.metrics.finishReason).toBe(finishReason);
+    const reply = valueIn(read({ status, incomplete_details: details, output }));
+    expect(reply.metrics.finishReason).toBe(finishReason);
   });
 
   test.each([
@@ -256,14 +256,13 @@ describe('a whole response that passes through', () => {
     [{ status: 'queued' }, 'malformed'],
     [{ error: { message: 'x', code: 'rate_limit_exceeded' } }, 'rate_limited'],
   ])('is a failure by %j', (fields, kind) => {
-    expect(read(fields)).toMatchObject({ kind });
+    expect(failureIn(read(fields))).toMatchObject({ kind });
   });
 
   test('names the prompt as its client did, not as the upstream knows it', () => {
     const requested = echoOf({ input: 'Hi', prompt_cache_key: 'case-4711' });
     const told = { ...whole, prompt_cache_key: 'another-name' };
-    const reply = readReply(JSON.stringify(told), identity, requested);
-    if (!('write' in reply)) throw new Error(reply.message);
+    const reply = valueIn(readReply(JSON.stringify(told), identity, requested));
     expect(JSON.parse(reply.write(settled)).prompt_cache_key).toBe('case-4711');
     const relay = new ResponsesPassThrough(identity, requested);
     const { said } = push(streamOf(told as unknown as WholeResponse), relay);
@@ -273,7 +272,8 @@ describe('a whole response that passes through', () => {
   });
 
   test('cut is no answer', () => {
-    expect(readReply('{"id":"resp_1","outp', identity, echo)).toMatchObject({ kind: 'malformed' });
+    const cut = readReply('{"id":"resp_1","outp', identity, echo);
+    expect(failureIn(cut)).toMatchObject({ kind: 'malformed' });
   });
 });
 
