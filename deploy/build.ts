@@ -6,7 +6,7 @@
  *   npm run build -- --target bun-linux-arm64 --outfile dist/tollgate-arm64
  */
 import { parseArgs } from 'node:util';
-import { packDashboard } from '../src/http/itself/dashboard-assets.ts';
+import { packDashboard } from '../src/http/system/dashboard.ts';
 
 const { values } = parseArgs({
   options: {

@@ -24,7 +24,7 @@ import type { AttemptContext, AttemptResult } from '../../upstream/attempt.ts';
 import { attemptChat } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 
-/** A conversation as an errand: chat, in whatever dialect its client speaks. */
+/** A chat request in any client dialect. */
 export class ChatOperation implements Operation {
   readonly request: ChatRequestInfo;
   readonly bounds: ChatBounds;
@@ -51,8 +51,8 @@ export class ChatOperation implements Operation {
   }
 
   /**
-   * Leaves out offers that would be sent an empty message; where that is all of them, refuses the
-   * request and names the part that they cannot be shown.
+   * Leaves out offers whose dialect can't express any part of a message. If none is left, throws
+   * 400 and names the part.
    */
   #keepRepresentable(plan: readonly Offer[]): readonly Offer[] {
     const unsupportedPartFor = ({ dialect }: Offer) =>
@@ -62,7 +62,7 @@ export class ChatOperation implements Operation {
       representable.length === 0 && plan[0] ? unsupportedPartFor(plan[0]) : undefined;
     if (!unsupported) return representable;
     const type = unsupported.type.slice(0, nameLengthMax).toWellFormed();
-    const reason = `has nothing that this model can be shown: its type is "${type}"`;
+    const reason = `has the type "${type}", which cannot be sent to this model`;
     throw invalidRequest(`${unsupported.param} ${reason}.`, unsupported.param);
   }
 
@@ -83,7 +83,8 @@ export class ChatOperation implements Operation {
       outputCharacters,
     );
     if (!usage) return { usage: estimate, units, isEstimate: true, note: estimateNote };
-    // Some providers count the prompt first and the output last: of a cut answer, only the prompt.
+    // Some providers report the prompt first and the output last, so an interrupted answer has only
+    // the prompt's count.
     const outputTokens = usage.outputTokens || estimate.outputTokens;
     const reported = { ...usage, outputTokens: 0, reasoningTokens: 0 };
     const estimated = { isEstimate: true, reported, note: unfinishedNote };
@@ -112,7 +113,7 @@ export class ChatOperation implements Operation {
   }
 }
 
-/** A recorded stream of an upstream, in the words of the client that gets it now. */
+/** Replays the recorded stream of an upstream to a client. */
 function replayStream(transform: StreamTransform, text: string): TransformedReply {
   const reader = new EventStreamReader();
   let written = '';

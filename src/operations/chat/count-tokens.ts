@@ -4,7 +4,6 @@ import { DeadlineWatcher } from '../../core/deadlines.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { TokenCount, TokenCountRequest } from '../../dialects/dialect.ts';
 import { supportsParameter } from '../../dialects/parameters.ts';
-import type { MessagesDeps } from '../../http/inference/chat.ts';
 import { ConcurrencyLimiter } from '../../limits/admission.ts';
 import { entitledOffers } from '../../route/capability.ts';
 import type { CatalogOf, Offer } from '../../route/catalog.ts';
@@ -17,12 +16,21 @@ import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
 import { checkBy } from '../../upstream/guard/pinned-call.ts';
 import { sendShortRequest } from '../../upstream/short-request.ts';
 
-/** Counts at the provider that would answer, beside the story: nothing is held or charged. */
+type CountUpstream = (
+  count: TokenCountRequest,
+  caller: Caller,
+  client: AbortSignal,
+) => Promise<TokenCount | undefined>;
+
+/**
+ * Returns a function that counts tokens at the provider that would answer. It bypasses the request
+ * pipeline: nothing is held or charged.
+ */
 export function createTokenCounter(
   catalogOf: CatalogOf,
   health: Health,
   addressPolicy: AddressPolicy,
-): MessagesDeps['countUpstream'] {
+): CountUpstream {
   const context = { deadlines: new DeadlineWatcher(), checkAddress: checkBy(addressPolicy) };
   const limiter = new ConcurrencyLimiter();
   return async (count, caller, client) => {
@@ -42,9 +50,8 @@ export function createTokenCounter(
 }
 
 /**
- * The tokens that an offer counts; undefined when it does not say. A request that the offer finds
- * fault with is refused, in the words that sending it would get: an estimate would hide from the
- * client that the message itself cannot be sent.
+ * Returns the offer's count, or undefined if it gives none. Throws 400 with the offer's message if
+ * it rejects the request: an estimate would hide that the request can't be sent.
  */
 async function countWith(
   offer: Offer,
@@ -60,7 +67,7 @@ async function countWith(
   return counted;
 }
 
-/** The offers of the model that would answer first: other models count tokens differently. */
+/** Returns the offers of the first model in the plan: other models count tokens differently. */
 async function planFor(
   { request }: TokenCountRequest,
   caller: Caller,
@@ -71,11 +78,11 @@ async function planFor(
     const catalog = await catalogOf(caller.tenantId);
     const context = { catalog, health, operation: { incompatibility: () => null } };
     const planned = plan(request, caller, { ...context, supports: supportsParameter });
-    // Content of the operator's account is not even counted for tenants.
+    // Content in the operator's account isn't counted for tenants either.
     const offers = entitledOffers(planned, request);
     return offers.filter(({ model }) => model.id === offers[0]?.model.id);
   } catch (error) {
-    // A request that nobody can serve can still be estimated; one that is forbidden is refused.
+    // A request that no offer can serve is estimated. A forbidden one is rejected.
     if (error instanceof GatewayError && error.symbol !== 'forbidden') return [];
     throw error;
   }

@@ -1,52 +1,57 @@
 import type { Operation } from '../../call.ts';
-import type { Skills } from '../../compose/runtime.ts';
 import type { Config } from '../../config/config.ts';
 import type { Caller } from '../../core/caller.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import type { ClientRequest } from '../../dialects/dialect.ts';
-import type { ChatDeps } from '../../http/inference/chat.ts';
 import { parseUsd } from '../../money/price/usd.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { HttpSearch } from '../../tools/http-search.ts';
 import { SearchNotes } from '../../tools/search-notes.ts';
 import { skillInstructions } from '../../tools/skills/skill.ts';
+import type { SkillResolver } from '../../tools/skills/skill-resolver.ts';
 import { callOperatorServer } from '../../upstream/operator-call.ts';
 import { SearchOperation, type WebSearchDeps } from '../search/search-operation.ts';
 import { ChatOperation } from './chat-operation.ts';
 
-/**
- * Makes the errand of a conversation: with the skills it names, and with searches if it wants them.
- */
+type CreateOperation = (
+  clientRequest: ClientRequest,
+  caller: Caller,
+) => Operation | Promise<Operation>;
+
+/** Returns a factory of chat operations that adds requested skills and web searches. */
 export function createOperationFactory(
   config: Config,
-  skills: Skills,
+  skills: Pick<SkillResolver, 'resolve'>,
   telemetry: Telemetry,
-): ChatDeps['operationOf'] {
+): CreateOperation {
   const search = webSearchOf(config, telemetry);
   const operationFor = (clientRequest: ClientRequest, caller: Caller): Operation => {
     const searchOptions = clientRequest.request.search;
     if (searchOptions === null || (!search && searchOptions.isVendors))
       return new ChatOperation(clientRequest);
     if (search) return new SearchOperation(clientRequest, searchOptions, caller.tenantId, search);
-    const message = 'Web search is not set up here: the operator must configure tools.web_search.';
+    const message =
+      'Web search is not configured. The operator can set it up with tools.web_search.';
     throw invalidRequest(message, searchOptions.param);
   };
   return (clientRequest, caller) => {
     if (clientRequest.request.skills.length === 0) return operationFor(clientRequest, caller);
-    return withSkills(clientRequest, caller, skills).then((it) => operationFor(it, caller));
+    return withSkills(clientRequest, caller, skills).then((request) =>
+      operationFor(request, caller),
+    );
   };
 }
 
 async function withSkills(
   clientRequest: ClientRequest,
   { tenantId }: Caller,
-  { resolver }: Skills,
+  skills: Pick<SkillResolver, 'resolve'>,
 ): Promise<ClientRequest> {
-  const found = await resolver.resolve(tenantId, clientRequest.request.skills);
+  const found = await skills.resolve(tenantId, clientRequest.request.skills);
   return clientRequest.withInstructions(skillInstructions(found));
 }
 
-/** Undefined when no engine is configured. */
+/** Returns undefined if no engine is configured. */
 function webSearchOf(
   { webSearch, creditsPerUsd }: Config,
   telemetry: Telemetry,

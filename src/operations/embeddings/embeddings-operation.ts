@@ -1,8 +1,6 @@
 import { strict as assert } from 'node:assert';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CacheIdentity, Operation } from '../../call.ts';
 import { concurrentEmbeddingCalls } from '../../core/bounds.ts';
-import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { Recording } from '../../core/recording.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { countCharacters, pluralize } from '../../core/text.ts';
@@ -16,13 +14,9 @@ import type {
 } from '../../dialects/dialect.ts';
 import { malformed } from '../../dialects/failure.ts';
 import type { EmbeddingsRequest } from '../../dialects/openai-media/embeddings.ts';
-import {
-  type EmbeddingBatch,
-  type EmbeddingsDialect,
-  type EmbeddingsOptions,
-  embeddingsDialect,
-} from '../../dialects/registry.ts';
-import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
+import type { EmbeddingBatch, EmbeddingsDialect, EmbeddingsOptions } from '../../dialects/media.ts';
+import { dialects } from '../../dialects/registry.ts';
+import { FixedBounds } from '../../money/price/bounds.ts';
 import { estimateNote, isCredible } from '../../money/price/cost.ts';
 import type { Offer } from '../../route/catalog.ts';
 import {
@@ -33,14 +27,12 @@ import {
   mediaTargetFor,
 } from '../../upstream/attempt.ts';
 import { EmbeddingsReply, type InputCount } from './reply.ts';
+import { decodeTokens, inputTokensMax } from './request.ts';
 
-/** How many tokens of another tokenizer one token of a client may become. */
-const tokensPerToken = 2;
-
-/** The vocabulary of the tokens that clients send. */
+/** The tokenizer of the tokens that clients send. */
 const clientTokenizer = 'cl100k_base';
 
-/** Texts to be turned into vectors: one errand and one bill, however many calls they take. */
+/** An embeddings request: one charge, even if its inputs are sent in several upstream calls. */
 export class EmbeddingsOperation implements Operation {
   readonly request: RequestInfo;
   readonly bounds: FixedBounds;
@@ -56,12 +48,12 @@ export class EmbeddingsOperation implements Operation {
 
   incompatibility({ model, dialect }: Offer): string | null {
     if (!model.features.includes('embeddings')) return 'is not an embedding model';
-    return embeddingsDialect(dialect) ? null : 'cannot be asked for embeddings where it is served';
+    return dialects[dialect].embeddings ? null : 'has no embeddings endpoint';
   }
 
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
-    const dialect = embeddingsDialect(offer.dialect);
-    assert(dialect, `No embeddings at ${offer.dialect} were planned.`);
+    const dialect = dialects[offer.dialect].embeddings;
+    assert(dialect, `The plan has an offer whose dialect can't embed: ${offer.dialect}.`);
     const options = await this.#optionsFor(offer, dialect);
     const result = await embedInBatches(options, dialect, offer, context);
     if (!result.ok) return failed(result.failure);
@@ -78,7 +70,7 @@ export class EmbeddingsOperation implements Operation {
     return { usage, units: noUnits, isEstimate, note: isEstimate ? estimateNote : null };
   }
 
-  /** The encoding does not count: vectors are kept in one form and written in the wanted one. */
+  /** The encoding is left out: vectors are stored in one form and written in the requested one. */
   cacheIdentity(): CacheIdentity {
     const { inputs, dimensions, user, more } = this.#options;
     return { cacheKeyInput: () => ({ inputs, dimensions, user, more }), isRepeatable: true };
@@ -88,7 +80,7 @@ export class EmbeddingsOperation implements Operation {
     return EmbeddingsReply.replay(recording.text, this.#options.encoding)?.toReply(identity);
   }
 
-  /** The wish, with texts instead of tokens where the offer cannot read the client's tokens. */
+  /** Returns the options, with texts instead of tokens if the offer can't read those tokens. */
   async #optionsFor({ model }: Offer, dialect: EmbeddingsDialect): Promise<EmbeddingsOptions> {
     const acceptsClientTokens = (model.tokenizer ?? clientTokenizer) === clientTokenizer;
     if (dialect.takesTokens && acceptsClientTokens) return this.#options;
@@ -98,7 +90,7 @@ export class EmbeddingsOperation implements Operation {
   }
 }
 
-/** Sends the inputs in as many calls as they need, some of them at the same time. */
+/** Sends the inputs in as many calls as the offer needs, some of them concurrently. */
 async function embedInBatches(
   options: EmbeddingsOptions,
   dialect: EmbeddingsDialect,
@@ -113,7 +105,7 @@ async function embedInBatches(
   let size = Math.min(batchSizeMax, inputs.length);
   const batches: EmbeddingBatch[] = [];
   for (let sent = 0; sent < inputs.length; ) {
-    // The answers to the calls before have become vectors.
+    // The answers of earlier calls have been parsed into vectors.
     context.releaseMemory();
     const chunks = nextChunks(options, sent, size);
     for (const batch of await Promise.all(
@@ -121,7 +113,7 @@ async function embedInBatches(
     )) {
       if (!batch.ok) {
         if (size === 1 || !isBatchTooLarge(batch.failure)) return batch;
-        // The rest goes in parts half as long, from the first that was refused.
+        // Send the rest in batches of half the size, beginning with the one that was rejected.
         size = Math.ceil(size / 2);
         break;
       }
@@ -133,18 +125,18 @@ async function embedInBatches(
 }
 
 /**
- * Self-hosted servers take as many texts as their start options say. Vendors have limits of their
- * own, on texts or on all tokens together, and some refuse more with 400.
+ * Returns whether the batch was rejected for its size. Self-hosted servers configure their limit;
+ * vendors limit the number of texts or of all tokens, and some reject larger batches with 400.
  */
 function isBatchTooLarge({ status, message }: UpstreamFailure): boolean {
   if (status === 413) return true;
   return (status === 400 || status === 422) && batchLimitPattern.test(message);
 }
 
-/** Mistral: «split into more batches»; Alibaba: «batch size is invalid»; OpenAI: the tokens. */
+/** Mistral: "split into more batches". Alibaba: "batch size is invalid". OpenAI: tokens. */
 const batchLimitPattern = /\bbatch(?:es)?\b|tokens per request|too many inputs/i;
 
-/** The parts that are sent at the same time. */
+/** Returns the next batches, which are sent concurrently. */
 function nextChunks(
   options: EmbeddingsOptions,
   from: number,
@@ -170,7 +162,7 @@ async function embed(
   const read = (text: string) => readCompleteBatch(text, options, dialect);
   const batch = await attemptFull({ request, read }, offer, context);
   if (options.encoding !== 'base64' || batch.ok || !isEncodingRefusal(batch.failure)) return batch;
-  // OpenAI's libraries ask for base64 by default, and some servers refuse it: numbers will do.
+  // OpenAI's libraries request base64 by default. Some servers reject it, so request numbers.
   return embed({ ...options, encoding: 'float' }, dialect, offer, context);
 }
 
@@ -187,13 +179,11 @@ function readCompleteBatch(
   if (!batch.ok || batch.value.vectors.length === inputs.length) return batch;
   const found = pluralize(batch.value.vectors.length, 'embedding');
   const expected = pluralize(inputs.length, 'input');
-  const message = `The upstream answered with ${found} for ${expected}.`;
+  const message = `The upstream returned ${found} for ${expected}.`;
   return { ok: false, failure: malformed(message) };
 }
 
-/**
- * The token count that the client is told and charged, and gets again if it repeats the request.
- */
+/** Returns the token count that is reported and charged, and reported again for a replay. */
 function inputCount(
   { inputs }: EmbeddingsOptions,
   batches: readonly EmbeddingBatch[],
@@ -209,69 +199,4 @@ function inputCount(
     else tokens += input.length;
   }
   return { tokens: tokens + Math.ceil(characters / charactersPerToken), isEstimate: true };
-}
-
-function inputTokensMax({ inputs }: EmbeddingsOptions): number {
-  let [bytes, tokens] = [0, 0];
-  for (const input of inputs) {
-    if (typeof input === 'string') bytes += Buffer.byteLength(input);
-    else tokens += input.length;
-  }
-  return maxTokensIn(bytes) + tokens * tokensPerToken;
-}
-
-/** Tokens decoded before other requests get their turn: about a millisecond of work. */
-const tokensAtOnce = 16_384;
-
-/** The bytes of each token of cl100k_base in base64; a token's number is its place in the list. */
-let vocabulary: Promise<readonly string[]> | undefined;
-
-/** Loads the vocabulary with the first request that needs it: most processes never do. */
-function loadVocabulary(): Promise<readonly string[]> {
-  vocabulary ??= import('gpt-tokenizer/data/cl100k_base.tiktoken', {
-    with: { type: 'text' },
-  }).then(
-    ({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''),
-    (error) => {
-      // The file could not be opened this time: the next request may try again.
-      vocabulary = undefined;
-      throw error;
-    },
-  );
-  return vocabulary;
-}
-
-/**
- * The texts of inputs that clients cut into tokens themselves. OpenAI's libraries and LangChain do
- * so with cl100k_base, whatever the model; to any other model those numbers would be noise.
- */
-async function decodeTokens({
-  inputs,
-  isList,
-}: Pick<EmbeddingsOptions, 'inputs' | 'isList'>): Promise<readonly string[]> {
-  const texts: string[] = [];
-  let tokensSinceYield = 0;
-  for (const [index, input] of inputs.entries()) {
-    if (typeof input === 'string') {
-      texts.push(input);
-      continue;
-    }
-    const base64Tokens = await loadVocabulary();
-    const pieces: Buffer[] = [];
-    for (const [at, token] of input.entries()) {
-      const bytes = base64Tokens[token];
-      if (!bytes) throw unknownToken(token, isList ? `input[${index}][${at}]` : `input[${at}]`);
-      pieces.push(Buffer.from(bytes, 'base64'));
-      tokensSinceYield += 1;
-      if (tokensSinceYield < tokensAtOnce) continue;
-      tokensSinceYield = 0;
-      await nextTurn();
-    }
-    texts.push(Buffer.concat(pieces).toString('utf8'));
-  }
-  return texts;
-}
-
-function unknownToken(token: number, path: string): GatewayError {
-  return invalidRequest(`${path} is ${token}, which is no token of cl100k_base.`, path);
 }

@@ -3,11 +3,10 @@ import { idempotentLengthMax } from '../../core/bounds.ts';
 import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { noUsage } from '../../core/usage.ts';
 import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
-import { readVector, toBase64, toNumbers, type Vector } from '../../dialects/media.ts';
-import type { EmbeddingsOptions } from '../../dialects/registry.ts';
+import { type EmbeddingsOptions, readVector, toBase64, toNumbers, type Vector } from '../../dialects/media.ts';
 import { noMetrics } from '../../upstream/attempt.ts';
 
-/** Vectors written in one go before other requests have their turn: a few milliseconds. */
+/** Vectors written before the event loop runs again: a few milliseconds of work. */
 const vectorsPerTurn = 32;
 
 type Encoding = EmbeddingsOptions['encoding'];
@@ -17,7 +16,7 @@ export interface InputCount {
   readonly isEstimate: boolean;
 }
 
-/** An answer of vectors, as its client wants to read it. */
+/** An embeddings answer in the encoding that the client requested. */
 export class EmbeddingsReply {
   readonly #items: readonly string[];
   readonly #count: InputCount;
@@ -42,7 +41,7 @@ export class EmbeddingsReply {
     return new EmbeddingsReply(items, count);
   }
 
-  /** An answer that was recorded, in either encoding. */
+  /** Reads a recording, which may have either encoding. Returns undefined if it isn't valid. */
   static replay(text: string, encoding: Encoding): EmbeddingsReply | undefined {
     const recorded = parseJson(text);
     if (!isObject(recorded) || !Array.isArray(recorded.data)) return undefined;
@@ -55,7 +54,7 @@ export class EmbeddingsReply {
     return new EmbeddingsReply(items, { tokens: Number(recorded.tokens), isEstimate: false });
   }
 
-  /** Undefined when the answer is too long to be kept: then its text is not even put together. */
+  /** Returns undefined if the answer is too long to be stored. */
   toRecording(): string | undefined {
     const length = this.#items.reduce((sum, item) => sum + item.length, 0);
     if (length > idempotentLengthMax) return undefined;

@@ -1,4 +1,4 @@
-/** A vocabulary: per line the bytes of a token in base64, and its number. */
+/** A vocabulary. Each line has the bytes of a token in base64, and its number. */
 declare module '*.tiktoken' {
   const lines: string;
   export = lines;

@@ -6,9 +6,9 @@ import type { Recording } from '../../core/recording.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
 import { type Measured, noUsage, type Units } from '../../core/usage.ts';
 import type { AnswerMetrics, ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
-import type { GeneratedImages, ImageFile } from '../../dialects/media.ts';
+import type { GeneratedImages, ImageFile, ImagesDialect } from '../../dialects/media.ts';
 import type { ImagesRequest } from '../../dialects/openai-media/images.ts';
-import { type ImagesDialect, imagesDialect } from '../../dialects/registry.ts';
+import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
 import { estimateNote, estimateUsage } from '../../money/price/cost.ts';
 import type { Offer } from '../../route/catalog.ts';
@@ -17,7 +17,7 @@ import { type AttemptResult, attemptFull, failed, mediaTargetFor } from '../../u
 import type { Mask } from './mask.ts';
 import { readRecordedImage, resolveImage, toReply } from './reply.ts';
 
-/** An image that a client sent. */
+/** An image that a client uploaded. */
 export interface UploadedImage extends ImageFile {
   readonly content: Upload;
 }
@@ -27,10 +27,10 @@ export interface UploadedMask {
   readonly sha256: string;
 }
 
-/** The most tokens that an image of the client costs. */
+/** Tokens held for each uploaded image, an upper bound. */
 const inputImageTokens = 8_192;
 
-/** Tokens of a generated image: held beforehand, and charged when the provider did not count. */
+/** Tokens of a generated image: `held` beforehand, `typical` if the provider reports none. */
 const outputTokens = {
   low: { held: 2_048, typical: 272 },
   medium: { held: 8_192, typical: 1_056 },
@@ -38,7 +38,7 @@ const outputTokens = {
   auto: { held: 16_384, typical: 1_056 },
 };
 
-/** An image to be made from words, or an edit of images. */
+/** An image generated from a prompt, or an edit of uploaded images. */
 export class ImagesOperation implements Operation {
   readonly request: RequestInfo;
   readonly bounds: FixedBounds;
@@ -47,6 +47,7 @@ export class ImagesOperation implements Operation {
   readonly #mask: UploadedMask | null;
   readonly #units: Units;
   readonly #attemptMs: number;
+  /** Whether the offer that answered is priced by tokens. */
   #isPricedByTokens = false;
 
   constructor(
@@ -71,7 +72,7 @@ export class ImagesOperation implements Operation {
   }
 
   incompatibility({ model, dialect }: Offer): string | null {
-    const generator = imagesDialect(dialect);
+    const generator = dialects[dialect].images;
     if (this.#images.length === 0) {
       const canGenerate = generator && model.features.includes('image_generation');
       return canGenerate ? null : 'does not generate images';
@@ -83,8 +84,8 @@ export class ImagesOperation implements Operation {
   }
 
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
-    const dialect = imagesDialect(offer.dialect);
-    assert(dialect, `No images at ${offer.dialect} were planned.`);
+    const dialect = dialects[offer.dialect].images;
+    assert(dialect, `The plan has an offer whose dialect can't make images: ${offer.dialect}.`);
     const { prices } = offer;
     const { prompt, parameters, more } = this.#imagesRequest;
     const options = {

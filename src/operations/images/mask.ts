@@ -5,7 +5,7 @@ import type { ImageFile } from '../../dialects/media.ts';
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { type AlphaProblem, type Coverage, type PngImage, readCoverage, writePng } from './png.ts';
 
-/** Where to edit: clients mark it with opaque pixels, providers want it in ways of their own. */
+/** The area to edit. Clients mark it with opaque pixels; each provider has its own form. */
 export class Mask {
   readonly #coverage: Coverage;
 
@@ -17,14 +17,12 @@ export class Mask {
     const coverage = await readCoverage(file, maskPixelsMax);
     if (typeof coverage === 'string') throw refusals[coverage]();
     if (!coverage.isOpaque.includes(1)) {
-      throw invalidMask(
-        'mask is transparent everywhere, so there is nothing to edit; what is opaque',
-      );
+      throw invalidMask('mask is transparent everywhere');
     }
     return new Mask(coverage);
   }
 
-  /** As OpenAI wants it: transparent where to edit, opaque where to keep. */
+  /** Returns OpenAI's form: transparent where to edit, opaque where to keep. */
   inverted(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
     return toPng({
@@ -37,13 +35,13 @@ export class Mask {
     });
   }
 
-  /** For models that see the mask as a picture: white where to edit, black where to keep. */
+  /** Returns the form for models that read the mask as an image: white to edit, black to keep. */
   blackAndWhite(): Promise<ImageFile> {
     const { width, height, isOpaque } = this.#coverage;
     return toPng({
       width,
       height,
-      color: 'grey',
+      color: 'gray',
       fill(row, y) {
         for (let x = 0; x < width; x += 1) row[x] = isOpaque[y * width + x] ? 255 : 0;
       },
@@ -56,13 +54,13 @@ async function toPng(image: PngImage): Promise<ImageFile> {
 }
 
 const refusals: Readonly<Record<AlphaProblem, () => GatewayError>> = {
-  'not-png': () => invalidMask('mask is not a PNG; send one with an alpha channel: what is opaque'),
-  'no-alpha': () => invalidMask('mask has no alpha channel; send a PNG with one: what is opaque'),
-  broken: () =>
-    invalidMask('mask is a broken PNG; send a whole one with an alpha channel: what is opaque'),
+  'not-png': () => invalidMask('mask is not a PNG'),
+  'no-alpha': () => invalidMask('mask has no alpha channel'),
+  broken: () => invalidMask('mask is a damaged PNG'),
   'too-large': () => invalidRequest(`mask has more than ${maskPixelsMax} pixels.`, 'mask'),
 };
 
 function invalidMask(problem: string): GatewayError {
-  return invalidRequest(`${problem} in it will be edited.`, 'mask');
+  const advice = 'Send a PNG with an alpha channel whose opaque pixels mark the area to edit.';
+  return invalidRequest(`${problem}. ${advice}`, 'mask');
 }

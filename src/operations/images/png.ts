@@ -2,10 +2,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createDeflate, createInflate } from 'node:zlib';
 import type { LongBytes } from '../../core/form.ts';
+import { ByteReader } from '../../core/media/byte-reader.ts';
 import { pngChunk, pngFile, pngSignature } from '../../core/media/images.ts';
-import { ByteReader } from '../byte-reader.ts';
 
-/** How a PNG lays its pixels out (https://www.w3.org/TR/png-3/). */
+/** Reads and writes PNG files: https://www.w3.org/TR/png-3/. */
 
 interface PngHeader {
   readonly width: number;
@@ -17,20 +17,20 @@ interface PngHeader {
 }
 
 interface ColorKind {
-  readonly color: 'grey' | 'rgb' | 'indexed' | 'grey+alpha' | 'rgb+alpha';
+  readonly color: 'gray' | 'rgb' | 'indexed' | 'gray+alpha' | 'rgb+alpha';
   readonly channels: number;
   readonly depths: readonly number[];
 }
 
 const kinds: ReadonlyMap<number, ColorKind> = new Map([
-  [0, { color: 'grey', channels: 1, depths: [1, 2, 4, 8, 16] }],
+  [0, { color: 'gray', channels: 1, depths: [1, 2, 4, 8, 16] }],
   [2, { color: 'rgb', channels: 3, depths: [8, 16] }],
   [3, { color: 'indexed', channels: 1, depths: [1, 2, 4, 8] }],
-  [4, { color: 'grey+alpha', channels: 2, depths: [8, 16] }],
+  [4, { color: 'gray+alpha', channels: 2, depths: [8, 16] }],
   [6, { color: 'rgb+alpha', channels: 4, depths: [8, 16] }],
 ]);
 
-/** Undefined when the thirteen bytes describe nothing that a PNG can be. */
+/** Returns undefined if the 13 bytes aren't a valid header. */
 function readHeader(ihdr: Buffer): PngHeader | undefined {
   const [width, height, depth] = [ihdr.readUInt32BE(0), ihdr.readUInt32BE(4), ihdr.readUInt8(8)];
   const kind = kinds.get(ihdr.readUInt8(9));
@@ -42,7 +42,7 @@ function readHeader(ihdr: Buffer): PngHeader | undefined {
   return { width, height, depth, color, bitsPerPixel: channels * depth, isInterlaced };
 }
 
-/** One pass over the picture: every `dx`th pixel of every `dy`th row, starting at a corner. */
+/** One pass over the image: every `dx`th pixel of every `dy`th row, from a starting pixel. */
 interface PngPass {
   readonly x: number;
   readonly y: number;
@@ -64,7 +64,7 @@ const adam7 = [
   [0, 1, 1, 2],
 ] as const;
 
-/** An interlaced picture comes in seven passes; those without pixels are left out. */
+/** Returns the passes of an image: 7 if it is interlaced, less those without pixels. */
 function passesOf(header: PngHeader): readonly PngPass[] {
   const passes = header.isInterlaced ? adam7 : singlePass;
   return passes
@@ -77,7 +77,7 @@ function passesOf(header: PngHeader): readonly PngPass[] {
     .filter(({ width, height }) => width > 0 && height > 0);
 }
 
-/** Rows of a PNG out of its unpacked bytes, one at a time: no more than two are held. */
+/** Splits inflated bytes into rows, one at a time. Keeps at most two rows in memory. */
 class PngRows {
   readonly #passes: readonly PngPass[];
   readonly #bytesPerPixel: number;
@@ -86,7 +86,7 @@ class PngRows {
   #row = 0;
   #above: Uint8Array;
   #current: Uint8Array;
-  /** Bytes of the current row that have come, including the filter in front of it. */
+  /** Bytes of the current row received so far, including its filter byte. */
   #filled = 0;
 
   constructor(header: PngHeader, onRow: (row: Uint8Array, y: number, pass: PngPass) => void) {
@@ -102,9 +102,7 @@ class PngRows {
     return this.#pass >= this.#passes.length;
   }
 
-  /**
-   * False when there are more bytes than the picture has room for, or a row has no valid filter.
-   */
+  /** Returns false if there are more bytes than pixels, or a row has an invalid filter. */
   push(bytes: Uint8Array): boolean {
     for (let at = 0; at < bytes.length; ) {
       if (this.isComplete) return false;
@@ -139,7 +137,10 @@ class PngRows {
   }
 }
 
-/** Undoes the filter of a row: bytes are differences to neighbours. False for an unknown filter. */
+/**
+ * Undoes the filter of a row, whose bytes are differences from neighboring pixels. Returns false for
+ * an unknown filter.
+ */
 function unfilter(
   kind: number,
   row: Uint8Array,
@@ -167,24 +168,24 @@ function predict(kind: number, left: number, up: number, upperLeft: number): num
   return toUp <= toUpperLeft ? up : upperLeft;
 }
 
-/** Where a picture is opaque: one byte for each pixel, row by row. */
+/** The opaque pixels of an image: one byte for each pixel, row by row. */
 export interface Coverage {
   readonly width: number;
   readonly height: number;
-  /** 1 where alpha is at least a half. */
+  /** 1 where alpha is at least one half. */
   readonly isOpaque: Uint8Array;
 }
 
-/** Why a file is no picture with transparency. */
+/** Why the transparency of a file can't be read. */
 export type AlphaProblem = 'not-png' | 'no-alpha' | 'too-large' | 'broken';
 
 const opaqueThreshold = 128;
-/** The longest `tRNS`: an alpha for each of 256 colours. */
+/** The longest valid `tRNS` chunk: an alpha value for each of 256 colors. */
 const transparencyBytesMax = 256;
 
 /**
- * Reads only the transparency of a PNG, while the file comes. Unpacking happens on another thread
- * and stops at the picture's end: a file that unpacks to more is broken.
+ * Reads the transparency of a PNG while it is streamed from its source. Inflating runs on another
+ * thread and stops at the last pixel: a file that inflates to more is damaged.
  */
 export async function readCoverage(
   file: LongBytes,
@@ -213,7 +214,7 @@ export async function readCoverage(
   }
 }
 
-/** What stands before the first chunk of pixels, and how long that chunk is. */
+/** Reads the chunks before the pixels, and the length of the first pixel chunk. */
 async function readPreamble(reader: ByteReader) {
   const start = await reader.take(8 + 13 + 4);
   if (start?.readUInt32BE(0) !== 13 || start.toString('latin1', 4, 8) !== 'IHDR') return undefined;
@@ -251,34 +252,34 @@ async function inflateRows(compressed: AsyncIterable<Uint8Array>, rows: PngRows)
     inflate,
     async (inflated: AsyncIterable<Uint8Array>) => {
       for await (const bytes of inflated) {
-        if (!rows.push(bytes)) throw new Error('The picture is larger than its header says.');
+        if (!rows.push(bytes)) throw new Error('The image is larger than its header says.');
       }
     },
   );
 }
 
-/** The alpha of one pixel of a row, from 0 to 255. */
+/** Returns the alpha of one pixel of a row, from 0 to 255. */
 type AlphaAt = (row: Uint8Array, x: number) => number;
 
-/** Reads a pixel's alpha from a row; undefined when the picture has no transparency at all. */
+/** Returns a reader of alpha values, or undefined if the image has no transparency. */
 function alphaReader(header: PngHeader, transparency: Buffer | undefined): AlphaAt | undefined {
   const { color, depth } = header;
   const bytes = depth / 8;
   switch (color) {
     case 'rgb+alpha':
       return (row, x) => row[(x * 4 + 3) * bytes] ?? 0;
-    case 'grey+alpha':
+    case 'gray+alpha':
       return (row, x) => row[(x * 2 + 1) * bytes] ?? 0;
     case 'indexed':
       return transparency && ((row, x) => transparency[sampleAt(row, x, depth)] ?? 255);
-    case 'grey':
+    case 'gray':
       return keyedAlpha(transparency, 1, depth);
     case 'rgb':
       return keyedAlpha(transparency, 3, depth);
   }
 }
 
-/** For pictures in which one colour stands for transparent. */
+/** Returns a reader for images in which one color means transparent. */
 function keyedAlpha(key: Buffer | undefined, samples: number, depth: number): AlphaAt | undefined {
   if (key?.length !== samples * 2) return undefined;
   const keySamples = Array.from({ length: samples }, (_, at) => key.readUInt16BE(at * 2));
@@ -309,28 +310,28 @@ function markOpaque(
   }
 }
 
-/** Rows are packed in blocks of about this size. */
+/** Rows are compressed in blocks of about this size. */
 const blockBytes = 256 * 1024;
 
-/** A picture of eight bits a sample, row by row. */
+/** An image with 8 bits per sample. */
 export interface PngImage {
   readonly width: number;
   readonly height: number;
-  readonly color: 'grey' | 'rgb+alpha';
-  /** Fills in the samples of one row, which are zeros at first. */
+  readonly color: 'gray' | 'rgb+alpha';
+  /** Fills in the samples of one row. They are 0 at first. */
   fill(row: Uint8Array, y: number): void;
 }
 
-/** A PNG of 8 bits a sample, not interlaced, which every program can read. */
+/** Writes a PNG that every program can read: 8 bits per sample, not interlaced. */
 export async function writePng(image: PngImage): Promise<Uint8Array> {
   const compressed = Readable.from(rowBlocks(image)).pipe(createDeflate({ chunkSize: 64 * 1024 }));
   const pixels = Buffer.concat(await Array.fromAsync(compressed as AsyncIterable<Uint8Array>));
-  return pngFile(image, image.color === 'grey' ? 0 : 6, [pngChunk('IDAT', pixels)]);
+  return pngFile(image, image.color === 'gray' ? 0 : 6, [pngChunk('IDAT', pixels)]);
 }
 
 function* rowBlocks({ width, height, color, fill }: PngImage): Generator<Uint8Array> {
-  // Each row has a byte in front that names its filter: none.
-  const rowBytes = 1 + width * (color === 'grey' ? 1 : 4);
+  // The byte before each row names its filter: 0 for none.
+  const rowBytes = 1 + width * (color === 'gray' ? 1 : 4);
   const rowsAtOnce = Math.max(1, Math.floor(blockBytes / rowBytes));
   for (let y = 0; y < height; y += rowsAtOnce) {
     const rows = Math.min(rowsAtOnce, height - y);

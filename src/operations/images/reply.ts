@@ -9,13 +9,13 @@ import type { AttemptContext } from '../../upstream/attempt.ts';
 import { noMetrics } from '../../upstream/attempt.ts';
 import { hostAndPort } from '../../upstream/guard/address-policy.ts';
 
-/** A provider's own storage answers at once; its images are a few megabytes. */
+/** Generous: a provider's storage responds quickly, and images are a few megabytes. */
 const fetchMs = 60_000;
 
-/** Enough of an image to tell what it is, in base64. */
+/** Base64 characters from which an image's format can be recognized. */
 const sniffLength = 64;
 
-/** The one image of an answer, and what was said about it. */
+/** The image of an answer, with what the provider reported about it. */
 interface ImageAnswer {
   readonly image: Readonly<Record<string, unknown>>;
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -24,8 +24,8 @@ interface ImageAnswer {
 }
 
 /**
- * The image that a client gets. Some providers answer with an address: the image is fetched from
- * there, so that every client gets bytes; where that fails, the address is better than nothing.
+ * Returns the image for the client. If the provider returned a URL, the image is fetched from it, so
+ * that every client gets bytes. If that fails, the client gets the URL.
  */
 export async function resolveImage(
   generated: GeneratedImages,
@@ -56,7 +56,7 @@ async function fetchImage(
   context: AttemptContext,
 ): Promise<string | null> {
   if (!image?.url) return null;
-  // The operator's own server may be at a private address, and keeps its images there.
+  // The operator's own server may have a private address and store its images there.
   const providerUrl = own?.isUserAddress ? null : URL.parse(provider.baseUrl);
   const result = await context.fetchGuarded(image.url, {
     bodyBytesMax: imageBytesMax,
@@ -68,7 +68,7 @@ async function fetchImage(
   return isImage ? Buffer.from(result.bytes).toString('base64') : null;
 }
 
-/** Read from the bytes: what a provider says of them is not always true. */
+/** Detects the format from the bytes: what providers report isn't always correct. */
 function imageFormat(base64: string): string | undefined {
   const type = fileTypeOf(Buffer.from(base64.slice(0, sniffLength), 'base64')) ?? '';
   return /^image\/(png|jpeg|webp)$/.exec(type)?.[1];
@@ -91,7 +91,7 @@ export function toReply(
   };
 }
 
-/** Usage under chat's names, and under those that OpenAI's libraries look for in image answers. */
+/** Writes usage under chat's names and under those of OpenAI's image answers. */
 function writeUsage(usage: Usage) {
   const [input, output] = [promptTokens(usage), usage.outputTokens];
   return {
@@ -109,7 +109,7 @@ export function readRecordedImage(text: string): ImageAnswer | undefined {
   const section = (name: string) => fieldsOf(recorded[name]);
   return {
     image: section('image'),
-    attributes: section('about'),
+    attributes: section('attributes'),
     usage: { ...noUsage, ...section('usage') },
     usageDetails: section('usageDetails'),
   };

@@ -2,6 +2,7 @@ import type { GatewayError } from '../../core/errors.ts';
 import type { Usage } from '../../core/usage.ts';
 import type {
   AnswerMetrics,
+  ClientDialect,
   SettledUsage,
   SseMessage,
   StreamTransform,
@@ -17,26 +18,48 @@ import {
 } from '../../upstream/attempt.ts';
 import { endOfStream, silence } from '../../upstream/upstream-call.ts';
 import { forwardTo } from './recorded-answer.ts';
-import type { SearchRound } from './round.ts';
 import type { SearchSession } from './session.ts';
 
-/** The round listens to the upstream; the client's writer, one for all rounds, does the writing. */
-export function roundWriter(round: SearchRound, writer: StreamWriter): StreamWriter {
+/** The parts of a stream writer that frame its output. */
+type StreamFraming = Pick<
+  StreamWriter,
+  'take' | 'close' | 'fail' | 'keepAlive' | 'hasOpenToolCall'
+>;
+
+/** For full replies, which are written after the last round. */
+export const noFraming: StreamFraming = {
+  take: () => '',
+  close: () => '',
+  fail: () => '',
+  keepAlive: () => '',
+};
+
+/** Writes what an upstream sends to the current round. The framing is shared by all rounds. */
+export function roundClient(
+  session: Pick<SearchSession, 'round'>,
+  framing: StreamFraming,
+): ClientDialect {
   return {
-    ...forwardTo(round),
-    take: () => writer.take(),
-    close: (settled) => writer.close(settled),
-    fail: (error) => writer.fail(error),
-    keepAlive: () => writer.keepAlive(),
-    // The writer hears the round's reason only at the end of all rounds.
-    get hasOpenToolCall() {
-      const reason = round.finished?.reason ?? 'stop';
-      return (reason === 'stop' || reason === 'tool_calls') && writer.hasOpenToolCall === true;
+    writeReply: () => ({ ...forwardTo(session.round), write: () => '' }),
+    writeStream() {
+      const { round } = session;
+      return {
+        ...forwardTo(round),
+        take: () => framing.take(),
+        close: (settled) => framing.close(settled),
+        fail: (error) => framing.fail(error),
+        keepAlive: () => framing.keepAlive(),
+        // The client's writer gets a finish reason only after the last round.
+        get hasOpenToolCall() {
+          const reason = round.finished?.reason ?? 'stop';
+          return (reason === 'stop' || reason === 'tool_calls') && framing.hasOpenToolCall === true;
+        },
+      };
     },
   };
 }
 
-/** The facts of all rounds as those of one answer. */
+/** The metrics of all rounds, as those of one answer. */
 export class CombinedMetrics implements AnswerMetrics {
   readonly #session: SearchSession;
   #previousCharacters = 0;
@@ -68,7 +91,7 @@ export class CombinedMetrics implements AnswerMetrics {
   }
 }
 
-/** One stream to the client over as many streams of the upstream as there are rounds. */
+/** Joins the upstream streams of all rounds into one stream to the client. */
 export class CombinedTransform implements StreamTransform {
   readonly metrics: CombinedMetrics;
   #current: StreamTransform;
@@ -113,13 +136,12 @@ export class CombinedTransform implements StreamTransform {
   }
 }
 
-/** Queries are short. A longer answer is relayed like every stream: it is paid for as it grows. */
+/** Queries are short. A longer output is streamed, because its charge is collected as it grows. */
 const silentCharactersMax = 16 * 1024;
 
 /**
- * Reads the rounds of which the client sees nothing, up to the first that tells it something. A
- * failure until then is like that of any attempt: it costs nothing, and another provider may take
- * over.
+ * Reads rounds until one has output for the client. A failure before that is like that of any
+ * attempt: it costs nothing, and another provider may be tried.
  */
 export async function readSilentRounds(
   first: OpenStream,
@@ -129,7 +151,7 @@ export async function readSilentRounds(
   let stream = first;
   while (isSilent() && stream.transform.metrics.outputCharacters <= silentCharactersMax) {
     const next = await advance(stream);
-    // A client that left pays for what was done, as it does after the first words.
+    // A client that disconnected pays for the work done so far, as it does after first output.
     if (client.aborted) break;
     if (next.kind !== 'stream') return next;
     stream = next;
@@ -145,7 +167,7 @@ async function advance(stream: OpenStream): Promise<AttemptResult> {
   if (!failure && !isBroken) return ended ? openNextRound(stream) : readPiece(stream);
   source.close();
   upstreamCall.cancel();
-  return failed(failure ?? malformed('The provider broke off in the middle of its answer.'));
+  return failed(failure ?? malformed('The provider ended its answer in the middle.'));
 }
 
 /** Reads one more piece of the stream. */
@@ -169,7 +191,7 @@ async function readPiece(stream: OpenStream): Promise<AttemptResult> {
   }
 }
 
-/** Opens the round that follows one that is over, or adds the last words. */
+/** Opens the round after one that has ended, or appends the closing text. */
 async function openNextRound(stream: OpenStream): Promise<AttemptResult> {
   const { opening, source, upstreamCall, openContinuation } = stream;
   source.close();

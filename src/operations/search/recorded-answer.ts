@@ -2,17 +2,17 @@ import type { AnswerSink, Citation } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { openAiFinishReasons } from '../../dialects/normalize/responses/answer-metrics.ts';
 
-/** An answer with searches has one choice only, and its pictures are bytes or links. */
+/** Left out: answers with searches have one choice, and their images are bytes or links. */
 type SinkMethod = Exclude<keyof AnswerSink, 'choice' | 'imageAt'>;
 type SinkCall = readonly [SinkMethod, ...unknown[]];
 type UntypedMethod = (...args: unknown[]) => void;
 
-/** A listener that passes everything on to another; `note` hears it first. */
+/** Returns a sink that forwards every call to another. `observe` is called first. */
 export function forwardTo(sink: AnswerSink, observe?: (line: SinkCall) => void): AnswerSink {
   const forward = (name: SinkMethod): readonly [SinkMethod, UntypedMethod] => [
     name,
     (...args) => {
-      // JSON has no undefined; optional words come last, so leaving them out moves no other.
+      // JSON has no undefined. Optional arguments come last, so leaving them out shifts no other.
       observe?.([name, ...args.filter((value) => value !== undefined)]);
       (sink[name] as UntypedMethod | undefined)?.apply(sink, args);
     },
@@ -22,14 +22,14 @@ export function forwardTo(sink: AnswerSink, observe?: (line: SinkCall) => void):
 }
 
 /**
- * Writes down an answer that no single upstream gave, in our own words: one line of JSON for each
- * call of the listener, which is passed on to the client at the same time.
+ * Returns a sink that forwards an answer to the client and records it in the neutral format: one
+ * line of JSON for each call. Used for answers that combine several upstream answers.
  */
 export function recordingSink(sink: AnswerSink, write: (line: string) => void): AnswerSink {
   return forwardTo(sink, (line) => write(`${JSON.stringify(line)}\n`));
 }
 
-/** Tells a written answer again; false if it is none: others may write to the same Redis. */
+/** Replays a recording. Returns false if it isn't one: others may write to the same Redis. */
 export function replayCalls(text: string, sink: AnswerSink): boolean {
   const lines = text.trimEnd().split('\n').map(parseJson);
   if (!lines.every(isSinkCall)) return false;

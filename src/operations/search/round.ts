@@ -5,59 +5,56 @@ import {
   openAiFinishReasons,
   RecordedMetrics,
 } from '../../dialects/normalize/responses/answer-metrics.ts';
+import type { ClientCall } from '../../tools/search-notes.ts';
 
-/** A search that the model asks for. */
+/** A call of the search tool. Its arguments arrive in pieces. */
 export interface SearchCall {
+  readonly kind: 'search';
   readonly id: string;
   arguments: string;
 }
 
-interface ClientCall {
-  /** The number of the call as the client knows it. */
-  readonly number: number;
-  readonly id: string;
-  readonly name: string;
+/** A call of one of the client's tools, as it arrives. */
+interface OpenClientCall extends ClientCall {
+  readonly kind: 'client';
+  /** The index of the call in the client's answer. */
+  readonly index: number;
   arguments: string;
 }
 
-/** How a round speaks to the client. */
 interface RoundOptions {
-  /** The text between what was said in earlier rounds and what is said now. */
+  /** Written between the text of earlier rounds and the text of this one. */
   readonly separator: string;
-  /** Whether the client wants an answer in JSON. */
+  /** Whether the client asked for JSON output. */
   readonly isJson: boolean;
-  /**
-   * Called after the words that come before the client's own calls: some clients' texts end there.
-   */
+  /** Called after the text before the client's tool calls: in some dialects, text ends there. */
   readonly onTextEnd: () => void;
 }
 
 /**
- * One round of a conversation with searches: what the model says goes on to the client, its calls
- * of our tool do not, and everything is remembered for the next round.
+ * One round of a chat with searches. Forwards the model's output to the client, except calls of the
+ * search tool, and keeps the model's turn for the next round's prompt.
  */
 export class SearchRound implements AnswerSink {
   readonly searches: SearchCall[] = [];
-  readonly clientCalls: ClientCall[] = [];
+  readonly clientCalls: OpenClientCall[] = [];
   finished: { readonly reason: FinishReason; readonly stopSequence: string | null } | undefined;
-  /** Text, thoughts and calls, by which usage is estimated. */
+  /** Counts text, reasoning and tool calls, from which usage can be estimated. */
   readonly metrics = new RecordedMetrics();
   readonly #toolName: string;
   readonly #sink: AnswerSink;
-  readonly #byCall = new Map<number, SearchCall | ClientCall>();
+  readonly #byCall = new Map<number, SearchCall | OpenClientCall>();
   readonly #separator: string;
   readonly #onTextEnd: () => void;
   readonly #reasoningParts: ReasoningPart[] = [];
   #openReasoning = '';
   #text = '';
-  /** The end of the text, which the client has not heard. */
+  /** The end of the text, not yet sent to the client. */
   #pending = '';
-  /** Words before JSON are held back: “Let me look.” must not get into it if a search follows. */
+  /** Text before JSON is held back: a search may follow it, and it would make the JSON invalid. */
   #holdsText: boolean;
   #hasBegun = false;
-  /**
-   * Whether the client was shown something that is not sent back to the model, such as a picture.
-   */
+  /** Whether the client got content that is not sent back to the model, such as an image. */
   #sentOtherContent = false;
 
   constructor(toolName: string, sink: AnswerSink, { separator, isJson, onTextEnd }: RoundOptions) {
@@ -68,13 +65,13 @@ export class SearchRound implements AnswerSink {
     this.#onTextEnd = onTextEnd;
   }
 
-  /** The text of this round as the client sees it. */
+  /** The text of this round that was sent to the client. */
   get sentText(): string {
     const length = this.#sentLength;
     return length === 0 ? '' : this.#separator + this.#text.slice(0, length);
   }
 
-  /** Whether the client was told anything of this round. */
+  /** Whether the client got any output of this round. */
   get hasOutput(): boolean {
     const hasReasoning = this.#openReasoning !== '' || this.#reasoningParts.length > 0;
     return (
@@ -82,13 +79,13 @@ export class SearchRound implements AnswerSink {
     );
   }
 
-  /** The model's turn, to be sent back to it. */
+  /** The model's turn, for the next round's prompt. */
   get parts(): readonly AssistantPart[] {
     const calls = [...this.#byCall.values()].map(
       (call): AssistantPart => ({
         kind: 'tool_call',
         id: call.id,
-        name: 'name' in call ? call.name : this.#toolName,
+        name: call.kind === 'client' ? call.name : this.#toolName,
         arguments: call.arguments === '' ? '{}' : call.arguments,
       }),
     );
@@ -109,7 +106,7 @@ export class SearchRound implements AnswerSink {
     if (!this.#holdsText) this.flush();
   }
 
-  /** Tells the client what it has not heard yet. */
+  /** Sends the pending text to the client. */
   flush(): void {
     const pending = this.#pending;
     if (pending === '') return;
@@ -143,19 +140,19 @@ export class SearchRound implements AnswerSink {
   toolCall(call: number, id: string, name: string): void {
     this.metrics.outputCharacters += this.#toolName.length;
     if (name === this.#toolName) {
-      const search: SearchCall = { id, arguments: '' };
+      const search: SearchCall = { kind: 'search', id, arguments: '' };
       this.#byCall.set(call, search);
       this.searches.push(search);
       return;
     }
-    // A round with a call for the client is the last one, so nothing is held back any longer.
+    // A round with a client call is the last one, so no text needs to be held back.
     this.flush();
-    const number = this.clientCalls.length;
-    if (number === 0) this.#onTextEnd();
-    const clientCall: ClientCall = { number, id, name, arguments: '' };
+    const index = this.clientCalls.length;
+    if (index === 0) this.#onTextEnd();
+    const clientCall: OpenClientCall = { kind: 'client', index, id, name, arguments: '' };
     this.#byCall.set(call, clientCall);
     this.clientCalls.push(clientCall);
-    this.#sink.toolCall(number, id, name);
+    this.#sink.toolCall(index, id, name);
   }
 
   toolArguments(call: number, json: string): void {
@@ -163,7 +160,7 @@ export class SearchRound implements AnswerSink {
     if (!known) return;
     this.metrics.outputCharacters += json.length;
     known.arguments += json;
-    if ('number' in known) this.#sink.toolArguments(known.number, json);
+    if (known.kind === 'client') this.#sink.toolArguments(known.index, json);
   }
 
   refusal(text: string): void {
@@ -180,7 +177,7 @@ export class SearchRound implements AnswerSink {
     this.#sink.image(mediaType, base64);
   }
 
-  /** Whether this is the end of the answer is decided when the round is over. */
+  /** Keeps the finish reason. The session decides later whether the answer ends here. */
   finish(reason: FinishReason, stopSequence: string | null): void {
     this.finished = { reason, stopSequence };
     this.metrics.finishReason = openAiFinishReasons[reason];

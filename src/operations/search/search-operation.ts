@@ -1,12 +1,11 @@
 import { strict as assert } from 'node:assert';
 import type { CacheIdentity, Operation } from '../../call.ts';
 import type { AnswerSink } from '../../core/answer.ts';
-import { searchTextMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import type { Prompt } from '../../core/prompt.ts';
 import type { Recording } from '../../core/recording.ts';
 import type { ChatRequestInfo, SearchOptions } from '../../core/request-info.ts';
-import { type Measured, noUsage, type Units, type Usage } from '../../core/usage.ts';
+import type { Measured, Units } from '../../core/usage.ts';
 import type {
   AnswerMetrics,
   ClientDialect,
@@ -17,23 +16,10 @@ import type {
 } from '../../dialects/dialect.ts';
 import { Translation } from '../../dialects/engine.ts';
 import { MeteringSink } from '../../dialects/normalize/responses/answer-metrics.ts';
-import { upstreamDialect } from '../../dialects/registry.ts';
-import {
-  ChatBounds,
-  firstHoldTokens,
-  holdPrices,
-  inputBound,
-  maxTokensIn,
-  textBytes,
-} from '../../money/price/bounds.ts';
-import {
-  chargeAt,
-  costOf,
-  estimateNote,
-  flatRateCost,
-  maxCostOverTiers,
-} from '../../money/price/cost.ts';
-import { type NanoUsd, perUnit, toCredits } from '../../money/price/usd.ts';
+import { dialects } from '../../dialects/registry.ts';
+import { ChatBounds, textBytes } from '../../money/price/bounds.ts';
+import { estimateNote } from '../../money/price/cost.ts';
+import type { NanoUsd } from '../../money/price/usd.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { FoundPage } from '../../tools/citations.ts';
 import type { SearchEngine } from '../../tools/search-engine.ts';
@@ -44,16 +30,18 @@ import type { AttemptContext, AttemptResult } from '../../upstream/attempt.ts';
 import { attemptWithAdapter } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 import { ChatOperation } from '../chat/chat-operation.ts';
+import { AttemptBudget, SearchBudget } from './budget.ts';
 import {
   CombinedMetrics,
   CombinedTransform,
+  noFraming,
   readSilentRounds,
-  roundWriter,
+  roundClient,
 } from './combined-stream.ts';
-import { forwardTo, recordingSink, replayCalls } from './recorded-answer.ts';
-import { type SearchContext, type SearchLimits, SearchSession } from './session.ts';
+import { recordingSink, replayCalls } from './recorded-answer.ts';
+import { type SearchLimits, SearchSession } from './session.ts';
 
-/** What the operator set up for searches. */
+/** The search engine, its limits and its price, as configured by the operator. */
 export interface WebSearchDeps {
   readonly engine: SearchEngine;
   readonly callsMax: number;
@@ -63,7 +51,15 @@ export interface WebSearchDeps {
   readonly notes: SearchNotes;
 }
 
-/** A conversation in which the model may search the web; the gateway runs the searches. */
+/** One attempt at one offer. */
+interface SearchAttempt {
+  readonly offer: Offer;
+  readonly context: AttemptContext;
+  readonly budget: AttemptBudget;
+  readonly session: SearchSession;
+}
+
+/** A chat request whose model may search the web. The gateway runs the searches. */
 export class SearchOperation implements Operation {
   readonly request: ChatRequestInfo;
   readonly bounds: ChatBounds;
@@ -76,13 +72,9 @@ export class SearchOperation implements Operation {
   readonly #tenantId: string;
   readonly #prompt: Prompt;
   readonly #pages: readonly FoundPage[];
-  #session: SearchSession | undefined;
-  /** Whether the offer in use has other prices for long prompts. */
-  #hasLongPromptPrices = false;
-  /** The output cap of the next round; null leaves the client's own. */
-  #outputCap: number | null = null;
-  /** Credits set aside for rounds and searches, including those at offers that failed. */
-  #extraCredits = 0;
+  readonly #budget: SearchBudget;
+  /** The attempt made last. Its usage is charged. */
+  #attempt: SearchAttempt | undefined;
 
   constructor(
     clientRequest: ClientRequest,
@@ -97,7 +89,7 @@ export class SearchOperation implements Operation {
     this.#limits = searchLimits(options, deps);
     const { prompt, pages } = deps.notes.restore(tenantId, clientRequest.toPrompt());
     this.#pages = pages;
-    // The tool that stands for the search is not dropped: the gateway runs it.
+    // The gateway runs the tool that stands for the search, so it does not count as dropped.
     const foreign = prompt.foreign.filter((name) => name !== options.param && name !== 'plugins');
     // Several choices would need different searches, so there is only one.
     const unsupported = prompt.choices > 1 ? ['n'] : [];
@@ -110,6 +102,7 @@ export class SearchOperation implements Operation {
     const moreBytes = toolBytes + addedBytes(clientRequest.toPrompt(), prompt);
     this.request = { ...clientRequest.request, inputBytes: inputBytes + moreBytes };
     this.bounds = new ChatBounds(this.request);
+    this.#budget = new SearchBudget(this.request, deps);
     this.streamFormat = clientRequest.streamFormat;
     this.skills = this.#chat.skills;
   }
@@ -122,22 +115,23 @@ export class SearchOperation implements Operation {
     return this.#chat.refine(plan);
   }
 
-  /** Searches that were made for an offer which failed in the end are the operator's loss. */
+  /** Searches made for an offer that failed in the end are not charged. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     return this.request.stream ? this.#stream(offer, context) : this.#reply(offer, context);
   }
 
   measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
-    const { searches = 0, isEstimate = false } = this.#session ?? {};
+    const { searches = 0, isEstimate = false } = this.#attempt?.session ?? {};
     const measured = this.#chat.measure(metrics, outcome);
     const estimated = isEstimate ? { isEstimate, note: estimateNote } : {};
     const units = metrics.usage ? this.#unitsOf(measured) : measured.units;
-    return { ...measured, ...estimated, units, searches, toolCredits: this.#feeOf(searches) };
+    const toolCredits = this.#budget.feeFor(searches);
+    return { ...measured, ...estimated, units, searches, toolCredits };
   }
 
   /**
-   * The web changes, so only a client that asks for it gets an earlier answer. The answer is kept
-   * in our own words, which fit a stream and a whole reply alike.
+   * The web changes, so only a client that asks for caching gets an earlier answer. The recording
+   * is in the neutral format, which can be replayed as a stream and as a full reply.
    */
   cacheIdentity(): CacheIdentity {
     const clientRequest = this.#clientRequest;
@@ -163,17 +157,19 @@ export class SearchOperation implements Operation {
 
   async #reply(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const writer = this.#clientRequest.client.writeReply(context.identity);
-    const session = this.#open(writer, offer, context);
+    const attempt = this.#begin(writer, offer, context);
+    const { session } = attempt;
     const metrics = new CombinedMetrics(session);
-    // Nothing is written to the client before the last round.
-    const client = { writeReply: () => ({ ...forwardTo(session.round), write: () => '' }) };
+    // The reply is written after the last round, so a round itself has nothing to frame.
+    const client = roundClient(session, noFraming);
     for (;;) {
-      const result = await this.#tryRound(session, client, offer, context);
+      const result = await this.#tryRound(attempt, client);
       if (result.kind !== 'reply') {
-        // The client left, nobody failed: as with a stream, it pays for the searches made so far.
-        const wasLeft = context.client.aborted && session.searches > 0;
-        return wasLeft
-          ? { kind: 'reply', reply: { metrics, isCanceled: wasLeft, write: () => '' } }
+        // If the client disconnected, nothing failed: it pays for the searches made so far, as with
+        // a stream.
+        const isCanceled = context.client.aborted && session.searches > 0;
+        return isCanceled
+          ? { kind: 'reply', reply: { metrics, isCanceled, write: () => '' } }
           : result;
       }
       metrics.begin(result.reply.metrics);
@@ -186,9 +182,10 @@ export class SearchOperation implements Operation {
 
   async #stream(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const writer = this.#clientRequest.client.writeStream(context.identity);
-    const session = this.#open(writer, offer, context);
-    const client = { writeStream: () => roundWriter(session.round, writer) };
-    const first = await this.#tryRound(session, client, offer, context);
+    const attempt = this.#begin(writer, offer, context);
+    const { session } = attempt;
+    const client = roundClient(session, writer);
+    const first = await this.#tryRound(attempt, client);
     if (first.kind !== 'stream') return first;
     const transform = new CombinedTransform(first.transform, session);
     const openContinuation = async (): Promise<AttemptResult | string> => {
@@ -197,7 +194,7 @@ export class SearchOperation implements Operation {
         this.#storeNote(session);
         return writer.take();
       }
-      const round = await this.#tryRound(session, client, offer, context);
+      const round = await this.#tryRound(attempt, client);
       if (round.kind !== 'stream') return round;
       transform.begin(round.transform);
       return { ...round, transform, openContinuation };
@@ -206,133 +203,45 @@ export class SearchOperation implements Operation {
     return readSilentRounds(opened, () => !session.round.hasOutput, context.client);
   }
 
-  #open(writer: AnswerSink, offer: Offer, context: AttemptContext): SearchSession {
+  #begin(writer: AnswerSink, offer: Offer, context: AttemptContext): SearchAttempt {
     const { recorder, client } = context;
-    this.#hasLongPromptPrices = offer.prices.longPrompts !== undefined;
-    this.#outputCap = context.outputTokensMax;
     recorder?.begin(offer, 'whole');
     const sink = recorder ? recordingSink(writer, (line) => recorder.add(line)) : writer;
-    this.#session = new SearchSession(this.#prompt, sink, {
+    const budget = new AttemptBudget(this.#budget, offer, context);
+    const session = new SearchSession(this.#prompt, sink, {
       engine: this.#deps.engine,
       limits: this.#limits,
       pages: this.#pages,
       promptBytes: textBytes(this.request),
-      ...this.#budgetFor(offer, context),
+      budget,
       client,
     });
-    return this.#session;
+    const attempt = { offer, context, budget, session };
+    this.#attempt = attempt;
+    return attempt;
   }
 
-  /** Sets aside what the next round or search may cost at this offer, beside what is spent. */
-  #budgetFor(
-    offer: Offer,
-    context: AttemptContext,
-  ): Pick<SearchContext, 'reserveRound' | 'reserveSearch'> {
-    const firstPromptBytes = textBytes(this.request);
-    const heldPrices = holdPrices(offer.prices, this.request);
-    const outputTokens = firstHoldTokens(this.request, offer);
-    /** The prompt of the round that was paid for last, with the results of its searches. */
-    let promptTokensMax = inputBound(this.request);
-    const chargeMax = (tokens: Pick<Usage, 'inputTokens' | 'outputTokens'>) => {
-      // The request's own price is held already.
-      const cost = maxCostOverTiers(heldPrices, promptTokensMax, (prices) =>
-        flatRateCost({ ...noUsage, ...tokens }, { ...prices, request: 0n }),
-      );
-      return chargeAt(offer, cost, this.#deps.creditsPerUsd);
-    };
-    const firstTokens = Math.min(outputTokens, context.outputTokensMax ?? outputTokens);
-    const first = chargeMax({ inputTokens: promptTokensMax, outputTokens: firstTokens });
-    /**
-     * Credits that are spent, or set aside for the next round; not what earlier rounds left over.
-     */
-    let neededCredits = 0;
-    const extend = async (credits: number) => {
-      neededCredits += credits;
-      const more = Math.max(0, neededCredits - first - this.#extraCredits);
-      // Counted before the hold is extended, because the searches of a round run at the same time.
-      this.#extraCredits += more;
-      if (more === 0 || (await context.extendHold(more))) return true;
-      neededCredits -= credits;
-      this.#extraCredits -= more;
-      context.recorder?.markTruncated();
-      return false;
-    };
-    return {
-      reserveRound: async (promptBytes, searches) => {
-        neededCredits = this.#spentAt(offer);
-        const moreBytes = promptBytes - firstPromptBytes;
-        const inputTokens = inputBound(this.request) + maxTokensIn(moreBytes);
-        promptTokensMax = inputTokens + searches * maxTokensIn(searchTextMax);
-        if (!(await extend(chargeMax({ inputTokens, outputTokens })))) return false;
-        this.#outputCap = await this.#outputCapFor(offer, context, moreBytes);
-        return true;
-      },
-      reserveSearch: () => {
-        // Where the client has calls to answer, no further round follows that would count this one.
-        neededCredits = Math.max(neededCredits, this.#spentAt(offer));
-        const results = { inputTokens: maxTokensIn(searchTextMax), outputTokens: 0 };
-        return extend(chargeMax(results) + this.#feeOf(1));
-      },
-    };
-  }
-
-  /** The output cap of the next round: it can cost no more than earlier ones have left. */
-  async #outputCapFor(
-    offer: Offer,
-    context: AttemptContext,
-    moreBytes: number,
-  ): Promise<number | null> {
-    const { creditsPerUsd } = this.#deps;
-    const bounds = new ChatBounds({
-      ...this.request,
-      inputBytes: this.request.inputBytes + moreBytes,
-    });
-    const spent = this.#spentAt(offer);
-    const chargeMax = spent + bounds.boundFor([offer], creditsPerUsd).maximum;
-    const spendable = await context.spendableCredits(chargeMax);
-    // Beside a longer prompt, the operator's cap may not fit any more.
-    if (spendable >= chargeMax) return bounds.defaultCapFor(offer);
-    context.recorder?.markTruncated();
-    const affordable = bounds.capWithin(spendable - spent, offer, creditsPerUsd);
-    // The first stretch is set aside: rounding once more could make it seem a credit too dear.
-    return Math.max(affordable, firstHoldTokens(this.request, offer));
-  }
-
-  /** What rounds and searches cost until now, without the request's own price. */
-  #spentAt(offer: Offer): number {
-    const { usage = noUsage, usageOfRounds: calls = [], searches = 0 } = this.#session ?? {};
-    const cost = costOf(usage, { ...offer.prices, request: 0n }, { calls });
-    return chargeAt(offer, cost, this.#deps.creditsPerUsd) + this.#feeOf(searches);
-  }
-
-  /** A provider sees each round as a request, so each has a prompt of its own length. */
+  /** Returns the units with each round's usage, if prices depend on the length of its prompt. */
   #unitsOf({ units }: Measured): Units {
-    const calls = this.#session?.usageOfRounds ?? [];
-    return this.#hasLongPromptPrices && calls.length > 1 ? { ...units, calls } : units;
-  }
-
-  /** The fee for all searches together, rounded once. */
-  #feeOf(searches: number): number {
-    const { usdPerSearch, creditsPerUsd } = this.#deps;
-    return toCredits(perUnit(usdPerSearch, searches), creditsPerUsd);
+    const { session, offer } = this.#attempt ?? {};
+    const calls = session?.usageOfRounds ?? [];
+    const isPricedByRound = offer?.prices.longPrompts !== undefined && calls.length > 1;
+    return isPricedByRound ? { ...units, calls } : units;
   }
 
   #tryRound(
-    session: SearchSession,
-    client: Partial<ClientDialect>,
-    offer: Offer,
-    context: AttemptContext,
+    { session, offer, context, budget }: SearchAttempt,
+    client: ClientDialect,
   ): Promise<AttemptResult> {
-    const upstream = upstreamDialect(offer.dialect);
-    assert(upstream, `No crossing to ${offer.dialect} was planned.`);
-    const adapter = new Translation(session.prompt, client as ClientDialect, upstream);
-    // No tape hears this round alone: the session writes down the answer of all rounds.
+    const upstream = dialects[offer.dialect].chat;
+    assert(upstream, `The plan has an offer whose dialect can't chat: ${offer.dialect}.`);
+    // No recorder: the session records the answer of all rounds.
     return attemptWithAdapter({
-      adapter,
+      adapter: new Translation(session.prompt, client, upstream),
       request: this.request,
       offer,
       context,
-      outputTokensMax: this.#outputCap,
+      outputTokensMax: budget.outputTokensMax,
     });
   }
 
@@ -343,23 +252,23 @@ export class SearchOperation implements Operation {
   }
 }
 
-/** The bytes that our tool adds to every prompt. */
+/** The bytes that the search tool adds to every prompt. */
 const toolBytes = Buffer.byteLength(JSON.stringify(searchTool));
 
-/** The bytes that were put back into a conversation. */
+/** Returns the bytes that restored searches add to a prompt. */
 function addedBytes(before: Prompt, after: Prompt): number {
   if (before.turns === after.turns) return 0;
   const bytesOf = ({ turns }: Prompt) => Buffer.byteLength(JSON.stringify(turns));
   return bytesOf(after) - bytesOf(before);
 }
 
-/** Undefined when this is no recorded answer of a search. */
+/** Returns undefined if the text isn't the recorded answer of a search. */
 function replayInto(text: string, writer: AnswerSink): AnswerMetrics | undefined {
-  const tally = new MeteringSink(writer);
-  return replayCalls(text, tally) ? tally.metrics : undefined;
+  const sink = new MeteringSink(writer);
+  return replayCalls(text, sink) ? sink.metrics : undefined;
 }
 
-/** Each is one word more of a query, and one comparison more for each result. */
+/** Each domain adds a term to every query and a comparison to every result. */
 const domainsMax = 100;
 
 function searchLimits(options: SearchOptions, deps: WebSearchDeps): SearchLimits {

@@ -11,6 +11,7 @@ import { citationsIn, type FoundPage } from '../../tools/citations.ts';
 import type { SearchEngine } from '../../tools/search-engine.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
 import { searchResultsText, searchTool } from '../../tools/search-tool.ts';
+import type { AttemptBudget } from './budget.ts';
 import { type SearchCall, SearchRound } from './round.ts';
 
 export interface SearchLimits {
@@ -20,33 +21,27 @@ export interface SearchLimits {
   readonly excludedDomains: readonly string[];
 }
 
-/** What a search of one request needs from outside. */
 export interface SearchContext {
   readonly engine: SearchEngine;
   readonly limits: SearchLimits;
-  /** Pages found for earlier turns, by number: those of this request are numbered on from there. */
+  /** Pages found in earlier turns. The numbers of new pages continue after these. */
   readonly pages: readonly FoundPage[];
-  /** The bytes of the first round's prompt. */
+  /** Size of the first round's prompt. */
   readonly promptBytes: number;
-  /**
-   * Sets credits aside for another round, whose prompt has this many bytes and gets the results of
-   * this many searches; false when there are too few credits.
-   */
-  reserveRound(promptBytes: number, searches: number): Promise<boolean>;
-  /** The same for the fee of one search and what its results add to the prompt. */
-  reserveSearch(): Promise<boolean>;
+  readonly budget: Pick<AttemptBudget, 'reserveRound' | 'reserveSearch'>;
   readonly client: AbortSignal;
 }
 
 const noSearchLeft = 'The limit of web searches was reached before there was an answer.';
 const noCreditsLeft = 'The credits ran out before there was an answer.';
 
-/** The rounds of one request at one offer: searches in between, one answer in the end. */
+/** The rounds of one attempt: searches run between them, and they make up one answer. */
 export class SearchSession {
+  /** The number of successful searches. */
   searches = 0;
-  /** Known once the whole answer has ended. */
+  /** Set once the answer has ended. */
   finishReason: string | undefined;
-  /** What to keep for the client's next request. */
+  /** Stored for the client's next request. */
   note: { readonly clientCalls: SearchRound['clientCalls']; readonly note: SearchNote } | undefined;
   readonly #context: SearchContext;
   readonly #sink: AnswerSink;
@@ -55,14 +50,14 @@ export class SearchSession {
   #prompt: Prompt;
   #round: SearchRound;
   #promptBytes: number;
-  /** The bytes of words in this round's prompt, once they were asked for. */
-  #wordBytes: number | undefined;
-  /** The usage of each round that is over. */
+  /** Bytes of text in this round's prompt. Computed on first use. */
+  #textBytes: number | undefined;
+  /** The usage of each round that has ended. */
   readonly #roundUsages: Usage[] = [];
   #isEstimate = false;
   #calls = 0;
   #sentText = '';
-  /** How many characters of `#said` have had their citations told. */
+  /** Code points of the text whose citations have been sent. */
   #citedUpTo = 0;
   #isOutOfCredits = false;
 
@@ -76,7 +71,7 @@ export class SearchSession {
     this.#round = this.#newRound('');
   }
 
-  /** What the upstream is asked in this round. */
+  /** The prompt of the current round. */
   get prompt(): Prompt {
     return this.#prompt;
   }
@@ -85,15 +80,13 @@ export class SearchSession {
     return this.#round;
   }
 
-  /**
-   * The usage of all rounds; where nobody counted, estimated. Undefined before anything was said.
-   */
+  /** The usage of all rounds, estimated if not reported. Undefined before there is any output. */
   get usage(): Usage | undefined {
     const [first, ...others] = this.usageOfRounds;
     return first && others.reduce(addUsage, first);
   }
 
-  /** The same, round by round. */
+  /** The usage of each round, in order. */
   get usageOfRounds(): readonly Usage[] {
     const current = this.#roundUsage();
     return current ? [...this.#roundUsages, current] : this.#roundUsages;
@@ -104,7 +97,7 @@ export class SearchSession {
     return this.#isEstimate || (usage ? isEstimate : outputCharacters > 0);
   }
 
-  /** Whether another round must follow the one that the upstream has ended. */
+  /** Whether another round must follow the one that ended. */
   get needsAnotherRound(): boolean {
     const { searches, clientCalls } = this.#round;
     return searches.length > 0 && clientCalls.length === 0 && this.#calls <= this.#callsMax;
@@ -114,10 +107,10 @@ export class SearchSession {
     return this.#context.limits.callsMax;
   }
 
-  /** Ends the answer: citations, the reason, and all that was used. */
+  /** Ends the answer: sends citations, usage and the finish reason. */
   async end(): Promise<void> {
     this.#round.flush();
-    // Before the last searches: the model has not read what they find, whatever number it wrote.
+    // Before the last searches run: the model hasn't read their results, so it can't cite them.
     this.#emitCitations();
     const { searches, clientCalls } = this.#round;
     if (clientCalls.length > 0) {
@@ -138,7 +131,7 @@ export class SearchSession {
     this.#sink.finish(reason, finished.stopSequence);
   }
 
-  /** Runs the searches and makes the next round ready; false when it cannot be paid for. */
+  /** Runs the searches and prepares the next round. Returns false if credits don't suffice. */
   async next(): Promise<boolean> {
     this.#emitCitations();
     const { searches, parts } = this.#round;
@@ -146,7 +139,7 @@ export class SearchSession {
     if (!(await this.#tryReserveRound(promptBytes, searches.length))) return false;
     const results = await this.#runSearches(searches);
     this.#promptBytes = promptBytes + jsonBytes(results);
-    // Only now the length of the prompt is known: it may be more than was set aside for it.
+    // The prompt's length is known only now. It may exceed what was reserved for it.
     if (!(await this.#tryReserveRound(this.#promptBytes, 0))) return false;
     this.#closeRound();
     const turns: Turn[] = [
@@ -154,10 +147,10 @@ export class SearchSession {
       { role: 'assistant', parts },
       { role: 'user', parts: results },
     ];
-    // Tools stay declared: some upstreams refuse calls in the history of tools they do not know.
+    // Keep the tools declared: some upstreams reject calls in the history of undeclared tools.
     const toolChoice = this.#calls >= this.#callsMax ? 'none' : null;
     this.#prompt = { ...this.#prompt, turns, toolChoice };
-    this.#wordBytes = undefined;
+    this.#textBytes = undefined;
     if (toolChoice === 'none') this.#calls += 1;
     const separator = this.#sentText === '' || /\s$/.test(this.#sentText) ? '' : '\n\n';
     this.#round = this.#newRound(separator);
@@ -170,7 +163,7 @@ export class SearchSession {
     return new SearchRound(this.#toolName, this.#sink, { separator, isJson, onTextEnd });
   }
 
-  /** Tells the citations up to here, each once: some clients' texts end with the round. */
+  /** Sends new citations: in some clients' dialects, a text ends with its round. */
   #emitCitations(): void {
     const text = this.#sentText + this.#round.sentText;
     for (const citation of citationsIn(text, this.#pages)) {
@@ -180,17 +173,18 @@ export class SearchSession {
   }
 
   async #tryReserveRound(promptBytes: number, searches: number): Promise<boolean> {
-    this.#isOutOfCredits = !(await this.#context.reserveRound(promptBytes, searches));
+    const { budget } = this.#context;
+    this.#isOutOfCredits = !(await budget.reserveRound(promptBytes, searches, this));
     return !this.#isOutOfCredits;
   }
 
-  /** A client must not be made to wait for a call that it never sees. */
+  /** Maps `tool_calls` to `stop` if the client sees no call: it would wait for one. */
   #finishReasonFor(reason: FinishReason, hasClientCalls: boolean): FinishReason {
     if (this.#isOutOfCredits) return 'length';
     return reason === 'tool_calls' && !hasClientCalls ? 'stop' : reason;
   }
 
-  /** Adds a round that is over to the sums, once. */
+  /** Adds a round that has ended to the totals, once. */
   #closeRound(): SearchRound['finished'] {
     const { metrics, sentText, finished } = this.#round;
     if (!metrics.usage || metrics.isEstimate) this.#isEstimate = true;
@@ -200,7 +194,7 @@ export class SearchSession {
     return finished;
   }
 
-  /** Undefined for a round that has said nothing: it may never have been sent. */
+  /** Returns undefined for a round without output: its request may not have been sent. */
   #roundUsage(): Usage | undefined {
     const { metrics } = this.#round;
     return metrics.usage || metrics.outputCharacters > 0 ? this.#usageFor(metrics) : undefined;
@@ -208,14 +202,14 @@ export class SearchSession {
 
   #usageFor({ usage: reported, isEstimate, outputCharacters }: SearchRound['metrics']): Usage {
     if (reported && (!isEstimate || reported.outputTokens > 0)) return reported;
-    const estimate = estimateUsage(reported ? 0 : this.#promptWordBytes, outputCharacters);
-    // Where only the prompt was counted, the output is a guess.
+    const estimate = estimateUsage(reported ? 0 : this.#promptTextBytes, outputCharacters);
+    // If only the prompt was reported, the output is an estimate.
     return reported ? { ...reported, outputTokens: estimate.outputTokens } : estimate;
   }
 
-  get #promptWordBytes(): number {
-    this.#wordBytes ??= promptTextBytes(this.#prompt);
-    return this.#wordBytes;
+  get #promptTextBytes(): number {
+    this.#textBytes ??= promptTextBytes(this.#prompt);
+    return this.#textBytes;
   }
 
   async #runSearches(calls: readonly SearchCall[]): Promise<ToolResultPart[]> {
@@ -229,13 +223,13 @@ export class SearchSession {
   }
 
   async #search(call: SearchCall): Promise<string> {
-    const { engine, limits, client } = this.#context;
+    const { engine, limits, client, budget } = this.#context;
     if (this.#calls >= limits.callsMax)
       return failedText('No more searches are possible. Answer now.');
     this.#calls += 1;
     const query = parseQuery(call.arguments);
     if (query === undefined) return failedText('The arguments must be a JSON object with a query.');
-    if (!(await this.#context.reserveSearch()))
+    if (!(await budget.reserveSearch(this)))
       return failedText('There are not enough credits for it.');
     const { resultsMax, allowedDomains, excludedDomains } = limits;
     const filters = { allowedDomains, excludedDomains };
@@ -260,12 +254,12 @@ function parseQuery(json: string): string | undefined {
   return typeof query === 'string' && query.trim() !== '' ? query : undefined;
 }
 
-/** The bytes that parts of a turn add to a prompt, or a little more. */
+/** Returns the bytes that parts of a turn add to a prompt, or a little more. */
 function jsonBytes(parts: readonly object[]): number {
   return Buffer.byteLength(JSON.stringify(parts));
 }
 
-/** A name that no tool of the client has: a call of the client's tool is the client's to answer. */
+/** Returns a name that differs from all tools of the client, whose calls go to the client. */
 function unusedToolName({ tools }: Prompt): string {
   const usedNames = new Set(tools.map((tool) => tool.name));
   let { name }: { name: string } = searchTool.function;

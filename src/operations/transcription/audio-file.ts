@@ -4,12 +4,12 @@ import { withTimeout } from '../../core/deadlines.ts';
 import type { LongBytes } from '../../core/form.ts';
 import { audioTypes } from '../../core/media/audio.ts';
 import { id3Bytes } from '../../core/media/audio-files.ts';
-import { ByteReader } from '../byte-reader.ts';
+import { ByteReader } from '../../core/media/byte-reader.ts';
 
-/** The content types under which recordings are sent to providers. */
+/** Content types of audio files sent to providers. */
 const contentTypes: Readonly<Record<string, string>> = { ...audioTypes, mp4: audioTypes.m4a };
 
-/** The file name that providers see; the client's own is not passed on. */
+/** Returns the file name and content type to send. The client's file name is not passed on. */
 export function audioFileFor(extension: string): {
   readonly filename: string;
   readonly contentType: string;
@@ -18,49 +18,44 @@ export function audioFileFor(extension: string): {
   return { filename: `audio.${extension}`, contentType };
 }
 
-/** How long a recording probably is, before a provider has listened to it. */
+/** Estimates the length of an audio file before a provider has processed it. */
 
-/** Speech is seldom compressed to less: four thousand bits a second. */
+/** Speech is rarely compressed below 4 kbit/s. */
 const speechBytesPerSecond = 500;
-/** Silence can take less. A file that claims fewer bytes a second than this is not believed. */
+/** Silence can take less than speech. A file with fewer bytes per second isn't credible. */
 const bytesPerSecondMin = 100;
-/**
- * Believed of a file of any size: a codec that pauses with the speaker packs an hour of silence
- * into next to nothing.
- */
+/** Credible for a file of any size: a codec may encode an hour of silence in a few bytes. */
 const secondsAlwaysPlausible = 3600;
 
-/** A file full of false frame starts takes long to read: others have their turn in between. */
+/** A file full of false frame starts takes long to parse, so the event loop runs in between. */
 const yieldEveryMs = 10;
 
 /**
- * How much the reader may ask for at once, because it goes through that without a pause: millions
- * of comments would take it half a minute. It skips in steps of 256,000 bytes; of an MP4 file it
- * wants the sizes of all frames, and an hour has 620 kB of them.
+ * The most bytes the parser may request at once, because it processes them without a pause: millions
+ * of comments would take 30 s. It skips in steps of 256,000 bytes. For MP4 it needs the sizes of all
+ * frames, which are 620 kB for an hour.
  */
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;
 
-/** The most seconds of audio that a provider may report for a file of this size. */
+/** Returns the most seconds that a provider may report for a file of this size. */
 export function plausibleSecondsMax(bytes: number): number {
   return Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible);
 }
 
-/**
- * The length that credits are held for. A file's own claim is believed as long as it is possible.
- */
+/** Returns the length that credits are held for. The file's own length is capped by its size. */
 export function estimatedSeconds(bytes: number, statedSeconds: number | null): number {
   if (statedSeconds === null) return bytes / speechBytesPerSecond;
   return Math.min(statedSeconds, bytes / bytesPerSecondMin);
 }
 
-/** A file waits no longer than this for the one before it to be read. */
+/** The longest time a file waits until the one before it has been parsed. */
 const queueWaitMs = 5_000;
 let lastReading: Promise<unknown> = Promise.resolve();
 
 /**
- * The length that a file states; null when it states none, or takes too long to read. Files are
- * read one after the other: at once, twenty honest files would all take too long.
+ * Returns the length that a file states, or null if it states none or takes too long to parse. Files
+ * are parsed one at a time: if 20 valid files were parsed at once, all of them would time out.
  */
 export function readDurationSeconds(
   content: LongBytes,
@@ -79,7 +74,7 @@ async function parseDuration(
   contentType: string,
   withinMs: number,
 ): Promise<number | null> {
-  // Loaded by the first request that needs it: most processes never do.
+  // Loaded on first use, because most processes never need it.
   const { parseWebStream } = await import('music-metadata');
   const deadline = performance.now() + withinMs;
   const chunkBytesMax = contentType.endsWith('/mp4') ? mp4ReadBytesMax : readBytesMax;
@@ -100,7 +95,7 @@ async function parseDuration(
 
 const tagHeadBytes = 10;
 
-/** Bytes of the ID3 tag at the beginning: pictures and comments that say nothing of the length. */
+/** Returns the size of the ID3 tag at the start: images and comments, but no length. */
 async function readTagBytes(content: LongBytes): Promise<number> {
   const reader = new ByteReader(content.chunks());
   const head = await reader.take(tagHeadBytes);
@@ -108,7 +103,7 @@ async function readTagBytes(content: LongBytes): Promise<number> {
   return head ? Math.min(content.bytes, id3Bytes(head)) : 0;
 }
 
-/** Fails when the time is up, since a part tells no length, and when too much is wanted at once. */
+/** Returns a stream that fails at the deadline, or if too many bytes are requested at once. */
 function boundedStream(
   reader: ByteReader,
   skippedBytes: number,
@@ -123,10 +118,10 @@ function boundedStream(
         await nextTurn();
         yieldAt = performance.now() + yieldEveryMs;
       }
-      if (performance.now() > deadline) throw new Error('The time for looking is up.');
+      if (performance.now() > deadline) throw new Error('Parsing took too long.');
       const requestedBytes = controller.byobRequest?.view?.byteLength ?? chunkBytesMax;
-      if (requestedBytes > chunkBytesMax) throw new Error('A table of this file is too long.');
-      // A copy, because the stream takes the memory away from its owner.
+      if (requestedBytes > chunkBytesMax) throw new Error('A table of this file is too large.');
+      // Copy the piece, because the stream detaches its memory.
       for await (const piece of reader.readUpTo(requestedBytes)) {
         return controller.enqueue(new Uint8Array(piece));
       }

@@ -7,8 +7,8 @@ import type { RequestInfo } from '../../core/request-info.ts';
 import { type Measured, noUnits, noUsage } from '../../core/usage.ts';
 import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
 import type { TranscriptionRequest } from '../../dialects/openai-media/transcription.ts';
-import type { AudioFile, Transcript, TranscriptionOptions } from '../../dialects/registry.ts';
-import { transcriptionDialect } from '../../dialects/registry.ts';
+import type { AudioFile, Transcript, TranscriptionOptions } from '../../dialects/media.ts';
+import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds } from '../../money/price/bounds.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
@@ -21,22 +21,22 @@ import {
 } from '../../upstream/attempt.ts';
 import { estimatedSeconds, plausibleSecondsMax } from './audio-file.ts';
 
-/** A recording that a client sent. */
+/** An audio file that a client uploaded. */
 export interface UploadedAudio extends AudioFile {
   readonly sha256: string;
-  /** The length that the file's own headers state; null when they do not. */
+  /** The length stated in the file's headers, or null. */
   readonly seconds: number | null;
 }
 
-/** A recording to be written down; the provider says how long it is, and that is charged. */
+/** A transcription of an audio file. The length that the provider reports is charged. */
 export class TranscriptionOperation implements Operation {
   readonly request: RequestInfo;
   readonly bounds: FixedBounds;
   readonly #options: TranscriptionOptions;
   readonly #audio: UploadedAudio;
-  /** A long recording may take longer than the provider's own timeout allows. */
+  /** A long file may take longer than the provider's timeout. */
   readonly #attemptMs: number;
-  /** The length of the audio, as the provider said; null when it did not. */
+  /** The length that the provider reported, or null. */
   #reportedSeconds: number | null = null;
 
   constructor({ request, options }: TranscriptionRequest, audio: UploadedAudio) {
@@ -50,13 +50,13 @@ export class TranscriptionOperation implements Operation {
 
   incompatibility({ model, dialect }: Offer): string | null {
     if (!model.features.includes('transcription')) return 'is not a transcription model';
-    if (transcriptionDialect(dialect)) return null;
-    return 'cannot be asked for transcripts where it is served';
+    if (dialects[dialect].transcription) return null;
+    return 'has no transcription endpoint';
   }
 
   refine(plan: readonly Offer[]): readonly Offer[] {
     const { format } = this.#options;
-    const formatsFor = ({ dialect }: Offer) => transcriptionDialect(dialect)?.formats ?? [];
+    const formatsFor = ({ dialect }: Offer) => dialects[dialect].transcription?.formats ?? [];
     const fitting = plan.filter((offer) => formatsFor(offer).includes(format));
     const [first] = plan;
     if (fitting.length > 0 || !first) return fitting;
@@ -66,8 +66,8 @@ export class TranscriptionOperation implements Operation {
   }
 
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
-    const dialect = transcriptionDialect(offer.dialect);
-    assert(dialect, `No transcripts at ${offer.dialect} were planned.`);
+    const dialect = dialects[offer.dialect].transcription;
+    assert(dialect, `The plan has an offer whose dialect can't transcribe: ${offer.dialect}.`);
     const { format } = this.#options;
     const request = dialect.write(this.#options, this.#audio, mediaTargetFor(offer));
     context.reportDropped(request.dropped ?? []);
@@ -83,13 +83,13 @@ export class TranscriptionOperation implements Operation {
     return { kind: 'reply', reply: { metrics: noMetrics, write: () => body } };
   }
 
-  /** The client sees the length that it is charged for. */
+  /** Replaces an impossible length, so that the client sees the length it is charged for. */
   #withCredibleLength(transcript: Transcript): Transcript {
     if (transcript.kind === 'text' || transcript.seconds === null) return transcript;
     return { ...transcript, seconds: this.#credibleSeconds(transcript.seconds) };
   }
 
-  /** A length that this file cannot have gives way to the one that credits were held for. */
+  /** Replaces a length that the file can't have by the one that credits were held for. */
   #credibleSeconds(reported: number): number {
     const { content, seconds } = this.#audio;
     return reported <= plausibleSecondsMax(content.bytes)
@@ -100,12 +100,12 @@ export class TranscriptionOperation implements Operation {
   measure(): Measured {
     const reported = this.#reportedSeconds;
     if (reported === null) {
-      const note = 'The provider did not tell how long the audio is, so nothing is charged.';
+      const note = 'The provider did not report the length of the audio, so nothing is charged.';
       return { usage: noUsage, units: noUnits, isEstimate: false, isFree: true, note };
     }
     const seconds = this.#credibleSeconds(reported);
     const isEstimate = seconds < reported;
-    const note = isEstimate ? 'The provider told a length that this file cannot have.' : null;
+    const note = isEstimate ? 'The provider reported a length that this file cannot have.' : null;
     return { usage: noUsage, units: { audioMs: seconds * 1000 }, isEstimate, note };
   }
 
@@ -120,7 +120,7 @@ export class TranscriptionOperation implements Operation {
   }
 }
 
-/** The body in the client's format; never with the upstream's own name of the model. */
+/** Writes the body in the client's format, without the upstream's model name. */
 function writeBody(
   transcript: Transcript,
   { format }: TranscriptionOptions,

@@ -1,4 +1,4 @@
-/** Takes a given number of bytes from a source that gives them in pieces of its own sizes. */
+/** Reads exact numbers of bytes from a source that yields pieces of arbitrary sizes. */
 export class ByteReader {
   readonly #source: AsyncIterator<Uint8Array>;
   #buffered: Uint8Array = new Uint8Array();
@@ -7,7 +7,7 @@ export class ByteReader {
     this.#source = source[Symbol.asyncIterator]();
   }
 
-  /** Takes a few bytes; undefined when there are not that many left. */
+  /** Reads a few bytes. Returns undefined if the source ends before that. */
   async take(bytes: number): Promise<Buffer | undefined> {
     const pieces: Uint8Array[] = [];
     for await (const piece of this.readUpTo(bytes)) pieces.push(piece);
@@ -17,11 +17,11 @@ export class ByteReader {
 
   async skip(bytes: number): Promise<void> {
     for await (const _ of this.readUpTo(bytes)) {
-      // Nobody wants them.
+      // Discard the piece.
     }
   }
 
-  /** The next bytes as they come, at most this many. */
+  /** Yields the next bytes as they arrive, at most this many. */
   async *readUpTo(bytes: number): AsyncGenerator<Uint8Array> {
     for (let remaining = bytes; remaining > 0; ) {
       if (this.#buffered.length === 0) {

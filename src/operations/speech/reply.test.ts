@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { noUsage } from '../../core/usage.ts';
-import { proratedUsage, typicalBytes } from './speech-operation.ts';
+import { proratedUsage, typicalBytes } from './reply.ts';
 
 const full = {
   usage: { ...noUsage, inputTokens: 10, outputTokens: 200 },
@@ -9,7 +9,7 @@ const full = {
   note: null,
 };
 const delivery = {
-  outcome: 'cut',
+  outcome: 'interrupted',
   deliveredBytes: 0,
   announcedBytes: null,
   typicalBytes: 4_000,
@@ -17,7 +17,7 @@ const delivery = {
 
 describe('speech that was not delivered to its end', () => {
   test('costs nothing, not even a fee, when nothing was delivered', () => {
-    for (const outcome of ['cut', 'left'] as const) {
+    for (const outcome of ['interrupted', 'client_disconnected'] as const) {
       const { isFree, usage, units, note } = proratedUsage(full, { ...delivery, outcome });
       expect([isFree, usage, units]).toEqual([true, noUsage, {}]);
       expect(note).toContain('nothing is charged');

@@ -1,0 +1,74 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type GatewayError, invalidRequest } from '../../core/errors.ts';
+import type { EmbeddingsOptions } from '../../dialects/media.ts';
+import { maxTokensIn } from '../../money/price/bounds.ts';
+
+/** Tokens of another tokenizer that one token of the client may become. */
+const tokensPerToken = 2;
+
+/** Returns the most tokens that the inputs may have in any tokenizer. */
+export function inputTokensMax({ inputs }: EmbeddingsOptions): number {
+  let [bytes, tokens] = [0, 0];
+  for (const input of inputs) {
+    if (typeof input === 'string') bytes += Buffer.byteLength(input);
+    else tokens += input.length;
+  }
+  return maxTokensIn(bytes) + tokens * tokensPerToken;
+}
+
+/** Tokens decoded before the event loop runs again: about 1 ms of work. */
+const tokensAtOnce = 16_384;
+
+/** The bytes of each token of cl100k_base, in base64. The token is the index. */
+let vocabulary: Promise<readonly string[]> | undefined;
+
+/** Loads the vocabulary on first use, because most processes never need it. */
+function loadVocabulary(): Promise<readonly string[]> {
+  vocabulary ??= import('gpt-tokenizer/data/cl100k_base.tiktoken', {
+    with: { type: 'text' },
+  }).then(
+    ({ default: lines }) => lines.split('\n').map((line) => line.split(' ')[0] ?? ''),
+    (error) => {
+      // The file couldn't be opened. The next request tries again.
+      vocabulary = undefined;
+      throw error;
+    },
+  );
+  return vocabulary;
+}
+
+/**
+ * Decodes inputs that the client sent as tokens. OpenAI's libraries and LangChain tokenize with
+ * cl100k_base for every model, and other models can't read these tokens. Throws 400 for a number
+ * that isn't a token.
+ */
+export async function decodeTokens({
+  inputs,
+  isList,
+}: Pick<EmbeddingsOptions, 'inputs' | 'isList'>): Promise<readonly string[]> {
+  const texts: string[] = [];
+  let tokensSinceYield = 0;
+  for (const [index, input] of inputs.entries()) {
+    if (typeof input === 'string') {
+      texts.push(input);
+      continue;
+    }
+    const base64Tokens = await loadVocabulary();
+    const pieces: Buffer[] = [];
+    for (const [at, token] of input.entries()) {
+      const bytes = base64Tokens[token];
+      if (!bytes) throw unknownToken(token, isList ? `input[${index}][${at}]` : `input[${at}]`);
+      pieces.push(Buffer.from(bytes, 'base64'));
+      tokensSinceYield += 1;
+      if (tokensSinceYield < tokensAtOnce) continue;
+      tokensSinceYield = 0;
+      await nextTurn();
+    }
+    texts.push(Buffer.concat(pieces).toString('utf8'));
+  }
+  return texts;
+}
+
+function unknownToken(token: number, path: string): GatewayError {
+  return invalidRequest(`${path} is ${token}, which is not a token of cl100k_base.`, path);
+}
