@@ -6,12 +6,12 @@ import { RoundTrip } from './round-trip.ts';
 
 afterEach(() => mock.restore());
 
-test('a server that drops what is sent to it takes only so many open files', async () => {
+test('ConnectionPool limits the connections that are given up while opening', async () => {
   const opening: PromiseWithResolvers<never>[] = [];
   spyOn(Bun, 'connect').mockImplementation(() => {
-    const one = Promise.withResolvers<never>();
-    opening.push(one);
-    return one.promise;
+    const connection = Promise.withResolvers<never>();
+    opening.push(connection);
+    return connection.promise;
   });
   const connections = new ConnectionPool({ hostname: '127.0.0.1', port: 1, isSecure: false });
   const giveUp = async () => {
@@ -27,7 +27,7 @@ test('a server that drops what is sent to it takes only so many open files', asy
   expect(await giveUp()).toMatchObject({ code: 'ETIMEDOUT' });
   expect(opening).toHaveLength(abandonedConnectionsMax);
 
-  // The system has given up one of them: there is a place for the next.
+  // The system gives up one of them, so another can be opened.
   opening[0]?.reject(new Error('ETIMEDOUT'));
   await Bun.sleep(0);
   expect(await giveUp()).toMatchObject({ code: 'ECONNABORTED' });

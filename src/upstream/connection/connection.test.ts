@@ -10,10 +10,10 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-async function serve(meet: (socket: Socket) => void): Promise<ConnectionPool> {
+async function serve(onConnection: (socket: Socket) => void): Promise<ConnectionPool> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
-    meet(socket);
+    onConnection(socket);
   });
   servers.push(server);
   server.listen(0, '127.0.0.1');
@@ -43,19 +43,19 @@ async function post(connections: ConnectionPool): Promise<string> {
 
 const answer = (text: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
 
-describe('a server that is not there', () => {
-  test('refuses', async () => {
+describe('Opening a connection', () => {
+  test('fails with ECONNREFUSED when no server is listening', async () => {
     const connections = await serve(() => undefined);
     const [server] = servers.splice(0);
     server?.close();
     expect(await failureOf(post(connections))).toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  test('is not blamed when this process can open nothing more', async () => {
-    let met = 0;
-    const connections = await serve(() => (met += 1));
+  test('fails with EMFILE when this process has no file descriptors left', async () => {
+    let accepted = 0;
+    const connections = await serve(() => (accepted += 1));
     const child = Bun.spawn(
-      ['sh', '-c', 'ulimit -n 60; exec "$0" -e "$1"', process.execPath, full],
+      ['sh', '-c', 'ulimit -n 60; exec "$0" -e "$1"', process.execPath, exhaustFiles],
       {
         env: { ...process.env, PORT: String(connections.destination.port) },
         cwd: import.meta.dir,
@@ -63,24 +63,24 @@ describe('a server that is not there', () => {
       },
     );
     expect(await new Response(child.stdout).text()).toBe('EMFILE\n');
-    expect(met).toBe(0);
+    expect(accepted).toBe(0);
   });
 });
 
-/** Opens whatever it may, then calls. */
-const full = `
-  const { Connections } = await import('./connections.ts');
+/** Opens files up to the limit, then sends a request. */
+const exhaustFiles = `
+  const { ConnectionPool } = await import('./pool.ts');
   const { RoundTrip } = await import('./round-trip.ts');
   const { openSync } = await import('node:fs');
   try { for (;;) openSync('/', 'r'); } catch {}
   const destination = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
   const trip = new RoundTrip({ start: 'GET / HTTP/1.1', rest: undefined });
-  new Connections(destination).start(trip);
-  await trip.answered.catch((reason) => console.log(reason.code));
+  new ConnectionPool(destination).start(trip);
+  await trip.response.catch((reason) => console.log(reason.code));
   process.exit();
 `;
 
-test('a caller that hangs up before the connection is open leaves nothing behind', async () => {
+test('Connection closes without sending when it is canceled while opening', async () => {
   const ended = Promise.withResolvers<number>();
   const connections = await serve((socket) => {
     let received = 0;
@@ -94,7 +94,7 @@ test('a caller that hangs up before the connection is open leaves nothing behind
   expect(await ended.promise).toBe(0);
 });
 
-test('a server that never speaks is left when the caller hangs up', async () => {
+test('Connection closes when a request is canceled before any response', async () => {
   const received = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const connections = await serve((socket) => {
@@ -109,7 +109,7 @@ test('a server that never speaks is left when the caller hangs up', async () => 
   await ended.promise;
 });
 
-describe('a request longer than the connection takes at once', () => {
+describe('A request larger than the socket buffer', () => {
   const text = Array.from({ length: 150_000 }, (_, at) => `€€€€€€€€€ ${at}`).join();
   const bytes = Buffer.from(text);
 
@@ -117,7 +117,7 @@ describe('a request longer than the connection takes at once', () => {
     ['text', text, undefined],
     ['bytes', '', bytes],
     ['text, then bytes', text, bytes],
-  ])('arrives whole at a slow reader: %s', async (_, body, rest) => {
+  ])('arrives complete at a slow server when its body is %s', async (_, body, rest) => {
     const full = Buffer.concat([Buffer.from(body), rest ?? Buffer.alloc(0)]);
     const received: Buffer[] = [];
     let missing = full.length + formatRequestHead('/v1', 'host: here\r\n', full.length).length;
@@ -135,7 +135,7 @@ describe('a request longer than the connection takes at once', () => {
     expect(Bun.hash(all.subarray(all.indexOf('\r\n\r\n') + 4))).toBe(Bun.hash(full));
   });
 
-  test('is answered although the server does not read it, and nothing follows it', async () => {
+  test('gets a response the server sends before reading it, and ends the connection', async () => {
     let opened = 0;
     const connections = await serve((socket) => {
       opened += 1;
@@ -145,7 +145,7 @@ describe('a request longer than the connection takes at once', () => {
       });
     });
     const refused = async () => {
-      const { status, text } = await reported(start(connections, '', bytes));
+      const { status, text } = await responseOf(start(connections, '', bytes));
       return `${status} ${text}`;
     };
     expect([await refused(), await refused()]).toEqual(['413 big', '413 big']);
@@ -153,33 +153,33 @@ describe('a request longer than the connection takes at once', () => {
   });
 });
 
-async function reported(trip: RoundTrip) {
+async function responseOf(trip: RoundTrip) {
   const { status } = await trip.response;
   return { status, text: await trip.text() };
 }
 
-describe('an idle connection', () => {
+describe('An idle connection', () => {
   test.each([
-    ['says something', (socket: Socket) => socket.write(answer('not asked for'))],
-    ['is closed', (socket: Socket) => socket.end()],
-    ['is reset', (socket: Socket) => socket.resetAndDestroy()],
-  ])('that %s is not used again', async (_, act) => {
-    const met: Socket[] = [];
+    ['sends bytes', (socket: Socket) => socket.write(answer('unrequested'))],
+    ['closes', (socket: Socket) => socket.end()],
+    ['resets', (socket: Socket) => socket.resetAndDestroy()],
+  ])('is not reused when the server %s', async (_, act) => {
+    const sockets: Socket[] = [];
     const ended = Promise.withResolvers<void>();
     const { destination } = await serve((socket) => {
-      const name = `connection ${met.push(socket)}`;
+      const name = `connection ${sockets.push(socket)}`;
       socket.on('data', () => socket.write(answer(name)));
       socket.on('close', () => ended.resolve());
     });
-    // A request that meets the close on its way is sent again, however short it was idle.
+    // With 0, a request that crosses the close is sent again after any idle time.
     const connections = new ConnectionPool(destination, 0);
     expect(await post(connections)).toBe('connection 1');
-    for (const socket of met) act(socket);
+    for (const socket of sockets) act(socket);
     await ended.promise;
     expect(await post(connections)).toBe('connection 2');
   });
 
-  test('does not keep the process alive, one in use does', async () => {
+  test('does not keep the process alive, unlike a connection in use', async () => {
     const connections = await serve((socket) => {
       socket.on('data', (bytes) => {
         if (bytes.includes('/first')) socket.write(answer('one'));
@@ -196,17 +196,16 @@ describe('an idle connection', () => {
   });
 });
 
-/** Awaits nothing at the end: what is under way keeps it alive, or does not. */
+/** Awaits nothing at the end, so only its connections can keep the process alive. */
 const twoCalls = `
-  const { Connections } = await import('./connections.ts');
-  const { RoundTrip } = await import('./round-trip.ts');
-  const { headOf } = await import('./request-head.ts');
+  const { ConnectionPool } = await import('./pool.ts');
+  const { formatRequestHead, RoundTrip } = await import('./round-trip.ts');
   const destination = { hostname: '127.0.0.1', port: Number(process.env.PORT), isSecure: false };
-  const connections = new Connections(destination);
+  const connections = new ConnectionPool(destination);
   const call = (path) => {
-    const trip = new RoundTrip({ start: headOf(path, '', 0), rest: undefined });
+    const trip = new RoundTrip({ start: formatRequestHead(path, '', 0), rest: undefined });
     connections.start(trip);
-    return trip.answered.then((answer) => answer.text()).then((text) => console.log(text));
+    return trip.response.then((response) => response.text()).then((text) => console.log(text));
   };
   call('/first').then(() => call('/second'));
 `;

@@ -6,37 +6,37 @@ import { ConnectionError } from './response.ts';
 import { withoutBlankLines } from './response-parser.ts';
 import type { RoundTrip, Transport } from './round-trip.ts';
 
-/** A closed connection shows it within a round trip: if it breaks later, the request was read. */
+/** A close that crossed the request arrives within a round trip. After that, it has been read. */
 const unreadMsMax = 1_000;
 
-/** Where a connection leads. */
+/** The server that a connection is opened to. */
 export interface Destination {
   readonly hostname: string;
   readonly port: number;
   readonly isSecure: boolean;
-  /** Authorities that are trusted instead of the usual ones. */
+  /** PEM certificates of the authorities to trust instead of the default ones. */
   readonly trustedCertificates?: string | undefined;
 }
 
-/** The owner of connections, who keeps them between two trips. */
+/** The pool that keeps idle connections, as far as a connection uses it. */
 export interface ConnectionOwner {
   readonly destination: Destination;
-  /** No server closes a connection used within this time: if one breaks, the request was read. */
+  /** Servers don't close connections idle for less than this, so a lost request was read. */
   readonly idleMsMin: number;
   returnIdle(connection: Connection): void;
-  /** A connection was used for more than one trip. */
+  /** Called when a connection has completed more than one round trip. */
   connectionReused(): void;
-  /** The server closed a connection right after an answer, without having said that it would. */
+  /** Called when the server closed a connection right after a response, without announcing it. */
   closedEarly(): void;
-  /** The server said something that belongs to no answer. */
+  /** Called when the server sent bytes that belong to no response. */
   overrun(): void;
-  /** Sends the request of this trip over a new connection. */
+  /** Sends this round trip's request over a new connection. */
   sendOnNewConnection(trip: RoundTrip): void;
-  /** Nobody waits any more for this connection, which is not open yet. */
+  /** Called when a connection is given up before it is open. */
   abandonOpening(opening: Promise<unknown>): void;
 }
 
-/** One connection to a server, for one trip after the other. */
+/** One connection to a server. It carries one round trip at a time. */
 export class Connection implements Transport {
   readonly #owner: ConnectionOwner;
   readonly #opening: Promise<unknown>;
@@ -46,24 +46,23 @@ export class Connection implements Transport {
   #isSecured = false;
   #isClosed = false;
   #sentAt = 0;
-  /** The connection was dead before the request was written: nobody can have read that. */
+  /** True if the connection was dead before the request was written, so nobody has read it. */
   #wasDead = false;
-  /** Until when the connection may be used again, and since when it is idle. */
   #usableUntil = 0;
   #idleSince = Number.POSITIVE_INFINITY;
 
-  /** Opens a connection, and sends the request of this trip as soon as it is open. */
+  /** Opens a connection and sends the round trip's request as soon as it is open. */
   constructor(owner: ConnectionOwner, trip: RoundTrip) {
     this.#owner = owner;
     this.#trip = trip;
     trip.attach(this);
     const { hostname, port, isSecure, trustedCertificates } = owner.destination;
     const tls = isSecure && {
-      // An environment variable must not be able to switch these checks off.
+      // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
       rejectUnauthorized: true,
-      // An IP address is not sent as a server name, but the certificate is checked against it.
+      // An IP address can't be a server name. The certificate is still checked against it.
       serverName: isIP(hostname) > 0 ? '' : hostname,
-      // Each protocol name has its length in front.
+      // Each protocol name is prefixed with its length.
       ALPNProtocols: '\x08http/1.1',
       ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
     };
@@ -85,12 +84,12 @@ export class Connection implements Transport {
 
   opened(socket: Socket<Connection>): void {
     this.#socket = socket;
-    // The trip was given up meanwhile.
+    // The round trip was canceled in the meantime.
     if (this.#isClosed) socket.terminate();
     else if (!this.#owner.destination.isSecure) this.send();
   }
 
-  /** A server may ask for another handshake later; nothing is sent again for that. */
+  /** Called after each handshake. A renegotiation must not send the request again. */
   secured(): void {
     if (this.#isSecured) return;
     this.#isSecured = true;
@@ -105,7 +104,7 @@ export class Connection implements Transport {
     const result = this.#socket.write(start);
     this.#wasDead = result < 0;
     const written = Math.max(0, result);
-    // Turned into bytes only where the connection does not take all of it at once.
+    // The text is encoded again only if the socket didn't accept all of it.
     const isAll = written >= Buffer.byteLength(start);
     this.#unsent = isAll ? [] : [Buffer.from(start).subarray(written)];
     if (!rest) return;
@@ -129,7 +128,7 @@ export class Connection implements Transport {
     const data = isBetweenResponses ? withoutBlankLines(bytes) : bytes;
     if (data.length === 0) return;
     if (this.#trip) this.#trip.push(data);
-    // Some servers answer 408 before they close a connection that was idle.
+    // Some servers send a 408 before they close an idle connection.
     else if (requestTimeoutLine.test(data.toString('latin1', 0, 12))) this.close();
     else if (!this.#isClosed) this.overrun();
   }
@@ -166,7 +165,7 @@ export class Connection implements Transport {
     this.#socket?.terminate();
   }
 
-  /** The other side has closed the connection, or it never opened. */
+  /** Called when the server closed the connection or it couldn't be opened. */
   closed(reason: unknown): void {
     if (this.#isClosed) return;
     const trip = this.#end();
@@ -185,8 +184,8 @@ export class Connection implements Transport {
   }
 
   /**
-   * Whether the server closed this connection after it was idle for only a moment, or right after
-   * it was sent its next request, without an answer.
+   * Returns whether the server closed the connection after only a moment of idling, or right after
+   * the next request was sent and without responding to it.
    */
   #isEarly(trip: RoundTrip | undefined): boolean {
     if (trip && (!trip.request || !this.#isJustSent)) return false;
@@ -199,9 +198,9 @@ export class Connection implements Transport {
   }
 
   /**
-   * Servers close connections that were idle for some seconds, and may do so at the very moment
-   * when the next request goes out. That request is lost. It may be sent again, but only where it
-   * can hardly have been read: its connection had been idle, and broke right after it was sent.
+   * Returns whether the request may be sent again. Servers close idle connections, sometimes just
+   * as the next request is sent, which is then lost. The request is repeated only if the server
+   * almost certainly hasn't read it: its connection was idle and broke right after it was sent.
    */
   #mayBeUnread(reason: unknown): boolean {
     const idleMs = this.#sentAt - this.#idleSince;
@@ -217,8 +216,8 @@ const requestTimeoutLine = /^HTTP\/1\.\d 408/;
 const lostCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
 /**
- * The reason why this process can open nothing, not even a file. The runtime reports a connection
- * that finds no place as refused by the other side, which never heard of it.
+ * Returns the error if this process has no file descriptors left. The runtime reports a connection
+ * that fails for this reason as refused by the server.
  */
 function fileLimitError(): unknown {
   try {

@@ -6,23 +6,23 @@ import { idleConnectionsMax } from '../../core/bounds.ts';
 import { ConnectionPool, poolFor, setOverrunReporter } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
-/** What becomes of one request. */
-type Ending =
+/** What the server does with one request. */
+type Action =
   | 'answer'
   | 'answer for 5 s'
   | 'half answer'
-  | 'last answer'
-  | 'Last Answer'
+  | 'answer with connection: close'
+  | 'answer with connection: Close'
   | 'unsized answer'
   | 'answer and close'
   | 'two answers'
-  | 'answer behind an empty line'
+  | 'answer after an empty line'
   | 'reset'
   | 'close'
   | 'reset late';
 
 let server: Server | undefined;
-/** The clock stands still: a request that a busy machine holds up was not heard for that. */
+/** The clock stands still, so a slow machine doesn't make a request look as if it had been read. */
 let now = 0;
 beforeEach(() => void spyOn(performance, 'now').mockImplementation(() => now));
 afterEach(() => {
@@ -30,8 +30,8 @@ afterEach(() => {
   server?.close();
 });
 
-/** A server that ends its requests like this, one after the other, then answers them all. */
-async function serverThat(...endings: Ending[]) {
+/** Starts a server that takes these actions, one per request, and then answers every request. */
+async function serverThat(...actions: Action[]) {
   const received: string[] = [];
   const ended = Promise.withResolvers<void>();
   const sockets: Socket[] = [];
@@ -45,9 +45,9 @@ async function serverThat(...endings: Ending[]) {
       ended.resolve();
     });
     socket.on('data', () => {
-      const ending = endings.shift() ?? 'answer';
-      received.push(`${name}: ${ending}`);
-      end(socket, ending);
+      const action = actions.shift() ?? 'answer';
+      received.push(`${name}: ${action}`);
+      act(socket, action);
     });
   });
   server.listen(0, '127.0.0.1');
@@ -64,25 +64,26 @@ async function serverThat(...endings: Ending[]) {
 
 const opening = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
 
-function end(socket: Socket, ending: Ending): void {
-  if (ending === 'answer') socket.write(`${opening}\r\nok`);
-  else if (ending === 'answer for 5 s') socket.write(`${opening}Keep-Alive: timeout=5\r\n\r\nok`);
-  else if (ending === 'half answer') socket.write(`${opening}\r\no`);
-  else if (ending === 'last answer') socket.end(`${opening}Connection: close\r\n\r\nok`);
-  else if (ending === 'Last Answer') socket.end(`${opening}Connection: Close\r\n\r\nok`);
-  else if (ending === 'unsized answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
-  else if (ending === 'answer and close') socket.end(`${opening}\r\nok`);
-  else if (ending === 'two answers') socket.write(`${opening}\r\nok${opening}\r\nno`);
-  else if (ending === 'answer behind an empty line') socket.write(`\r\n${opening}\r\nok`);
-  else if (ending === 'close') socket.end();
-  else if (ending === 'reset') socket.resetAndDestroy();
+function act(socket: Socket, action: Action): void {
+  const last = 'answer with connection: ';
+  if (action === 'answer') socket.write(`${opening}\r\nok`);
+  else if (action === 'answer for 5 s') socket.write(`${opening}Keep-Alive: timeout=5\r\n\r\nok`);
+  else if (action === 'half answer') socket.write(`${opening}\r\no`);
+  else if (action === `${last}close`) socket.end(`${opening}Connection: close\r\n\r\nok`);
+  else if (action === `${last}Close`) socket.end(`${opening}Connection: Close\r\n\r\nok`);
+  else if (action === 'unsized answer') socket.end('HTTP/1.1 200 OK\r\n\r\nok');
+  else if (action === 'answer and close') socket.end(`${opening}\r\nok`);
+  else if (action === 'two answers') socket.write(`${opening}\r\nok${opening}\r\nno`);
+  else if (action === 'answer after an empty line') socket.write(`\r\n${opening}\r\nok`);
+  else if (action === 'close') socket.end();
+  else if (action === 'reset') socket.resetAndDestroy();
   else {
     now += 1_100;
     socket.resetAndDestroy();
   }
 }
 
-/** Requests are sent again however short their connection was idle, unless a test says more. */
+/** With 0, requests are sent again after any idle time. */
 let idleMs = 0;
 beforeEach(() => {
   idleMs = 0;
@@ -102,47 +103,48 @@ async function post(path?: string): Promise<string> {
 
 const broken = { code: 'ECONNRESET' };
 
-describe('a request whose connection dies under it', () => {
-  test.each(['reset', 'close'] as const)('is sent again on a new one: %s', async (ending) => {
-    const { received } = await serverThat('answer', ending);
+describe('A request on a reused connection', () => {
+  test.each(['reset', 'close'] as const)('is sent again after a %s', async (action) => {
+    const { received } = await serverThat('answer', action);
     expect([await post(), await post()]).toEqual(['ok', 'ok']);
     expect(received).toEqual([
       'connection 1: answer',
-      `connection 1: ${ending}`,
+      `connection 1: ${action}`,
       'connection 2: answer',
     ]);
   });
 
-  test('is sent again whatever the path and however many die together', async () => {
+  test('is sent again when several connections break at once', async () => {
     await serverThat('answer', 'answer', 'answer', 'reset', 'reset', 'reset');
     const three = () => Promise.all(['/a', '/b', '/c'].map((path) => post(path)));
     expect([await three(), await three()].flat()).toEqual(Array(6).fill('ok'));
   });
 
-  test('fails when the new one dies, too', async () => {
+  test('fails when the new connection breaks, too', async () => {
     const { received } = await serverThat('answer', 'reset', 'reset');
     await post();
     expect(await failureOf(post())).toMatchObject(broken);
     expect(received).toHaveLength(3);
   });
 
-  test('fails at once when it was a new one', async () => {
+  test('fails without a retry when the connection was new', async () => {
     const { received } = await serverThat('reset', 'reset');
     expect(await failureOf(post())).toMatchObject(broken);
     expect(received).toEqual(['connection 1: reset']);
   });
 
-  test.each(['last answer', 'Last Answer', 'unsized answer'] as const)(
-    'fails at once when the last one was closed after its answer: %s',
-    async (answer) => {
-      const { received } = await serverThat(answer, 'reset');
-      await post();
-      expect(await failureOf(post())).toMatchObject(broken);
-      expect(received).toEqual([`connection 1: ${answer}`, 'connection 2: reset']);
-    },
-  );
+  test.each([
+    'answer with connection: close',
+    'answer with connection: Close',
+    'unsized answer',
+  ] as const)('fails without a retry on the new connection after an %s', async (answer) => {
+    const { received } = await serverThat(answer, 'reset');
+    await post();
+    expect(await failureOf(post())).toMatchObject(broken);
+    expect(received).toEqual([`connection 1: ${answer}`, 'connection 2: reset']);
+  });
 
-  test('fails at once while the answer on the other one is still being read', async () => {
+  test('fails without a retry while another connection is still in use', async () => {
     const { received } = await serverThat('half answer', 'reset');
     const other = start();
     await other.response;
@@ -151,7 +153,7 @@ describe('a request whose connection dies under it', () => {
     other.cancel();
   });
 
-  test('fails when its connection was in use just before: it must have been heard', async () => {
+  test('fails when the connection was idle too briefly for the request to be lost', async () => {
     idleMs = 60_000;
     const { received } = await serverThat('answer', 'reset');
     await post();
@@ -159,7 +161,7 @@ describe('a request whose connection dies under it', () => {
     expect(received).toEqual(['connection 1: answer', 'connection 1: reset']);
   });
 
-  test('fails when it had been heard: it was worked on for a while', async () => {
+  test('fails when the connection breaks more than a second after the request', async () => {
     const { received } = await serverThat('answer', 'reset late');
     await post();
     expect(await failureOf(post())).toMatchObject(broken);
@@ -167,11 +169,11 @@ describe('a request whose connection dies under it', () => {
   });
 });
 
-describe('an idle connection', () => {
+describe('An idle connection', () => {
   test.each([
     ['answer', 54_999, 55_000],
     ['answer for 5 s', 3_999, 4_000],
-  ] as const)('is used again within its time: %s', async (answer, soonMs, lateMs) => {
+  ] as const)('is reused only within its keep-alive time: %s', async (answer, soonMs, lateMs) => {
     const { received, ended } = await serverThat(answer, answer);
     await post();
     now += soonMs;
@@ -186,7 +188,7 @@ describe('an idle connection', () => {
     ]);
   });
 
-  test('is ended where enough others wait', async () => {
+  test('is closed when the pool already has enough idle connections', async () => {
     const { received, ended } = await serverThat();
     const together = async (count: number) => {
       await Promise.all(Array.from({ length: count }, () => post()));
@@ -199,16 +201,16 @@ describe('an idle connection', () => {
     expect(reused.isSubsetOf(all)).toBe(true);
   });
 
-  test('is ended after its time though nobody calls, by a timer that then stops', async () => {
+  test('is closed by a timer when it expires, and the timer stops', async () => {
     const timers = spyOn(globalThis, 'setInterval');
     const stopped = spyOn(globalThis, 'clearInterval');
     const { ended } = await serverThat();
     await post();
-    // Earlier tests may still have timers of their own.
+    // Timers of earlier tests may still run.
     const at = timers.mock.calls.findIndex(([, everyMs]) => everyMs === 10_000);
     const sweep = timers.mock.calls[at]?.[0];
     const timer: unknown = timers.mock.results[at]?.value;
-    const isStopped = () => stopped.mock.calls.some(([it]) => it === timer);
+    const isStopped = () => stopped.mock.calls.some(([stopped]) => stopped === timer);
     now += 54_999;
     sweep?.();
     expect(isStopped()).toBe(false);
@@ -219,21 +221,21 @@ describe('an idle connection', () => {
   });
 });
 
-describe('where connections are closed right after an answer, without a word', () => {
+describe('A server that closes connections without announcing it', () => {
   beforeEach(() => {
     idleMs = 60_000;
   });
-  const written = () =>
+  const succeeds = () =>
     post().then(
       () => true,
       () => false,
     );
   const connectionsIn = (received: readonly string[]) => received.map((line) => Number(line[11]));
 
-  test('none is used again after two requests met that, for half a minute', async () => {
+  test('gets a new connection for each request for 30 s after two lost requests', async () => {
     const { received } = await serverThat('answer', 'reset', 'answer', 'close');
-    const one = [await written(), await written(), await written(), await written()];
-    expect(one).toEqual([true, false, true, false]);
+    const results = [await succeeds(), await succeeds(), await succeeds(), await succeeds()];
+    expect(results).toEqual([true, false, true, false]);
     await Promise.all([post(), post()]);
     now += 29_999;
     await post();
@@ -244,7 +246,7 @@ describe('where connections are closed right after an answer, without a word', (
     expect(connectionsIn(received).slice(7)).toEqual([6, 6]);
   });
 
-  test('none is used again after two were closed while they waited', async () => {
+  test('gets a new connection for each request after it closed two idle ones', async () => {
     const close = 'answer and close';
     const { received, untilClosed } = await serverThat(close, close);
     await Promise.all([post(), post()]);
@@ -254,30 +256,30 @@ describe('where connections are closed right after an answer, without a word', (
     expect(connectionsIn(received)).toEqual([1, 2, 3, 4]);
   });
 
-  test('others that wait are left alone, too', async () => {
+  test('has its other idle connections dropped, too', async () => {
     const { received } = await serverThat('answer', 'answer', 'answer', 'reset', 'reset');
     await Promise.all([post(), post(), post()]);
-    expect([await written(), await written(), await written()]).toEqual([false, false, true]);
+    expect([await succeeds(), await succeeds(), await succeeds()]).toEqual([false, false, true]);
     expect(connectionsIn(received).at(-1)).toBe(4);
   });
 
-  test('they go on to be used where one was used again in between', async () => {
+  test('keeps its connections when one was reused in between', async () => {
     const { received } = await serverThat('answer', 'reset', 'answer', 'answer', 'reset');
-    for (let call = 0; call < 7; call += 1) await written();
+    for (let call = 0; call < 7; call += 1) await succeeds();
     expect(connectionsIn(received)).toEqual([1, 1, 2, 2, 2, 3, 3]);
   });
 
-  test('one that was closed later, while its request was worked on, does not count', async () => {
+  test('is not blamed for closing a connection while it processes the request', async () => {
     const { received } = await serverThat('answer', 'reset late', 'answer', 'reset late');
-    for (let call = 0; call < 6; call += 1) await written();
+    for (let call = 0; call < 6; call += 1) await succeeds();
     expect(connectionsIn(received)).toEqual([1, 1, 2, 2, 3, 3]);
   });
 });
 
-describe('a server that says more than its answer', () => {
+describe('A server that sends bytes after its response', () => {
   const connectionsIn = (received: readonly string[]) => received.map((line) => Number(line[11]));
 
-  test('has none of its connections used again for ten minutes: the rest is nobody’s', async () => {
+  test('gets a new connection for each request for 10 minutes', async () => {
     const { received, untilClosed } = await serverThat('answer', 'answer', 'two answers');
     await Promise.all([post(), post()]);
     expect(await post()).toBe('ok');
@@ -292,7 +294,7 @@ describe('a server that says more than its answer', () => {
     expect(connectionsIn(received).slice(5)).toEqual([5, 5]);
   });
 
-  test('is reported once, until it has stopped for ten minutes', async () => {
+  test('is reported once, and again after it has stopped for 10 minutes', async () => {
     const reported: string[] = [];
     setOverrunReporter((server) => reported.push(server));
     const two = 'two answers';
@@ -308,8 +310,8 @@ describe('a server that says more than its answer', () => {
     expect(reported).toHaveLength(2);
   });
 
-  test('is trusted where the surplus is an empty line, whenever it comes', async () => {
-    const { received, sockets } = await serverThat('answer', 'answer behind an empty line');
+  test('keeps its connections when the extra bytes are an empty line', async () => {
+    const { received, sockets } = await serverThat('answer', 'answer after an empty line');
     await post();
     sockets[0]?.write('\r\n');
     expect([await post(), await post()]).toEqual(['ok', 'ok']);
@@ -317,8 +319,8 @@ describe('a server that says more than its answer', () => {
   });
 
   test.each([
-    ['and so where it comes late', `${opening}\r\nno`, [3, 4]],
-    ['but not where it is told that it took too long', 'HTTP/1.1 408 Late\r\n\r\n', [1, 1]],
+    ['loses its connections when it responds on an idle one', `${opening}\r\nno`, [3, 4]],
+    ['keeps its other connections when it sends a 408', 'HTTP/1.1 408 Late\r\n\r\n', [1, 1]],
   ])('%s', async (_, content, then) => {
     const { received, sockets, untilClosed } = await serverThat();
     await Promise.all([post(), post()]);
@@ -330,10 +332,10 @@ describe('a server that says more than its answer', () => {
   });
 });
 
-test('connections are shared by origin', () => {
-  const some = poolFor('http://127.0.0.1:1/v1');
-  expect(poolFor('http://127.0.0.1:1/v1beta/openai')).toBe(some);
-  expect(poolFor('http://127.0.0.1:2/v1')).not.toBe(some);
+test('poolFor returns one pool for each origin', () => {
+  const pool = poolFor('http://127.0.0.1:1/v1');
+  expect(poolFor('http://127.0.0.1:1/v1beta/openai')).toBe(pool);
+  expect(poolFor('http://127.0.0.1:2/v1')).not.toBe(pool);
 });
 
 test.each([
@@ -341,6 +343,6 @@ test.each([
   ['http://gpu-1:8000/v1', 'gpu-1', 8_000, false],
   ['https://api.example.com/v1', 'api.example.com', 443, true],
   ['https://[2001:db8::1]:8443/v1', '2001:db8::1', 8_443, true],
-])('%s leads to its host and port', (baseUrl, hostname, port, isSecure) => {
+])('poolFor connects %s to %s:%i', (baseUrl, hostname, port, isSecure) => {
   expect(poolFor(baseUrl).destination).toEqual({ hostname, port, isSecure });
 });

@@ -4,45 +4,42 @@ import { Connection, type ConnectionOwner, type Destination } from './connection
 import { ConnectionError } from './response.ts';
 import type { RoundTrip } from './round-trip.ts';
 
-/** No server closes a connection for being idle that was used this recently. */
+/** Servers don't close a connection for idling when it was used this recently. */
 const recentlyUsedMs = 250;
 
 /**
- * Some servers close every connection after its answer and do not say so. A request that meets such
- * a close is lost: after two in a row, no connection is used again for a while.
+ * Some servers close every connection after its response without announcing it. A request that
+ * crosses such a close is lost, so after two in a row, connections aren't reused for a while.
  */
 const closedEarlyMax = 2;
 const noReuseMs = 30_000;
 
 /**
- * What a server sends beyond its answer could be taken for the next answer, which may be another
- * tenant's. We and such a server do not agree where answers end: each request gets its own
- * connection.
+ * Bytes that a server sends after a response could be mistaken for the next response, possibly
+ * another tenant's. Requests to such a server don't share connections for this long.
  */
 const overrunMs = 600_000;
 
 let onOverrun: (server: string) => void = () => undefined;
 
-/**
- * Overruns are reported: calls to the server become slower, and only the operator can find out why.
- */
+/** Sets the callback for overruns. They slow down calls, and only the operator can fix the cause. */
 export function setOverrunReporter(report: (server: string) => void): void {
   onOverrun = report;
 }
 
-/** How often connections that nobody uses any more are looked for. */
+/** How often expired idle connections are closed. */
 const sweepMs = 10_000;
 
 /**
- * The connections to one server. The one that became idle last is used first, so that those which
- * only a busy minute needed expire.
+ * The connections to one server. The most recently used connection is reused first, so the extra
+ * connections of a busy minute expire.
  */
 export class ConnectionPool implements ConnectionOwner {
   readonly destination: Destination;
   readonly idleMsMin: number;
-  /** The most recently used last; some may be closed meanwhile. */
+  /** The most recently used connection comes last. Some may have been closed by the server. */
   readonly #idle: Connection[] = [];
-  /** How many connections were given up while they were opening, and still are. */
+  /** Connections that were given up while opening and haven't failed or opened yet. */
   #abandoned = 0;
   /** How many connections were closed early since one was last used again. */
   #closedEarly = 0;
@@ -56,7 +53,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   start(trip: RoundTrip): void {
-    // The caller has hung up.
+    // The round trip was canceled before it started.
     if (!trip.request) return;
     for (let idle = this.#idle.pop(); idle; idle = this.#idle.pop()) {
       if (idle.isUsable) {
@@ -70,12 +67,10 @@ export class ConnectionPool implements ConnectionOwner {
 
   sendOnNewConnection(trip: RoundTrip): void {
     if (this.#abandoned < abandonedConnectionsMax) new Connection(this, trip);
-    else trip.fail(new ConnectionError('ETIMEDOUT', 'The server takes no connections.'));
+    else trip.fail(new ConnectionError('ETIMEDOUT', 'The server accepts no connections.'));
   }
 
-  /**
-   * The runtime cannot end a connection before it is open; the system does, in some two minutes.
-   */
+  /** Counts the connection until the system gives up opening it; the runtime can't abort that. */
   abandonOpening(opening: Promise<unknown>): void {
     this.#abandoned += 1;
     const onSettled = () => {
@@ -90,14 +85,14 @@ export class ConnectionPool implements ConnectionOwner {
 
   closedEarly(): void {
     this.#closedEarly += 1;
-    // The idle ones are about to be closed, too.
+    // The server is about to close the idle connections, too.
     if (this.#closedEarly >= closedEarlyMax) this.#dropIdle(noReuseMs);
   }
 
   overrun(): void {
     const now = performance.now();
     const { hostname, port } = this.destination;
-    // Each answer may overrun: it is reported once, until it has stopped.
+    // Every response may overrun, so it is reported only once until the overruns have stopped.
     if (now >= this.#overrunUntil) onOverrun(`${hostname}:${port}`);
     this.#overrunUntil = now + overrunMs;
     this.#dropIdle(overrunMs);
@@ -132,8 +127,8 @@ export class ConnectionPool implements ConnectionOwner {
 }
 
 /**
- * One for each origin, whatever the key. Never more than the operator has configured addresses:
- * those of tenants do not come here.
+ * One pool for each origin, whatever the API key. Bounded by the configured providers: addresses
+ * chosen by tenants don't use pools.
  */
 const byOrigin = new Map<string, ConnectionPool>();
 

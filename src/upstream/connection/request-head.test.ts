@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { formatHeaders, formatRequestHead } from './round-trip.ts';
 
-describe('what stands before a request', () => {
-  test('names the path, the headers and the length of what follows', () => {
+describe('formatRequestHead', () => {
+  test('writes the path, the headers, and the content-length', () => {
     const lines = formatHeaders({ host: 'there', 'x-empty': '' });
     expect(formatRequestHead('/v1/chat?a=b', lines, 7)).toBe(
       'POST /v1/chat?a=b HTTP/1.1\r\nhost: there\r\nx-empty: \r\ncontent-length: 7\r\n\r\n',
@@ -11,14 +11,14 @@ describe('what stands before a request', () => {
 
   test.each([
     ['a value', { a: 'b\r\nc: d' }],
-    ['a value, with a newline alone', { a: 'b\nc: d' }],
+    ['a value, as a line feed alone', { a: 'b\nc: d' }],
     ['a name', { 'a: b\r\nc': 'd' }],
-    ['a value that would end early', { a: 'b\0' }],
-  ])('is never made of a second line: %s', (_, headers) => {
-    expect(() => formatHeaders(headers)).toThrow('more than one line');
+    ['a value, as a NUL', { a: 'b\0' }],
+  ])('rejects a line break in %s', (_, headers) => {
+    expect(() => formatHeaders(headers)).toThrow('contains a line break');
   });
 
-  test.each(['/a b', '/a\r\nb: c', '/ä'])('is never made of a path that is none: %j', (path) => {
-    expect(() => formatRequestHead(path, '', 0)).toThrow('no path has');
+  test.each(['/a b', '/a\r\nb: c', '/ä'])('rejects the path %j', (path) => {
+    expect(() => formatRequestHead(path, '', 0)).toThrow('invalid character');
   });
 });

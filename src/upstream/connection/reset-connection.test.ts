@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { ConnectionPool } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
-/** Answers on each connection with its number, and has reset the first one when it says so. */
+/** Answers on each connection with its number, and signals when it has reset the first one. */
 const server = `
   const { createServer } = require('node:net');
   const { parentPort, workerData } = require('node:worker_threads');
@@ -25,7 +25,7 @@ const server = `
   listening.listen(0, '127.0.0.1', () => parentPort.postMessage(listening.address().port));
 `;
 
-test('a request that a dead connection did not take is sent again', async () => {
+test('ConnectionPool sends a request again that a dead connection did not accept', async () => {
   const isReset = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(server, { eval: true, workerData: isReset });
   const [port] = await once(worker, 'message');
@@ -37,7 +37,7 @@ test('a request that a dead connection did not take is sent again', async () => 
     return (await trip.response).text();
   };
   const first = await post();
-  // Nothing is heard of the reset before the next request goes out.
+  // Blocks this thread, so the next request is sent before the reset is noticed.
   Atomics.wait(isReset, 0, 0);
   expect([first, await post()]).toEqual(['1', '2']);
   await worker.terminate();

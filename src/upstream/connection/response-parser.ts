@@ -1,21 +1,21 @@
 import { answerHeadBytesMax, chunkLineBytesMax } from '../../core/bounds.ts';
 import { protocolError, type ResponseHeaders } from './response.ts';
 
-/** Finds an answer's body in the bytes behind its head, and where it ends. */
+/** Extracts a response body from the bytes after its head and finds its end. */
 export interface Framing {
-  /** Takes the next bytes of the connection; returns those of the body among them, if any. */
+  /** Parses the next bytes of the connection. Returns the body bytes among them, if any. */
   push(bytes: Uint8Array): Uint8Array | undefined;
-  /** Why nothing that comes after what was pushed can be read. */
-  readonly fault?: unknown;
-  /** Whether the body is whole, and so is all that belongs to it. */
+  /** Set when the bytes after the last returned ones can't be parsed. */
+  readonly error?: unknown;
+  /** True once the body and its trailers have arrived. */
   readonly isComplete: boolean;
-  /** Whether the body is whole if the connection is closed now. */
+  /** True if the body counts as complete when the connection closes now. */
   readonly mayClose: boolean;
-  /** Whether something came that belongs to no answer. */
+  /** True if bytes arrived that belong to no response. */
   readonly isOverrun: boolean;
 }
 
-/** A body whose length was told. */
+/** A body with a `content-length`. */
 export class Sized implements Framing {
   #missing: number;
   isOverrun = false;
@@ -41,7 +41,7 @@ export class Sized implements Framing {
   }
 }
 
-/** A body that goes on until the connection is closed. */
+/** A body that ends when the connection closes. */
 export class Unsized implements Framing {
   readonly isComplete = false;
   readonly mayClose = true;
@@ -55,50 +55,50 @@ export class Unsized implements Framing {
 const [tab, newline, carriageReturn, space, semicolon] = [9, 10, 13, 32, 59];
 
 /**
- * Some servers end an answer with an empty line too many. It belongs to no answer, and cannot be
- * taken for one.
+ * Drops leading line breaks. Some servers send an extra empty line after a response, which can't be
+ * mistaken for another response.
  */
 export function withoutBlankLines<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
   const start = bytes.findIndex((byte) => byte !== carriageReturn && byte !== newline);
   return bytes.subarray(start < 0 ? bytes.length : start) as Bytes;
 }
 
-/** A number that JavaScript holds exactly, and far above the length of any answer. */
+/** Far above the length of any response, and still an exact integer in JavaScript. */
 const sizeMax = 2 ** 44;
 
-/** A body in chunks, each behind a line that says how long it is; RFC 9112, section 7.1. */
+/** A body with `transfer-encoding: chunked` (RFC 9112, section 7.1). */
 export class Chunked implements Framing {
-  #state: 'size' | 'note' | 'bytes' | 'end of bytes' | 'trailer' | 'over' = 'size';
+  #state: 'size' | 'extension' | 'bytes' | 'end of bytes' | 'trailer' | 'complete' = 'size';
   #size = 0;
   #digits = 0;
-  /** Bytes of the line that is being read, or of all lines behind the last chunk. */
+  /** Bytes of the current line, or of all trailer lines together. */
   #lineBytes = 0;
-  /** Whether the current line behind the last chunk has nothing in it so far. */
+  /** True while the current trailer line is empty. */
   #isBlank = true;
-  /** The last byte that was read outside of chunks. */
+  /** The last byte that was read outside of a chunk's data. */
   #last = newline;
-  fault: unknown;
+  error: unknown;
   isOverrun = false;
 
   get isComplete(): boolean {
-    return this.#state === 'over';
+    return this.#state === 'complete';
   }
 
-  /** Behind the last chunk only trailers can follow, which nobody reads. */
+  /** After the last chunk only trailers can follow, and they aren't used. */
   get mayClose(): boolean {
-    return this.#state === 'over' || this.#state === 'trailer';
+    return this.#state === 'complete' || this.#state === 'trailer';
   }
 
   push(bytes: Uint8Array): Uint8Array | undefined {
     let first: Uint8Array | undefined;
-    let more: Uint8Array[] | undefined;
+    let pieces: Uint8Array[] | undefined;
     for (let position = 0; position < bytes.length; ) {
-      if (this.#state === 'over') {
+      if (this.#state === 'complete') {
         this.isOverrun = withoutBlankLines(bytes.subarray(position)).length > 0;
         break;
       }
       if (this.#state !== 'bytes') {
-        // Bytes before an invalid one are still delivered.
+        // Body bytes before an invalid byte are still returned.
         if (!this.#accepts(bytes[position++] ?? 0)) break;
         continue;
       }
@@ -108,33 +108,34 @@ export class Chunked implements Framing {
       if (this.#size === 0) this.#state = 'end of bytes';
       position = end;
       if (!first) first = piece;
-      else if (more) more.push(piece);
-      else more = [first, piece];
+      else if (pieces) pieces.push(piece);
+      else pieces = [first, piece];
     }
-    return more ? Buffer.concat(more) : first;
+    return pieces ? Buffer.concat(pieces) : first;
   }
 
-  /** False where the byte is not allowed at this place. */
+  /** Returns false and sets `error` if the byte isn't allowed in the current state. */
   #accepts(byte: number): boolean {
     try {
       this.#step(byte);
     } catch (error) {
-      this.fault = error;
+      this.error = error;
     }
-    return this.fault === undefined;
+    return this.error === undefined;
   }
 
-  /** Takes one byte of what stands between the chunks. */
+  /** Parses one byte outside of a chunk's data. */
   #step(byte: number): void {
     if (this.#last === carriageReturn && byte !== newline)
-      throw protocolError('a line without its end');
+      throw protocolError('a carriage return without a line feed');
     this.#last = byte;
     if (this.#state === 'end of bytes') {
       if (byte === newline) this.#startLine('size');
-      else if (byte !== carriageReturn) throw protocolError('a chunk that is longer than it says');
+      else if (byte !== carriageReturn) throw protocolError('a chunk longer than its size');
       return;
     }
-    if (++this.#lineBytes > chunkLineBytesMax) throw protocolError('too much between two chunks');
+    if (++this.#lineBytes > chunkLineBytesMax)
+      throw protocolError('too many bytes between two chunks');
     if (this.#state === 'trailer') this.#stepTrailer(byte);
     else if (byte === newline) this.#endSize();
     else if (this.#state === 'size') this.#stepSize(byte);
@@ -145,14 +146,14 @@ export class Chunked implements Framing {
     if (digit >= 0) {
       this.#size = this.#size * 16 + digit;
       this.#digits += 1;
-      if (this.#size > sizeMax) throw protocolError('a chunk without end');
+      if (this.#size > sizeMax) throw protocolError('a chunk size that is too large');
     } else if (this.#digits > 0 && [semicolon, carriageReturn, space, tab].includes(byte)) {
-      this.#state = 'note';
-    } else throw protocolError('a chunk without its length');
+      this.#state = 'extension';
+    } else throw protocolError('a chunk without a size');
   }
 
   #endSize(): void {
-    if (this.#digits === 0) throw protocolError('a chunk without its length');
+    if (this.#digits === 0) throw protocolError('a chunk without a size');
     if (this.#size === 0) this.#startLine('trailer');
     else this.#state = 'bytes';
   }
@@ -164,52 +165,51 @@ export class Chunked implements Framing {
   }
 
   #stepTrailer(byte: number): void {
-    if (byte === newline && this.#isBlank) this.#state = 'over';
+    if (byte === newline && this.#isBlank) this.#state = 'complete';
     else if (byte === newline) this.#isBlank = true;
     else if (byte !== carriageReturn) this.#isBlank = false;
   }
 }
 
-/** The value of a hexadecimal digit; -1 for any other character. */
+/** Returns the value of a hexadecimal digit, or -1 for any other character. */
 function digitOf(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const letter = byte | 32;
   return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
-/** What stands before an answer's body. */
+/** The status line and headers of a response. */
 export interface ResponseHead {
   readonly status: number;
   readonly headers: ResponseHeaders;
-  /** Undefined where no body follows. */
+  /** Undefined if no body follows. */
   readonly framing: Framing | undefined;
-  /**
-   * How long the connection may be idle afterwards and still be used; 0: it ends with this answer.
-   */
+  /** How long the connection may stay idle before it is reused. 0 if it must not be reused. */
   readonly reusableMs: number;
-  /** The length of the head, with the empty line behind it. */
+  /** The length of the head in bytes, including the empty line after it. */
   readonly bytes: number;
 }
 
 /**
- * The head that these bytes begin with; undefined while it is not whole. Throws if there is none.
+ * Parses the response head at the start of the bytes. Returns undefined while it is incomplete.
+ * Throws if the bytes aren't the start of an HTTP/1 response.
  */
 export function readHead(bytes: Buffer): ResponseHead | undefined {
   const isTooLong = bytes.length > answerHeadBytesMax;
-  // Looks no further than a head can reach: of thousands of short answers that came at once, each
-  // would otherwise search all that follow it.
+  // The search stops at the longest allowed head. Otherwise, each of thousands of short responses
+  // that arrive together would search through all that follow it.
   const end = findHeadEnd(isTooLong ? bytes.subarray(0, answerHeadBytesMax) : bytes);
   if (end === undefined) {
-    if (isTooLong) throw protocolError('more headers than anybody needs');
-    if (!mayBeHttp(bytes)) throw protocolError('something that is no HTTP');
+    if (isTooLong) throw protocolError('too many bytes of headers');
+    if (!mayBeHttp(bytes)) throw protocolError("bytes that aren't an HTTP response");
     return undefined;
   }
   const { text } = end;
   const opening = statusLine.exec(text);
-  if (!opening) throw protocolError('something that is no HTTP');
+  if (!opening) throw protocolError("bytes that aren't an HTTP response");
   const status = Number(opening[2]);
-  if (status === 101) throw protocolError('an offer to speak something else');
-  if (!headerLines.test(text)) throw protocolError('a header that is none');
+  if (status === 101) throw protocolError('an unrequested protocol switch');
+  if (!headerLines.test(text)) throw protocolError('a malformed header');
   const headers = new HeaderFields(text);
   const framing = framingOf(status, headers);
   const isKeepAlive = isReusable(headers, framing, opening[1] !== '0');
@@ -224,8 +224,8 @@ export function readHead(bytes: Buffer): ResponseHead | undefined {
 
 const statusLine = /^HTTP\/1\.(\d) +([1-9]\d\d)(?: [^\r\n]*)?\r?(?:\n|$)/;
 /**
- * No control characters: a line that ends in its middle may be two. All lines are checked at once:
- * providers send twenty and more, of which few are ever read.
+ * Control characters are refused, because a bare carriage return could split a line in two. One
+ * pattern checks all lines at once: providers send 20 or more, and few are ever read.
  */
 const headerLines = /^[^\n]*(?:\n[\w!#$%&'*+\-.^`|~]+:[\t\x20-\x7e\x80-\xff]*\r?)*$/;
 
@@ -238,15 +238,15 @@ const emptyLine = Buffer.from('\n\r\n');
 const oddLine = Buffer.from('\n\n');
 
 interface HeadEnd {
-  /** All lines, without the end of the last one. */
+  /** All lines, without the last line's line break. */
   readonly text: string;
   readonly bytes: number;
 }
 
-/** Some servers end all or some of their lines with a newline alone. */
+/** Finds the empty line after the headers. Some servers end lines with a line feed alone. */
 function findHeadEnd(bytes: Buffer): HeadEnd | undefined {
   const crlfEnd = bytes.indexOf(emptyLine);
-  // The head may come a byte at a time: it is turned into text only once.
+  // The head may arrive byte by byte, so it is decoded only when it is complete.
   if (crlfEnd < 0 && !bytes.includes(oddLine)) return undefined;
   const text = bytes.toString('latin1', 0, crlfEnd < 0 ? bytes.length : crlfEnd);
   const newlineEnd = text.indexOf('\n\n');
@@ -254,7 +254,7 @@ function findHeadEnd(bytes: Buffer): HeadEnd | undefined {
   return { text, bytes: crlfEnd + emptyLine.length };
 }
 
-/** Headers that are read in every answer are found in one go; others are looked for one by one. */
+/** Headers that every response is searched for. One pass finds all of them; others take one each. */
 const commonHeaders: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'content-length',
@@ -281,13 +281,13 @@ class HeaderFields implements ResponseHeaders {
   }
 }
 
-/** The names are our own: none has a character with a meaning in a regular expression. */
+/** Builds the pattern for header names. They aren't escaped because they are our own constants. */
 const headerPattern = (...names: readonly string[]) =>
   new RegExp(`\\n(${names.join('|')}):([^\\r\\n]*)`, 'gi');
 
 const commonHeaderLines = headerPattern(...commonHeaders);
 
-/** Values by their header's name in lower case. */
+/** Returns header values by lowercase name. Repeated headers are joined with a comma. */
 function valuesIn(text: string, lines: RegExp): Map<string, string> {
   const values = new Map<string, string>();
   for (let line = lines.exec(text); line; line = lines.exec(text)) {
@@ -299,23 +299,23 @@ function valuesIn(text: string, lines: RegExp): Map<string, string> {
   return values;
 }
 
-/** RFC 9112, section 6.3. */
+/** Determines how the body ends (RFC 9112, section 6.3). */
 function framingOf(status: number, headers: HeaderFields): Framing | undefined {
   if (status < 200 || status === 204 || status === 304) return undefined;
   const coding = headers.get('transfer-encoding')?.toLowerCase().replace(identityPrefix, '') ?? '';
   const length = headers.get('content-length');
   if (coding === 'chunked') return new Chunked();
-  if (coding !== '') throw protocolError('an answer in a coding that was not asked for');
+  if (coding !== '') throw protocolError('an unsupported transfer-encoding');
   if (length === null) return new Unsized();
   const bytes = /^0*(\d{1,15})(?:, 0*\1)*$/.exec(length)?.[1];
-  if (bytes === undefined) throw protocolError('an answer of no clear length');
+  if (bytes === undefined) throw protocolError('an invalid content-length');
   return new Sized(Number(bytes));
 }
 
-/** `identity` says that there is no coding. HTTP dropped the word, but it is still sent. */
+/** `identity` means no encoding. RFC 9112 removed it, but some servers still send it. */
 const identityPrefix = /^identity(?:, |$)/;
 
-/** Whether we and the server surely agree where the next answer begins. */
+/** Returns whether the server certainly agrees with us about where the next response begins. */
 function isReusable(
   headers: HeaderFields,
   framing: Framing | undefined,
@@ -325,19 +325,19 @@ function isReusable(
   const connection = headers.get('connection')?.toLowerCase() ?? '';
   const isKeepAlive = isHttp11 ? !connection.includes('close') : connection.includes('keep-alive');
   const length = headers.get('content-length');
-  // A length beside chunks, or chunks in HTTP/1.0, may come from two servers that disagree.
+  // A length together with chunks, or chunks in HTTP/1.0, may come from two proxies that disagree.
   const isCoded = headers.get('transfer-encoding') !== null;
   if (isCoded) return isKeepAlive && isHttp11 && framing !== undefined && length === null;
-  // Some servers send a body with a status that cannot have one.
+  // Some servers send a body with a status that can't have one.
   return isKeepAlive && (framing !== undefined || length === null || Number(length) === 0);
 }
 
-/** Servers that say nothing close idle connections after 5 seconds, or 60, or 75. */
+/** Without a `keep-alive` header, servers close idle connections after 5, 60, or 75 seconds. */
 const defaultReusableMs = 55_000;
 
 function reusableMsFrom(headers: HeaderFields): number {
   const seconds = /\btimeout=(\d{1,6})\b/i.exec(headers.get('keep-alive') ?? '')?.[1];
   if (seconds === undefined) return defaultReusableMs;
-  // A second less: a request that meets the close on its way is lost.
+  // One second less, because a request that crosses the server's close is lost.
   return Math.max(0, Math.min((Number(seconds) - 1) * 1_000, defaultReusableMs));
 }

@@ -1,38 +1,38 @@
 import type { ReadableStreamDefaultReader } from 'node:stream/web';
 
-/** What a server answered, its body still to be read. */
+/** A response whose head has arrived and whose body is still to be read. */
 export interface HttpResponse {
   readonly status: number;
   readonly ok: boolean;
   readonly headers: ResponseHeaders;
-  /** Null where there is none. */
+  /** Null if the response has no body. */
   readonly body: ResponseBody | null;
   /**
-   * The whole body; only for bodies whose length is known and bounded. `onPiece` hears of each
-   * piece that came while the rest was waited for.
+   * Reads the full body as text. Call it only for bodies whose length is known and bounded.
+   * `onPiece` is called for each piece that arrives while it waits for the rest.
    */
   text(onPiece?: () => void): Promise<string>;
 }
 
-/** Headers by their names in lower case. */
+/** Headers, looked up by lowercase name. */
 export type ResponseHeaders = Pick<Headers, 'get'>;
 
 /**
- * An answer's bytes, taken from the connection only when somebody asks for more. Callbacks instead
- * of a promise: a stream has thousands of pieces.
+ * The bytes of a response, read from the connection only on request. It uses callbacks instead of
+ * promises because a stream has thousands of pieces.
  */
 export interface ResponseBody {
   /**
-   * Calls one of the two callbacks, once and perhaps immediately: `taken` with the next bytes, or
-   * with undefined when that was all; `broken` with the reason why no more will come. May be called
-   * again only after that.
+   * Calls exactly one callback, once, possibly before it returns: `onBytes` with the next bytes or
+   * undefined at the end of the body, or `onError` if the rest can't be read. Call it again only
+   * after that.
    */
   read(onBytes: (bytes: Uint8Array | undefined) => void, onError: (reason: unknown) => void): void;
-  /** Ends the connection together with what was not read. */
+  /** Closes the connection and drops the unread bytes. */
   cancel(): void;
 }
 
-/** The answer to a call that the runtime made for us. */
+/** Wraps a response of the runtime's `fetch`. */
 export function toHttpResponse(response: Response): HttpResponse {
   const { status, ok, headers, body } = response;
   const text = (onPiece?: () => void) => textOf(response, onPiece);
@@ -49,7 +49,7 @@ async function textOf(response: Response, onPiece?: () => void): Promise<string>
 }
 
 export function bodyOf(stream: ReadableStream<Uint8Array>): ResponseBody {
-  // Made by the first read: with a reader, `text` could not read the whole body any more.
+  // Created by the first read, because a locked stream can't be read by `text()`.
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   return {
     read(onBytes, onError) {
@@ -63,9 +63,9 @@ export function bodyOf(stream: ReadableStream<Uint8Array>): ResponseBody {
   };
 }
 
-/** An answer that did not come, broke off, or was no HTTP. */
+/** A connection failed before or during a response, or the response wasn't valid HTTP. */
 export class ConnectionError extends Error {
-  override readonly name = 'BrokenAnswer';
+  override readonly name = 'ConnectionError';
   readonly code: string;
 
   constructor(code: string, message: string) {
@@ -74,7 +74,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** The other side sent something that is no HTTP. */
-export function protocolError(what: string): ConnectionError {
-  return new ConnectionError('EPROTO', `The server sent ${what}.`);
+/** Returns the error for a response that isn't valid HTTP. `found` completes "The server sent". */
+export function protocolError(found: string): ConnectionError {
+  return new ConnectionError('EPROTO', `The server sent ${found}.`);
 }

@@ -5,56 +5,56 @@ import { answerHeadBytesMax } from '../../core/bounds.ts';
 import { ConnectionError } from './response.ts';
 import { RoundTrip } from './round-trip.ts';
 
-/** A trip, and what its connection was told to do. */
+/** Starts a round trip and records the calls that it makes to its transport. */
 function startTrip() {
-  const reported: string[] = [];
+  const transportCalls: string[] = [];
   const trip = new RoundTrip({ start: 'POST / HTTP/1.1\r\n\r\n', rest: undefined });
   trip.attach({
-    pause: () => void reported.push('pause'),
-    resume: () => void reported.push('resume'),
-    done: (reusableMs) => void reported.push(reusableMs === 0 ? 'not kept' : 'kept'),
-    overrun: () => void reported.push('overrun'),
-    close: () => void reported.push('close'),
+    pause: () => void transportCalls.push('pause'),
+    resume: () => void transportCalls.push('resume'),
+    done: (reusableMs) => void transportCalls.push(reusableMs === 0 ? 'ended' : 'reusable'),
+    overrun: () => void transportCalls.push('overrun'),
+    close: () => void transportCalls.push('close'),
   });
-  // Most tests look at the body only.
+  // Most tests check the body only.
   trip.response.catch(() => undefined);
   const push = (bytes: string | Uint8Array) => trip.push(Buffer.from(bytes));
-  return { trip, reported, push, received: [] as string[] };
+  return { trip, transportCalls, push, received: [] as string[] };
 }
 
-/** Notes what one read brings: exactly one note for each, or none while nothing has come. */
+/** Records the result of one read. It stays pending until bytes arrive. */
 function read(trip: RoundTrip, received: string[]): void {
   trip.read(
-    (bytes) => received.push(bytes ? Buffer.from(bytes).toString('latin1') : 'over'),
+    (bytes) => received.push(bytes ? Buffer.from(bytes).toString('latin1') : 'end'),
     (reason) => received.push(reason instanceof ConnectionError ? reason.code : 'another error'),
   );
 }
 
-/** What a reader hears that always asks for more. */
+/** Reads to the end and records every result. */
 function readOn(trip: RoundTrip, received: string[]): void {
   trip.read(
     (bytes) => {
-      received.push(bytes ? Buffer.from(bytes).toString('latin1') : 'over');
+      received.push(bytes ? Buffer.from(bytes).toString('latin1') : 'end');
       if (bytes) readOn(trip, received);
     },
     (reason) => received.push(reason instanceof ConnectionError ? reason.code : 'another error'),
   );
 }
 
-const measured = (bytes: number) => `HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n`;
-const unmeasured = 'HTTP/1.1 200 OK\r\n\r\n';
+const sized = (bytes: number) => `HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n`;
+const unsized = 'HTTP/1.1 200 OK\r\n\r\n';
 const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-describe('an answer', () => {
-  test('is there as soon as its head is, and frees the connection with its last byte', async () => {
-    const { trip, reported, push, received } = startTrip();
-    push(`${measured(4)}ab`);
+describe('RoundTrip', () => {
+  test('resolves with the head and frees the connection with the last byte', async () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(`${sized(4)}ab`);
     expect(await trip.response).toMatchObject({ status: 200, ok: true });
-    expect(reported).toEqual([]);
+    expect(transportCalls).toEqual([]);
     push('cd');
-    expect(reported).toEqual(['kept']);
+    expect(transportCalls).toEqual(['reusable']);
     for (let at = 0; at < 4; at += 1) read(trip, received);
-    expect(received).toEqual(['ab', 'cd', 'over', 'over']);
+    expect(received).toEqual(['ab', 'cd', 'end', 'end']);
   });
 
   test.each([
@@ -63,101 +63,100 @@ describe('an answer', () => {
     [300, false],
     [307, false],
     [400, false],
-  ])('of status %i is good: %p', async (status, isGood) => {
+  ])('reports ok for status %i as %p', async (status, isOk) => {
     const { trip, push } = startTrip();
     push(`HTTP/1.1 ${status} X\r\nContent-Length: 0\r\n\r\n`);
-    expect((await trip.response).ok).toBe(isGood);
+    expect((await trip.response).ok).toBe(isOk);
   });
 
-  test('may have notes before it', async () => {
+  test('skips informational responses before the response', async () => {
     const { trip, push } = startTrip();
     push('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early');
-    push(` Hints\r\nLink: </a>\r\n\r\n${measured(2)}ok`);
+    push(` Hints\r\nLink: </a>\r\n\r\n${sized(2)}ok`);
     expect(await (await trip.response).text()).toBe('ok');
   });
 
-  test('has no notes without end before it', async () => {
-    const { trip, reported, push, received } = startTrip();
-    const note = 'HTTP/1.1 102 Processing\r\n\r\n';
-    const many = Math.floor(answerHeadBytesMax / note.length);
-    push(note.repeat(many));
+  test('limits the size of informational responses', async () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    const informational = 'HTTP/1.1 102 Processing\r\n\r\n';
+    push(informational.repeat(Math.floor(answerHeadBytesMax / informational.length)));
     read(trip, received);
     expect(received).toEqual([]);
-    push(note);
-    expect([received, reported]).toEqual([['EPROTO'], ['close']]);
+    push(informational);
+    expect([received, transportCalls]).toEqual([['EPROTO'], ['close']]);
     expect(await failureOf(trip.response)).toMatchObject({ code: 'EPROTO' });
   });
 
-  test('may have no body', async () => {
-    const { trip, reported, push } = startTrip();
+  test('has a null body for a 204', async () => {
+    const { trip, transportCalls, push } = startTrip();
     push('HTTP/1.1 204 No Content\r\n\r\n');
     expect(trip.body).toBeNull();
     expect(await trip.text()).toBe('');
-    expect(reported).toEqual(['kept']);
+    expect(transportCalls).toEqual(['reusable']);
   });
 
-  test('that has no body and is followed by something leaves no connection to others', () => {
-    const { reported, push } = startTrip();
+  test('reports bytes after a response without a body as an overrun', () => {
+    const { transportCalls, push } = startTrip();
     push('HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\n');
-    expect(reported).toEqual(['overrun']);
+    expect(transportCalls).toEqual(['overrun']);
   });
 
-  test.each(['HTTP/1.1 204 No Content\r\n\r\n\r\n', `${measured(2)}ok\r\n`])(
-    'with an empty line behind it leaves its connection to others: %#',
+  test.each(['HTTP/1.1 204 No Content\r\n\r\n\r\n', `${sized(2)}ok\r\n`])(
+    'keeps the connection when an empty line follows the response (%#)',
     (text) => {
-      const { reported, push } = startTrip();
+      const { transportCalls, push } = startTrip();
       push(text);
-      expect(reported).toEqual(['kept']);
+      expect(transportCalls).toEqual(['reusable']);
     },
   );
 
-  test('with an empty body is whole with its head', async () => {
-    const { trip, reported, push, received } = startTrip();
-    push(measured(0));
+  test('completes an empty body with the head', async () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(sized(0));
     read(trip, received);
-    expect(received).toEqual(['over']);
-    expect(reported).toEqual(['kept']);
+    expect(received).toEqual(['end']);
+    expect(transportCalls).toEqual(['reusable']);
   });
 
-  test.each([`${measured(2)}okay`, `${chunked}2\r\nok\r\n0\r\n\r\nmore`])(
-    'with bytes behind it ends the connection, and has none of them: %#',
+  test.each([`${sized(2)}okay`, `${chunked}2\r\nok\r\n0\r\n\r\nmore`])(
+    'reports an overrun and drops the bytes after the body (%#)',
     async (text) => {
-      const { trip, reported, push } = startTrip();
+      const { trip, transportCalls, push } = startTrip();
       push(text);
       expect(await trip.text()).toBe('ok');
-      expect(reported).toEqual(['overrun']);
+      expect(transportCalls).toEqual(['overrun']);
     },
   );
 
-  test('that has begun is not asked for again', () => {
+  test('forgets the request once the response has begun', () => {
     const { trip, push } = startTrip();
     expect(trip.request).toBeDefined();
     push('H');
     expect(trip.request).toBeUndefined();
   });
 
-  test('that is no HTTP ends the connection', async () => {
-    const { trip, reported, push } = startTrip();
+  test("closes the connection when the response isn't HTTP", async () => {
+    const { trip, transportCalls, push } = startTrip();
     push('SSH-2.0');
     expect(await failureOf(trip.response)).toMatchObject({ code: 'EPROTO' });
-    expect(reported).toEqual(['close']);
+    expect(transportCalls).toEqual(['close']);
   });
 
-  test('that breaks in the middle ends the connection, after all that was whole', () => {
-    const { trip, reported, push, received } = startTrip();
+  test('delivers the valid bytes before it fails on an invalid chunk', () => {
+    const { trip, transportCalls, push, received } = startTrip();
     push(`${chunked}2\r\nok\r\n`);
     push('nonsense');
     for (let at = 0; at < 3; at += 1) read(trip, received);
     expect(received).toEqual(['ok', 'EPROTO', 'EPROTO']);
-    expect(reported).toEqual(['close']);
+    expect(transportCalls).toEqual(['close']);
   });
 });
 
-describe('a closed connection', () => {
+describe('RoundTrip.closed', () => {
   test.each([
-    ['before the answer', ''],
-    ['in its head', 'HTTP/1.1 200 OK\r\nContent-'],
-  ])('is no answer: %s', async (_, text) => {
+    ['before the response', ''],
+    ['within the head', 'HTTP/1.1 200 OK\r\nContent-'],
+  ])('rejects the response when the connection closes %s', async (_, text) => {
     const { trip, push } = startTrip();
     if (text) push(text);
     trip.closed(undefined);
@@ -165,43 +164,43 @@ describe('a closed connection', () => {
   });
 
   test.each([
-    ['measured', `${measured(3)}ok`],
+    ['with a content-length', `${sized(3)}ok`],
     ['in chunks', `${chunked}2\r\nok\r\n`],
-  ])('is no end of a body that is not whole: %s', async (_, text) => {
-    const [one, other] = [startTrip(), startTrip()];
-    one.push(text);
-    readOn(one.trip, one.received);
-    one.trip.closed(undefined);
-    expect(one.received).toEqual(['ok', 'ECONNRESET']);
-    other.push(text);
-    const all = other.trip.text();
-    other.trip.closed(undefined);
+  ])('fails an incomplete body %s', async (_, text) => {
+    const [streamed, buffered] = [startTrip(), startTrip()];
+    streamed.push(text);
+    readOn(streamed.trip, streamed.received);
+    streamed.trip.closed(undefined);
+    expect(streamed.received).toEqual(['ok', 'ECONNRESET']);
+    buffered.push(text);
+    const all = buffered.trip.text();
+    buffered.trip.closed(undefined);
     expect(await failureOf(all)).toMatchObject({ code: 'ECONNRESET' });
-    expect(await failureOf(other.trip.text())).toMatchObject({ code: 'ECONNRESET' });
+    expect(await failureOf(buffered.trip.text())).toMatchObject({ code: 'ECONNRESET' });
   });
 
   test.each([
-    ['unmeasured', `${unmeasured}ok`],
-    ['without the line behind its last chunk', `${chunked}2\r\nok\r\n0\r\n`],
-  ])('is the end of a body: %s', (_, text) => {
+    ['without a length', `${unsized}ok`],
+    ['with a last chunk but no final empty line', `${chunked}2\r\nok\r\n0\r\n`],
+  ])('completes a body %s', (_, text) => {
     const { trip, push, received } = startTrip();
     push(text);
     readOn(trip, received);
     trip.closed(undefined);
-    expect(received).toEqual(['ok', 'over']);
+    expect(received).toEqual(['ok', 'end']);
   });
 
-  test('that broke is no end, even of an unmeasured body', () => {
+  test('fails a body without a length when the connection broke', () => {
     const { trip, push, received } = startTrip();
-    push(`${unmeasured}ok`);
+    push(`${unsized}ok`);
     readOn(trip, received);
     trip.closed(new ConnectionError('ETIMEDOUT', 'It broke.'));
     expect(received).toEqual(['ok', 'ETIMEDOUT']);
   });
 
-  test('makes nothing whole that has failed before', () => {
+  test('does not complete a body that has already failed', () => {
     const { trip, push, received } = startTrip();
-    push(unmeasured);
+    push(unsized);
     trip.fail(new ConnectionError('EPROTO', 'It broke.'));
     trip.closed(undefined);
     read(trip, received);
@@ -209,50 +208,50 @@ describe('a closed connection', () => {
   });
 });
 
-describe('a reader', () => {
+describe('RoundTrip flow control', () => {
   const much = 'x'.repeat(64 * 1024);
 
-  test('who takes nothing makes the server wait, and who has taken all hears on', () => {
-    const { trip, reported, push, received } = startTrip();
-    push(measured(200_000));
+  test('pauses the socket when bytes pile up and resumes when all are read', () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(sized(200_000));
     push(much);
-    expect(reported).toEqual([]);
+    expect(transportCalls).toEqual([]);
     push('y');
     push('z');
-    expect(reported).toEqual(['pause']);
+    expect(transportCalls).toEqual(['pause']);
     read(trip, received);
     read(trip, received);
-    expect(reported).toEqual(['pause']);
+    expect(transportCalls).toEqual(['pause']);
     read(trip, received);
-    expect(reported).toEqual(['pause', 'resume']);
+    expect(transportCalls).toEqual(['pause', 'resume']);
     expect(received).toEqual([much, 'y', 'z']);
-    // From here on it keeps up.
+    // An empty buffer can fill again without a pause.
     push(much);
-    expect(reported).toEqual(['pause', 'resume']);
+    expect(transportCalls).toEqual(['pause', 'resume']);
   });
 
-  test('who is slow leaves no connection behind that nobody hears', () => {
-    const { reported, push } = startTrip();
-    push(measured(much.length + 2));
+  test('resumes the socket before the connection becomes reusable', () => {
+    const { transportCalls, push } = startTrip();
+    push(sized(much.length + 2));
     push(`${much}y`);
     push('z');
-    expect(reported).toEqual(['pause', 'resume', 'kept']);
+    expect(transportCalls).toEqual(['pause', 'resume', 'reusable']);
   });
 
-  test('who wants all of it makes nobody wait', async () => {
-    const { trip, reported, push } = startTrip();
-    push(`${measured(much.length * 2 + 1)}${much}y`);
-    expect(reported).toEqual(['pause']);
+  test('resumes the socket when text() waits for the full body', async () => {
+    const { trip, transportCalls, push } = startTrip();
+    push(`${sized(much.length * 2 + 1)}${much}y`);
+    expect(transportCalls).toEqual(['pause']);
     const all = trip.text();
-    expect(reported).toEqual(['pause', 'resume']);
+    expect(transportCalls).toEqual(['pause', 'resume']);
     push(much);
     expect(await all).toBe(`${much}y${much}`);
-    expect(reported).toEqual(['pause', 'resume', 'kept']);
+    expect(transportCalls).toEqual(['pause', 'resume', 'reusable']);
   });
 
-  test('who waits is told once', () => {
+  test('answers a pending read once', () => {
     const { trip, push, received } = startTrip();
-    push(measured(4));
+    push(sized(4));
     read(trip, received);
     push('ab');
     push('cd');
@@ -263,49 +262,49 @@ describe('a reader', () => {
   });
 });
 
-describe('a call that is ended', () => {
-  const ended = { code: 'ECONNABORTED' };
+describe('RoundTrip.cancel', () => {
+  const canceled = { code: 'ECONNABORTED' };
 
   test.each([
-    ['before anything came', ''],
-    ['in the head', 'HTTP/1.1 200'],
-  ])('has no answer: %s', async (_, text) => {
-    const { trip, reported, push } = startTrip();
+    ['before any bytes', ''],
+    ['within the head', 'HTTP/1.1 200'],
+  ])('rejects the response and closes the connection %s', async (_, text) => {
+    const { trip, transportCalls, push } = startTrip();
     if (text) push(text);
     trip.cancel();
-    expect(await failureOf(trip.response)).toMatchObject(ended);
+    expect(await failureOf(trip.response)).toMatchObject(canceled);
     expect(trip.request).toBeUndefined();
-    expect(reported).toEqual(['close']);
+    expect(transportCalls).toEqual(['close']);
   });
 
-  test('before it has a connection is never sent', async () => {
+  test('drops the request before it has a connection', async () => {
     const trip = new RoundTrip({ start: '', rest: undefined });
     trip.cancel();
     expect(trip.request).toBeUndefined();
-    expect(await failureOf(trip.response)).toMatchObject(ended);
+    expect(await failureOf(trip.response)).toMatchObject(canceled);
   });
 
-  test('in the body tells whoever waits, once', () => {
-    const { trip, reported, push, received } = startTrip();
-    push(`${measured(4)}ab`);
+  test('fails a pending read once', () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(`${sized(4)}ab`);
     readOn(trip, received);
     trip.cancel();
     trip.cancel();
     expect(received).toEqual(['ab', 'ECONNABORTED']);
-    expect(reported).toEqual(['close']);
+    expect(transportCalls).toEqual(['close']);
   });
 
-  test('tells whoever wants all of it', async () => {
+  test('rejects a pending text()', async () => {
     const { trip, push } = startTrip();
-    push(`${measured(4)}ab`);
+    push(`${sized(4)}ab`);
     const all = trip.text();
     trip.cancel();
-    expect(await failureOf(all)).toMatchObject(ended);
+    expect(await failureOf(all)).toMatchObject(canceled);
   });
 
-  test('by its reader in the middle of a piece hears no more', () => {
-    const { trip, reported, push, received } = startTrip();
-    push(measured(4));
+  test('calls no callback again when it is called from one', () => {
+    const { trip, transportCalls, push, received } = startTrip();
+    push(sized(4));
     const unexpected = () => received.push('broken');
     trip.read((bytes) => {
       received.push(String(bytes?.length));
@@ -313,44 +312,44 @@ describe('a call that is ended', () => {
     }, unexpected);
     push('ab');
     expect(received).toEqual(['2']);
-    expect(reported).toEqual(['close']);
+    expect(transportCalls).toEqual(['close']);
   });
 
-  test('after its last byte leaves the connection to others', () => {
-    const { trip, reported, push } = startTrip();
-    push(`${measured(2)}ok`);
+  test('keeps the connection reusable after the last byte', () => {
+    const { trip, transportCalls, push } = startTrip();
+    push(`${sized(2)}ok`);
     trip.cancel();
-    expect(reported).toEqual(['kept']);
+    expect(transportCalls).toEqual(['reusable']);
   });
 });
 
-/** What becomes of the bytes in these pieces, when the connection is closed behind them. */
+/** Returns the result of these pieces, followed by a close of the connection. */
 async function outcomeOf(pieces: readonly Uint8Array[]) {
-  const { trip, reported, push, received } = startTrip();
+  const { trip, transportCalls, push, received } = startTrip();
   const answered = trip.response.then(
     ({ status, headers }) => `${status} ${headers.get('a')}`,
     (reason: unknown) => (reason instanceof ConnectionError ? reason.code : String(reason)),
   );
   let isReading = false;
   for (const piece of pieces) {
-    // As a connection does, which brings nothing more to a trip that is over.
-    if (reported.length > 0) break;
+    // Like a connection, which pushes nothing after the end of a round trip.
+    if (transportCalls.length > 0) break;
     push(piece);
     if (isReading) continue;
     isReading = true;
     readOn(trip, received);
   }
-  if (reported.length === 0) trip.closed(undefined);
+  if (transportCalls.length === 0) trip.closed(undefined);
   const ending = received.pop();
   const body = received.join('');
-  return { head: await answered, body, ending, isClosed: reported.includes('close') };
+  return { head: await answered, body, ending, isClosed: transportCalls.includes('close') };
 }
 
-/** Every kind of body, whole, overlong and broken. */
+/** Complete, overlong, and invalid bodies of every framing. */
 const answer = fc
   .tuple(
     fc.constantFrom('', 'HTTP/1.1 100 Continue\r\n\r\n', 'HTTP/1.1 103 Hints\nA: b\n\n'),
-    fc.constantFrom(unmeasured, chunked, measured(5), measured(0), 'HTTP/1.1 200 OK\nA: b\n\r\n'),
+    fc.constantFrom(unsized, chunked, sized(5), sized(0), 'HTTP/1.1 200 OK\nA: b\n\r\n'),
     fc.constantFrom('HTTP/1.1 204 None\r\nA: c\r\n\r\n', 'HTTP/1.1 101 Other\r\n\r\n', ''),
     fc.constantFrom(
       'hello',
@@ -361,8 +360,8 @@ const answer = fc
   )
   .map((parts) => Buffer.from(parts.join('')));
 
-describe('whatever comes', () => {
-  test('is the same answer wherever it is cut', async () => {
+describe('RoundTrip with generated bytes', () => {
+  test('returns the same response wherever the bytes are split', async () => {
     await fc.assert(
       fc.asyncProperty(answer, fc.array(fc.nat(), { maxLength: 6 }), async (bytes, positions) => {
         const at = positions.map((position) => position % bytes.length).sort((a, b) => a - b);
@@ -374,17 +373,17 @@ describe('whatever comes', () => {
     );
   });
 
-  test('is broken where it is no answer, and nothing else', async () => {
+  test('fails for bytes that are not HTTP', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1 })), async (pieces) => {
         const { head, ending } = await outcomeOf(pieces);
         expect(head).toMatch(/^(?:EPROTO|ECONNRESET)$/);
-        expect(ending).not.toBe('over');
+        expect(ending).not.toBe('end');
       }),
     );
   });
 
-  test('is never whole where its chunks are garbage', async () => {
+  test('never completes a chunked body after garbage', async () => {
     const garbage = fc.uint8Array({ minLength: 1, maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(garbage, async (bytes) => {

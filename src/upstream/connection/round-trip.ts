@@ -9,77 +9,76 @@ import {
 } from './response.ts';
 import { type ResponseHead, readHead, withoutBlankLines } from './response-parser.ts';
 
-/** Headers as they are sent; `host` has to be among them. */
+/** Formats headers as HTTP/1.1 lines. They must include `host`. */
 export function formatHeaders(headers: Readonly<Record<string, string>>): string {
   let headerText = '';
   for (const name of Object.keys(headers)) {
     const value = headers[name] ?? '';
-    // Checked where headers come from: a line break in one would make two headers, or two requests.
-    assert(!/[\0\r\n]/.test(name + value), 'A header has more than one line.');
+    // Callers have checked this. A line break would inject a header or a second request.
+    assert(!/[\0\r\n]/.test(name + value), 'A header contains a line break or NUL.');
     headerText += `${name}: ${value}\r\n`;
   }
   return headerText;
 }
 
-/** What stands before the body of a request. */
+/** Formats the request line and headers, up to and including the empty line. */
 export function formatRequestHead(path: string, headerText: string, bodyBytes: number): string {
-  // Names are encoded before they become part of a path: a space or a line break in it would make
-  // another request.
-  assert(!/[^!-~]/.test(path), 'A path has characters that no path has.');
+  // Callers have encoded it. A space or line break would inject a second request.
+  assert(!/[^!-~]/.test(path), 'A path contains an invalid character.');
   return `POST ${path} HTTP/1.1\r\n${headerText}content-length: ${bodyBytes}\r\n\r\n`;
 }
 
-/** A request as it goes over the connection. */
+/** A request as it is sent over the connection. */
 interface WrittenRequest {
-  /** The head with the empty line behind it, and perhaps the beginning of the body or all of it. */
+  /** The head with its empty line, optionally followed by the beginning of the body or all of it. */
   readonly start: string;
   readonly rest: Uint8Array | undefined;
 }
 
-/** What a round trip needs of the connection that carries it. */
+/** The connection of a round trip, as far as the round trip uses it. */
 export interface Transport {
-  /** Brings no more until `resume`, because nobody takes it. */
+  /** Stops reading from the socket until `resume`. */
   pause(): void;
   resume(): void;
-  /** The answer is over; the connection may be used again within so many milliseconds. */
+  /** Called when the response is complete. The connection may be reused for `reusableMs`. */
   done(reusableMs: number): void;
-  /** More has come than belongs to the answer. */
+  /** Called when bytes arrived after the end of the response. */
   overrun(): void;
-  /** Closes the connection, whatever is under way. */
+  /** Closes the connection in any state. */
   close(): void;
 }
 
-/** How many bytes may have come unasked for, before the other side has to wait. */
-const waitingBytesMax = 64 * 1024;
+/** How many unread bytes are buffered before the socket is paused. */
+const bufferedBytesMax = 64 * 1024;
 
 const noop = () => undefined;
 
 /**
- * One request and its answer. The connection pushes what has come, the reader asks for more; the
- * connection is free again as soon as the last byte is here, however much has been read.
+ * One request and its response. The connection pushes bytes as they arrive, and the reader pulls
+ * them. The connection is free again as soon as the last byte has arrived, read or not.
  */
 export class RoundTrip implements HttpResponse, ResponseBody {
-  /** Rejects when there will be no answer. */
+  /** Resolves when the head has arrived. Rejects if there will be no response. */
   readonly response: Promise<HttpResponse>;
-  /** Kept until an answer begins: the request may have to be sent again. */
+  /** Kept until a response begins, because the request may have to be sent again. */
   #request: WrittenRequest | undefined;
   #transport: Transport | undefined;
-  #respond: (respond: HttpResponse) => void = noop;
+  #resolve: (response: HttpResponse) => void = noop;
   #reject: (reason: unknown) => void = noop;
-  /** Bytes of a head that is not whole. */
-  #opening: Buffer | undefined;
-  /** Bytes of the notes (1xx) before the answer. */
+  /** The bytes of an incomplete head. */
+  #partialHead: Buffer | undefined;
+  /** The size of the informational responses (1xx) so far. */
   #informationalBytes = 0;
   #head: ResponseHead | undefined;
-  /** Bytes of the body that nobody has taken yet. */
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
+  /** Body bytes that haven't been read yet. */
+  #buffered: Uint8Array[] = [];
+  #bufferedBytes = 0;
   #isPaused = false;
   #isComplete = false;
   #failure: unknown;
   #onBytes: ((bytes: Uint8Array | undefined) => void) | undefined;
   #onError: ((reason: unknown) => void) | undefined;
-  /** Called at the end, for a reader that wants the whole body at once. */
+  /** Called at the end of the body while `text` waits for it. */
   #onComplete: (() => void) | undefined;
   /** Called for each piece until then. */
   #onPiece: (() => void) | undefined;
@@ -87,7 +86,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   constructor(request: WrittenRequest) {
     this.#request = request;
     this.response = new Promise((resolve, reject) => {
-      this.#respond = resolve;
+      this.#resolve = resolve;
       this.#reject = reject;
     });
   }
@@ -111,10 +110,10 @@ export class RoundTrip implements HttpResponse, ResponseBody {
 
   get #receivedHead(): ResponseHead {
     if (this.#head) return this.#head;
-    throw new RangeError('Nothing was answered yet.');
+    throw new RangeError('The response has no head yet.');
   }
 
-  /** Undefined once an answer has begun, or nobody will hear it. */
+  /** Undefined once a response has begun or the round trip was canceled. */
   get request(): WrittenRequest | undefined {
     return this.#request;
   }
@@ -123,7 +122,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#transport = transport;
   }
 
-  /** The connection has brought something. */
+  /** Called by the connection with the bytes that have arrived. */
   push(bytes: Buffer): void {
     this.#request = undefined;
     try {
@@ -135,26 +134,26 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     }
   }
 
-  /** What follows the head; undefined while the head is not whole. */
+  /** Returns the bytes after the head, or undefined while the head is incomplete. */
   #readHead(bytes: Buffer): Buffer | undefined {
-    let unread = this.#opening ? Buffer.concat([this.#opening, bytes]) : bytes;
+    let unread = this.#partialHead ? Buffer.concat([this.#partialHead, bytes]) : bytes;
     for (;;) {
       const head = readHead(unread);
       if (!head) {
-        this.#opening = unread;
+        this.#partialHead = unread;
         return undefined;
       }
       unread = unread.subarray(head.bytes);
-      // Before the answer there may be notes (1xx) that it is coming.
+      // Informational responses (1xx) may precede the response.
       if (head.status < 200) {
         this.#informationalBytes += head.bytes;
         if (this.#informationalBytes > answerHeadBytesMax)
-          throw protocolError('notes without an answer');
+          throw protocolError('too many informational responses');
         continue;
       }
-      this.#opening = undefined;
+      this.#partialHead = undefined;
       this.#head = head;
-      this.#respond(this);
+      this.#resolve(this);
       return unread;
     }
   }
@@ -164,11 +163,11 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     const piece = framing?.push(bytes);
     if (framing && !framing.isComplete) {
       if (piece) this.#enqueue(piece);
-      if (framing.fault !== undefined) throw framing.fault;
+      if (framing.error !== undefined) throw framing.error;
       return;
     }
     const isOverrun = framing ? framing.isOverrun : withoutBlankLines(bytes).length > 0;
-    // The end may have come after the connection was paused; its next trip must not find it so.
+    // The connection may be paused, and its next round trip must not find it in that state.
     this.#resume();
     const transport = this.#transport;
     this.#transport = undefined;
@@ -180,10 +179,10 @@ export class RoundTrip implements HttpResponse, ResponseBody {
 
   #enqueue(bytes: Uint8Array): void {
     if (this.#deliver(bytes)) return;
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
+    this.#buffered.push(bytes);
+    this.#bufferedBytes += bytes.length;
     this.#onPiece?.();
-    if (this.#waitingBytes <= waitingBytesMax || this.#onComplete || this.#isPaused) return;
+    if (this.#bufferedBytes <= bufferedBytesMax || this.#onComplete || this.#isPaused) return;
     this.#isPaused = true;
     this.#transport?.pause();
   }
@@ -194,7 +193,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#onComplete?.();
   }
 
-  /** False where no reader has asked. */
+  /** Returns false if no read is pending. */
   #deliver(bytes: Uint8Array | undefined): boolean {
     const onBytes = this.#onBytes;
     if (!onBytes) return false;
@@ -205,10 +204,10 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   }
 
   read(onBytes: (bytes: Uint8Array | undefined) => void, onError: (reason: unknown) => void): void {
-    const bytes = this.#waiting.shift();
+    const bytes = this.#buffered.shift();
     if (bytes) {
-      this.#waitingBytes -= bytes.length;
-      if (this.#waiting.length === 0) this.#resume();
+      this.#bufferedBytes -= bytes.length;
+      if (this.#buffered.length === 0) this.#resume();
       onBytes(bytes);
     } else if (this.#isComplete) onBytes(undefined);
     else if (this.#failure !== undefined) onError(this.#failure);
@@ -236,13 +235,13 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   }
 
   #takeAll(): string {
-    const [first, ...more] = this.#waiting;
-    this.#waiting = [];
+    const [first, ...others] = this.#buffered;
+    this.#buffered = [];
     if (!first) return '';
-    return decoder.decode(more.length > 0 ? Buffer.concat([first, ...more]) : first);
+    return decoder.decode(others.length > 0 ? Buffer.concat([first, ...others]) : first);
   }
 
-  /** The connection was closed: in good order, unless there is a reason. */
+  /** Called when the connection closed: cleanly if `reason` is undefined. */
   closed(reason: unknown): void {
     if (this.#failure !== undefined) return;
     this.#transport = undefined;
@@ -251,7 +250,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     else this.fail(reason ?? connectionClosed());
   }
 
-  /** No more will come, for this reason. */
+  /** Fails the response and pending reads. Does nothing after the end of the response. */
   fail(reason: unknown): void {
     if (this.#isComplete || this.#failure !== undefined) return;
     this.#transport = undefined;
@@ -262,10 +261,10 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#onError?.(reason);
   }
 
-  /** The reader does not want the rest. */
+  /** Ends the round trip without reading the rest. */
   cancel(): void {
     const transport = this.#transport;
-    this.fail(new ConnectionError('ECONNABORTED', 'The call was ended.'));
+    this.fail(new ConnectionError('ECONNABORTED', 'The call was canceled.'));
     transport?.close();
   }
 }
@@ -273,5 +272,8 @@ export class RoundTrip implements HttpResponse, ResponseBody {
 const decoder = new TextDecoder();
 
 function connectionClosed(): ConnectionError {
-  return new ConnectionError('ECONNRESET', 'The server closed the connection in the middle.');
+  return new ConnectionError(
+    'ECONNRESET',
+    'The server closed the connection before the end of its response.',
+  );
 }

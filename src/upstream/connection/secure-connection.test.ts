@@ -1,6 +1,6 @@
 /**
- * Certificates are checked before anything is sent. The authority and its leaves were made for this
- * test alone and are worth nothing elsewhere.
+ * Tests that certificates are checked before anything is sent. The authority and its leaves were
+ * created for this test and are not used elsewhere.
  */
 import { afterEach, expect, test } from 'bun:test';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { ConnectionPool } from './pool.ts';
 import { formatRequestHead, RoundTrip } from './round-trip.ts';
 
-/** Signs the leaves below; its own key was thrown away. */
+/** Signs the leaves below. Its private key no longer exists. */
 const authority = `-----BEGIN CERTIFICATE-----
 MIIBizCCATGgAwIBAgIUUUr+J3vZX6603Yt1/iOROkuD/AUwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
@@ -79,20 +79,20 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-interface Met {
+interface AcceptedConnection {
   readonly socket: TLSSocket;
-  /** The name it asked for, false where it asked for none. */
+  /** The requested server name (SNI), or false. */
   readonly name: unknown;
   readonly protocol: string | false | null;
 }
 
-/** A server with this certificate; whatever it hears it answers with how often it was asked. */
+/** Starts a server with this certificate. It answers each request with the request's number. */
 async function serve(cert: string, hostname: string, trustedCertificates?: string) {
-  const met: Met[] = [];
+  const accepted: AcceptedConnection[] = [];
   const received: string[] = [];
   const server = createServer({ key, cert, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
     const name = 'servername' in socket ? socket.servername : undefined;
-    met.push({ socket, name, protocol: socket.alpnProtocol });
+    accepted.push({ socket, name, protocol: socket.alpnProtocol });
     socket.on('error', () => undefined);
     socket.on('data', (bytes) => {
       received.push(bytes.toString());
@@ -102,7 +102,7 @@ async function serve(cert: string, hostname: string, trustedCertificates?: strin
   server.on('tlsClientError', () => undefined);
   const port = await portOf(server);
   const destination = { hostname, port, isSecure: true, trustedCertificates };
-  return { destination, connections: new ConnectionPool(destination), met, received };
+  return { destination, connections: new ConnectionPool(destination), accepted, received };
 }
 
 function connectionsAt(port: number, trustedCertificates?: string): ConnectionPool {
@@ -131,33 +131,33 @@ async function post(connections: ConnectionPool, body = '{}'): Promise<string> {
   return (await trip.response).text();
 }
 
-test('requests go over one connection to the host that the certificate names', async () => {
-  const { connections, met } = await serve(nameLeaf, 'localhost', authority);
+test('Connection sends requests to the host that the certificate names', async () => {
+  const { connections, accepted } = await serve(nameLeaf, 'localhost', authority);
   expect([await post(connections), await post(connections)]).toEqual(['1', '2']);
-  expect(met).toMatchObject([{ name: 'localhost', protocol: 'http/1.1' }]);
+  expect(accepted).toMatchObject([{ name: 'localhost', protocol: 'http/1.1' }]);
 });
 
-test('a certificate may be for an address, which is not sent as a server name', async () => {
-  const { connections, met } = await serve(addressLeaf, '127.0.0.1', authority);
+test('Connection accepts a certificate for an IP address without sending it as SNI', async () => {
+  const { connections, accepted } = await serve(addressLeaf, '127.0.0.1', authority);
   expect(await post(connections)).toBe('1');
-  expect(met).toMatchObject([{ name: false, protocol: 'http/1.1' }]);
+  expect(accepted).toMatchObject([{ name: false, protocol: 'http/1.1' }]);
 });
 
 const untrusted = [
-  ['for an address, not for the name', addressLeaf, 'localhost', authority],
-  ['for a name, not for the address', nameLeaf, '127.0.0.1', authority],
-  ['signed by nobody who is trusted', nameLeaf, 'localhost', undefined],
-  ['expired', expiredLeaf, 'localhost', authority],
+  ['issued for an address instead of the name', addressLeaf, 'localhost', authority],
+  ['issued for a name instead of the address', nameLeaf, '127.0.0.1', authority],
+  ['signed by an untrusted authority', nameLeaf, 'localhost', undefined],
+  ['that has expired', expiredLeaf, 'localhost', authority],
 ] as const;
 
-test.each(untrusted)('nothing is told to a certificate %s', async (_, cert, hostname, trusted) => {
+test.each(untrusted)('Connection refuses a certificate %s', async (_, cert, hostname, trusted) => {
   const { connections, received } = await serve(cert, hostname, trusted);
   const code = failureCode(await failureOf(post(connections))) ?? '';
   expect([code, isUntrusted(code)]).toEqual([code, true]);
   expect(received).toEqual([]);
 });
 
-test('the environment cannot switch the check of certificates off', async () => {
+test('NODE_TLS_REJECT_UNAUTHORIZED does not disable certificate checks', async () => {
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
   try {
@@ -170,7 +170,7 @@ test('the environment cannot switch the check of certificates off', async () => 
   }
 });
 
-test('nothing is sent again when the server wants another handshake', async () => {
+test('Connection does not send the request again after a renegotiation', async () => {
   const { destination, received } = await serve(nameLeaf, 'localhost', authority);
   const idle = Promise.withResolvers<Connection>();
   const owner: ConnectionOwner = {
@@ -196,7 +196,7 @@ test('nothing is sent again when the server wants another handshake', async () =
   expect(received.join('').match(/first|second|third/g)).toEqual(['first', 'second', 'third']);
 });
 
-test('a server that speaks no TLS hears no request', async () => {
+test('Connection sends no request to a server that does not speak TLS', async () => {
   let received = '';
   const server = createPlainServer((socket) => {
     socket.on('error', () => undefined);
@@ -213,7 +213,7 @@ test('a server that speaks no TLS hears no request', async () => {
 test.each([
   ['closes', (socket: Socket) => socket.end()],
   ['resets', (socket: Socket) => socket.resetAndDestroy()],
-])('a call fails when the server %s in the handshake', async (_, act) => {
+])('Connection fails when the server %s the connection during the handshake', async (_, act) => {
   const server = createPlainServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', () => act(socket));
@@ -223,7 +223,7 @@ test.each([
   });
 });
 
-test('a caller that hangs up in the handshake leaves nothing behind', async () => {
+test('Connection closes when it is canceled during the handshake', async () => {
   const greeted = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const server = createPlainServer((socket) => {
@@ -240,7 +240,7 @@ test('a caller that hangs up in the handshake leaves nothing behind', async () =
   await ended.promise;
 });
 
-test('a long request and a long answer arrive whole, however slowly they are read', async () => {
+test('Connection transfers a long request and response completely at any speed', async () => {
   const body = 'größer als €1 '.repeat(200_000);
   let missing = formatRequestHead('/v1', 'host: here\r\n', Buffer.byteLength(body)).length;
   missing += Buffer.byteLength(body);
@@ -251,9 +251,9 @@ test('a long request and a long answer arrive whole, however slowly they are rea
       missing -= bytes.length;
       if (missing > 0) return;
       const all = Buffer.concat(received);
-      const reported = all.subarray(all.indexOf('\r\n\r\n') + 4);
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${reported.length}\r\n\r\n`);
-      socket.write(reported);
+      const sent = all.subarray(all.indexOf('\r\n\r\n') + 4);
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${sent.length}\r\n\r\n`);
+      socket.write(sent);
     });
   });
   const port = await portOf(server);
@@ -269,5 +269,5 @@ test('a long request and a long answer arrive whole, however slowly they are rea
 });
 
 function next(trip: RoundTrip): Promise<Uint8Array | undefined> {
-  return new Promise((emitted, broken) => trip.read(emitted, broken));
+  return new Promise((resolve, reject) => trip.read(resolve, reject));
 }

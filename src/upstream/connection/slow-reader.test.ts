@@ -1,4 +1,4 @@
-/** What a connection does to the server at its other end. */
+/** Tests backpressure and closing as the server observes them. */
 import { afterEach, expect, test } from 'bun:test';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -14,7 +14,7 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-/** A server that says this to whoever asks, and never closes a connection. */
+/** Starts a server that answers every request with this text and never closes a connection. */
 async function serve(text: string): Promise<ConnectionPool> {
   const server = createServer((socket) => {
     sockets.push(socket);
@@ -49,15 +49,15 @@ async function bytesOf(trip: RoundTrip): Promise<number> {
   }
 }
 
-test('a server waits for a reader who takes nothing, however much it has to say', async () => {
-  // Many times what the system keeps for both sides.
+test('Connection makes the server wait while nothing is read', async () => {
+  // Many times the socket buffers of both sides.
   const length = 64 * 1024 * 1024;
   const head = `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n`;
   const connections = await serve(head + 'x'.repeat(length));
   const slow = start(connections);
   await slow.response;
   const [unread] = sockets;
-  // Other readers get as much meanwhile, and then once more.
+  // Other connections transfer as much in the meantime, twice.
   expect(await bytesOf(start(connections))).toBe(length);
   expect(await bytesOf(start(connections))).toBe(length);
   expect(unread?.writableLength).toBeGreaterThan(0);
@@ -65,9 +65,9 @@ test('a server waits for a reader who takes nothing, however much it has to say'
 });
 
 test.each([
-  ['is said to be its last', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok'],
-  ['is followed by something', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay'],
-])('a connection whose answer %s is closed, though the server does not', async (_, text) => {
+  ['has connection: close', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok'],
+  ['is followed by extra bytes', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay'],
+])('Connection closes after a response that %s', async (_, text) => {
   const connections = await serve(text);
   const trip = start(connections);
   expect(await (await trip.response).text()).toBe('ok');
