@@ -12,31 +12,29 @@ import type { Log } from '../telemetry/log.ts';
 import { configure } from './configure.ts';
 import { openServices, type WorkerSlot } from './runtime.ts';
 
-/** A built Tollgate, not yet listening. */
+/** A gateway that is ready to listen. */
 export interface Tollgate {
   readonly firstSecrets: GeneratedSecrets | undefined;
   readonly models: readonly Model[];
-  /** A model that can chat, suggested for the first question; undefined where there is none. */
+  /** A chat model to suggest for the first request, if there is one. */
   readonly chatModel: Model | undefined;
   readonly engine: string;
-  /** Starts serving, alone on its port or with other processes; returns the port in use. */
+  /** Starts listening, optionally on a port shared with other processes. Returns the port. */
   listen(sharesPort?: boolean): number;
-  /**
-   * Serves by other settings from the next request on. If it cannot, throws and changes nothing.
-   */
+  /** Applies a new configuration to later requests. Changes nothing if it throws. */
   reload(newConfig: Config): ReloadResult & { readonly models: number };
-  /** Lets running requests finish, writes everything down and closes. */
+  /** Waits for running requests, writes everything to the store and closes. */
   drain(seconds: number): Promise<void>;
 }
 
 export interface WorkerContext extends WorkerSlot {
-  /** Whether other processes already serve at this port and answer while this one waits. */
+  /** True if other processes already serve this port, so this one needs no startup page. */
   readonly isJoining: boolean;
-  /** Resolves when the process is told to stop, which ends the wait for the database. */
+  /** Resolves when the process must stop, which ends the wait for the database. */
   readonly stopped: Promise<void>;
 }
 
-/** Builds Tollgate as soon as its database can be reached; undefined if stopped before that. */
+/** Builds the gateway once its database is reachable. Returns undefined if stopped before. */
 export async function buildWhenReachable(
   config: Config,
   log: Log,
@@ -57,7 +55,7 @@ export async function build(config: Config, log: Log, workerCount = 1): Promise<
   return assemble(config, store, log, { worker: null, workerCount }, new StartupServer(version));
 }
 
-/** Builds every part by hand. With the files of wire/ the only place that may import everything. */
+/** Composes the services by hand. Only the files of compose/ may import from every folder. */
 async function assemble(
   config: Config,
   store: Store,
@@ -66,13 +64,13 @@ async function assemble(
   startupServer: StartupServer,
 ): Promise<Tollgate> {
   const services = await openServices(config, store, log, slot);
-  // After everything that may refuse the start: the secrets made here are shown only once.
+  // After everything that can fail, because the secrets created here are shown only once.
   const firstSecrets = await firstStart(config.bootstrap, {
     directory: store.directory,
     grantOnce: (tenantId, credits) => grantOnce(store, tenantId, credits),
     now: Date.now(),
   });
-  // Before anything is remembered: the first check makes this process forget all it has read.
+  // Before anything is cached, because the first check clears all caches.
   await services.changes.check();
   const { authenticator, accounting, counters, demo, health, redis, retention, telemetry } =
     services;
@@ -117,12 +115,12 @@ async function assemble(
       periodicTasks.stop();
       await retention?.stop();
       await accounting.close();
-      // After the books: the last requests may have left an answer that is still to be written.
+      // After accounting, because the last requests may still have answers to write.
       await services.idempotency.close();
       await authenticator.markUsed();
       await demo.stop();
       await telemetry.stop();
-      await counters.together?.slots.reportReleased();
+      await counters.shared?.slots.reportReleased();
       redis?.close();
       await store.database.close();
     },

@@ -1,5 +1,4 @@
-import type { CreditStore } from '../auth/management/credits.ts';
-import { changeWithRecall } from '../auth/management/credits.ts';
+import { settledCreditStore } from '../auth/management/credits.ts';
 import type { KeySpending } from '../auth/management/keys.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
@@ -22,14 +21,12 @@ import type { Route } from '../http/routes.ts';
 import { dashboardRoutes } from '../http/system/dashboard.ts';
 import { healthRoutes, metricsRoutes } from '../http/system/probes.ts';
 import { referenceRoutes } from '../http/system/reference.ts';
-import type { Accounting } from '../money/accounting.ts';
 import { walletName } from '../money/ledger.ts';
 import { createTokenCounter } from '../operations/chat/count-tokens.ts';
 import { createOperationFactory } from '../operations/chat/create-operation.ts';
 import { isChatModel } from '../route/capability.ts';
 import { unknownModel } from '../route/plan.ts';
 import { toUnreachableError } from '../store/errors.ts';
-import type { Store } from '../store/open.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { refusalBy } from '../upstream/guard/pinned-call.ts';
 import type { StageDeps } from './stages.ts';
@@ -44,17 +41,19 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   const { metrics, recent } = telemetry;
   const managementDeps = {
     directory: store.directory,
-    credits: settledCredits(store, accounting),
+    credits: settledCreditStore(store.creditBook, accounting, (tenantId) =>
+      store.ledger.recall(walletName(tenantId), ''),
+    ),
     spending: {
       spent: (...args: Parameters<KeySpending['spent']>) =>
         accounting.readSettled(() => store.keySpending.spent(...args), args[0]),
     },
     now: deps.now,
     markUsed: () => authenticator.markUsed(),
-    // The change is made; a store that cannot be asked now is looked at again soon.
+    // The change is committed. If this check fails, the next periodic one finds it.
     applyChanges: () => deps.changes.check().catch(() => undefined),
   };
-  const operationOf = createOperationFactory(config, deps.skills, telemetry);
+  const operationOf = createOperationFactory(config, deps.skills.resolver, telemetry);
   const { bodyMemoryBudget } = deps;
   const chat = { bodyBytesMax: config.limits.bodyBytes, bodyMemoryBudget, stages, operationOf };
   const countUpstream = createTokenCounter(catalogOf, health, deps.addressPolicy);
@@ -86,7 +85,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     ...jobRoutes({
       ...chat,
       ...deps.jobs.routeDeps(deps),
-      listQueue: deps.readTurns.jobs,
+      listQueue: deps.readQueues.jobs,
       explain: toUnreachableError,
     }),
     ...objectRoutes(deps.jobs.objectRouteDeps),
@@ -112,13 +111,13 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   return routes;
 }
 
-/** Rejects while no request that costs credits could begin in this process. */
+/** Rejects while this process can't accept billable requests. */
 async function ping({ accounting, store }: RouteDeps): Promise<void> {
   accounting.requireCapacity();
   await store.database.ping();
 }
 
-/** The numbers that operators see first. Settled first, so that they agree with the other pages. */
+/** Reads the operator's overview. Settles first, so that its numbers agree with other pages. */
 function overviewOf({ accounting, store: { database } }: RouteDeps) {
   return accounting.readSettled(async () => {
     const withoutSpares = accounting.withoutSpares();
@@ -133,8 +132,8 @@ function overviewOf({ accounting, store: { database } }: RouteDeps) {
   });
 }
 
-/** What tenants may read about their own requests and credits. */
-function customerReads({ config, store, accounting, now, readTurns }: RouteDeps): CustomerDeps {
+/** What tenants can read about their own requests and credits. */
+function customerReads({ config, store, accounting, now, readQueues }: RouteDeps): CustomerDeps {
   return {
     logs: store.logs,
     analytics: store.analytics,
@@ -152,15 +151,15 @@ function customerReads({ config, store, accounting, now, readTurns }: RouteDeps)
     creditsPerUsd: config.creditsPerUsd,
     limits: config.limits,
     settled: (read, tenantId) => accounting.readSettled(read, tenantId),
-    queues: readTurns,
+    queues: readQueues,
     now: Date.now,
     accountingNow: now,
   };
 }
 
 /**
- * Without a public address, the API description names a path, which programs resolve against the
- * address they have it from; an example that people copy needs a whole address.
+ * Without a public URL, the API description has a relative one, which tools resolve against the
+ * address they loaded it from. Examples to copy need an absolute URL.
  */
 function publicAddressOf({ server }: Config): {
   readonly url: string;
@@ -169,21 +168,4 @@ function publicAddressOf({ server }: Config): {
   const { publicUrl, host, port } = server;
   const local = `http://${hostInUrl(host)}:${port}`;
   return { url: publicUrl ?? '/', exampleUrl: publicUrl ?? local };
-}
-
-/** Whoever looks at credits sees every request that has ended, and only running ones as held. */
-function settledCredits({ creditBook, ledger }: Store, accounting: Accounting): CreditStore {
-  const recall = (id: string) => ledger.recall(walletName(id), '');
-  return {
-    change: (change) =>
-      accounting.readSettled(() => changeWithRecall(creditBook, change, recall), change.tenantId),
-    balance: (tenantId) =>
-      accounting.readSettled(async () => {
-        const withoutSpare = accounting.withoutSpare(tenantId);
-        const wallet = await creditBook.balance(tenantId);
-        return wallet && withoutSpare(wallet);
-      }, tenantId),
-    entries: (tenantId, page) =>
-      accounting.readSettled(() => creditBook.entries(tenantId, page), tenantId),
-  };
 }

@@ -1,4 +1,3 @@
-import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { Authenticator } from '../auth/authenticate.ts';
 import { ChangeWatcher } from '../auth/directory.ts';
@@ -7,17 +6,20 @@ import { MemoryCacheStore } from '../cache/cache-store.ts';
 import { Idempotency } from '../cache/idempotency.ts';
 import { ResponseCache } from '../cache/response-cache.ts';
 import type { Config } from '../config/config.ts';
-import { ConfigProblems } from '../config/problems.ts';
-import { longTextsFraction, replyBytesMax } from '../core/bounds.ts';
+import { requireCreditRate } from '../config/problems.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { randomText } from '../core/ids.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { shareObjectsHint } from '../core/stored-object.ts';
-import { type DemoUpstream, startDemoUpstream } from '../demo/server.ts';
+import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
 import { Jobs, type ServerAddress } from '../jobs/jobs.ts';
 import { ConcurrencyLimiter, type SharedLimits } from '../limits/admission.ts';
-import { MemoryBudget } from '../limits/memory-budget.ts';
+import {
+  answerMemoryBudgetFor,
+  bodyMemoryBudgetFor,
+  type MemoryBudget,
+} from '../limits/memory-budget.ts';
 import { RateLimiter } from '../limits/rate.ts';
 import { SharedSlots } from '../limits/shared-slots.ts';
 import { Accounting, type AccountingDeps } from '../money/accounting.ts';
@@ -40,7 +42,7 @@ import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillResolver } from '../tools/skills/skill-resolver.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
 
-/** Everything that remembers something: made once, and left alone by a reload. */
+/** Services that hold state. They are created once and survive configuration reloads. */
 export interface SharedServices {
   readonly store: Store;
   readonly vault: Vault;
@@ -56,31 +58,30 @@ export interface SharedServices {
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
   readonly uploads: UploadFolder;
-  /** Room for long bodies, which are in memory until their requests have ended. */
+  /** Memory for long request bodies, which are held until their requests end. */
   readonly bodyMemoryBudget: MemoryBudget;
-  /** Room for long answers that come whole, which are in memory likewise. */
+  /** Memory for long non-streaming answers. */
   readonly answerMemoryBudget: MemoryBudget;
-  /** A reload that made new ones would give each tenant turns beside those it has. */
-  readonly readTurns: Record<'lists' | 'files' | 'jobs', TenantReadQueue>;
+  /** Queues of expensive reads, one of each tenant at a time. */
+  readonly readQueues: Record<'lists' | 'files' | 'jobs', TenantReadQueue>;
   readonly retention: LogRetention | undefined;
-  readonly demo: DemoServer;
+  readonly demo: LazyDemoUpstream;
   readonly jobs: Jobs;
   readonly serverAddress: ServerAddress;
   /**
-   * Watches the deadlines of calls to providers, and breaks them off when a shutdown cannot wait.
-   * Counts of tokens have a watch of their own: they are short.
+   * Enforces the deadlines of provider calls and aborts them when a shutdown times out. Token counts
+   * are short and have a watcher of their own.
    */
   readonly deadlines: DeadlineWatcher;
-  /** The clock by which processes agree when something has expired. */
+  /** The store's clock, so that all processes agree on when something has expired. */
   now(): number;
   periodicTasks(): PeriodicTask[];
 }
 
-/** One process among those that serve together on a machine. */
+/** A process's position among the worker processes of a machine. */
 export interface WorkerSlot {
-  /** The number of this process; null when it is the only one. */
+  /** The number of this worker, or null if there is only one process. */
   readonly worker: number | null;
-  /** How many processes there are. */
   readonly workerCount: number;
 }
 
@@ -90,7 +91,7 @@ export async function openServices(
   log: Log,
   { worker, workerCount }: WorkerSlot,
 ): Promise<SharedServices> {
-  await requireCreditRate(config, store);
+  requireCreditRate(config, await fixCreditRate(store.database, config.creditsPerUsd));
   const secrets = secretKeysOf(config);
   const vault = await Vault.open({
     store: store.credentials,
@@ -121,8 +122,8 @@ export async function openServices(
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
-  const bodyMemoryBudget = createMemoryBudget('requests', workerCount);
-  const answerMemoryBudget = createAnswerMemoryBudget(workerCount);
+  const bodyMemoryBudget = bodyMemoryBudgetFor(workerCount);
+  const answerMemoryBudget = answerMemoryBudgetFor(workerCount);
   const retention = createRetention(config, store, log, clock);
   const changes = new ChangeWatcher(store.directory, () => {
     authenticator.forget();
@@ -139,7 +140,7 @@ export async function openServices(
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
     ...{ health, cache, idempotency, uploads, bodyMemoryBudget, answerMemoryBudget, retention },
-    readTurns: {
+    readQueues: {
       lists: new TenantReadQueue(),
       files: new TenantReadQueue(),
       jobs: new TenantReadQueue(),
@@ -147,7 +148,7 @@ export async function openServices(
     ...{
       jobs,
       serverAddress,
-      demo: new DemoServer(),
+      demo: new LazyDemoUpstream(),
       deadlines: new DeadlineWatcher(),
       unknownModelNames: new UnknownModelNames(),
     },
@@ -159,18 +160,18 @@ export async function openServices(
       ...accounting.periodicTasks(),
       ...telemetry.recent.periodicTasks(),
       ...idempotency.periodicTasks(),
-      ...(counters.together?.slots.periodicTasks() ?? []),
+      ...(counters.shared?.slots.periodicTasks() ?? []),
       ...(retention?.periodicTasks() ?? []),
       ...jobs.periodicTasks(),
     ],
   };
 }
 
-/** Jobs fail if their files lie elsewhere than this process looks: so the operator is warned. */
+/** Warns if the object store has moved, because jobs fail if their files are somewhere else. */
 async function checkObjectStorage({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimObjectsLocation(store.database, objects.reveal())) return;
   log.warn('objects_elsewhere', {
-    reason: `The last start on this database had its objects in another place. ${shareObjectsHint}`,
+    reason: `The last process on this database used a different object store. ${shareObjectsHint}`,
   });
 }
 
@@ -181,31 +182,6 @@ async function openAccounting(deployment: string, deps: AccountingDeps): Promise
   } catch (error) {
     throw journalFailure(error);
   }
-}
-
-/** Refuses another rate, which would change what every wallet is worth. */
-async function requireCreditRate({ creditsPerUsd, source }: Config, store: Store): Promise<void> {
-  const storedRate = await fixCreditRate(store.database, creditsPerUsd);
-  if (storedRate === creditsPerUsd) return;
-  const message = `must stay ${storedRate}, in which the ledger is kept, not ${creditsPerUsd}`;
-  throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
-}
-
-/** Processes that serve together on a machine share its memory. */
-function createMemoryBudget(what: 'requests' | 'answers', workerCount: number): MemoryBudget {
-  const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
-  const refusal = `Too many long ${what} are under way here; try again shortly.`;
-  return new MemoryBudget((memory / workerCount) * longTextsFraction, refusal);
-}
-
-/**
- * However little memory there is, the longest answer has room where it is alone, and so have the
- * embeddings of one request, which come as several answers at once.
- */
-function createAnswerMemoryBudget(workerCount: number): MemoryBudget {
-  const memoryBudget = createMemoryBudget('answers', workerCount);
-  memoryBudget.raise(3 * replyBytesMax);
-  return memoryBudget;
 }
 
 function createRetention(
@@ -225,29 +201,15 @@ function createRetention(
   });
 }
 
-/** The offline provider, started by the first configuration that wants it. */
-class DemoServer {
-  #upstream: DemoUpstream | undefined;
-
-  url(): string {
-    this.#upstream ??= startDemoUpstream();
-    return this.#upstream.url;
-  }
-
-  async stop(): Promise<void> {
-    await this.#upstream?.stop();
-  }
-}
-
-/** What has been counted for the limits. It goes on through a reload of the configuration. */
+/** Counters behind the rate and concurrency limits. */
 interface Counters {
   readonly rate: RateLimiter;
   readonly concurrency: ConcurrencyLimiter;
-  /** Absent without Redis: then this process counts alone. */
-  readonly together: SharedLimits | undefined;
+  /** Counts shared by all processes. Undefined without Redis. */
+  readonly shared: SharedLimits | undefined;
 }
 
-/** Logs one line when Redis goes and one when it comes back: an outage must not fill the log. */
+/** Logs one line when Redis becomes unreachable and one when it is back, however long it takes. */
 async function openRedis(
   { redis }: Config,
   { database }: Store,
@@ -255,9 +217,8 @@ async function openRedis(
 ): Promise<Redis | undefined> {
   if (redis === null) return undefined;
   const callbacks = {
-    onAway: (reason: string) =>
-      log.warn('redis_away', { reason, limits: 'counted per process meanwhile' }),
-    onBack: () => log.info('redis_back', { limits: 'counted together again' }),
+    onAway: (reason: string) => log.warn('redis_away', { reason, limits: 'counted per process' }),
+    onBack: () => log.info('redis_back', { limits: 'shared by all processes again' }),
   };
   return Redis.open(redis.reveal(), callbacks, countScripts, await ensureDeploymentName(database));
 }
@@ -267,13 +228,12 @@ function createCounters(redis: Redis | undefined, processId: string): Counters {
   return {
     rate: new RateLimiter(),
     concurrency: new ConcurrencyLimiter(),
-    together: counts && { counts, slots: new SharedSlots(counts, processId) },
+    shared: counts && { counts, slots: new SharedSlots(counts, processId) },
   };
 }
 
 export type Skills = ReturnType<typeof createSkills>;
 
-/** The skills of all tenants: a desk to keep them at, a shelf to take them from. */
 function createSkills({ skills: store }: Pick<Store, 'skills'>) {
   const resolver = new SkillResolver(store, builtInSkills);
   const service = new SkillService({

@@ -16,17 +16,17 @@ import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { checkBy } from '../upstream/guard/pinned-call.ts';
 import type { SharedServices } from './runtime.ts';
 
-/** The parts that last, and those that a reload makes again. */
+/** The shared services, and what depends on the configuration and is rebuilt by a reload. */
 export interface StageDeps extends SharedServices {
   readonly config: Config;
   readonly catalog: Catalog;
   readonly catalogOf: CatalogOf;
   readonly admission: Admission;
-  /** Which of the addresses that users give may be called. */
+  /** Decides which user-supplied addresses may be called. */
   readonly addressPolicy: AddressPolicy;
 }
 
-/** The steps of gateway.ts, each tied to the parts it works on. */
+/** Connects the pipeline stages of gateway.ts to the services they work on. */
 export function createStages(deps: StageDeps): Stages {
   const { config, catalog, catalogOf, admission, accounting, cache, idempotency } = deps;
   const { health, telemetry, deadlines, answerMemoryBudget, addressPolicy, unknownModelNames } =
@@ -89,7 +89,7 @@ export function createStages(deps: StageDeps): Stages {
       const offers = withProbe(reservation.offers, operation.request.preferences, health);
       return openFirst(offers, tryAt, health, call);
     },
-    settle: (call, ending) => settle(call, ending, money),
+    settle: (call, outcome) => settle(call, outcome, money),
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),
   };
 }

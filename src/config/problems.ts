@@ -25,6 +25,19 @@ export class ConfigProblems extends Error {
   }
 }
 
+/**
+ * Rejects a credit rate that differs from the one of the existing ledger: it would change what every
+ * wallet is worth.
+ */
+export function requireCreditRate(
+  { creditsPerUsd, source }: { readonly creditsPerUsd: number; readonly source: string },
+  ledgerRate: number,
+): void {
+  if (ledgerRate === creditsPerUsd) return;
+  const message = `can't change from ${ledgerRate} to ${creditsPerUsd}: the ledger has entries`;
+  throw new ConfigProblems(source, [{ path: 'credits_per_usd', message }]);
+}
+
 function formatProblem({ path, message }: ValidationIssue): string {
   return path === '' ? message : `${path} ${message}`;
 }

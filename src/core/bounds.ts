@@ -212,13 +212,6 @@ export const formHeaderBytesMax = 16 * 1024;
 export const formPartsMax = 64;
 export const formFieldsBytesMax = 1024 * 1024;
 
-/**
- * The part of a process's memory for the long bodies of all running requests together; their long
- * answers have another such part. Measured, a request takes up to four times its body, and as much
- * of its answer: the bytes, their text, its values and what is sent.
- */
-export const longTextsFraction = 1 / 8;
-
 /** A client that sends nothing of its body for this long has stalled. */
 export const bodyStallMs = 30_000;
 

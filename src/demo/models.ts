@@ -3,7 +3,7 @@
  * the gateway lists, routes and bills them exactly like any other. The prices are small but not
  * zero: a newcomer should see credits move.
  */
-import type { Model } from '../config/config.ts';
+import type { Config, Model, Provider } from '../config/config.ts';
 import type { ModelFile, PricingFile } from '../config/model-schema.ts';
 
 export const demoProvider = 'demo';
@@ -74,9 +74,37 @@ export const demoModels = [
   },
 ] satisfies ModelFile[];
 
-/** The demo's models once the demo is off: calls to them are refused with the reason. */
-export const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({
+/** The demo's models while the demo is off: calls to them are rejected with the reason. */
+const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({
   ...model,
   endpoints: [],
   disabledReason: 'is off once a provider is configured, unless demo: true keeps it',
 }));
+
+type Offers = Pick<Config, 'models' | 'providers'>;
+
+/** Adds the demo's provider and models to those of the configuration. */
+export function withDemo({ models, providers }: Offers, url: string): Offers {
+  const provider: Provider = {
+    name: demoProvider,
+    dialect: 'openai',
+    baseUrl: url,
+    apiKey: null,
+    headers: {},
+    timeoutMs: 120_000,
+    idleTimeoutMs: 120_000,
+    shared: true,
+    byokBaseUrl: false,
+    quirks: {},
+  };
+  return {
+    models: [...models, ...demoModels],
+    providers: new Map([...providers, [demoProvider, provider]]),
+  };
+}
+
+/** Adds the demo's models as disabled ones, unless the configuration uses their ids itself. */
+export function withDisabledDemo({ models, providers }: Offers): Offers {
+  const isUnused = ({ id }: Model) => models.every((model) => model.id !== id);
+  return { models: [...models, ...disabledDemoModels.filter(isUnused)], providers };
+}

@@ -67,6 +67,20 @@ export function startDemoUpstream(): DemoUpstream {
   };
 }
 
+/** Starts the demo upstream when its URL is first needed, which a reload may be the first to do. */
+export class LazyDemoUpstream {
+  #upstream: DemoUpstream | undefined;
+
+  url(): string {
+    this.#upstream ??= startDemoUpstream();
+    return this.#upstream.url;
+  }
+
+  async stop(): Promise<void> {
+    await this.#upstream?.stop();
+  }
+}
+
 async function answer(request: Request): Promise<Reply> {
   try {
     const { pathname } = new URL(request.url);

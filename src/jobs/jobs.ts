@@ -12,7 +12,6 @@ import type { SecretKeys } from '../core/secret.ts';
 import { countCharacters } from '../core/text.ts';
 import { noUsage } from '../core/usage.ts';
 import type { Stages } from '../gateway.ts';
-import type { CreatedJob, IdempotentJobRequest } from '../http/jobs/jobs.ts';
 import type { Admission } from '../limits/admission.ts';
 import type { Accounting } from '../money/accounting.ts';
 import { chargeAt, costOf } from '../money/price/cost.ts';
@@ -178,6 +177,20 @@ export class Jobs {
     const { publicUrl, host } = this.#requireContext().config.server;
     return publicUrl ?? `http://${hostInUrl(host)}:${this.#deps.serverAddress.port}`;
   }
+}
+
+/** A request to create a job under an `Idempotency-Key`. */
+export interface IdempotentJobRequest {
+  readonly caller: Caller;
+  readonly key: string;
+  /** Distinguishes this request from another one under the same key. */
+  readonly body: unknown;
+  readonly requestId: string;
+  readonly client: AbortSignal;
+}
+
+export interface CreatedJob {
+  readonly id: string;
 }
 
 type CreateJob = (claim: JobIdempotencyClaim) => Promise<CreatedJob>;

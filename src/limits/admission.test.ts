@@ -11,7 +11,7 @@ const noon = Date.UTC(2026, 10, 15, 12);
 
 const caller = (change: Partial<Caller> = {}) => callerOf('acme', { keyId: 'key_1', ...change });
 
-function admissionBy(parts: Pick<AdmissionDeps, 'defaults' | 'now' | 'together'>): Admission {
+function admissionBy(parts: Pick<AdmissionDeps, 'defaults' | 'now' | 'shared'>): Admission {
   return new Admission({
     rate: new RateLimiter(),
     concurrency: new ConcurrencyLimiter(),
@@ -175,8 +175,8 @@ describe('processes that count together', () => {
     const elsewhere = new Elsewhere();
     const slots = new SharedSlots(elsewhere, 'me');
     const defaults = { requestsPerMinute: 5, tokensPerMinute: 90, concurrentRequests: 2 };
-    const together = { counts: elsewhere, slots };
-    const admission = admissionBy({ defaults, together, now: () => noon });
+    const shared = { counts: elsewhere, slots };
+    const admission = admissionBy({ defaults, shared, now: () => noon });
     return { elsewhere, slots, admission };
   }
 

@@ -23,7 +23,7 @@ export interface AdmissionDeps {
   readonly concurrency: ConcurrencyLimiter;
   readonly defaults: LimitDefaults;
   /** Left out where this process counts alone. */
-  readonly together?: SharedLimits | undefined;
+  readonly shared?: SharedLimits | undefined;
   readonly now?: () => number;
 }
 
@@ -42,14 +42,14 @@ export class Admission {
   /** How far the clock that all processes share is ahead of this one's, as last told. */
   #clockOffsetMs = 0;
 
-  constructor({ rate, concurrency, defaults, together, now = Date.now }: AdmissionDeps) {
+  constructor({ rate, concurrency, defaults, shared, now = Date.now }: AdmissionDeps) {
     this.#rate = rate;
     this.#concurrency = concurrency;
     this.#concurrentRequests = defaults.concurrentRequests;
     const { requestsPerMinute: requests, tokensPerMinute: tokens = null } = defaults;
     this.#rateLimits = { requests, tokens };
     this.#now = now;
-    this.#sharedLimits = together;
+    this.#sharedLimits = shared;
   }
 
   /** Counts the request, writes its rate headers, and throws 429 when the quota is used up. */

@@ -1,3 +1,5 @@
+import { totalmem } from 'node:os';
+import { replyBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 
 /** When a room that is full may have some space again. */
@@ -45,6 +47,34 @@ export class MemoryBudget {
     if (left > 0) this.#bytesByTenant.set(tenantId, left);
     else this.#bytesByTenant.delete(tenantId);
   }
+}
+
+/**
+ * The fraction of a process's memory for the long bodies of its running requests. Their long answers
+ * get the same again. Measured, a request takes up to 4 times the size of its body and of its answer:
+ * the bytes, their text, the parsed values and what is sent.
+ */
+const longTextsFraction = 1 / 8;
+
+function machineBudget(content: 'requests' | 'answers', workerCount: number): MemoryBudget {
+  const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+  const message = `This gateway has too many large ${content} in progress; try again shortly.`;
+  // The worker processes of a machine share its memory.
+  return new MemoryBudget((memory / workerCount) * longTextsFraction, message);
+}
+
+export function bodyMemoryBudgetFor(workerCount: number): MemoryBudget {
+  return machineBudget('requests', workerCount);
+}
+
+/**
+ * Returns the budget for long answers. However little memory there is, it admits one request with
+ * an answer of the maximum size, or with the several answers of an embeddings request.
+ */
+export function answerMemoryBudgetFor(workerCount: number): MemoryBudget {
+  const budget = machineBudget('answers', workerCount);
+  budget.raise(3 * replyBytesMax);
+  return budget;
 }
 
 /** A share that is given back when its request leaves. */

@@ -108,7 +108,7 @@ test('is bounded, and is free again when they have ended', async () => {
 
   const refused = await ask('60');
   expect(refused.status).toBe(503);
-  const message = 'Too many long answers are under way here; try again shortly.';
+  const message = 'This gateway has too many large answers in progress; try again shortly.';
   expect(refused.error).toMatchObject({ message, type: 'service_unavailable' });
   expect(refused.headers.get('retry-after')).toBe('5');
   expect((await gateway.record(refused.requestId)).charges.modelCharge).toBe(0);

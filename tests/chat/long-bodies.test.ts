@@ -70,7 +70,7 @@ test('is an eighth of the process’s, and is free again when an answer has ende
   ];
   for (const { status, error, headers } of refused) {
     expect(status).toBe(503);
-    const message = 'Too many long requests are under way here; try again shortly.';
+    const message = 'This gateway has too many large requests in progress; try again shortly.';
     expect(error).toMatchObject({ message });
     expect(headers.get('retry-after')).toBe('5');
   }

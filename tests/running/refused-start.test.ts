@@ -69,7 +69,7 @@ describe('a wrong configuration', () => {
       expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
         2,
         '',
-        'tollgate.yaml: credits_per_usd must stay 1000, in which the ledger is kept, not 1000000\n',
+        "tollgate.yaml: credits_per_usd can't change from 1000 to 1000000: the ledger has entries\n",
       ]);
       await using again = await first.another();
       expect(await again.balance()).toBe(10_000_000);

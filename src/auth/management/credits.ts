@@ -1,28 +1,18 @@
-import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
+import {
+  type CreditEntryObject,
+  creditChangeSchema,
+  type creditEntryKinds,
+  entriesPerPage,
+  type WalletObject,
+} from '../../contract/admin.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { optional, validate } from '../../core/schema.ts';
+import { validate } from '../../core/schema.ts';
 import { pluralize } from '../../core/text.ts';
 import type { Page } from '../directory.ts';
-import { lineField } from './field-schemas.ts';
 import { findTenant, type TenantService, unknownTenant } from './tenants.ts';
 
-/** What an operator does with a tenant's credits, by HTTP or by the command line. */
-
-export const entriesPerPage = 100;
-
-export const creditChangeSchema = Type.Object(
-  {
-    amount: Type.Integer({
-      minimum: Number.MIN_SAFE_INTEGER,
-      maximum: Number.MAX_SAFE_INTEGER,
-      expected: 'a whole number of credits',
-    }),
-    note: optional(lineField(0, 500)),
-    idempotency_key: optional(lineField(1, 200)),
-  },
-  { additionalProperties: false },
-);
+/** Grants and corrections of credits, as the HTTP API and the command line use them. */
 
 const creditChangeCheck = Compile(creditChangeSchema);
 
@@ -30,15 +20,15 @@ export interface CreditService extends TenantService {
   readonly credits: CreditStore;
 }
 
-/** Books a grant or a correction; `repeated` when its idempotency key had booked it before. */
+/** Books a grant or a correction. `repeated`: this idempotency key was booked before. */
 export async function changeCredits(
   { credits, directory, now }: CreditService,
   tenantId: string,
   body: unknown,
-): Promise<{ readonly entry: EntryObject; readonly repeated: boolean }> {
+): Promise<{ readonly entry: CreditEntryObject; readonly repeated: boolean }> {
   const { amount, note, idempotency_key } = validate(creditChangeCheck, creditChangeSchema, body);
   if (amount === 0) {
-    throw invalidRequest('amount must not be 0: that would change nothing.', 'amount');
+    throw invalidRequest('amount must not be 0.', 'amount');
   }
   const { id } = await findTenant(directory, tenantId);
   const outcome = await credits.change({
@@ -53,20 +43,21 @@ export async function changeCredits(
     case 'repeated':
       return { entry: entryObject(outcome.entry), repeated: outcome.kind === 'repeated' };
     case 'conflict': {
-      const message = 'This idempotency_key was already used with another amount.';
+      const message = 'This idempotency_key was already used with a different amount.';
       throw invalidRequest(message, 'idempotency_key', 409);
     }
     case 'insufficient': {
-      const available = pluralize(outcome.available, 'credit is', 'credits are');
-      const requested = pluralize(-amount, 'was', 'were');
-      throw invalidRequest(`Only ${available} available; ${requested} to go.`, 'amount');
+      const available = pluralize(outcome.available, 'credit');
+      const requested = pluralize(-amount, 'credit');
+      const message = `The wallet has ${available} available; the correction takes ${requested}.`;
+      throw invalidRequest(message, 'amount');
     }
     case 'unknown-tenant':
       throw unknownTenant();
   }
 }
 
-/** A tenant that was never given anything has no wallet yet, which is an empty one. */
+/** A tenant has no wallet before its first grant; that counts as an empty one. */
 export async function showWallet(
   { credits }: CreditService,
   tenantId: string,
@@ -74,25 +65,21 @@ export async function showWallet(
   return walletObject((await credits.balance(tenantId)) ?? { balance: 0, leased: 0 });
 }
 
-/** Newest first. */
+/** Returns one page of entries, newest first. */
 export async function listEntries(
   { credits }: CreditService,
   tenantId: string,
   offset: number,
-): Promise<readonly EntryObject[]> {
+): Promise<readonly CreditEntryObject[]> {
   const entries = await credits.entries(tenantId, { limit: entriesPerPage, offset });
   return entries.map(entryObject);
 }
 
-type WalletObject = Readonly<ReturnType<typeof walletObject>>;
-
-export function walletObject({ balance, leased }: Balance) {
+export function walletObject({ balance, leased }: Balance): WalletObject {
   return { total: balance, held: leased, available: balance - leased };
 }
 
-type EntryObject = Readonly<ReturnType<typeof entryObject>>;
-
-function entryObject(entry: CreditEntry) {
+function entryObject(entry: CreditEntry): CreditEntryObject {
   return {
     id: entry.id,
     tenant_id: entry.tenantId,
@@ -104,8 +91,8 @@ function entryObject(entry: CreditEntry) {
   };
 }
 
-/** Why credits moved outside of a request. */
-export type CreditEntryKind = 'grant' | 'correction';
+/** Why credits changed outside of a request. */
+export type CreditEntryKind = (typeof creditEntryKinds)[number];
 
 export interface CreditEntry {
   readonly id: number;
@@ -119,10 +106,10 @@ export interface CreditEntry {
 
 export interface CreditChange {
   readonly tenantId: string;
-  /** Whole credits; negative takes credits back, never below a balance of zero. */
+  /** Whole credits. A negative amount takes credits back; the balance never drops below 0. */
   readonly amount: number;
   readonly note: string;
-  /** The same key again answers with the first entry and moves nothing. */
+  /** A repeated key returns the first entry and books nothing. */
   readonly idempotencyKey: string | null;
   readonly now: number;
 }
@@ -130,19 +117,18 @@ export interface CreditChange {
 export type CreditOutcome =
   | { readonly kind: 'booked'; readonly entry: CreditEntry }
   | { readonly kind: 'repeated'; readonly entry: CreditEntry }
-  /** The same idempotency key was used with another amount. */
+  /** The idempotency key was used before with a different amount. */
   | { readonly kind: 'conflict'; readonly entry: CreditEntry }
   | { readonly kind: 'insufficient'; readonly available: number }
   | { readonly kind: 'unknown-tenant' };
 
 export interface Balance {
-  /** Everything granted and not yet spent. */
+  /** Granted and not yet spent. */
   readonly balance: number;
-  /** The part of it that running requests may still use. */
+  /** The part of the balance that is leased to gateway processes. */
   readonly leased: number;
 }
 
-/** The store that grants and corrections need. */
 export interface CreditStore {
   change(change: CreditChange): Promise<CreditOutcome>;
   balance(tenantId: string): Promise<Balance | undefined>;
@@ -150,13 +136,40 @@ export interface CreditStore {
   entries(tenantId: string, page: Page): Promise<readonly CreditEntry[]>;
 }
 
-/** Gateways look every quarter of a second whether somebody wants credits back. */
+interface SettledReads {
+  /** Reads after every ended request of the tenant has been committed. */
+  readSettled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
+  /** Returns a function that subtracts credits leased to this process but not used by requests. */
+  withoutSpare(tenantId: string): (balance: Balance) => Balance;
+}
+
+/** A credit store whose reads include every ended request and hold only running ones. */
+export function settledCreditStore(
+  store: CreditStore,
+  accounting: SettledReads,
+  recall: (tenantId: string) => Promise<void>,
+): CreditStore {
+  return {
+    change: (change) =>
+      accounting.readSettled(() => changeWithRecall(store, change, recall), change.tenantId),
+    balance: (tenantId) =>
+      accounting.readSettled(async () => {
+        const withoutSpare = accounting.withoutSpare(tenantId);
+        const wallet = await store.balance(tenantId);
+        return wallet && withoutSpare(wallet);
+      }, tenantId),
+    entries: (tenantId, page) =>
+      accounting.readSettled(() => store.entries(tenantId, page), tenantId),
+  };
+}
+
+/** Gateways poll for recalls every 250 ms. */
 const recallTries = 5;
 const recallPauseMs = 150;
 
 /**
- * Part of a wallet may be on lease to gateways that do not use it. People see that part as
- * available, so a correction may take it: the gateways are asked to give it back first.
+ * Books a change, and recalls leased credits first if a correction needs them: credits that are
+ * leased but unused count as available.
  */
 export async function changeWithRecall(
   store: Pick<CreditStore, 'change' | 'balance'>,

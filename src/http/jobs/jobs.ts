@@ -2,6 +2,7 @@ import { jobDocs, readJobPage } from '../../contract/jobs.ts';
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { JobService } from '../../jobs/job-service.ts';
+import type { CreatedJob, IdempotentJobRequest } from '../../jobs/jobs.ts';
 import type { JobIdempotencyClaim } from '../../jobs/queue.ts';
 import type { Admission } from '../../limits/admission.ts';
 import { type IncomingRequest, readJson } from '../body/body.ts';
@@ -25,20 +26,6 @@ interface JobDeps extends RefusalDeps {
   webhookSecretOf(tenantId: string): string;
   /** Of lists of jobs. */
   readonly listQueue: TenantReadQueue;
-}
-
-/** A request to make a job under an `Idempotency-Key`. */
-export interface IdempotentJobRequest {
-  readonly caller: Caller;
-  readonly key: string;
-  /** What tells this request from another one under the same key. */
-  readonly body: unknown;
-  readonly requestId: string;
-  readonly client: AbortSignal;
-}
-
-export interface CreatedJob {
-  readonly id: string;
 }
 
 /** A text of the longest kind with every character escaped (twelve bytes), and its other fields. */
