@@ -22,7 +22,8 @@ import {
 import { contentTypeOf } from '../../core/stored-object.ts';
 import { readSpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { readTranscriptionRequest } from '../../dialects/openai-media/transcription.ts';
-import { decodeRecordedAudio, SpeechOperation } from '../../operations/speech/speech-operation.ts';
+import { decodeRecordedAudio } from '../../operations/speech/reply.ts';
+import { SpeechOperation } from '../../operations/speech/speech-operation.ts';
 import { audioFileFor, readDurationSeconds } from '../../operations/transcription/audio-file.ts';
 import {
   TranscriptionOperation,

@@ -32,6 +32,7 @@ export const noFraming: StreamFraming = {
   close: () => '',
   fail: () => '',
   keepAlive: () => '',
+  hasOpenToolCall: false,
 };
 
 /** Writes what an upstream sends to the current round. The framing is shared by all rounds. */
@@ -52,7 +53,7 @@ export function roundClient(
         // The client's writer gets a finish reason only after the last round.
         get hasOpenToolCall() {
           const reason = round.finished?.reason ?? 'stop';
-          return (reason === 'stop' || reason === 'tool_calls') && framing.hasOpenToolCall === true;
+          return (reason === 'stop' || reason === 'tool_calls') && framing.hasOpenToolCall;
         },
       };
     },

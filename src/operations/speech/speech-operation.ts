@@ -80,7 +80,7 @@ export class SpeechOperation implements Operation {
     const isTokenPriced = prices.prompt > 0n || prices.completion > 0n;
     const speed = speedFor(this.#speechRequest, offer);
     const acceptsInstructions = speech.instructions !== false;
-    const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== undefined;
+    const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== null;
     const voice = voiceFor(this.#speechRequest.voice, speech, dialect);
     const common = { input, format, voice, speed, asEvents };
     const options = { ...common, instructions: acceptsInstructions ? instructions : null, more };
