@@ -11,8 +11,8 @@ import { newRequestId } from '../src/core/ids.ts';
 import { noUsage } from '../src/core/usage.ts';
 import type { Settlement } from '../src/money/ledger.ts';
 import { toSettlementEntry } from '../src/money/ledger.ts';
+import { noCharges } from '../src/money/price/fee-kinds.ts';
 import { BatchWriter } from '../src/money/settle/batch-writer.ts';
-import { noCharges } from '../src/records/request-record.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyLedger } from '../src/store/verify/verify.ts';
 

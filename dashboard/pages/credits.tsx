@@ -1,3 +1,4 @@
+import { feeEntries } from '../../src/money/price/fee-kinds.ts';
 import { requestData, requestJson } from '../api.ts';
 import { Chart } from '../components/chart.tsx';
 import { Download } from '../components/download.tsx';
@@ -112,13 +113,6 @@ function OwnLimit({ own }: { readonly own: Key }) {
   );
 }
 
-const fees = [
-  ['Shared models', 'shared_model_spend'],
-  ['Own accounts', 'byok_platform_fees'],
-  ['Managed tools', 'managed_tool_fees'],
-  ['Agent runtime', 'agent_runtime_fees'],
-] as const;
-
 function ThisMonth({ month, credits }: Money) {
   const { current_period } = credits;
   const name = monthName(current_period.start_date.slice(0, 7));
@@ -145,7 +139,10 @@ function ThisMonth({ month, credits }: Money) {
       />
       <DescriptionList
         areNumbers
-        of={fees.map(([title, field]) => [title, count(current_period[field])])}
+        of={feeEntries.map(([, { sumLabel, sumName }]) => [
+          sumLabel,
+          count(current_period[sumName]),
+        ])}
       />
     </Card>
   );

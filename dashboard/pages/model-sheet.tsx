@@ -1,3 +1,4 @@
+import { isPriceName, priceClasses } from '../../src/money/price/fee-kinds.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Badge, Condition } from '../components/notes.tsx';
@@ -8,20 +9,9 @@ import type { Endpoint } from '../shapes.ts';
 import { chatCurl, sampleCurl } from '../snippets.ts';
 import type { CatalogModel } from './models.tsx';
 
-const priceNames: Readonly<Record<string, string>> = {
-  prompt: 'input, per million tokens',
-  audio: 'audio input, per million tokens',
-  completion: 'output, per million tokens',
-  cache_read: 'cached input, per million tokens',
-  cache_write: 'cache writes, per million tokens',
-  cache_write_1h: 'cache writes for an hour, per million tokens',
-  request: 'per request',
-  image: 'per input image',
-  output_image: 'per image',
-  characters: 'per million characters',
-  bytes: 'per million bytes',
-  minute: 'per minute',
-};
+function priceLabel(name: string): string {
+  return isPriceName(name) ? priceClasses[name].priceLabel : name;
+}
 
 /** The model's main price in one line, for a list. */
 export function shortPrice(endpoint: Endpoint | undefined): string {
@@ -104,7 +94,7 @@ function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
       <ul class="prices">
         {Object.entries(endpoint.pricing).map(([name, text]) => (
           <li key={name}>
-            <b>{price(text)}</b> {priceNames[name] ?? name}
+            <b>{price(text)}</b> {priceLabel(name)}
           </li>
         ))}
       </ul>
@@ -114,7 +104,7 @@ function EndpointDetails({ endpoint }: { readonly endpoint: Endpoint }) {
           <ul class="prices">
             {Object.entries(changed).map(([name, text]) => (
               <li key={name}>
-                <b>{price(String(text))}</b> {priceNames[name] ?? name}
+                <b>{price(String(text))}</b> {priceLabel(name)}
               </li>
             ))}
           </ul>

@@ -1,4 +1,11 @@
 import { useState } from 'preact/hooks';
+import {
+  type FeeKindEntry,
+  feeEntries,
+  isPriceName,
+  priceClasses,
+  pricedFee,
+} from '../../src/money/price/fee-kinds.ts';
 import { requestData, requestJson } from '../api.ts';
 import { CodeLine, CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
@@ -56,42 +63,27 @@ function Content({ receipt }: { readonly receipt: Receipt }) {
   );
 }
 
-const lineNames: Readonly<Record<string, string>> = {
-  prompt: 'Input',
-  audio: 'Input that was audio',
-  cache_read: 'Input read from the cache',
-  cache_write: 'Input written to the cache',
-  cache_write_1h: 'Input written to the cache for an hour',
-  completion: 'Output',
-  image: 'Input images',
-  output_image: 'Images',
-  characters: 'Characters',
-  bytes: 'Bytes of text',
-  minute: 'Seconds of audio',
-  request: 'The request itself',
-};
+function lineLabel(price: string): string {
+  return isPriceName(price) ? priceClasses[price].label : price;
+}
 
 const perNames: Readonly<Record<number, string>> = { 1: 'each', 60: 'per minute' };
 
-const feeNames: Readonly<Record<string, string>> = {
-  model_charge: 'Model charge',
-  byok_platform_fee: 'Platform fee for your own account',
-  managed_tool_fee: 'Managed tools',
-  agent_runtime_fee: 'Agent runtime',
-};
-
-function searches({ search_requests: number }: Receipt): string {
-  return number === 1 ? 'one web search' : `${count(number)} web searches`;
+/** What a fee counted, such as `2 web searches`, or null. */
+function feeQuantity({ quantity }: FeeKindEntry, receipt: Receipt): string | null {
+  if (!quantity || receipt[quantity.field] === 0) return null;
+  const number = receipt[quantity.field];
+  return `${count(number)} ${number === 1 ? quantity.singular : quantity.plural}`;
 }
 
 function Bill({ receipt }: { readonly receipt: Receipt }) {
   const { lines, cost_breakdown, not_charged, cost, prices } = receipt;
   const above = receipt.prices_above_tokens;
-  const feeOfLines = receipt.traffic_mode === 'byok' ? 'byok_platform_fee' : 'model_charge';
-  const fees = Object.entries(feeNames)
-    .map(([name, text]) => {
-      const unpaid = name === feeOfLines ? not_charged : 0;
-      return { name, text, due: (cost_breakdown[name] ?? 0) + unpaid };
+  const feeOfLines = pricedFee[receipt.traffic_mode === 'byok' ? 'byok' : 'shared'];
+  const fees = feeEntries
+    .map(([kind, entry]) => {
+      const unpaid = kind === feeOfLines ? not_charged : 0;
+      return { kind, entry, due: (cost_breakdown[entry.name] ?? 0) + unpaid };
     })
     .filter(({ due }) => due > 0);
   const points = prices?.byok_fee_basis_points;
@@ -103,7 +95,7 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
           {lines.map((line) => (
             <tr key={`${line.price} ${line.usd}`}>
               <th scope="row">
-                {lineNames[line.price] ?? line.price}
+                {lineLabel(line.price)}
                 <small>
                   {line.quantity.toLocaleString('en-US')} × {price(line.usd)}{' '}
                   {perNames[line.per] ?? 'per million'}
@@ -112,17 +104,15 @@ function Bill({ receipt }: { readonly receipt: Receipt }) {
               <td class="number">{exactly(line.credits)}</td>
             </tr>
           ))}
-          {fees.map(({ name, text, due }) => (
-            <tr key={name} class="fee">
+          {fees.map(({ kind, entry, due }) => (
+            <tr key={kind} class="fee">
               <th scope="row">
-                {text}
-                {name === 'byok_platform_fee' && points && (
+                {entry.label}
+                {kind === 'byokPlatformFee' && points && (
                   <small>{Number(points) / 100}% of the list price above</small>
                 )}
-                {name === 'model_charge' && lines.length > 0 && <small>rounded up once</small>}
-                {name === 'managed_tool_fee' && receipt.search_requests > 0 && (
-                  <small>{searches(receipt)}</small>
-                )}
+                {kind === 'modelCharge' && lines.length > 0 && <small>rounded up once</small>}
+                {feeQuantity(entry, receipt) && <small>{feeQuantity(entry, receipt)}</small>}
               </th>
               <td class="number">{count(due)}</td>
             </tr>

@@ -1,4 +1,5 @@
 import type { ListedModel } from '../config/config.ts';
+import { unitPrices } from '../money/price/fee-kinds.ts';
 import { singleCommandTopic } from './command.ts';
 import { printJson, table } from './output.ts';
 
@@ -31,19 +32,10 @@ export const models = singleCommandTopic('models', 'List the models that can be 
   },
 });
 
-/** The units besides tokens by which models are priced. */
-const units = {
-  request: 'request',
-  image: 'input image',
-  output_image: 'image',
-  minute: 'minute',
-  characters: 'M characters',
-  bytes: 'M bytes',
-} as const;
-
+/** Returns the prices per unit other than tokens, or null. */
 function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null {
-  const named = Object.entries(units).filter(([name]) => pricing[name] !== undefined);
-  return named.map(([name, unit]) => `${pricing[name]} per ${unit}`).join(', ') || null;
+  const set = unitPrices.filter(({ name }) => pricing[name] !== undefined);
+  return set.map(({ name, unitLabel }) => `${pricing[name]} per ${unitLabel}`).join(', ') || null;
 }
 
 function modelObject(model: ListedModel) {

@@ -1,8 +1,10 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
+import type { ReceiptLineObject, ReceiptObject } from '../contract/receipt.ts';
 import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
-import { type Receipt, type ReceiptLine, receiptObject, sumLines } from '../records/receipt.ts';
+import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
+import { receiptObject, sumLines } from '../records/receipt.ts';
 import { findWithRetry } from '../records/request-log.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
@@ -57,7 +59,7 @@ async function callerOf({ directory }: CommandServices, { tenantId, keyId }: Req
   };
 }
 
-function head(receipt: Receipt, { tenant, key }: CallerNames): string {
+function head(receipt: ReceiptObject, { tenant, key }: CallerNames): string {
   const { answered_by: by, first_byte_ms: firstByteMs } = receipt;
   const requested = [receipt.model || 'no model named', receipt.operation];
   if (receipt.streamed) requested.push('streamed');
@@ -80,14 +82,14 @@ function head(receipt: Receipt, { tenant, key }: CallerNames): string {
   });
 }
 
-function outcomeText(receipt: Receipt): string {
+function outcomeText(receipt: ReceiptObject): string {
   if (receipt.failure !== null) return `${receipt.error}. ${receipt.failure}`;
   const finish = receipt.finish_reason === null ? '' : `, finish reason "${receipt.finish_reason}"`;
   if (receipt.cache_hit) return `well, with an answer given before${finish}`;
   return receipt.cancelled ? `the client left early${finish}` : `well${finish}`;
 }
 
-function attempts({ attempts: tried }: Receipt): string {
+function attempts({ attempts: tried }: ReceiptObject): string {
   if (tried.length === 0) return 'It was sent to no provider.';
   const rows = tried.map(({ provider, model, outcome, status, ms, message }, at) => [
     at + 1,
@@ -101,7 +103,7 @@ function attempts({ attempts: tried }: Receipt): string {
   return table(['ATTEMPT', 'PROVIDER', 'MODEL', 'ENDED', 'STATUS', 'TOOK', 'WHY'], rows);
 }
 
-function tokens({ tokens: used, usage_estimated }: Receipt): Record<string, Cell> {
+function tokens({ tokens: used, usage_estimated }: ReceiptObject): Record<string, Cell> {
   const { input, cache_read, cache_write, completion, total } = used;
   return {
     'input tokens': input,
@@ -115,7 +117,7 @@ function tokens({ tokens: used, usage_estimated }: Receipt): Record<string, Cell
   };
 }
 
-function longPrompt({ prices_above_tokens: above }: Receipt): string | null {
+function longPrompt({ prices_above_tokens: above }: ReceiptObject): string | null {
   if (above === null) return null;
   return `The prices are those of prompts above ${above.toLocaleString('en-US')} tokens.`;
 }
@@ -129,7 +131,7 @@ function formatMs(ms: number): string {
 type BillRow = readonly [what: string, how: string, credits: string];
 
 /** Every column of amounts adds up to its last line, exactly. */
-function bill(receipt: Receipt): string {
+function bill(receipt: ReceiptObject): string {
   const { lines, cost, cost_breakdown: fees, not_charged: notCharged, prices } = receipt;
   const isOwn = receipt.traffic_mode === 'byok';
   const { exact, roundedUpBy } = sumLines(lines);
@@ -140,14 +142,16 @@ function bill(receipt: Receipt): string {
   ];
   const basisPoints = Number(prices?.byok_fee_basis_points ?? 0);
   const ownFee = `${basisPoints / 100}% of the list price, rounded up, once`;
+  const { name: ownFeeName } = feeKinds.byokPlatformFee;
   const ownRows: BillRow[] = [
-    ['byok platform fee', ownFee, String(fees.byok_platform_fee + notCharged)],
+    [feeLabel(ownFeeName), ownFee, String(fees[ownFeeName] + notCharged)],
   ];
-  const searches = counted(receipt.search_requests, 'web search', 'web searches');
-  const more: BillRow[] = [
-    ['managed tool fee', searches, String(fees.managed_tool_fee)],
-    ['agent runtime fee', '', String(fees.agent_runtime_fee)],
-  ];
+  const more = feeEntries
+    .filter(([, { counted: isCounted }]) => isCounted)
+    .map(([, { name, quantity }]): BillRow => {
+      const used = quantity && counted(receipt[quantity.field], quantity.singular, quantity.plural);
+      return [feeLabel(name), used ?? '', String(fees[name])];
+    });
   const charge = columns('CREDITS', [
     ...(isOwn ? ownRows : modelRows),
     ...(notCharged === 0 ? [] : [['not charged', '', String(-notCharged)] as const]),
@@ -156,6 +160,10 @@ function bill(receipt: Receipt): string {
   ]);
   if (!isOwn) return charge;
   return `${columns('AT LIST PRICE', [...listed, ['all of it', '', exact]])}\n\n${charge}`;
+}
+
+function feeLabel(name: FeeName): string {
+  return name.replaceAll('_', ' ');
 }
 
 function columns(title: string, rows: readonly BillRow[]): string {
@@ -173,7 +181,7 @@ function integerPart(amount: string): string {
   return amount.split('.')[0] ?? '';
 }
 
-function rate({ quantity, usd, per }: ReceiptLine): string {
+function rate({ quantity, usd, per }: ReceiptLineObject): string {
   const used = quantity.toLocaleString('en-US');
   if (per === 1) return `${used} × $${usd} each`;
   // Prices per minute are quoted per 60 units: the usage itself is in seconds.

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { integer, oneOf } from '../core/schema.ts';
+import { mapPrices, priceNames, tokenPriceNames } from '../money/price/fee-kinds.ts';
 import { quirksSchema } from './provider-schema.ts';
 import { strictObject, usd } from './schema-fields.ts';
 
@@ -22,12 +23,7 @@ const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 const longPromptSchema = Type.Object(
   {
     above_tokens: integer(1),
-    prompt: Type.Optional(usd()),
-    audio: Type.Optional(usd()),
-    completion: Type.Optional(usd()),
-    cache_read: Type.Optional(usd()),
-    cache_write: Type.Optional(usd()),
-    cache_write_1h: Type.Optional(usd()),
+    ...mapPrices(tokenPriceNames, () => Type.Optional(usd())),
   },
   { additionalProperties: false },
 );
@@ -41,20 +37,7 @@ const longPromptsMax = 10;
  * US dollars as decimal text. Tokens, characters and bytes are priced per million, all else each.
  */
 const pricingSchema = strictObject({
-  prompt: usd(),
-  /** Audio tokens in the input, if the provider counts them separately. */
-  audio: usd(),
-  completion: usd(),
-  cache_read: usd(),
-  cache_write: usd(),
-  /** Input to be cached for an hour, if the provider prices it separately. */
-  cache_write_1h: usd(),
-  request: usd(),
-  image: usd(),
-  output_image: usd(),
-  characters: usd(),
-  bytes: usd(),
-  minute: usd(),
+  ...mapPrices(priceNames, () => usd()),
   long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),
 });
 export type PricingFile = Static<typeof pricingSchema>;

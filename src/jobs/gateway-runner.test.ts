@@ -3,7 +3,7 @@ import { failureOf } from '../../tests/contracts/failure-of.ts';
 import type { Call, RequestOutcome } from '../call.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import type { Stages } from '../gateway.ts';
-import { noCharges } from '../records/request-record.ts';
+import { noCharges } from '../money/price/fee-kinds.ts';
 import { noMetrics } from '../upstream/attempt.ts';
 import { UpstreamCall } from '../upstream/upstream-call.ts';
 import { GatewayJobRunner, type RunnerDeps } from './gateway-runner.ts';
@@ -86,7 +86,9 @@ test.each([
     return Promise.reject(new Error('The line was hung up.'));
   });
   await failureOf(result);
-  expect(outcomes).toMatchObject([{ how: 'left', facts: { outputCharacters: bytes } }]);
+  expect(outcomes).toMatchObject([
+    { kind: 'client_disconnected', facts: { outputCharacters: bytes } },
+  ]);
 });
 
 test('a piece that does not end is broken off before it fills the memory, at no cost', async () => {
@@ -95,7 +97,7 @@ test('a piece that does not end is broken off before it fills the memory, at no 
   const { result, outcomes } = piece(async () => (++reads > 100 ? undefined : megabytes));
   expect(await failureOf(result)).toMatchObject({ symbol: 'upstream_error' });
   expect(reads).toBe(4);
-  expect(outcomes).toMatchObject([{ how: 'cut', facts: { outputCharacters: 0 } }]);
+  expect(outcomes).toMatchObject([{ kind: 'interrupted', facts: { outputCharacters: 0 } }]);
 });
 
 test('a piece that two workers made costs what the books took from the first of them', async () => {

@@ -4,12 +4,13 @@ import type { Answer, Call, Operation, RequestOutcome } from '../call.ts';
 import { replyBytesMax } from '../core/bounds.ts';
 import { noPreferences, type RequestInfo } from '../core/request-info.ts';
 import { bodyFromBytes } from '../dialects/streamed-body.ts';
-import { answer, type Stages } from '../gateway.ts';
+import { handleCall, type Stages } from '../gateway.ts';
 import type { Accounting } from '../money/accounting.ts';
+import { totalCharge } from '../money/price/fee-kinds.ts';
 import { SpeechOperation } from '../operations/speech/speech-operation.ts';
 import { audioFileFor, readDurationSeconds } from '../operations/transcription/audio-file.ts';
 import { TranscriptionOperation } from '../operations/transcription/transcription-operation.ts';
-import { type RequestRecord, totalCharge } from '../records/request-record.ts';
+import type { RequestRecord } from '../records/request-record.ts';
 import type { Store } from '../store/open.ts';
 import { noMetrics } from '../upstream/attempt.ts';
 import type { Opened } from '../upstream/fallback.ts';
@@ -80,7 +81,7 @@ export class GatewayJobRunner implements JobRunner {
       operation: undefined,
       releaseSlot: undefined,
       hold: undefined,
-      recallOptions: { cacheControl: 'no-store', idempotencyKey: null },
+      replayOptions: { cacheControl: 'no-store', idempotencyKey: null },
       recordingSession: undefined,
     };
     const bill: PieceBill = { costCredits: 0, provider: '', seconds: null };
@@ -88,7 +89,7 @@ export class GatewayJobRunner implements JobRunner {
     const paidCredits = (await this.chargeOf(tenantId, piece.requestId)) ?? 0;
     const read = async () =>
       paidCredits > 0 ? alreadyPaid(await operationOf(piece)) : operationOf(piece);
-    const body = await answer(call, read, withBilling(stages(), bill));
+    const body = await handleCall(call, read, withBilling(stages(), bill));
     const bytes = await bytesOf(body);
     if (paidCredits > 0) return { bytes, ...bill, costCredits: paidCredits };
     await this.#checkCharge(call, bill);
@@ -168,7 +169,8 @@ function withByteLimit(opened: Opened): Opened {
  */
 function withoutLostUsage({ client }: Call, outcome: RequestOutcome): RequestOutcome {
   const isCanceled = client.reason === ('cancelled' satisfies StopReason);
-  const isLost = outcome.kind === 'cut' || (outcome.kind === 'left' && !isCanceled);
+  const isLost =
+    outcome.kind === 'interrupted' || (outcome.kind === 'client_disconnected' && !isCanceled);
   return isLost ? { ...outcome, metrics: noMetrics } : outcome;
 }
 

@@ -16,12 +16,12 @@ import { journalLine } from '../../tests/support/money/journal-line.ts';
 import { callerOf, settlementOf } from '../../tests/support/money/settlements.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { IdempotentAnswer, Recording } from '../core/recording.ts';
-import { noCharges } from '../records/request-record.ts';
 import type { EndedRequest } from '../telemetry/ended-request.ts';
 import { createLog } from '../telemetry/log.ts';
 import { Accounting } from './accounting.ts';
 import type { Batch, Booked, LedgerStore, Settlement } from './ledger.ts';
 import { ClaimsInUse, parseBatch } from './ledger.ts';
+import { noCharges } from './price/fee-kinds.ts';
 import { Journal } from './settle/journal.ts';
 import { type JournalLine, readLines } from './settle/journal-files.ts';
 
@@ -225,7 +225,7 @@ test('an end waits a moment for a journal that can be written again', async () =
   await accounting.saveSettlement(late, true);
   settled.mockRestore();
   expect(endedRequests).toMatchObject([{ status: 'success' }]);
-  expect(accounting.state()).toMatchObject({ requestsUnderWay: 0, drainWaiting: 1 });
+  expect(accounting.state()).toMatchObject({ requestsInFlight: 0, unbookedRequests: 1 });
 });
 
 test('a round tells that this process lives, and books what a dead one left', async () => {
@@ -368,7 +368,7 @@ describe('an answer under an idempotency key', () => {
   test('is in the books at once: nothing waits, and the journal has nothing to tell', async () => {
     isAway = false;
     expect(await saveNamed()).toBe('written');
-    expect(accounting.state()).toMatchObject({ requestsUnderWay: 0, drainWaiting: 0 });
+    expect(accounting.state()).toMatchObject({ requestsInFlight: 0, unbookedRequests: 0 });
     expect(endedRequests).toMatchObject([{ status: 'success' }]);
     await accounting.close();
     expect(existsSync(journal)).toBe(false);
@@ -392,7 +392,7 @@ describe('an answer under an idempotency key', () => {
 
   test('waits for a store that is away as others do', async () => {
     expect(await saveNamed()).toBe('unwritten');
-    const state = { requestsUnderWay: 0, drainWaiting: 1, owedCredits: 70 };
+    const state = { requestsInFlight: 0, unbookedRequests: 1, owedCredits: 70 };
     expect(accounting.state()).toMatchObject(state);
     const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), 'utf8'));
     expect(lines.join()).toContain('"settled"');
@@ -409,7 +409,7 @@ describe('an answer under an idempotency key', () => {
     expect(accounting.state()).toMatchObject({
       heldCredits: 0,
       owedCredits: 0,
-      requestsUnderWay: 0,
+      requestsInFlight: 0,
     });
     expect(endedRequests).toMatchObject([
       { status: 'error', charges: noCharges, note: expect.stringContaining('Another process') },

@@ -1,7 +1,8 @@
 import { type Caller, limitPeriod } from '../core/caller.ts';
 import type { IdempotencyClaim, IdempotentAnswer } from '../core/recording.ts';
 import { allTime, dayOf, isoDay } from '../records/period.ts';
-import { type RequestRecord, totalCharge } from '../records/request-record.ts';
+import type { RequestRecord } from '../records/request-record.ts';
+import { totalCharge } from './price/fee-kinds.ts';
 
 /**
  * Whose credits an account counts. A wallet is prepaid; a key's account is its limit, granted anew

@@ -1,37 +1,38 @@
 import type { TrafficMode } from '../core/caller.ts';
 import type { OperationName } from '../core/request-info.ts';
 import type { Units, Usage } from '../core/usage.ts';
+import type { Charges } from '../money/price/fee-kinds.ts';
 import type { PriceTexts } from '../money/price/price-list.ts';
 import type { AttemptRecord } from './attempt-record.ts';
 
-/** What one request was, cost and came to: one row of the log, written when it has ended. */
+/** One row of the request log, written when the request has ended. */
 export interface RequestRecord {
   readonly requestId: string;
   readonly tenantId: string;
   readonly keyId: string;
   readonly operation: OperationName;
-  /** The job that it was a piece of. */
+  /** The job that the request belongs to. */
   readonly jobId?: string | undefined;
-  /** The alias the client asked for first. */
+  /** The alias that was requested; the first of `models`. */
   readonly requestedModel: string;
-  /** The alias and provider that answered; null when nobody did. */
+  /** The alias and provider that answered; null if none did. */
   readonly model: string | null;
   readonly provider: string | null;
   readonly status: 'success' | 'error';
-  /** Symbol of the error table, for failed requests. */
+  /** The error symbol of a failed request. */
   readonly error: string | null;
-  /** What its client was told, if no provider was asked; without words of the request. */
+  /** The error message, if no provider was called. It quotes nothing from the request. */
   readonly refusal?: string | undefined;
   readonly trafficMode: TrafficMode;
   readonly usage: Usage;
-  /** What was counted besides tokens, where a price asks for it. */
+  /** Quantities other than tokens, if a price needs them. */
   readonly units?: Units | undefined;
-  /** True when we counted because the upstream did not. */
+  /** True if the gateway counted the tokens because the provider didn't. */
   readonly usageEstimated: boolean;
   readonly charges: Charges;
   /**
-   * The prices the charge was made with, so that it can be explained after they change. Where they
-   * have steps, the usage beside them says which one it was.
+   * The prices of the charge, stored so that a receipt stays correct after they change. If they
+   * depend on the prompt length, the usage determines which ones applied.
    */
   readonly prices: PriceTexts | null;
   readonly searches: number;
@@ -41,42 +42,12 @@ export interface RequestRecord {
   readonly streamed: boolean;
   readonly cancelled: boolean;
   readonly cacheHit: boolean;
-  /** Milliseconds to the first byte of the answer, and to its end. */
+  /** Milliseconds from arrival to the first byte of the answer. */
   readonly firstByteMs: number | null;
+  /** Milliseconds from arrival to the end of the answer. */
   readonly durationMs: number;
   readonly endUser: string | null;
   readonly attempts: readonly AttemptRecord[];
   /** Epoch milliseconds of arrival. */
   readonly createdAt: number;
-}
-
-/** Whole credits, one field per fee line. */
-export interface Charges {
-  readonly modelCharge: number;
-  readonly byokPlatformFee: number;
-  readonly managedToolFee: number;
-  readonly agentRuntimeFee: number;
-}
-
-export const noCharges: Charges = {
-  modelCharge: 0,
-  byokPlatformFee: 0,
-  managedToolFee: 0,
-  agentRuntimeFee: 0,
-};
-
-export function totalCharge(charges: Charges): number {
-  return (
-    charges.modelCharge + charges.byokPlatformFee + charges.managedToolFee + charges.agentRuntimeFee
-  );
-}
-
-/** The fee lines under the names that logs, receipts and statements give them. */
-export function feesOf(charges: Charges) {
-  return {
-    model_charge: charges.modelCharge,
-    byok_platform_fee: charges.byokPlatformFee,
-    managed_tool_fee: charges.managedToolFee,
-    agent_runtime_fee: charges.agentRuntimeFee,
-  };
 }

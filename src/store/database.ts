@@ -8,6 +8,7 @@ import {
   type Updateable,
 } from 'kysely';
 import type { Batch, Booked } from '../money/ledger.ts';
+import { feeNames } from '../money/price/fee-kinds.ts';
 import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
@@ -56,9 +57,7 @@ export const callWaitMs = 5_000;
 /** SQL that queries of several files share. */
 
 /** What a row of the request log or of the daily sums was charged: its four fees together. */
-export const charged = sql<number>`(
-  model_charge + byok_platform_fee + managed_tool_fee + agent_runtime_fee
-)`;
+export const charged = sql<number>`(${sql.raw(feeNames.join(' + '))})`;
 
 /** Names as bytes, whatever language the server sorts by: every list has the same order. */
 export function byBytes(column: string, engine: Engine): RawBuilder<string> {

@@ -1,6 +1,7 @@
 import type { Generated } from 'kysely';
 import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../core/caller.ts';
-import type { JobStatus } from '../jobs/job.ts';
+import type { JobStatus } from '../contract/jobs.ts';
+import type { FeeName } from '../money/price/fee-kinds.ts';
 
 /**
  * The tables as queries see them, the same on both engines: times are epoch milliseconds, money is
@@ -101,8 +102,11 @@ export interface LedgerEntriesTable {
   created_at: number;
 }
 
+/** One column for each fee kind, in whole credits. */
+type FeeColumns = Record<FeeName, number>;
+
 /** One finished request. Ids grow in commit order within a tenant, whose wallet is locked first. */
-export interface RequestLogTable {
+export interface RequestLogTable extends FeeColumns {
   id: Generated<number>;
   /** The UUID's 16 bytes. */
   request_id: Uint8Array;
@@ -117,10 +121,6 @@ export interface RequestLogTable {
   cache_write_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
-  model_charge: number;
-  byok_platform_fee: number;
-  managed_tool_fee: number;
-  agent_runtime_fee: number;
   written_off: number;
   searches: number;
   duration_ms: number;
@@ -132,7 +132,7 @@ export interface RequestLogTable {
 }
 
 /** Sums over the request log, kept in the same transaction. */
-export interface UsageDailyTable {
+export interface UsageDailyTable extends FeeColumns {
   tenant_id: string;
   day: number;
   key_id: string;
@@ -143,10 +143,6 @@ export interface UsageDailyTable {
   failed_requests: number;
   prompt_tokens: number;
   completion_tokens: number;
-  model_charge: number;
-  byok_platform_fee: number;
-  managed_tool_fee: number;
-  agent_runtime_fee: number;
   written_off: number;
   searches: number;
   duration_ms: number;

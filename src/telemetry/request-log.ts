@@ -1,18 +1,18 @@
 import { requestLinesMax } from '../core/bounds.ts';
 import { uncachedTokens, writtenTokens } from '../core/usage.ts';
-import { totalCharge } from '../records/request-record.ts';
+import { totalCharge } from '../money/price/fee-kinds.ts';
 import type { EndedRequest } from './ended-request.ts';
 import { logLine } from './log.ts';
 import { counter, type Family } from './prometheus.ts';
 
-/** Lines are written together: a system call costs more than a line. */
+/** Lines are written in batches, because a system call costs more than a line. */
 const pauseMs = 100;
 
-/** One structured line per ended request, written in batches, never more than one under way. */
+/** Writes a line for each ended request, in batches and one batch at a time. */
 export class RequestLog {
   readonly #write: (lines: string) => unknown;
   #lines: string[] = [];
-  /** Lines that were dropped: since the last batch, and ever. */
+  /** Lines dropped since the last batch, and in total. */
   #droppedSinceBatch = 0;
   #dropped = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -22,7 +22,7 @@ export class RequestLog {
     this.#write = write;
   }
 
-  /** When nobody reads the log, lines are dropped rather than kept in memory. */
+  /** Drops lines instead of keeping them in memory if the reader is too slow. */
   ended(request: EndedRequest): void {
     if (this.#lines.length >= requestLinesMax) {
       this.#droppedSinceBatch += 1;
@@ -34,11 +34,11 @@ export class RequestLog {
   }
 
   families(): Family[] {
-    const help = 'Request lines dropped because nobody read the log.';
+    const help = 'Request log lines dropped because the reader was too slow.';
     return [counter('tollgate_log_lines_dropped_total', help, this.#dropped)];
   }
 
-  /** Resolves when everything so far has been taken. */
+  /** Resolves once all lines so far have been written. */
   async flush(): Promise<void> {
     while (this.#lines.length > 0 || this.#writing !== undefined) {
       this.#writing ??= this.#writeAll();
@@ -66,7 +66,7 @@ export class RequestLog {
       this.#droppedSinceBatch = 0;
     }
     try {
-      // Otherwise a write that throws at once would end this before `#writing` is set.
+      // Without Promise.try, a synchronous throw would end this before `#writing` is set.
       await Promise.try(() => this.#write(lines.join('')));
     } catch {
       this.#dropped += lines.length;
@@ -77,8 +77,8 @@ export class RequestLog {
 }
 
 /**
- * JSON leaves these as they are, but a terminal or a log reader may act on them: line ends,
- * commands, changes of the reading direction.
+ * JSON does not escape these, but a terminal or log reader may act on them: line ends, control codes
+ * and marks that change the reading direction.
  */
 const unsafeToPrint = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
@@ -88,13 +88,13 @@ function onOneLine(text: string): string {
 
 let lastTime = { ms: 0, text: '1970-01-01T00:00:00.000Z' };
 
-/** Slow to format; requests that end in the same millisecond share it. */
+/** Formatting is slow, so requests that end in the same millisecond share the result. */
 function timeText(ms: number): string {
   if (lastTime.ms !== ms) lastTime = { ms, text: new Date(ms).toISOString() };
   return lastTime.text;
 }
 
-/** Written out, as it runs for every request: logLine would take twice as long. */
+/** Runs for every request. Twice as fast as `logLine`. */
 function formatLine(request: EndedRequest): string {
   const { usage } = request;
   const line = JSON.stringify({

@@ -1,10 +1,10 @@
 import { tracesOpenMax } from '../core/bounds.ts';
 import { promptTokens, writtenTokens } from '../core/usage.ts';
-import { totalCharge } from '../records/request-record.ts';
+import { totalCharge } from '../money/price/fee-kinds.ts';
 import type { EndedAttempt, EndedRequest } from './ended-request.ts';
 import type { Span } from './trace-export.ts';
 
-/** W3C Trace Context: the trace that a request belongs to, in one header. */
+/** The `traceparent` header of W3C Trace Context. */
 interface TraceParent {
   /** 32 and 16 hexadecimal digits. */
   readonly traceId: string;
@@ -14,10 +14,10 @@ interface TraceParent {
 
 const shape = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Undefined for a header that is not valid: the trace then begins here. */
+/** Returns undefined for an invalid header. The trace then begins here. */
 export function readTraceParent(header: string | null | undefined): TraceParent | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] = shape.exec(header ?? '') ?? [];
-  // Later versions may say more behind these four; the first one must not.
+  // Later versions may have more fields after these four. Version 00 must not.
   if (version === undefined || version === 'ff' || (version === '00' && more)) return undefined;
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
@@ -39,7 +39,7 @@ function randomHex(bytes: number): string {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('hex');
 }
 
-/** One trace of one request as far as it happened here. Attribute names are OpenTelemetry's. */
+/** This gateway's part of a trace. Attribute names are OpenTelemetry's. */
 interface RequestTrace {
   readonly traceId: string;
   readonly spanId: string;
@@ -95,7 +95,7 @@ function requestSpan(trace: RequestTrace, request: EndedRequest, endMs: number):
   };
 }
 
-/** An attempt that answered lasts as long as its answer; the trail counts to its first words. */
+/** The span of a successful streaming attempt ends with its answer, not at the first output. */
 function attemptSpan(
   { traceId, spanId }: RequestTrace,
   begun: RequestTrace['attempts'][number],
@@ -123,13 +123,13 @@ function attemptSpan(
   };
 }
 
-/** As much of a call as its trace needs. */
+/** The part of a call that tracing uses. */
 export interface TracedCall {
   readonly requestId: string;
   /** Epoch milliseconds of arrival, and the same moment on the monotonic clock. */
   readonly receivedAt: number;
   readonly startedAt: number;
-  /** The header of this name, as it came. */
+  /** The client's `traceparent` header. */
   readonly traceparent?: string | null;
 }
 
@@ -138,7 +138,7 @@ interface OpenTrace extends RequestTrace {
   readonly attempts: { readonly spanId: string; readonly startMs: number }[];
 }
 
-/** Follows requests from their arrival to their end. */
+/** Traces requests from arrival to end. */
 export class Tracer {
   readonly #add: (spans: readonly Span[]) => void;
   readonly #open = new Map<string, OpenTrace>();
@@ -147,8 +147,8 @@ export class Tracer {
     this.#add = add;
   }
 
-  /** A client that traces decides for us too whether this request is kept. */
-  begun({ requestId, receivedAt, traceparent }: TracedCall): void {
+  /** A client's `traceparent` also decides whether the request is sampled. */
+  requestStarted({ requestId, receivedAt, traceparent }: TracedCall): void {
     if (this.#open.size >= tracesOpenMax) return;
     const parent = readTraceParent(traceparent);
     this.#open.set(requestId, {
@@ -161,8 +161,8 @@ export class Tracer {
     });
   }
 
-  /** Notes an attempt; answers the header by which its provider can go on with the trace. */
-  attempting({ requestId, receivedAt, startedAt }: TracedCall): string | undefined {
+  /** Records an attempt. Returns the `traceparent` header for its provider. */
+  attemptStarted({ requestId, receivedAt, startedAt }: TracedCall): string | undefined {
     const trace = this.#open.get(requestId);
     if (!trace) return undefined;
     const spanId = newSpanId();
@@ -171,7 +171,7 @@ export class Tracer {
     return writeTraceParent({ traceId: trace.traceId, spanId, sampled: trace.sampled });
   }
 
-  ended(request: EndedRequest): void {
+  requestEnded(request: EndedRequest): void {
     const trace = this.#open.get(request.requestId);
     if (!trace) return;
     this.#open.delete(request.requestId);

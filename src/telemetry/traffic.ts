@@ -1,5 +1,6 @@
 import { metricSeriesMax } from '../core/bounds.ts';
 import { promptTokens, uncachedTokens, writtenTokens } from '../core/usage.ts';
+import { feeEntries, mapFees } from '../money/price/fee-kinds.ts';
 import { type EndedRequest, firstTokenMs } from './ended-request.ts';
 import {
   durationBounds,
@@ -12,9 +13,9 @@ import {
 } from './prometheus.ts';
 import type { CallCounts } from './recent-calls.ts';
 
-/** HTTP answers by route and status: refusals that never became a request are seen here only. */
+/** Counts HTTP responses by route and status, including rejections before a model call. */
 export class ResponseCounts {
-  /** `METHOD /path` as in the route table, never a client's words → status → count. */
+  /** Counts by `METHOD /path` of the route table (never a client's path), then by status. */
   readonly #counts = new Map<string, Map<number, number>>();
 
   count(route: string, status: number): void {
@@ -34,28 +35,32 @@ export class ResponseCounts {
         value,
       }));
     });
-    const help = 'HTTP answers begun, by route and status.';
-    return [{ name: 'tollgate_http_answers_total', help, type: 'counter', samples }];
+    const help = 'HTTP responses begun, by route and status.';
+    return [{ name: 'tollgate_http_responses_total', help, type: 'counter', samples }];
   }
 }
 
-/** What requests of one kind came to. */
+/** Totals of the requests with the same labels. */
 class Series {
   readonly operation: string;
   readonly model: string;
   readonly provider: string;
-  /** Traffic mode and outcome (`success` or the symbol of the error), a space between → count. */
+  /** Counts by traffic mode and outcome (`success` or an error symbol), joined by a space. */
   readonly outcomes = new Map<string, number>();
-  /** By the symbol of the error that ended them; '' for those that succeeded. */
+  /** Durations by error symbol, '' for requests that succeeded. */
   readonly durations = new Map<string, Histogram>();
   readonly firstToken = new Histogram(firstTokenBounds);
   readonly promptTokens = new Histogram(tokenBounds);
   readonly outputTokens = new Histogram(tokenBounds);
   readonly tokens = { input: 0, cache_read: 0, cache_write: 0, output: 0, reasoning: 0 };
-  readonly credits = { model: 0, byok_platform: 0, managed_tool: 0, agent_runtime: 0 };
+  /** By the label of the fee kind. */
+  readonly credits = mapFees(
+    ({ metric }) => metric,
+    () => 0,
+  );
   readonly cache = { hit: 0, miss: 0 };
   estimated = 0;
-  /** Whether anybody ever answered one of these requests: only then is there more than a count. */
+  /** Whether any of these requests was answered. Otherwise there is only a count. */
   answered = false;
 
   constructor(operation: string, model: string, provider: string) {
@@ -73,11 +78,8 @@ class Series {
     this.#durationsOf(result === 'success' ? '' : result).observe(request.durationMs / 1000);
     const firstMs = request.streamed ? firstTokenMs(request) : null;
     if (firstMs !== null) this.firstToken.observe(firstMs / 1000);
-    credits.model += charges.modelCharge;
-    credits.byok_platform += charges.byokPlatformFee;
-    credits.managed_tool += charges.managedToolFee;
-    credits.agent_runtime += charges.agentRuntimeFee;
-    // Refusals and remembered answers use no tokens: they would fill the lowest buckets.
+    for (const [kind, { metric }] of feeEntries) credits[metric] += charges[kind];
+    // Rejections and cached answers use no tokens and would fill the lowest buckets.
     if (request.model === null) return;
     this.answered = true;
     this.cache[request.cacheHit ? 'hit' : 'miss'] += 1;
@@ -109,8 +111,8 @@ interface AttemptCount {
 }
 
 /**
- * Counts requests as they end. One call per request, a few additions: what Prometheus reads is
- * put together when it asks. Labels are names of the catalogue, never a client's words.
+ * Counts requests as they end. A request costs a few additions; the text for Prometheus is written
+ * at each scrape. Labels are names from the catalog, never a client's input.
  */
 export class Traffic {
   readonly #series = new Map<string, Series>();
@@ -134,7 +136,7 @@ export class Traffic {
     return trafficFamilies([...this.#series.values()], [...this.#attempts.values()]);
   }
 
-  /** What came of calls to providers. An answer that its provider broke off is `cut`. */
+  /** Returns outcomes of calls to providers. An answer that broke off counts as `interrupted`. */
   calls(): CallCounts {
     const counts = new Map<string, number>();
     const add = (provider: string, outcome: string, count: number) => {
@@ -145,10 +147,10 @@ export class Traffic {
       add(provider, outcome, count);
     }
     for (const { provider, outcomes } of this.#series.values()) {
-      const cut = [...outcomes].filter(([outcome]) => outcome.endsWith(' upstream_error'));
-      if (provider === 'none' || cut.length === 0) continue;
-      const count = cut.reduce((sum, [, times]) => sum + times, 0);
-      add(provider, 'cut', count);
+      const interrupted = [...outcomes].filter(([name]) => name.endsWith(' upstream_error'));
+      if (provider === 'none' || interrupted.length === 0) continue;
+      const count = interrupted.reduce((sum, [, times]) => sum + times, 0);
+      add(provider, 'interrupted', count);
       add(provider, 'answered', -count);
     }
     return counts;
@@ -179,34 +181,33 @@ export class Traffic {
   }
 }
 
-/** The names under which Prometheus finds what was counted. */
 function trafficFamilies(series: readonly Series[], attempts: readonly AttemptCount[]): Family[] {
-  const answered = series.filter((one) => one.answered);
+  const answered = series.filter((entry) => entry.answered);
   return [...durations(series, answered), ...counts(series, answered), attemptsFamily(attempts)];
 }
 
-/** As OpenTelemetry's conventions for generative AI are spelt in Prometheus. */
+/** Named after OpenTelemetry's conventions for generative AI, in Prometheus' spelling. */
 function durations(series: readonly Series[], answered: readonly Series[]): Family[] {
-  const tokens = (type: string, pick: (one: Series) => Histogram) =>
-    answered.flatMap((one) =>
-      pick(one).samples(`${conventionLabels(one)},gen_ai_token_type="${type}"`),
+  const tokens = (type: string, pick: (entry: Series) => Histogram) =>
+    answered.flatMap((entry) =>
+      pick(entry).samples(`${conventionLabels(entry)},gen_ai_token_type="${type}"`),
     );
   return [
     {
       name: 'gen_ai_server_request_duration_seconds',
-      help: 'From the arrival of a request to the end of its answer.',
+      help: 'Time from the arrival of a request to the end of its answer.',
       type: 'histogram',
       samples: series.flatMap(durationsOf),
     },
     {
       name: 'gen_ai_server_time_to_first_token_seconds',
-      help: 'Streamed answers: from the first attempt to the first words, failed ones included.',
+      help: 'Time to the first output of streamed answers, failed attempts included.',
       type: 'histogram',
-      samples: answered.flatMap((one) => one.firstToken.samples(conventionLabels(one))),
+      samples: answered.flatMap((entry) => entry.firstToken.samples(conventionLabels(entry))),
     },
     {
       name: 'gen_ai_client_token_usage',
-      help: 'Tokens of one answered request: all input, cached or not, and all output.',
+      help: 'Tokens per answered request. Input includes cached tokens.',
       type: 'histogram',
       samples: [
         ...tokens('input', ({ promptTokens }) => promptTokens),
@@ -216,7 +217,7 @@ function durations(series: readonly Series[], answered: readonly Series[]): Fami
   ];
 }
 
-/** Only failed requests have an error's type, as the conventions want it. */
+/** As in the conventions, only failed requests have `error_type`. */
 function durationsOf(series: Series): Sample[] {
   const convention = conventionLabels(series);
   return [...series.durations].flatMap(([errorType, durations]) =>
@@ -225,7 +226,7 @@ function durationsOf(series: Series): Sample[] {
 }
 
 function counts(series: readonly Series[], answered: readonly Series[]): Family[] {
-  const counter = (name: string, help: string, pick: (one: Series) => Sample[]): Family => ({
+  const counter = (name: string, help: string, pick: (entry: Series) => Sample[]): Family => ({
     name,
     help,
     type: 'counter',
@@ -234,23 +235,25 @@ function counts(series: readonly Series[], answered: readonly Series[]): Family[
   return [
     {
       name: 'tollgate_requests_total',
-      help: 'Requests to models that have ended.',
+      help: 'Model requests that have ended.',
       type: 'counter',
       samples: series.flatMap(outcomesOf),
     },
-    counter('tollgate_tokens_total', 'Tokens used. Reasoning is a part of output.', (one) =>
-      samplesOf(one, 'class', one.tokens),
+    counter('tollgate_tokens_total', 'Tokens used. Reasoning is part of output.', (entry) =>
+      samplesOf(entry, 'class', entry.tokens),
     ),
-    counter('tollgate_credits_charged_total', 'Credits charged, by fee line.', (one) =>
-      samplesOf(one, 'fee', one.credits),
+    counter('tollgate_credits_charged_total', 'Credits charged, by fee.', (entry) =>
+      samplesOf(entry, 'fee', entry.credits),
     ),
-    counter('tollgate_cache_answers_total', 'Answers given from the cache, and those not.', (one) =>
-      samplesOf(one, 'result', one.cache),
+    counter(
+      'tollgate_cache_requests_total',
+      'Answered requests, by whether the answer came from the cache.',
+      (entry) => samplesOf(entry, 'result', entry.cache),
     ),
     counter(
       'tollgate_estimated_usage_total',
-      'Answers whose provider reported no usage, so that it was estimated.',
-      (one) => [{ labels: seriesLabels(one), value: one.estimated }],
+      'Answers whose usage was estimated because the provider reported none.',
+      (entry) => [{ labels: seriesLabels(entry), value: entry.estimated }],
     ),
   ];
 }
@@ -266,7 +269,7 @@ function outcomesOf(series: Series): Sample[] {
 function attemptsFamily(attempts: readonly AttemptCount[]): Family {
   return {
     name: 'tollgate_upstream_attempts_total',
-    help: 'Calls to providers, by what came of them.',
+    help: 'Calls to providers, by outcome.',
     type: 'counter',
     samples: attempts.map(({ count, ...names }) => ({ labels: labels(names), value: count })),
   };

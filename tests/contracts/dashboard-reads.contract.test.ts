@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { noUsage } from '../../src/core/usage.ts';
-import { groupObjects, type Split } from '../../src/records/analytics.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
+import type { Split } from '../../src/contract/customer.ts';
+import { groupObjects } from '../../src/records/analytics.ts';
 import { dayOf } from '../../src/records/period.ts';
-import { noCharges } from '../../src/records/request-record.ts';
 import { statementMonths } from '../../src/records/statement.ts';
 import { addCustomer, addKey, book, grant, makeRecord } from './bookings.ts';
 import { engines, openTwice, type TwoStores } from './engines.ts';

@@ -4,7 +4,7 @@ import { newObjectKey } from '../../src/core/stored-object.ts';
 import type { Job, JobRequest, Piece } from '../../src/jobs/job.ts';
 import type { Lease, NewJob } from '../../src/jobs/queue.ts';
 import { toSettlementEntry } from '../../src/money/ledger.ts';
-import { noCharges } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import type { JobStores } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from './bookings.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';

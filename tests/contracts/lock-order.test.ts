@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { sql } from 'kysely';
 import { toSettlementEntry, walletName, walletOwner } from '../../src/money/ledger.ts';
-import { noCharges } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { speechJob } from '../support/speech-job.ts';

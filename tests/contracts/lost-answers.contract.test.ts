@@ -11,7 +11,7 @@ import { newRequestId, randomText } from '../../src/core/ids.ts';
 import type { IdempotencyClaim } from '../../src/core/recording.ts';
 import { Accounting } from '../../src/money/accounting.ts';
 import type { Batch, LedgerStore } from '../../src/money/ledger.ts';
-import { noCharges } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf, settlementOf } from '../support/money/settlements.ts';

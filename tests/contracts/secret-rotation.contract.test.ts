@@ -96,9 +96,9 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       expect((await failureOf(rotation(both, killedAtBatch(1)).rotate())).message).toBe('killed');
       expect(await rotation().count()).toEqual({ current: 200, previous: 250, undecryptable: 0 });
       for (const one of [before, after]) {
-        expect((await failureOf(open(one))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
+        expect((await failureOf(open(one))).message).toContain('TOLLGATE_PREVIOUS_SECRET_KEY');
         expect((await failureOf(rotation([one]).rotate())).message).toContain(
-          'TOLLGATE_FORMER_SECRET_KEY is not set',
+          'TOLLGATE_PREVIOUS_SECRET_KEY is not set',
         );
       }
       expect(await readBy(...both)).toEqual(allOf(450));
@@ -206,7 +206,7 @@ describe.each([...engines])('a rotation on $name', ({ empty }) => {
       await failureOf(rotation(both, killedAtBatch(2)).rotate());
       const wrong: SecretKeys = [after, stranger];
       expect((await failureOf(rotation(wrong).rotate())).message).toContain('is not the one');
-      expect((await failureOf(open(after))).message).toContain('TOLLGATE_FORMER_SECRET_KEY');
+      expect((await failureOf(open(after))).message).toContain('TOLLGATE_PREVIOUS_SECRET_KEY');
       expect(await readBy(...both)).toEqual(allOf(250));
     },
     testMs,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import type { TenantOrder } from '../../src/auth/directory.ts';
 import { toSettlementEntry } from '../../src/money/ledger.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { daysOf, monthAround } from '../../src/records/period.ts';
-import { noCharges } from '../../src/records/request-record.ts';
 import { dayMs, grant, makeRecord } from './bookings.ts';
 import { engines, makeTenant, openTwice, type TwoStores } from './engines.ts';
 

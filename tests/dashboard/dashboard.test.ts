@@ -86,7 +86,7 @@ async function readReceipt(page: Page): Promise<void> {
   const lines = await bill.getByRole('row').allInnerTexts();
   expect(lines.map((line) => line.replaceAll(/\s+/g, ' ').trim())).toEqual([
     'Input 1,000 × $2.00 per million 2,000',
-    'Input read from the cache 200 × $0.50 per million 100',
+    'Cached input 200 × $0.50 per million 100',
     'Output 340 × $10.00 per million 3,400',
     'Model charge rounded up once 5,500',
     'Charged, in credits 5,500',

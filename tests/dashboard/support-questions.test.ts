@@ -126,7 +126,7 @@ describe('a receipt', () => {
 
   test.each([
     // 100,000 tokens at $10 a million and 3 at $1 are 1,000,003 credits; 5% are 50,000.15.
-    ['own-account', 'Platform fee for your own account', '50,001', '−49,001'],
+    ['own-account', 'Platform fee for your own provider key', '50,001', '−49,001'],
     ['shared-capacity', 'Model charge', '1,000,003', '−999,003'],
   ])(
     'of a wallet that could not pay all of it adds up, for %s',

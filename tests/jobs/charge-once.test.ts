@@ -7,7 +7,7 @@ import { newRequestId } from '../../src/core/ids.ts';
 import { GatewayJobRunner } from '../../src/jobs/gateway-runner.ts';
 import { Accounting } from '../../src/money/accounting.ts';
 import type { LedgerStore } from '../../src/money/ledger.ts';
-import { noCharges } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import type { Store } from '../../src/store/open.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { addCustomer, makeRecord } from '../contracts/bookings.ts';

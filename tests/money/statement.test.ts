@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { readMonth } from '../../src/records/period.ts';
-import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { statementCsv, statementMonths } from '../../src/records/statement.ts';
 import type { Store } from '../../src/store/open.ts';
 import { LogRetention } from '../../src/store/retention.ts';

@@ -4,7 +4,8 @@
  */
 import { join } from 'node:path';
 import { noUsage } from '../../src/core/usage.ts';
-import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { book, dayMs, grant, makeRecord } from '../contracts/bookings.ts';
 import { makeKey, makeTenant, randomHash } from '../contracts/engines.ts';

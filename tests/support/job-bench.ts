@@ -18,7 +18,7 @@ import type {
 } from '../../src/jobs/runner.ts';
 import { JobSweep } from '../../src/jobs/sweep.ts';
 import { JobWorker, type WorkerDeps } from '../../src/jobs/worker.ts';
-import { noCharges } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
 import { FileObjects } from '../../src/store/objects/files.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { book, grant, makeRecord } from '../contracts/bookings.ts';

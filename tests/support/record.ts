@@ -1,6 +1,7 @@
 import { newRequestId } from '../../src/core/ids.ts';
 import { noUsage } from '../../src/core/usage.ts';
-import { noCharges, type RequestRecord } from '../../src/records/request-record.ts';
+import { noCharges } from '../../src/money/price/fee-kinds.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 
 /** The record of a successful request. */
 export function makeRecord(change: Partial<RequestRecord> = {}): RequestRecord {

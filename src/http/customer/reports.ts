@@ -13,13 +13,13 @@ import { type Caller, limitPeriod } from '../../core/caller.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { toRequestId } from '../../core/ids.ts';
 import { promptTokens } from '../../core/usage.ts';
+import { feeSumsOf, totalCharge } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsReads,
   analyticsCsv,
   analyticsObject,
   groupObjects,
   type SplitReads,
-  spendOf,
   sumOf,
 } from '../../records/analytics.ts';
 import { daysOf, isoTime, monthAround, readDays, readMonth } from '../../records/period.ts';
@@ -31,7 +31,7 @@ import {
   logsCsv,
   type RequestLog,
 } from '../../records/request-log.ts';
-import { type RequestRecord, totalCharge } from '../../records/request-record.ts';
+import type { RequestRecord } from '../../records/request-record.ts';
 import {
   type MonthReads,
   type StatementReads,
@@ -223,7 +223,7 @@ async function currentPeriod({ analytics, now }: CreditsDeps, tenantId: string) 
     start_date: isoTime(month.from),
     end_date: isoTime(month.until - 1),
     requests: sums.requests,
-    ...spendOf(sums),
+    ...feeSumsOf(sums),
     total_spend: totalCharge(sums),
   };
 }

@@ -94,7 +94,7 @@ describe('credits are set aside', () => {
     const { ordered, orders, written } = reserveWith(1_000_000);
     const plan = [offer('1'), offer('2')];
     const reservation = await ordered(...plan);
-    expect(orders).toMatchObject([{ wanted: 8_192, least: 32 }]);
+    expect(orders).toMatchObject([{ requested: 8_192, minimum: 32 }]);
     expect(reservation.offers).toEqual(plan);
     expect(written).toEqual([
       {

@@ -234,10 +234,10 @@ const audioBytesRatio = 10n;
 
 type ReadPrice = (prices: Prices) => NanoUsd;
 const standardInputs: readonly ReadPrice[] = [
-  ({ cacheRead }) => cacheRead,
-  ({ cacheWrite }) => cacheWrite,
+  ({ cache_read }) => cache_read,
+  ({ cache_write }) => cache_write,
 ];
-const oneHourCachePrice: ReadPrice = ({ cacheWrite1h }) => cacheWrite1h;
+const oneHourCachePrice: ReadPrice = ({ cache_write_1h }) => cache_write_1h;
 /**
  * The price of sound for the bytes of one text token; rounded up, as a hold must not be too small.
  */
@@ -264,7 +264,7 @@ export function holdPrices(list: PriceList, request: ChatRequestInfo): PriceList
 function computeHoldPrices(list: PriceList): HoldPrices {
   const levels: readonly Prices[] = [list, ...(list.longPrompts ?? []).map(({ prices }) => prices)];
   return {
-    hasHigherOneHourPrice: levels.some(({ cacheWrite, cacheWrite1h }) => cacheWrite1h > cacheWrite),
+    hasHigherOneHourPrice: levels.some((prices) => prices.cache_write_1h > prices.cache_write),
     hasHigherAudioPrice: levels.some((prices) => audioPrice(prices) > prices.prompt),
     standard: withHighestInputPrices(list, standardInputs),
     withOneHourCache: withHighestInputPrices(list, [...standardInputs, oneHourCachePrice]),

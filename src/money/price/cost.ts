@@ -7,8 +7,9 @@ import {
   type Units,
   type Usage,
 } from '../../core/usage.ts';
+import { priceOf, tokenPrices, unitPrices } from './fee-kinds.ts';
 import { type PriceList, type Prices, pricesFor } from './price-list.ts';
-import { type FemtoUsd, feeToCredits, perMillion, perMinute, perUnit, toCredits } from './usd.ts';
+import { type FemtoUsd, feeToCredits, perMillion, toCredits } from './usd.ts';
 
 /**
  * What a request costs at an endpoint's prices. Exact; rounded nowhere. Cached or not, every token
@@ -16,7 +17,7 @@ import { type FemtoUsd, feeToCredits, perMillion, perMinute, perUnit, toCredits 
  */
 export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): FemtoUsd {
   if (!list.longPrompts) return flatRateCost(usage, list, units);
-  let cost = perUnit(list.request, 1) + unitCost(units, list);
+  let cost = unitCost(usage, units, list);
   for (const call of units.calls ?? [usage]) {
     cost += tokenCost(call, pricesFor(list, promptTokens(call)));
   }
@@ -25,8 +26,7 @@ export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): F
 
 /** The same at prices that no length changes. */
 export function flatRateCost(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
-  const cost = tokenCost(usage, prices) + perUnit(prices.request, 1);
-  return units === noUnits ? cost : cost + unitCost(units, prices);
+  return tokenCost(usage, prices) + unitCost(usage, units, prices);
 }
 
 /** The most that a request can cost while only an upper bound of its prompt is known. */
@@ -61,24 +61,20 @@ function maxTierCost(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
 }
 
 function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
-  return (
-    perMillion(prices.prompt, usage.inputTokens) +
-    perMillion(prices.audio, usage.inputAudioTokens ?? 0) +
-    perMillion(prices.cacheRead, usage.cacheReadTokens) +
-    perMillion(prices.cacheWrite, usage.cacheWriteTokens) +
-    perMillion(prices.cacheWrite1h, usage.cacheWrite1hTokens ?? 0) +
-    perMillion(prices.completion, usage.outputTokens)
-  );
+  let cost = 0n;
+  for (const { name, quantity } of tokenPrices) {
+    cost += perMillion(prices[name], quantity(usage, noUnits));
+  }
+  return cost;
 }
 
-function unitCost(units: Units, prices: Prices): FemtoUsd {
-  return (
-    perUnit(prices.image, units.inputImages ?? 0) +
-    perUnit(prices.outputImage, units.outputImages ?? 0) +
-    perMillion(prices.characters, units.characters ?? 0) +
-    perMillion(prices.bytes, units.bytes ?? 0) +
-    perMinute(prices.minute, units.audioMs ?? 0)
-  );
+/** Includes the price of the request itself. */
+function unitCost(usage: Usage, units: Units, prices: Prices): FemtoUsd {
+  let cost = 0n;
+  for (const { name, per, quantity } of unitPrices) {
+    if (prices[name] > 0n) cost += priceOf(per, prices[name], quantity(usage, units));
+  }
+  return cost;
 }
 
 /** Nobody has so many credits; and hundreds of such charges can still be summed exactly. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { totalCharge } from './request-record.ts';
+import { totalCharge } from './fee-kinds.ts';
 
 test('the credits of a request are its charge and every fee', () => {
   const charges = {

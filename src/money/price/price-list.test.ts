@@ -13,23 +13,23 @@ describe('an endpoint’s prices', () => {
     expect(readPrices(texts)).toEqual({
       prompt: 1_000_000_000n,
       completion: 2_000_000_000n,
-      cacheRead: 3_000_000_000n,
-      cacheWrite: 4_000_000_000n,
+      cache_read: 3_000_000_000n,
+      cache_write: 4_000_000_000n,
       request: 5_000_000_000n,
       image: 6_000_000_000n,
-      outputImage: 7_000_000_000n,
+      output_image: 7_000_000_000n,
       minute: 8_000_000_000n,
       characters: 9_000_000_000n,
       bytes: 10_000_000_000n,
-      cacheWrite1h: 11_000_000_000n,
+      cache_write_1h: 11_000_000_000n,
       audio: 12_000_000_000n,
     });
   });
 
   test('take cached input for plain input unless they say otherwise', () => {
     expect(readPrices({ prompt: '2', cache_read: '0' })).toMatchObject({
-      cacheRead: 0n,
-      cacheWrite: 2_000_000_000n,
+      cache_read: 0n,
+      cache_write: 2_000_000_000n,
     });
   });
 
@@ -39,7 +39,7 @@ describe('an endpoint’s prices', () => {
   });
 
   test('take input kept for an hour for input kept at all unless they say otherwise', () => {
-    const kept = (texts: object) => readPrices({ prompt: '2', ...texts }).cacheWrite1h;
+    const kept = (texts: object) => readPrices({ prompt: '2', ...texts }).cache_write_1h;
     expect(kept({})).toBe(2_000_000_000n);
     expect(kept({ cache_write: '2.5' })).toBe(2_500_000_000n);
     expect(kept({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
@@ -82,18 +82,18 @@ describe('a price list with steps', () => {
     // What the first step changed stays changed.
     [5_001, 4n, 18n, 500_000_000n],
     [10_000_000, 4n, 18n, 500_000_000n],
-  ])('charges a prompt of %d tokens by its own', (length, prompt, completion, cacheRead) => {
+  ])('charges a prompt of %d tokens by its own', (length, prompt, completion, cache_read) => {
     expect(pricesFor(list, length)).toMatchObject({
       prompt: prompt * dollar,
       completion: completion * dollar,
-      cacheRead,
+      cache_read,
       request: dollar / 100n,
     });
   });
 
   test('takes cache writes for plain input on every step, as nothing is said of them', () => {
-    expect(pricesFor(list, 1_000).cacheWrite).toBe(2n * dollar);
-    expect(pricesFor(list, 1_001).cacheWrite).toBe(4n * dollar);
+    expect(pricesFor(list, 1_000).cache_write).toBe(2n * dollar);
+    expect(pricesFor(list, 1_001).cache_write).toBe(4n * dollar);
   });
 
   test('can be told as it was written, for each length', () => {

@@ -1,45 +1,18 @@
+import {
+  mapPrices,
+  type PriceName,
+  priceNames,
+  priceTextOf,
+  type TokenPriceName,
+} from './fee-kinds.ts';
 import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
 
-/** What an endpoint charges, parsed once at start. An absent price is zero. */
-export interface Prices {
-  /** Per million tokens. */
-  readonly prompt: NanoUsd;
-  readonly audio: NanoUsd;
-  readonly completion: NanoUsd;
-  readonly cacheRead: NanoUsd;
-  readonly cacheWrite: NanoUsd;
-  readonly cacheWrite1h: NanoUsd;
-  /** Each. */
-  readonly request: NanoUsd;
-  readonly image: NanoUsd;
-  readonly outputImage: NanoUsd;
-  readonly minute: NanoUsd;
-  /** Per million. */
-  readonly characters: NanoUsd;
-  readonly bytes: NanoUsd;
-}
+/** What an endpoint charges for each price class, parsed once at startup. 0 where it isn't set. */
+export type Prices = Readonly<Record<PriceName, NanoUsd>>;
 
-/**
- * Cached input and audio cost what plain input costs unless the endpoint says otherwise, and a
- * cache write for an hour costs what any cache write costs.
- */
+/** Parses prices. A price that isn't set is that of its fallback in `priceClasses`, or 0. */
 export function readPrices(texts: Readonly<Record<string, string | undefined>>): Prices {
-  const price = (name: string, fallback = name, lastFallback = fallback): NanoUsd =>
-    parseUsd(texts[name] ?? texts[fallback] ?? texts[lastFallback] ?? '0') ?? 0n;
-  return {
-    prompt: price('prompt'),
-    audio: price('audio', 'prompt'),
-    completion: price('completion'),
-    cacheRead: price('cache_read', 'prompt'),
-    cacheWrite: price('cache_write', 'prompt'),
-    cacheWrite1h: price('cache_write_1h', 'cache_write', 'prompt'),
-    request: price('request'),
-    image: price('image'),
-    outputImage: price('output_image'),
-    minute: price('minute'),
-    characters: price('characters'),
-    bytes: price('bytes'),
-  };
+  return mapPrices(priceNames, (name) => parseUsd(priceTextOf(texts, name) ?? '0') ?? 0n);
 }
 
 /** Dollars per token, as `pricing` in the model list quotes them: `"0.50"` per million is 5e-7. */
@@ -62,15 +35,10 @@ interface LongPromptPrices {
   readonly prices: Prices;
 }
 
-type InputPrice = 'prompt' | 'audio' | 'cache_read' | 'cache_write' | 'cache_write_1h';
-type TokenPrice = InputPrice | 'completion';
-type UnitPrice = 'request' | 'image' | 'output_image' | 'characters' | 'bytes' | 'minute';
-type PriceName = TokenPrice | UnitPrice | 'byok_fee_basis_points';
-
 /** Prices as they are written, by name. */
-export type FlatTexts = Readonly<Partial<Record<PriceName, string>>>;
+export type FlatTexts = Readonly<Partial<Record<PriceName | 'byok_fee_basis_points', string>>>;
 
-type LongPromptTexts = Readonly<Partial<Record<TokenPrice, string>>> & {
+type LongPromptTexts = Readonly<Partial<Record<TokenPriceName, string>>> & {
   readonly above_tokens: number;
 };
 

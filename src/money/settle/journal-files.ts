@@ -17,8 +17,9 @@ import { failureCode, GatewayError } from '../../core/errors.ts';
 import { randomText } from '../../core/ids.ts';
 import { fieldsOf, parseJson } from '../../core/json.ts';
 import { noUsage } from '../../core/usage.ts';
-import { noCharges, type RequestRecord } from '../../records/request-record.ts';
+import type { RequestRecord } from '../../records/request-record.ts';
 import type { Settlement, SettlementEntry } from '../ledger.ts';
+import { noCharges } from '../price/fee-kinds.ts';
 
 /** Where the journals of all processes lie that share a data directory. */
 export function journalRoot(dataDir: string): string {

@@ -61,7 +61,7 @@ interface SettleCase {
   readonly measured?: Partial<Measured>;
   readonly hold?: Hold | undefined;
   readonly offer?: Offer;
-  readonly kind?: 'complete' | 'cut' | 'left';
+  readonly kind?: 'complete' | 'interrupted' | 'client_disconnected';
   readonly error?: GatewayError;
   readonly recordingSession?: RecordingSession;
   readonly finishReason?: string | undefined;
@@ -82,7 +82,7 @@ function settling(settleCase: SettleCase) {
     recordingSession,
     attempts = [],
   } = settleCase;
-  const { finishReason = kind === 'cut' ? undefined : 'stop', isUnread } = settleCase;
+  const { finishReason = kind === 'interrupted' ? undefined : 'stop', isUnread } = settleCase;
   const { client = new AbortController().signal } = settleCase;
   const saved: { settlement: Settlement; wasDispatched: boolean; answer?: IdempotentAnswer }[] = [];
   const observed: string[] = [];
@@ -90,7 +90,7 @@ function settling(settleCase: SettleCase) {
   const operation = {
     request: { operationName: 'chat', models: ['acme/asked', 'acme/one'], stream: true, user: 'u' },
     skills: ['terse'],
-    bounds: { contextTokensAt: () => 1_000 },
+    bounds: { contextTokensFor: () => 1_000 },
     measure: ({ usage }: { usage: Usage | undefined }): Measured => ({
       usage: usage ?? tokens(1, 100),
       units: noUnits,
@@ -211,7 +211,7 @@ describe('an answer', () => {
     const recordingSession = { recorder: { recording: () => undefined }, inFlight: { release } };
     const { saved, settle } = settling({
       hold: holdOf(1_000),
-      kind: 'left',
+      kind: 'client_disconnected',
       recordingSession: recordingSession as unknown as RecordingSession,
     });
     await settle();
@@ -252,7 +252,7 @@ describe('an answer', () => {
     const { saved, settle } = settling({ hold: holdOf(1_000) });
     await settle();
     const error = new GatewayError('service_unavailable', 'No journal.');
-    expect(await settle({ kind: 'refused', error })).toEqual({ usage: noUsage, costCredits: 0 });
+    expect(await settle({ kind: 'rejected', error })).toEqual({ usage: noUsage, costCredits: 0 });
     expect(saved).toHaveLength(1);
   });
 
@@ -270,7 +270,7 @@ describe('an answer', () => {
     const { saved, settle } = settling({ hold: holdOf(1_000), recordingSession });
     expect(await settle().catch((error: unknown) => error)).toBe(error);
     expect(observed).toEqual([]);
-    await settle({ kind: 'refused', error });
+    await settle({ kind: 'rejected', error });
     expect([observed, saved]).toEqual([['released'], []]);
   });
 
@@ -305,9 +305,9 @@ describe('an answer', () => {
 
   test.each([
     ['complete', true, false],
-    ['left', true, true],
-    ['cut', true, true],
-    ['cut', false, false],
+    ['client_disconnected', true, true],
+    ['interrupted', true, true],
+    ['interrupted', false, false],
   ] as const)(
     'that is %s, its client gone: %p, was cancelled: %p',
     async (kind, isGone, expected) => {
@@ -325,12 +325,12 @@ describe('an answer', () => {
 
   test.each([
     ['complete', undefined, 'stop', ['whole', 'speed', '110 tokens']],
-    ['left', undefined, 'stop', ['110 tokens']],
-    ['cut', 'upstream_error', undefined, ['break', '110 tokens']],
+    ['client_disconnected', undefined, 'stop', ['110 tokens']],
+    ['interrupted', 'upstream_error', undefined, ['break', '110 tokens']],
     // Nothing is missing behind a finish reason: the model's own words are no answer.
-    ['cut', 'upstream_error', 'tool_calls', ['110 tokens']],
-    ['cut', 'insufficient_credits', undefined, ['110 tokens']],
-    ['cut', 'internal_error', undefined, ['110 tokens']],
+    ['interrupted', 'upstream_error', 'tool_calls', ['110 tokens']],
+    ['interrupted', 'insufficient_credits', undefined, ['110 tokens']],
+    ['interrupted', 'internal_error', undefined, ['110 tokens']],
   ] as const)(
     'that is %s (%p, finish reason %p) is reported to the health of its offer',
     async (kind, symbol, finishReason, expected) => {
@@ -393,7 +393,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   const recalled = settling({});
   expect(
     await recalled.settle({
-      kind: 'recalled',
+      kind: 'replayed',
       recording,
       metrics,
       error: null,
@@ -419,7 +419,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   const first = { requestId: 'r-1', receivedAt: 7, usage: tokens(9, 1), costCredits: 12 };
   const named = settling({});
   const ending = {
-    kind: 'recalled',
+    kind: 'replayed',
     recording,
     first,
     metrics,
@@ -441,7 +441,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   ]);
   const refused = settling({});
   const error = new GatewayError('insufficient_credits', 'Too little.');
-  expect(await refused.settle({ kind: 'refused', error })).toMatchObject({ costCredits: 0 });
+  expect(await refused.settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });
   expect(refused.saved).toMatchObject([
     {
       wasDispatched: false,
@@ -462,7 +462,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
 
 test('a request that is refused unread is logged by its path and the model it names', async () => {
   const { saved, settle } = settling({ isUnread: true });
-  await settle({ kind: 'refused', error: new GatewayError('invalid_request_error', 'No JSON.') });
+  await settle({ kind: 'rejected', error: new GatewayError('invalid_request_error', 'No JSON.') });
   expect(saved).toMatchObject([
     {
       settlement: {
@@ -482,7 +482,7 @@ test('a client that leaves before its answer begins is logged as no failure', as
   const attempts = [{ outcome: 'failed' }, { outcome: 'left' }] as unknown as Call['attempts'];
   const error = new GatewayError('upstream_error', 'Nobody waits for it.');
   const { saved, settle } = settling({ attempts });
-  expect(await settle({ kind: 'refused', error })).toMatchObject({ costCredits: 0 });
+  expect(await settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });
   const note = 'The client left before the answer began; nothing is charged.';
   // The reason stands with the attempts.
   const record = { status: 'error', error: null, note, refusal: undefined };

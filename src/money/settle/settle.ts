@@ -4,12 +4,13 @@ import type { AnswerWriteResult, FirstRequest, IdempotentAnswer } from '../../co
 import { logText } from '../../core/text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from '../../core/usage.ts';
 import type { AnswerMetrics, SettledUsage } from '../../dialects/dialect.ts';
-import { noCharges, type RequestRecord, totalCharge } from '../../records/request-record.ts';
+import type { RequestRecord } from '../../records/request-record.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { Opened } from '../../upstream/fallback.ts';
 import type { Hold } from '../hold/hold.ts';
 import type { Settlement } from '../ledger.ts';
 import { chargeAt, costOf, isCredible } from '../price/cost.ts';
+import { chargesFor, noCharges, totalCharge } from '../price/fee-kinds.ts';
 import { withWriteOff } from './write-off.ts';
 
 /** The end of the story: what a request used, what that costs, and the line that says so. */
@@ -67,7 +68,7 @@ export async function settle(
   } else {
     await deps.saveSettlement(settlement, hold !== undefined);
   }
-  if (outcome.kind === 'recalled') return outcome.first ?? usageOfReplay(call, outcome.metrics);
+  if (outcome.kind === 'replayed') return outcome.first ?? usageOfReplay(call, outcome.metrics);
   await deps.countTokens(call.caller, totalTokens(bill.usage));
   return settled;
 }
@@ -107,7 +108,7 @@ function recordHealth(call: Call, outcome: AnsweredOutcome, usage: Usage, deps: 
   // As in openFirst: a request that is itself at fault says nothing about the offer's health.
   const isOffersFault = error?.symbol === 'upstream_error' && metrics.failure?.kind !== 'request';
   // Behind a finish reason, it is the model's own words that are no answer.
-  if (kind === 'cut' && isOffersFault && metrics.finishReason === undefined)
+  if (kind === 'interrupted' && isOffersFault && metrics.finishReason === undefined)
     deps.observeEnd(opened.offer, false);
   if (kind !== 'complete') return;
   deps.observeEnd(opened.offer, true);
@@ -132,7 +133,7 @@ const freeOfCharge: Bill = {
 
 function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
   if ('opened' in outcome) return billAnswer(call, outcome, deps);
-  if (outcome.kind === 'recalled') return { ...freeOfCharge, note: replayNote(outcome.first) };
+  if (outcome.kind === 'replayed') return { ...freeOfCharge, note: replayNote(outcome.first) };
   return clientLeft(call, outcome) ? { ...freeOfCharge, note: clientLeftNote } : freeOfCharge;
 }
 
@@ -140,7 +141,7 @@ function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
  * Whether the client left before an answer began: then neither a provider nor the gateway failed.
  */
 function clientLeft({ attempts }: Call, { kind }: RequestOutcome): boolean {
-  return kind === 'refused' && attempts.at(-1)?.outcome === 'left';
+  return kind === 'rejected' && attempts.at(-1)?.outcome === 'left';
 }
 
 const clientLeftNote = 'The client left before the answer began; nothing is charged.';
@@ -153,22 +154,19 @@ function replayNote(first: FirstRequest | undefined): string {
 function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: SettleDeps): Bill {
   const { offer } = outcome.opened;
   const measured = measure(call, outcome);
-  const { usage, units, isEstimate, note, reported, searches = 0, toolCredits = 0 } = measured;
+  const { usage, units, isEstimate, note, reported, searches = 0 } = measured;
+  const trafficMode = offer.own ? 'byok' : 'shared';
+  const otherFees = totalCharge(chargesFor(trafficMode, 0, measured));
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
-  // A guess never costs more than was set aside for the request; what the provider counted may.
+  // An estimate never costs more than the hold. What the provider counted may.
   const countedCharge = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
-  const most = Math.max(creditsForModel(call.hold, toolCredits), countedCharge);
+  const most = Math.max(creditsForModel(call.hold, otherFees), countedCharge);
   const capped = isEstimate ? Math.min(charge, most) : charge;
   return {
     usage,
     units: units === noUnits ? undefined : units,
     usageEstimated: isEstimate,
-    charges: {
-      modelCharge: offer.own ? 0 : capped,
-      byokPlatformFee: offer.own ? capped : 0,
-      managedToolFee: toolCredits,
-      agentRuntimeFee: 0,
-    },
+    charges: chargesFor(trafficMode, capped, measured),
     searches,
     prices: pricesOf(offer),
     note: noteOf(offer, capped < charge ? `${note ?? ''} ${cappedNote}`.trim() : note),
@@ -186,9 +184,9 @@ function chargeFor(
   return isFree ? 0 : chargeAt(offer, costOf(usage, offer.prices, units), creditsPerUsd);
 }
 
-/** The part of a hold that is left for the model after the fees of its tools. */
-function creditsForModel(hold: Hold | undefined, toolCredits: number): number {
-  return hold ? hold.credits - toolCredits : Number.POSITIVE_INFINITY;
+/** Returns the part of a hold that is left for the model after all other fees. */
+function creditsForModel(hold: Hold | undefined, otherFees: number): number {
+  return hold ? hold.credits - otherFees : Number.POSITIVE_INFINITY;
 }
 
 function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome): Measured {
@@ -229,7 +227,7 @@ function recordOf(
 ): RequestRecord {
   const request = call.operation?.request;
   const { tenantId, keyId } = call.caller;
-  const finishReason = outcome.kind === 'refused' ? undefined : outcome.metrics.finishReason;
+  const finishReason = outcome.kind === 'rejected' ? undefined : outcome.metrics.finishReason;
   const { model, provider, trafficMode, firstByteMs } = answererOf(outcome);
   // Spelled out instead of spread, because it runs for every request.
   return {
@@ -261,7 +259,7 @@ function recordOf(
     finishReason: finishReason === undefined ? null : logText(finishReason),
     streamed: request?.stream ?? false,
     cancelled: call.client.aborted && outcome.kind !== 'complete',
-    cacheHit: outcome.kind === 'recalled',
+    cacheHit: outcome.kind === 'replayed',
     durationMs: Math.round(performance.now() - call.startedAt),
     endUser: request?.user ?? null,
     attempts: call.attempts,
@@ -271,11 +269,15 @@ function recordOf(
 
 /** Only where no provider was asked: what providers said stands with the attempts. */
 function refusalOf({ attempts }: Call, outcome: RequestOutcome): string | undefined {
-  if (outcome.kind !== 'refused' || attempts.length > 0) return undefined;
+  if (outcome.kind !== 'rejected' || attempts.length > 0) return undefined;
   return logText(outcome.error.unquoted);
 }
 
-const successKinds: ReadonlySet<RequestOutcome['kind']> = new Set(['complete', 'left', 'recalled']);
+const successKinds: ReadonlySet<RequestOutcome['kind']> = new Set([
+  'complete',
+  'client_disconnected',
+  'replayed',
+]);
 
 type Answerer = Pick<RequestRecord, 'model' | 'provider' | 'trafficMode' | 'firstByteMs'>;
 
@@ -287,8 +289,8 @@ const noAnswerer: Answerer = {
 };
 
 function answererOf(outcome: RequestOutcome): Answerer {
-  if (outcome.kind === 'refused') return noAnswerer;
-  if (outcome.kind === 'recalled') {
+  if (outcome.kind === 'rejected') return noAnswerer;
+  if (outcome.kind === 'replayed') {
     const { model, provider } = outcome.recording;
     return { ...noAnswerer, model, provider };
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
-import { noCharges } from '../../records/request-record.ts';
+import { noCharges } from '../price/fee-kinds.ts';
 import { withoutCharge, withWriteOff, writeOff } from './write-off.ts';
 
 const [mine, theirs] = [callerOf('ten_1'), callerOf('ten_2')];

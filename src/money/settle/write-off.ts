@@ -1,12 +1,8 @@
 import { pluralize } from '../../core/text.ts';
-import {
-  type Charges,
-  noCharges,
-  type RequestRecord,
-  totalCharge,
-} from '../../records/request-record.ts';
+import type { RequestRecord } from '../../records/request-record.ts';
 import type { Settlement } from '../ledger.ts';
 import { walletName } from '../ledger.ts';
+import { byFeeKind, type Charges, noCharges, totalCharge } from '../price/fee-kinds.ts';
 
 /**
  * Takes `credits` off the latest settlements of a wallet that cannot pay them: the balance never
@@ -53,12 +49,7 @@ function reduceCharges(charges: Charges, loss: number): Charges {
     left -= deducted;
     return credits - deducted;
   };
-  return {
-    modelCharge: deduct(charges.modelCharge),
-    byokPlatformFee: deduct(charges.byokPlatformFee),
-    managedToolFee: deduct(charges.managedToolFee),
-    agentRuntimeFee: deduct(charges.agentRuntimeFee),
-  };
+  return byFeeKind((kind) => deduct(charges[kind]));
 }
 
 /** What the row of an uncharged answer says: the error that broke it off, or why it is free. */

@@ -1,7 +1,8 @@
 import { type Selectable, sql } from 'kysely';
+import type { JobStatus } from '../../contract/jobs.ts';
 import { randomText } from '../../core/ids.ts';
 import type { IdempotentAnswer, Recording } from '../../core/recording.ts';
-import type { Job, JobFailure, JobRequest, JobStatus } from '../../jobs/job.ts';
+import type { Job, JobFailure, JobRequest } from '../../jobs/job.ts';
 import type {
   EnqueueResult,
   JobIdempotencyClaim,
@@ -12,7 +13,7 @@ import type {
   QueueBounds,
 } from '../../jobs/queue.ts';
 import type { Settlement } from '../../money/ledger.ts';
-import { totalCharge } from '../../records/request-record.ts';
+import { totalCharge } from '../../money/price/fee-kinds.ts';
 import { type Database, inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
 import { finishClaim } from '../idempotency-claims.ts';
 import type { JobsTable } from '../schema.ts';

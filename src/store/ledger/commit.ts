@@ -1,7 +1,7 @@
 import type { Booked, ParsedBatch, Settlement } from '../../money/ledger.ts';
 import { chargesOf, isWalletName, walletName } from '../../money/ledger.ts';
+import { totalCharge } from '../../money/price/fee-kinds.ts';
 import { type Failure, withoutCharge, writeOff } from '../../money/settle/write-off.ts';
-import { totalCharge } from '../../records/request-record.ts';
 import type { Engine, StoreTransaction } from '../database.ts';
 import { insertRows, updateRows } from '../database.ts';
 import { answeredBefore } from '../idempotency-claims.ts';

@@ -10,6 +10,13 @@ import {
   writtenTokens,
 } from '../../core/usage.ts';
 import type { Settlement } from '../../money/ledger.ts';
+import {
+  chargesFromFees,
+  feeEntries,
+  feeNames,
+  feesOf,
+  noCharges,
+} from '../../money/price/fee-kinds.ts';
 import { dayOf } from '../../records/period.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/request-log.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
@@ -76,10 +83,7 @@ export function rowOf({ record, writtenOff }: Settlement, entryId: number | null
     cache_write_tokens: writtenTokens(usage),
     output_tokens: usage.outputTokens,
     reasoning_tokens: usage.reasoningTokens,
-    model_charge: charges.modelCharge,
-    byok_platform_fee: charges.byokPlatformFee,
-    managed_tool_fee: charges.managedToolFee,
-    agent_runtime_fee: charges.agentRuntimeFee,
+    ...feesOf(charges),
     written_off: writtenOff,
     searches: record.searches,
     duration_ms: record.durationMs,
@@ -123,10 +127,7 @@ export const amountColumns = [
   'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
-  'model_charge',
-  'byok_platform_fee',
-  'managed_tool_fee',
-  'agent_runtime_fee',
+  ...feeNames,
 ] as const satisfies readonly (keyof Row)[];
 
 export const logColumns = [
@@ -213,12 +214,7 @@ export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'
       outputTokens: row.output_tokens,
       reasoningTokens: row.reasoning_tokens,
     },
-    charges: {
-      modelCharge: row.model_charge,
-      byokPlatformFee: row.byok_platform_fee,
-      managedToolFee: row.managed_tool_fee,
-      agentRuntimeFee: row.agent_runtime_fee,
-    },
+    charges: chargesFromFees(row),
   };
 }
 
@@ -238,10 +234,7 @@ export const dailySums = [
   'failed_requests',
   'prompt_tokens',
   'completion_tokens',
-  'model_charge',
-  'byok_platform_fee',
-  'managed_tool_fee',
-  'agent_runtime_fee',
+  ...feeNames,
   'written_off',
   'searches',
   'duration_ms',
@@ -295,6 +288,8 @@ function groupKey(group: DailyGroup): string {
 
 type DailyGroup = Pick<UsageDailyTable, (typeof groupColumns)[number]>;
 
+const noFees = feesOf(noCharges);
+
 function emptyRow(group: DailyGroup): UsageDailyTable {
   return {
     ...group,
@@ -302,10 +297,7 @@ function emptyRow(group: DailyGroup): UsageDailyTable {
     failed_requests: 0,
     prompt_tokens: 0,
     completion_tokens: 0,
-    model_charge: 0,
-    byok_platform_fee: 0,
-    managed_tool_fee: 0,
-    agent_runtime_fee: 0,
+    ...noFees,
     written_off: 0,
     searches: 0,
     duration_ms: 0,
@@ -318,10 +310,7 @@ function addSettlement(row: UsageDailyTable, { record, writtenOff }: Settlement)
   row.failed_requests += record.status === 'error' ? 1 : 0;
   row.prompt_tokens += promptTokens(usage);
   row.completion_tokens += usage.outputTokens;
-  row.model_charge += charges.modelCharge;
-  row.byok_platform_fee += charges.byokPlatformFee;
-  row.managed_tool_fee += charges.managedToolFee;
-  row.agent_runtime_fee += charges.agentRuntimeFee;
+  for (const [kind, { name }] of feeEntries) row[name] += charges[kind];
   row.written_off += writtenOff;
   row.searches += record.searches;
   row.duration_ms += record.durationMs;

@@ -1,10 +1,11 @@
+import type { Split } from '../../contract/customer.ts';
 import { type RawBuilder, sql } from 'kysely';
+import { type FeeKind, type FeeName, feeEntries } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsFilter,
   type AnalyticsReads,
   type DaySums,
   type GroupSums,
-  type Split,
   type SplitReads,
   type SplitSums,
   splitValuesMax,
@@ -15,16 +16,17 @@ import type { UsageDailyTable } from '../schema.ts';
 
 const groupsPerPage = 500;
 
+const feeColumns = Object.fromEntries(feeEntries.map(([kind, { name }]) => [kind, name])) as {
+  readonly [Kind in FeeKind]: FeeName;
+};
+
 /** What each sum is called in the table. */
 const sumColumns = {
   requests: 'requests',
   failed: 'failed_requests',
   promptTokens: 'prompt_tokens',
   completionTokens: 'completion_tokens',
-  modelCharge: 'model_charge',
-  byokPlatformFee: 'byok_platform_fee',
-  managedToolFee: 'managed_tool_fee',
-  agentRuntimeFee: 'agent_runtime_fee',
+  ...feeColumns,
   searches: 'searches',
   durationMs: 'duration_ms',
 } as const satisfies Record<keyof UsageSums, keyof UsageDailyTable>;

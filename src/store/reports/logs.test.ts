@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { RootOperationNode } from 'kysely';
 import { addCustomer, book, makeRecord } from '../../../tests/contracts/bookings.ts';
 import { newFolder } from '../../../tests/support/gateway.ts';
+import { noCharges } from '../../money/price/fee-kinds.ts';
 import { allTime } from '../../records/period.ts';
-import { noCharges } from '../../records/request-record.ts';
 import { openStore } from '../open.ts';
 import { SqlLogReads } from './logs.ts';
 

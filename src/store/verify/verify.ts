@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { failureCode } from '../../core/errors.ts';
 import { walletName } from '../../money/ledger.ts';
+import { feeNames } from '../../money/price/fee-kinds.ts';
 import { allTime, dayMs, dayOf, isoDay } from '../../records/period.ts';
 import { charged, type Database } from '../database.ts';
 import { dailySums, idText } from '../ledger/request-log.ts';
@@ -225,7 +226,7 @@ async function differences({ read }: Database, span: Span): Promise<readonly Gro
         case when status = 'error' then 1 else 0 end as failed_requests,
         input_tokens + cache_read_tokens + cache_write_tokens as prompt_tokens,
         output_tokens as completion_tokens,
-        model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
+        ${sql.raw(feeNames.join(', '))},
         written_off, searches, duration_ms
       from request_log
       where tenant_id = ${span.tenantId}

@@ -1,7 +1,8 @@
 import type { Caller } from '../../../src/core/caller.ts';
 import { noUsage } from '../../../src/core/usage.ts';
 import type { Settlement } from '../../../src/money/ledger.ts';
-import { noCharges, type RequestRecord } from '../../../src/records/request-record.ts';
+import { noCharges } from '../../../src/money/price/fee-kinds.ts';
+import type { RequestRecord } from '../../../src/records/request-record.ts';
 import { makeRecord } from '../record.ts';
 
 export { callerOf } from '../caller.ts';
