@@ -7,22 +7,22 @@ import type { ChatRequestInfo } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
 
 /**
- * A dialect is code, pure and synchronous; a provider is data. The client's dialect and the
- * upstream's meet here: a stream or a reply goes through one relay, whatever the two speak.
+ * Types shared by all dialects. A dialect is pure, synchronous code; a provider is data. An adapter
+ * joins the client's dialect with the upstream's for one request.
  */
 
 /** One message of an event stream. */
 export interface SseMessage {
-  /** The `event:` line; null when there was none. */
+  /** The value of the `event:` line, or null if there was none. */
   readonly event: string | null;
   readonly data: string;
 }
 
-/** How an answer presents itself to the client: never with the upstream's own names. */
+/** The names an answer carries to the client, in place of the upstream's own. */
 export interface ReplyIdentity {
   /** `chatcmpl-…` */
   readonly id: string;
-  /** The alias that answered. */
+  /** The model alias that answered. */
   readonly model: string;
   /** The provider's name. */
   readonly provider: string;
@@ -30,16 +30,16 @@ export interface ReplyIdentity {
   readonly created: number;
 }
 
-/** What an upstream said went wrong, before anybody decides what to do about it. */
+/** An error reported by an upstream, before the gateway decides how to handle it. */
 export interface UpstreamFailure {
   readonly kind: FailureKind;
-  /** HTTP status, or the one an in-stream error claims; null for a broken connection. */
+  /** The HTTP status, or the one an in-stream error claims. Null for a broken connection. */
   readonly status: number | null;
-  /** The upstream's own sentence, at most 500 characters; may name upstream models or hosts. */
+  /** The upstream's message, at most 500 characters. May name upstream models or hosts. */
   readonly message: string;
-  /** The field of the request that the upstream complains of, by the upstream's name for it. */
+  /** The request field that the upstream rejected, by the upstream's name for it. */
   readonly param?: string | undefined;
-  /** Seconds the upstream asked us to wait, from a header or its body. */
+  /** How long the upstream asks to wait, from a header or its body. */
   readonly retryAfterSeconds: number | null;
 }
 
@@ -49,8 +49,8 @@ export type ReadResult<Value> =
   | { readonly ok: false; readonly failure: UpstreamFailure };
 
 /**
- * What decides where a failed request goes next.
- * `request`: the request itself is at fault; another provider of the same model would agree.
+ * Decides where a failed request goes next. `request` means that the request itself is invalid, so
+ * other providers of the same model would reject it too.
  */
 export type FailureKind =
   | 'request'
@@ -63,87 +63,84 @@ export type FailureKind =
   | 'unreachable'
   | 'malformed';
 
-/** What the meter and the log need to know about an answer, however it was relayed. */
+/** What billing and logging need to know about an answer. */
 export interface AnswerMetrics {
-  /** As the upstream reported it; undefined when it said nothing usable. */
+  /** The usage that the upstream reported; undefined if it reported none that is usable. */
   readonly usage: Usage | undefined;
-  /** Part of that usage is a guess: the upstream had not finished counting. */
+  /** True if part of the usage is an estimate, because the upstream hadn't finished counting. */
   readonly isEstimate?: boolean;
-  /** In OpenAI's words (`stop`, `length`, `tool_calls`, `content_filter`); never invented. */
+  /** OpenAI's value (`stop`, `length`, `tool_calls`, `content_filter`); undefined until one came. */
   readonly finishReason: string | undefined;
-  /** Characters of text, reasoning and tool arguments delivered so far: the basis of estimates. */
+  /** Characters of text, reasoning, and tool arguments so far, from which usage is estimated. */
   readonly outputCharacters: number;
-  /** Set once the upstream failed inside its answer. */
+  /** Set when the upstream fails in the middle of its answer. */
   readonly failure: UpstreamFailure | undefined;
 }
 
-/** Settled numbers that go into the last words of an answer. */
+/** Settled usage and cost, written at the end of an answer. */
 export interface SettledUsage {
   readonly usage: Usage;
   readonly costCredits: number;
-  /** Epoch milliseconds; now, unless told. */
+  /** Epoch milliseconds. Defaults to now. */
   readonly endedAt?: number;
 }
 
-/** One upstream stream on its way to one client. Used once, by one request. */
+/** Transforms one upstream stream for one client. Used for a single request. */
 export interface StreamTransform {
   readonly metrics: AnswerMetrics;
-  /** One upstream message in, what the client shall see out; '' for nothing. */
+  /** Takes one upstream message and returns the text to send to the client, or ''. */
   push(message: SseMessage): string;
-  /** True once the answer has begun, if only with its opening; comments do not count. */
+  /** True once the answer has begun, even if only its opening came. Comments don't count. */
   readonly started: boolean;
-  /** The upstream said how the answer ended: a finish reason was seen. */
+  /** True once a finish reason was received. */
   readonly finished: boolean;
-  /** The upstream sent its terminator, too: nothing after it is heard. */
+  /** True once the terminator was received. Messages after it are ignored. */
   readonly ended: boolean;
-  /** The last words of a complete answer: usage if the client wants it, then the terminator. */
+  /** Returns the end of a complete answer: usage if the client wants it, then the terminator. */
   close(settled: SettledUsage): string;
-  /** The last words of a broken answer, in the client's dialect; no terminator after it. */
+  /** Returns the end of a broken answer in the client's format, without a terminator. */
   fail(error: GatewayError): string;
-  /** Said while the upstream is silent. */
+  /** Returns the text to send while the upstream is silent. */
   keepAlive(): string;
 }
 
-/** A whole reply on its way to one client. */
+/** A non-streaming reply, ready to be written for one client. */
 export interface TransformedReply {
   readonly metrics: AnswerMetrics;
-  /** The client's body, with settled numbers put in. */
+  /** Returns the body in the client's format, with the settled numbers. */
   write(settled: SettledUsage): string;
-  /** The client left before the end of the reply, and pays for what was done until then. */
+  /** True if the client disconnected before the end. It pays for the work done until then. */
   readonly isCanceled?: boolean;
 }
 
-/** A whole reply on its way to a client that asked for a stream. */
+/** A non-streaming reply for a client that requested a stream. */
 export interface StreamedReply {
-  /** The relay of the stream, which has ended. */
+  /** The transform of the stream, which has already ended. */
   readonly transform: StreamTransform;
-  /** All that the stream said before its last words. */
+  /** Everything in the stream except its end. */
   readonly opening: string;
 }
 
-/** Addresses of pictures that were fetched, and the `data:` URLs to send instead. */
+/** Maps the URLs of fetched images to the `data:` URLs to send instead. */
 export type FetchedImages = ReadonlyMap<string, string>;
 
-/** Where a request is going, as far as its wording is concerned. */
+/** The properties of an offer that decide how a request to it is written. */
 export interface Target {
   readonly upstreamModel: string;
   readonly quirks: Quirks;
-  /** The output cap to send; null leaves the client's own (or none) in place. */
+  /** The output cap to send. Null leaves the client's own cap, or none, in place. */
   readonly outputTokensMax: number | null;
-  /**
-   * Fetched pictures that this upstream does not fetch itself. In a translated dialogue they are
-   * already in place.
-   */
+  /** Images that the gateway fetched because the upstream doesn't. Prompts contain them already. */
   readonly images: FetchedImages;
-  /** The most output the model can give; null when nobody wrote it down. */
+  /** The model's maximum output; null if the catalog doesn't say. */
   readonly modelOutputTokensMax: number | null;
-  /** How the model wants to be told about thinking; null when it does not think. */
+  /** How a request sets the model's reasoning; null if the model doesn't reason. */
   readonly thinking: 'adaptive' | 'budget' | 'effort' | null;
-  /** Whether the catalogue says that the model reasons. */
+  /** True if the catalog says that the model reasons. */
   readonly isReasoningModel?: boolean;
-  /** What the model can answer with besides text; some make pictures only when asked. */
+  /** The model's output modalities. Some models generate images only on request. */
   readonly outputModalities?: readonly string[] | undefined;
-  /** The tenant pays the vendor, with an account of their own. */
+  /** True if the request uses the tenant's own vendor account. */
   readonly isOwnAccount?: boolean;
 }
 
@@ -153,134 +150,148 @@ export type MediaTarget = Pick<
   'upstreamModel' | 'quirks' | 'outputModalities' | 'isOwnAccount'
 >;
 
-/** A long body with a new beginning: the rest is the client's own bytes, which need no copy. */
+/** A long body with a new start. The rest is the client's bytes, which aren't copied. */
 export interface SplicedBody {
   readonly start: string;
   readonly rest: Uint8Array;
 }
 
-/** A request in the upstream's words. */
+/** A request body as the client sent it. */
+export interface RawBody {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
+/** Changes to a body by field name: a value to set, or undefined to remove the field. */
+export type Edits = Record<string, unknown>;
+
+/** A request in the upstream's format. */
 export interface UpstreamRequest {
-  /** Appended to the provider's base URL. */
+  /** The path to append to the provider's base URL. */
   readonly path: string;
   readonly body: string | Uint8Array | SplicedBody | LongBytes;
-  /** Headers in addition to those that every request to this provider has. */
+  /** Headers to add to those of every request to this provider. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Parameters of the client's that this upstream has no words for, by the client's names. */
+  /** Client parameters that this upstream can't express, by the client's names. */
   readonly dropped?: readonly string[];
 }
 
-/** The way from one client dialect to one upstream dialect and back, for one request. */
+/** Converts one request to an upstream's dialect, and the answer back to the client's. */
 export interface Adapter {
   write(target: Target): UpstreamRequest;
   transformStream(identity: ReplyIdentity): StreamTransform;
   transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply>;
-  /** A whole reply where a stream was asked for. Undefined when only the form asked for will do. */
+  /**
+   * Writes a non-streaming reply as a stream. Returns undefined if the conversion would lose
+   * something.
+   */
   streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> | undefined;
 }
 
-/** An upstream's dialect: our words into its requests, its answers into our words. */
+/** The chat side of an upstream dialect: writes prompts as requests and reads the answers. */
 export interface UpstreamDialect {
-  /** Longer names of tools are shortened on the way there and told in full on the way back. */
+  /** The request parameters it can express. OpenAI-style upstreams get all, even unknown ones. */
+  readonly parameters: readonly string[] | 'everything';
+  /** Longer tool names are shortened in requests and restored in answers. */
   readonly toolNameLengthMax: number;
-  /** Requests cannot name content by its address: such content is sent as bytes. */
-  readonly requiresInlineContent?: boolean;
-  /** How a model thinks when only its name is known; null where it is better not asked to think. */
-  defaultThinking?(upstreamModel: string): Target['thinking'];
+  /** True if requests can't reference content by URL, so that it must be sent inline. */
+  readonly requiresInlineContent: boolean;
+  /** Returns how a model reasons, judged by its name; null if that is unknown. */
+  defaultThinking(upstreamModel: string): Target['thinking'];
   write(prompt: Prompt, target: Target): UpstreamRequest;
-  /** `toolNames`: the upstream's names of the tools, to recognise a name that comes in pieces. */
-  readStream(sink: AnswerSink, toolNames?: readonly string[]): StreamReader;
-  /** Tells a whole answer to the listener; answers the failure if it is one. */
+  /** `toolNames` are the names sent upstream; they help to join a name that comes in pieces. */
+  readStream(sink: AnswerSink, toolNames: readonly string[]): StreamReader;
+  /** Emits a non-streaming reply to the sink. Returns the failure if the text is one. */
   readReply(text: string, sink: AnswerSink): UpstreamFailure | undefined;
 }
 
-/** One stream of an upstream on its way into our words. */
+/** Reads one upstream stream and emits neutral events. */
 export interface StreamReader {
-  /** Tells one message to the listener; answers the failure that the message carries, if any. */
+  /** Emits the content of one message to the sink. Returns the failure if the message has one. */
   push(message: SseMessage): UpstreamFailure | undefined;
-  /** The upstream said that its answer is whole: what may follow is usage at most. */
+  /** True once the answer is complete. Only usage may follow. */
   readonly finished: boolean;
-  /** The upstream sent its terminator, and nothing follows. Left out where a dialect has none. */
-  readonly ended?: boolean;
+  /** True once the terminator came, after which nothing follows. False in dialects without one. */
+  readonly ended: boolean;
 }
 
-/** A client's dialect: our words into what it wants to hear. */
+/** Writes neutral events in the client's wire format. */
 export interface ClientDialect {
   writeStream(identity: ReplyIdentity): StreamWriter;
   writeReply(identity: ReplyIdentity): ReplyWriter;
 }
 
-/** One stream on its way into a client's words. */
+/** Writes one stream in the client's format. */
 export interface StreamWriter extends AnswerSink {
-  /** What there is to send since the last time. */
+  /** Returns the text written since the last call. */
   take(): string;
   close(settled: SettledUsage): string;
   fail(error: GatewayError): string;
   keepAlive(): string;
-  /** Whether its client would run a tool with half an input if the answer ended here. */
-  readonly hasOpenToolCall?: boolean;
+  /** True if the client would run a tool with incomplete input if the answer ended here. */
+  readonly hasOpenToolCall: boolean;
 }
 
-/** One whole answer on its way into a client's words. */
+/** Writes one non-streaming reply in the client's format. */
 export interface ReplyWriter extends AnswerSink {
   write(settled: SettledUsage): string;
 }
 
-/** The identity of a stream before any upstream has answered. */
+/** The identity of a stream before any upstream answers. */
 export type StreamIdentity = Pick<ReplyIdentity, 'id' | 'model' | 'created'>;
 
-/** What the gateway itself says to a client in a stream. */
+/** Writes the gateway's own messages to a client in a stream. */
 export interface StreamFormat {
-  /** Said instead of an answer; nothing comes after it. */
+  /** Returns an error that replaces the answer and ends the stream. */
   fail(error: GatewayError, identity: StreamIdentity): string;
 }
 
-/** One chat request as its client worded it, ready to be put to any upstream that can take it. */
+/** A chat request in the client's dialect, which can be sent to any upstream that supports it. */
 export interface ClientRequest {
   readonly request: ChatRequestInfo;
   readonly streamFormat: StreamFormat;
-  /** Undefined when that dialect has no chat. */
+  /** Returns undefined if that dialect has no chat. */
   adapterFor(dialect: DialectName): Adapter | undefined;
-  /** A part that is all of its message, and that upstreams of `dialect` cannot be told. */
+  /** Returns a part that `dialect` can't express and that is the only one of its message. */
   unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined;
-  /** The whole request in our words. */
+  /** Returns the request in its neutral form. */
   toPrompt(): Prompt;
-  /** The same conversation with more instructions after the client's own. */
+  /** Returns the request with instructions added after the client's own. */
   withInstructions(text: string): ClientRequest;
-  /** Writes an answer that is told in our words for this client. */
+  /** Writes neutral answers for this client. */
   readonly client: ClientDialect;
-  /** Everything that decides the answer, but for whether it is streamed. */
+  /** Returns everything that determines the answer, except whether it is streamed. */
   cacheKeyInput(): unknown;
-  /** Whether a streamed answer and a whole one cannot be turned into each other without a loss. */
+  /** True if a stream and a non-streaming reply can't be converted to each other without loss. */
   readonly isStreamModeFixed: boolean;
-  /** At temperature 0 the same request is meant to get the same answer. */
+  /** At temperature 0, the client expects the same answer to the same request. */
   readonly temperature: number | null;
 }
 
-/** The parts of a request that decide which upstream counts its tokens. */
+/** The properties of a request that decide which upstream counts its tokens. */
 export type TokenCountRequestInfo = Pick<
   ChatRequestInfo,
   'models' | 'preferences' | 'parameters' | 'addresses' | 'images' | 'ownAccount'
 >;
 
-/** One request whose tokens are to be counted, ready to be put to upstreams that count. */
+/** A request to count tokens, which can be sent to any upstream that counts them. */
 export interface TokenCountRequest {
   readonly request: TokenCountRequestInfo;
-  /** Whether upstreams of `dialect` can be asked to count this request. */
+  /** Returns true if upstreams of `dialect` can count the tokens of this request. */
   supports(dialect: DialectName): boolean;
-  /** Undefined when this upstream could not take the request as it is. */
+  /** Returns undefined if the upstream doesn't support the request as it is. */
   write(target: CountTarget): UpstreamRequest | undefined;
-  /** Undefined for an answer that is neither a count nor a refusal of the request. */
+  /** Returns undefined for an answer that is neither a count nor a rejection of the request. */
   read(status: number, text: string): TokenCountResult | undefined;
 }
 
 export type CountTarget = Pick<Target, 'upstreamModel' | 'quirks'>;
 
-/** A count as clients hear it, and the count before context editing, if there was any. */
+/** A count in the client's format, with the count before context editing if there was any. */
 export interface TokenCount {
   readonly input_tokens: number;
   readonly context_management?: { readonly original_input_tokens: number };
 }
 
-/** The count, or what is wrong with the request in the upstream's own sentence. */
+/** The count, or the upstream's message about what is wrong with the request. */
 export type TokenCountResult = TokenCount | { readonly fault: string };

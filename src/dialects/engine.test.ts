@@ -11,7 +11,7 @@ import { MeteringSink } from './normalize/responses/answer-metrics.ts';
 import { readChatRequest } from './openai-chat/client/request.ts';
 import { openAiClient } from './openai-chat/client/stream-writer.ts';
 import { openAiClientRequest } from './openai-chat/client-request.ts';
-import { upstreamDialect } from './registry.ts';
+import { dialects } from './registry.ts';
 
 test('the listener behind the tally hears which usage is an estimate', () => {
   const told = new ToldAnswer();
@@ -71,7 +71,7 @@ describe('a call that never gets a name', () => {
     ['openai', events, whole],
     ['openai-responses', newer, JSON.stringify(response)],
   ] as const)('is no answer to clients of dialects other than %s', (dialect, stream, reply) => {
-    const upstream = upstreamDialect(dialect);
+    const upstream = dialects[dialect].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${dialect}.`);
     const listener = anthropicClient({ inputTokensEstimate: 9 });
     const translation = new Translation(question({}), listener, upstream);
@@ -100,7 +100,7 @@ const call = { kind: 'tool_call', id: 'call_1', name: 'look', arguments: '{}' } 
 const earlier: Prompt['turns'] = [says('Look.'), { role: 'assistant', parts: [call] }, says('So?')];
 
 test('a picture by its address stays one for a client that hears an answer once more', () => {
-  const upstream = upstreamDialect('openai');
+  const upstream = dialects.openai.chat;
   if (!upstream) throw new Error('There is no upstream dialect openai.');
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
   const closing = { usage: noUsage, costCredits: 0 };
@@ -121,7 +121,7 @@ test('a picture by its address stays one for a client that hears an answer once 
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
   'a tool that %s cannot be made to call, because there is none, is named as dropped',
   (name) => {
-    const upstream = upstreamDialect(name);
+    const upstream = dialects[name].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
     const written = (change: Partial<Prompt>) => {
       const { body, dropped } = new Translation(question(change), client, upstream).write(
@@ -150,7 +150,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
   'a picture that was fetched goes to %s as its bytes, said or shown by a tool',
   (name) => {
-    const upstream = upstreamDialect(name);
+    const upstream = dialects[name].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
     const image = (place: string) =>
       ({ kind: 'image', url: `https://a.example/${place}` }) as const;

@@ -1,4 +1,5 @@
 import type { DialectName } from '../config/provider-schema.ts';
+import type { AnswerSink } from '../core/answer.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
 import type { Recording } from '../core/recording.ts';
@@ -8,6 +9,7 @@ import type {
   AnswerMetrics,
   ClientDialect,
   ClientRequest,
+  RawBody,
   ReadResult,
   ReplyIdentity,
   ReplyWriter,
@@ -28,22 +30,19 @@ import { EventStreamReader } from './events.ts';
 import { MalformedAnswer } from './failure.ts';
 import { longNumbersIn } from './normalize/exact-json.ts';
 import { withFetchedImages } from './normalize/requests/content.ts';
-import { type Source, withExactNumbers } from './normalize/requests/edit-body.ts';
+import { withExactNumbers } from './normalize/requests/edit-body.ts';
 import { withCurrentSchemas } from './normalize/requests/tool-schema.ts';
 import { isForced, rejectTooManyArguments, ToolNames } from './normalize/requests/tools.ts';
 import { MeteringSink } from './normalize/responses/answer-metrics.ts';
-import { upstreamDialect } from './registry.ts';
+import { dialects } from './registry.ts';
 
-/**
- * The way between two different dialects: an upstream's reader tells the answer in our words, a
- * client's writer listens, and a tally in between keeps what the meter and the log need.
- */
+/** Translates between two dialects: an upstream's reader emits events to a client's writer. */
 
 class TranslatedStream implements StreamTransform {
   readonly #writer: StreamWriter;
   readonly #sink: MeteringSink;
   readonly #reader: StreamReader;
-  /** After a failure or the last words, nothing more is passed on. */
+  /** Set after a failure or the end of the answer. Later messages are ignored. */
   #isOver = false;
 
   constructor(writer: StreamWriter, sink: MeteringSink, reader: StreamReader) {
@@ -65,7 +64,7 @@ class TranslatedStream implements StreamTransform {
   }
 
   get ended(): boolean {
-    return this.#reader.ended ?? false;
+    return this.#reader.ended;
   }
 
   push(message: SseMessage): string {
@@ -93,10 +92,10 @@ class TranslatedStream implements StreamTransform {
   }
 }
 
-/** The reader in place of a stream's, for an upstream that sent its answer whole. */
+/** Stands in for a stream's reader when the upstream sent a non-streaming reply. */
 const endedReader: StreamReader = { push: () => undefined, finished: true, ended: true };
 
-/** From a client that wrote a dialogue to an upstream, and back. */
+/** Translates a prompt to an upstream dialect and the answer to a client dialect. */
 export class Translation implements Adapter {
   readonly #prompt: Prompt;
   readonly #client: ClientDialect;
@@ -113,49 +112,53 @@ export class Translation implements Adapter {
   write(target: Target): UpstreamRequest {
     const prompt = this.#prompt;
     rejectTooManyArguments(prompt);
-    // A tool that is not there cannot be forced: the wish is left out, and the client is told so.
+    // A missing tool can't be forced, so drop the choice and report it to the client.
     const isToolChoiceInvalid = isForced(prompt.toolChoice) && isToolMissing(prompt);
     const satisfiable = isToolChoiceInvalid ? { ...prompt, toolChoice: null } : prompt;
     const withImages = withFetchedImages(satisfiable, target.images);
     const normalized = withCurrentSchemas(this.#toolNames.shortenIn(withImages));
     const request = this.#upstream.write(normalized, target);
     const dropped = [...(request.dropped ?? []), ...(isToolChoiceInvalid ? ['tool_choice'] : [])];
-    // Well-known names first: the header has room for some, and clients may send any number.
+    // Known names come first: the header fits only some, and clients may send any number.
     return { ...request, dropped: [...new Set([...dropped, ...prompt.foreign])] };
   }
 
   transformStream(identity: ReplyIdentity): StreamTransform {
-    const writer = this.#client.writeStream(identity);
-    const sink = new MeteringSink(writer, this.#toolNames);
-    const reader = this.#upstream.readStream(sink, this.#toolNames.offered);
-    return new TranslatedStream(writer, sink, reader);
+    const { writer, sink } = this.#meter(this.#client.writeStream(identity));
+    return new TranslatedStream(writer, sink, this.#readStream(sink));
   }
 
   transformReply(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
-    const writer = this.#client.writeReply(identity);
-    const sink = new MeteringSink(writer, this.#toolNames);
-    return toResult(this.#upstream.readReply(text, sink), translatedReply(writer, sink));
+    const { writer, sink } = this.#meter(this.#client.writeReply(identity));
+    return toResult(this.#upstream.readReply(text, sink), toReply(writer, sink));
   }
 
   streamReply(text: string, identity: ReplyIdentity): ReadResult<StreamedReply> {
-    const writer = this.#client.writeStream(identity);
-    const sink = new MeteringSink(writer, this.#toolNames);
+    const { writer, sink } = this.#meter(this.#client.writeStream(identity));
     const failure = this.#upstream.readReply(text, sink);
     const transform = new TranslatedStream(writer, sink, endedReader);
     return toResult(failure, { transform, opening: writer.take() });
   }
 
-  /** Turns the text of a whole stream into a reply; answers the failure in the stream, if any. */
+  /** Converts the text of a complete stream to a reply. */
   replyFromStream(text: string, identity: ReplyIdentity): ReadResult<TransformedReply> {
-    const writer = this.#client.writeReply(identity);
-    const sink = new MeteringSink(writer, this.#toolNames);
-    const reader = this.#upstream.readStream(sink, this.#toolNames.offered);
+    const { writer, sink } = this.#meter(this.#client.writeReply(identity));
+    const reader = this.#readStream(sink);
     const events = new EventStreamReader();
     for (const message of [...events.push(text), ...events.end()]) {
       const failure = reader.push(message);
       if (failure !== undefined) return { ok: false, failure };
     }
-    return { ok: true, value: translatedReply(writer, sink) };
+    return { ok: true, value: toReply(writer, sink) };
+  }
+
+  /** Puts a sink that measures the answer and restores tool names in front of a writer. */
+  #meter<Writer extends AnswerSink>(writer: Writer) {
+    return { writer, sink: new MeteringSink(writer, this.#toolNames) };
+  }
+
+  #readStream(sink: MeteringSink): StreamReader {
+    return this.#upstream.readStream(sink, this.#toolNames.offered);
   }
 }
 
@@ -163,14 +166,13 @@ function toResult<Value>(failure: UpstreamFailure | undefined, value: Value): Re
   return failure === undefined ? { ok: true, value } : { ok: false, failure };
 }
 
-function translatedReply(writer: ReplyWriter, { metrics }: MeteringSink): TransformedReply {
+function toReply(writer: ReplyWriter, { metrics }: MeteringSink): TransformedReply {
   return { metrics, write: (settled) => writer.write(settled) };
 }
 
 /**
- * A recorded answer in the other form: a stream as a whole reply, or the reverse. Undefined when a
- * recording that was passed through has something that cannot be translated; then the upstream is
- * asked again.
+ * Replays a recorded stream as a reply, or a recorded reply as a stream. Returns undefined if the
+ * recording can't be translated; then the request goes to the upstream again.
  */
 export function replayRecording(
   recording: Recording,
@@ -178,8 +180,8 @@ export function replayRecording(
   identity: ReplyIdentity,
   clientRequest: ClientRequest,
 ): TransformedReply | undefined {
-  const upstream = upstreamDialect(dialect);
-  if (!upstream) return undefined;
+  const upstream = dialects[dialect].chat;
+  if (upstream === null) return undefined;
   try {
     const translation = new Translation(clientRequest.toPrompt(), clientRequest.client, upstream);
     return replayWith(translation, recording, identity);
@@ -204,10 +206,7 @@ function replayWith(
   return { metrics: transform.metrics, write: (settled) => opening + transform.close(settled) };
 }
 
-/**
- * Whether there is no tool to force: none goes upstream, or only the client's dialect has the named
- * one.
- */
+/** Returns true if there are no tools, or if the forced tool exists only in the client's dialect. */
 function isToolMissing({ tools, toolChoice, foreign }: Prompt): boolean {
   if (tools.length === 0) return true;
   if (toolChoice === null || typeof toolChoice === 'string') return false;
@@ -218,12 +217,12 @@ function isToolMissing({ tools, toolChoice, foreign }: Prompt): boolean {
 interface ParsedRequest {
   readonly request: ChatRequestInfo;
   readonly body: { readonly temperature?: number | null };
-  readonly source: Source | null;
+  readonly source: RawBody | null;
 }
 
 /**
- * Routing fields say where a request goes, not what it asks; the cache key has the chain of models
- * and the preferences instead, alike for all spellings. As undefined, they are not written.
+ * Removes the routing fields from a cache key, which has the resolved models and preferences
+ * instead. JSON omits undefined fields.
  */
 const noRoutingFields = {
   model: undefined,
@@ -233,8 +232,8 @@ const noRoutingFields = {
 };
 
 /**
- * What all client dialects have in common. An upstream that speaks the client's dialect gets the
- * client's own text, passed through by the subclass; any other upstream gets a translation.
+ * Base of all client requests. The subclass passes the client's own body through to upstreams of
+ * the same dialect. Other upstreams get a translation.
  */
 export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
   implements ClientRequest, Adapter
@@ -252,7 +251,7 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
 
   abstract readonly streamFormat: StreamFormat;
   abstract readonly client: ClientDialect;
-  /** The upstream dialect that is the client's own. */
+  /** The upstream side of the client's dialect. */
   protected abstract readonly ownUpstream: UpstreamDialect;
   protected abstract readPrompt(): Prompt;
   abstract withInstructions(text: string): ClientRequest;
@@ -265,7 +264,7 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
     return false;
   }
 
-  /** The request with instructions of the gateway: longer, and no longer the client's text. */
+  /** Returns the parsed request with added instructions and without the client's text. */
   protected appendInstructions(
     text: string,
     write: (body: Parsed['body'], text: string) => Parsed['body'],
@@ -277,10 +276,7 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
     return { ...parsed, request, body: write(body, text), source: null };
   }
 
-  /**
-   * Everything that decides the answer to a request in this dialect: the fields `asked`, `more`
-   * that is not among them, and the numbers that JavaScript would round.
-   */
+  /** Combines everything that determines the answer, with the numbers that JavaScript rounds. */
   protected cacheKeyInputFor(dialect: string, fields: object, extra?: unknown): unknown {
     const { source } = this.parsed;
     return [
@@ -292,13 +288,13 @@ export abstract class AbstractClientRequest<Parsed extends ParsedRequest>
   }
 
   adapterFor(dialect: DialectName): Adapter | undefined {
-    const upstream = upstreamDialect(dialect);
+    const upstream = dialects[dialect].chat;
     if (upstream === this.ownUpstream) return this;
-    return upstream && new Translation(this.toPrompt(), this.client, upstream);
+    return upstream === null ? undefined : new Translation(this.toPrompt(), this.client, upstream);
   }
 
   unsupportedPartFor(dialect: DialectName): UnsupportedPart | undefined {
-    return upstreamDialect(dialect) === this.ownUpstream
+    return dialects[dialect].chat === this.ownUpstream
       ? undefined
       : this.toPrompt().unsupportedPart;
   }

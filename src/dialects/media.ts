@@ -1,8 +1,90 @@
+import type { SpeechSettings } from '../config/model-schema.ts';
 import type { LongBytes } from '../core/form.ts';
+import type { SpeechFormat, TranscriptFormat } from '../core/media/audio.ts';
 import type { Usage } from '../core/usage.ts';
-import type { ReadResult } from './dialect.ts';
+import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
-import type { EmbeddingBatch } from './registry.ts';
+
+/** Embeddings. */
+
+/** A text, or its token numbers in OpenAI's cl100k_base vocabulary. */
+export type EmbeddingInput = string | readonly number[];
+
+/** The inputs and options of an embeddings request. */
+export interface EmbeddingsOptions {
+  readonly inputs: readonly EmbeddingInput[];
+  /** False if the client sent a single input without a list. It is forwarded the same way. */
+  readonly isList: boolean;
+  readonly encoding: 'float' | 'base64';
+  readonly dimensions: number | null;
+  readonly user: string | null;
+  /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
+  readonly more: Readonly<Record<string, unknown>>;
+}
+
+/** The vectors of one call, in the order of its inputs. */
+export interface EmbeddingBatch {
+  readonly vectors: readonly Vector[];
+  /** The count that the upstream reported; null if it reported none. */
+  readonly promptTokens: number | null;
+}
+
+/** The embeddings side of a dialect. */
+export interface EmbeddingsDialect {
+  /** True if inputs may be token numbers; for other dialects they are decoded to text first. */
+  readonly takesTokens: boolean;
+  /** Returns the maximum number of inputs per call. More inputs are sent in several calls. */
+  batchMax(options: EmbeddingsOptions): number;
+  write(options: EmbeddingsOptions, target: MediaTarget): UpstreamRequest;
+  readBatch(text: string): ReadResult<EmbeddingBatch>;
+}
+
+/** Numbers, or the same numbers as base64 of little-endian 32-bit floats. */
+export type Vector = string | readonly number[];
+
+/** Encodes a vector as base64. All supported platforms are little-endian. */
+export function toBase64(vector: Vector): string {
+  if (typeof vector === 'string') return vector;
+  return Buffer.from(Float32Array.from(vector).buffer).toString('base64');
+}
+
+export function toNumbers(vector: Vector): readonly number[] {
+  if (typeof vector !== 'string') return vector;
+  // Copy the bytes, because a Float32Array must start at a multiple of 4.
+  const bytes = new Uint8Array(Buffer.from(vector, 'base64'));
+  return Array.from(new Float32Array(bytes.buffer));
+}
+
+const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/** Returns undefined unless `raw` is a vector of at least one number. */
+export function readVector(raw: unknown): Vector | undefined {
+  if (typeof raw === 'string') {
+    const isAligned = raw.length % 4 === 0 && Buffer.byteLength(raw, 'base64') % 4 === 0;
+    return isAligned && base64.test(raw) ? raw : undefined;
+  }
+  if (!Array.isArray(raw) || raw.length === 0) return undefined;
+  return raw.every((value) => typeof value === 'number') ? raw : undefined;
+}
+
+/** Reads the vectors `found` in `answer`, which are in the order of the inputs. */
+export function readVectors(
+  answer: Record<string, unknown>,
+  found: unknown,
+  promptTokens: number,
+): ReadResult<EmbeddingBatch> {
+  if (!Array.isArray(found)) {
+    const failure = failureInside(answer) ?? malformed('The upstream returned no embeddings.');
+    return { ok: false, failure };
+  }
+  const vectors = found.map(readVector).filter((vector) => vector !== undefined);
+  if (vectors.length < found.length) {
+    return { ok: false, failure: malformed('The upstream returned an invalid embedding.') };
+  }
+  return { ok: true, value: { vectors, promptTokens: promptTokens > 0 ? promptTokens : null } };
+}
+
+/** Images. */
 
 export interface ImageFile {
   readonly mediaType: 'image/png' | 'image/jpeg' | 'image/webp';
@@ -17,35 +99,19 @@ export interface ImageParameters {
   readonly user: string | null;
 }
 
-/** An image that a client wants made from words, or out of others. */
+/** A request to generate or edit an image. */
 export interface ImageOptions {
   readonly prompt: string;
-  /** The images to edit, the main one first; none when the image is made from words alone. */
+  /** The images to edit, the main one first. Empty to generate an image from the prompt alone. */
   readonly images: readonly ImageFile[];
-  /** Where to edit, in the form that the upstream understands; null when everything may change. */
+  /** Where to edit, in the format that the upstream expects; null to edit anywhere. */
   readonly mask: ImageFile | null;
   readonly parameters: ImageParameters;
-  /** Fields that the gateway does not know; OpenAI-style upstreams may. */
+  /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
   readonly more: Readonly<Record<string, unknown>>;
 }
 
-const maskInstruction =
-  'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
-  'everything that is black in it exactly as it is.';
-
-/**
- * For upstreams that know no masks: the mask goes along as the last image, and the prompt explains
- * it.
- */
-export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
-  readonly prompt: string;
-  readonly images: readonly ImageFile[];
-} {
-  if (!mask) return { prompt, images };
-  return { prompt: `${prompt}\n\n${maskInstruction}`, images: [...images, mask] };
-}
-
-/** One image of an answer: its bytes, or where they are. */
+/** One generated image: its bytes, or its URL. */
 export interface GeneratedImage {
   readonly base64: string | null;
   readonly url: string | null;
@@ -54,55 +120,111 @@ export interface GeneratedImage {
 
 export interface GeneratedImages {
   readonly images: readonly GeneratedImage[];
-  /** Undefined when the upstream did not count. */
+  /** Undefined if the upstream reported none. */
   readonly usage: Usage | undefined;
-  /** What the upstream says about its images; `usageDetails`: about its token counts. */
+  /** The upstream's fields about its images. */
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** The upstream's fields about its token counts. */
   readonly usageDetails: Readonly<Record<string, unknown>>;
 }
 
-/** Numbers, or the same numbers as base64 of little-endian 32-bit floats. */
-export type Vector = string | readonly number[];
-
-/** Every machine that this runs on keeps its numbers in little-endian order. */
-export function toBase64(vector: Vector): string {
-  if (typeof vector === 'string') return vector;
-  return Buffer.from(Float32Array.from(vector).buffer).toString('base64');
+/** The image side of a dialect. */
+export interface ImagesDialect {
+  /**
+   * The format of a mask. `alpha`: a PNG that is transparent where to edit. `image`: an additional
+   * image, white where to edit and black elsewhere, explained in the prompt.
+   */
+  readonly mask: 'alpha' | 'image';
+  /** The maximum number of images to edit in one request. */
+  readonly imagesMax: number;
+  write(options: ImageOptions, target: MediaTarget): UpstreamRequest;
+  readGeneratedImages(text: string): ReadResult<GeneratedImages>;
 }
 
-export function toNumbers(vector: Vector): readonly number[] {
-  if (typeof vector !== 'string') return vector;
-  // A copy, because a view of floats must start at a multiple of four.
-  const bytes = new Uint8Array(Buffer.from(vector, 'base64'));
-  return Array.from(new Float32Array(bytes.buffer));
+const maskInstruction =
+  'The last image is a mask of the first one: change only what is white in the mask, and leave ' +
+  'everything that is black in it exactly as it is.';
+
+/** Appends the mask to the images and explains it in the prompt, for upstreams without masks. */
+export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
+  readonly prompt: string;
+  readonly images: readonly ImageFile[];
+} {
+  if (!mask) return { prompt, images };
+  return { prompt: `${prompt}\n\n${maskInstruction}`, images: [...images, mask] };
 }
 
-const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
+/** Speech. */
 
-/** Undefined when `raw` is no vector of at least one number. */
-export function readVector(raw: unknown): Vector | undefined {
-  if (typeof raw === 'string') {
-    const isAligned = raw.length % 4 === 0 && Buffer.byteLength(raw, 'base64') % 4 === 0;
-    return isAligned && base64.test(raw) ? raw : undefined;
-  }
-  if (!Array.isArray(raw) || raw.length === 0) return undefined;
-  return raw.every((value) => typeof value === 'number') ? raw : undefined;
+/** A text to speak, with the upstream's name of the voice. */
+export interface SpeechOptions {
+  readonly input: string;
+  readonly voice: string;
+  readonly format: SpeechFormat;
+  /** Null if the client set none, or if the model ignores it. */
+  readonly speed: number | null;
+  readonly instructions: string | null;
+  /** True to request the audio as events, which report the tokens used. */
+  readonly asEvents: boolean;
+  /** Fields unknown to the gateway, which upstreams may know. */
+  readonly more: Readonly<Record<string, unknown>>;
 }
 
-/** The vectors `found` in an answer, in the order of its inputs, or why there are none. */
-export function readVectors(
-  answer: Record<string, unknown>,
-  found: unknown,
-  promptTokens: number,
-): ReadResult<EmbeddingBatch> {
-  if (!Array.isArray(found)) {
-    const failure = failureInside(answer) ?? malformed('The upstream answered without embeddings.');
-    return { ok: false, failure };
-  }
-  const vectors = found.map(readVector).filter((vector) => vector !== undefined);
-  if (vectors.length < found.length) {
-    const failure = malformed('The upstream answered with something that is no embedding.');
-    return { ok: false, failure };
-  }
-  return { ok: true, value: { vectors, promptTokens: promptTokens > 0 ? promptTokens : null } };
+/** The speech side of a dialect. The answer is bytes, or events that carry bytes. */
+export interface SpeechDialect {
+  readonly formats: readonly SpeechFormat[];
+  /** The voices of every model, unless the catalog lists others; null if voices vary by model. */
+  readonly voices: Pick<SpeechSettings, 'voices' | 'default_voice'> | null;
+  write(options: SpeechOptions, target: MediaTarget): UpstreamRequest;
+  /** Opens a reader of the answer's events; null if answers never come as events. */
+  readonly openEvents: (() => AudioEvents) | null;
+}
+
+/** Reads the audio in an answer's events. */
+export interface AudioEvents {
+  /** Returns the bytes of one message, undefined if it has none, or the failure in it. */
+  push(message: SseMessage): ReadResult<Uint8Array | undefined>;
+  /** True once the upstream reported that the answer is complete. */
+  readonly finished: boolean;
+  readonly usage: Usage | undefined;
+}
+
+/** Transcription. */
+
+/** An audio file, with the name and type that match its content. */
+export interface AudioFile {
+  /** `audio.<extension>` */
+  readonly filename: string;
+  readonly contentType: string;
+  readonly content: LongBytes;
+}
+
+/** The options of a transcription request. */
+export interface TranscriptionOptions {
+  readonly format: TranscriptFormat;
+  readonly language: string | null;
+  readonly prompt: string | null;
+  readonly temperature: number | null;
+  /** `word`, `segment`, or both: the timestamps in `verbose_json`. */
+  readonly granularities: readonly string[];
+  /** Fields unknown to the gateway, for OpenAI-style upstreams that may know them. */
+  readonly more: Readonly<Record<string, readonly string[]>>;
+}
+
+export type Transcript =
+  | { readonly kind: 'text'; readonly text: string }
+  | {
+      readonly kind: 'fields';
+      readonly text: string;
+      /** The length of the audio; null if the upstream doesn't report it. */
+      readonly seconds: number | null;
+      /** All other fields of the answer. */
+      readonly fields: Readonly<Record<string, unknown>>;
+    };
+
+/** The transcription side of a dialect. */
+export interface TranscriptionDialect {
+  readonly formats: readonly TranscriptFormat[];
+  write(options: TranscriptionOptions, audio: AudioFile, target: MediaTarget): UpstreamRequest;
+  read(text: string, format: TranscriptFormat): ReadResult<Transcript>;
 }

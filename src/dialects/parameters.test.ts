@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { question, targetOf } from '../../tests/support/question.ts';
 import type { Prompt } from '../core/prompt.ts';
-import { presentParameterNames, supportedParameters, supportsParameter } from './parameters.ts';
-import { upstreamDialect } from './registry.ts';
+import { presentParameterNames } from './normalize/requests/vendor-parameters.ts';
+import { supportedParameters, supportsParameter } from './parameters.ts';
+import { dialects } from './registry.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
@@ -123,7 +124,7 @@ test.each(['anthropic', 'gemini', 'bedrock', 'openai-responses'] as const)(
     const takes = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
     const isSent = (name: string) => {
       const asked = question(wishes[name]);
-      const { dropped = [] } = upstreamDialect(dialect)?.write(asked, targetOf()) ?? {};
+      const { dropped = [] } = dialects[dialect].chat?.write(asked, targetOf()) ?? {};
       return !dropped.includes(name);
     };
     const names = Object.keys(wishes);

@@ -15,7 +15,7 @@ import {
   readAnswer,
   readFailure,
 } from '../dialects/failure.ts';
-import type { AudioEvents } from '../dialects/registry.ts';
+import type { AudioEvents } from '../dialects/media.ts';
 import type { Offer } from '../route/catalog.ts';
 import {
   type AttemptContext,
@@ -82,7 +82,7 @@ interface BytesRequest {
   /** The content type that the client is told, judged by the first bytes. */
   readonly contentTypeFor: (first: Uint8Array) => string;
   /** For answers that come as events. */
-  readonly openEvents?: (() => AudioEvents) | undefined;
+  readonly openEvents: (() => AudioEvents) | null;
 }
 
 /** One try, up to the point where the first bytes are in hand. */

@@ -5,7 +5,7 @@ import { fileTypeOf } from '../core/media/images.ts';
 import type { AddressInput, ChatRequestInfo } from '../core/request-info.ts';
 import type { Adapter, ClientRequest } from '../dialects/dialect.ts';
 import { tooManyAddresses } from '../dialects/normalize/requests/external-references.ts';
-import { upstreamDialect } from '../dialects/registry.ts';
+import { dialects } from '../dialects/registry.ts';
 import type { Offer } from '../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, attempt } from './attempt.ts';
 import { type AddressPolicy, checkUserUrl } from './guard/address-policy.ts';
@@ -53,7 +53,7 @@ async function attemptWithImages(options: ChatAttempt): Promise<AttemptResult> {
   refusePrivateImages(request.images, context.addressPolicy);
   const isInline =
     offer.quirks.remote_images === 'inline' ||
-    upstreamDialect(offer.dialect)?.requiresInlineContent;
+    dialects[offer.dialect].chat?.requiresInlineContent === true;
   if (!isInline) return sendWithImages(noImages, options);
   return sendWithImages(
     await inlineImages(request.images, context.fetchGuarded, context.client),
@@ -74,7 +74,7 @@ function sendWithImages(
 ): Promise<AttemptResult> {
   const { upstreamModel, quirks, model } = offer;
   const reasons = model.features.includes('reasoning');
-  const defaultThinking = reasons ? upstreamDialect(offer.dialect)?.defaultThinking : undefined;
+  const defaultThinking = reasons ? dialects[offer.dialect].chat?.defaultThinking : undefined;
   const upstreamRequest = adapter.write({
     upstreamModel,
     quirks,

@@ -1,22 +1,10 @@
 import type { Provider } from '../config/config.ts';
-import type { DialectName } from '../config/provider-schema.ts';
 import { failureCode } from '../core/errors.ts';
+import { dialects } from '../dialects/registry.ts';
 import { isUntrusted } from './guard/pinned-call.ts';
 import { InvalidKeyError } from './keys/authorizer.ts';
 import { callOperatorServer, type OperatorCall } from './operator-call.ts';
 import { queryProvider } from './provider-client.ts';
-
-/** Where a dialect lists its models: free of charge, and only for those who have a good key. */
-const modelLists: Readonly<Record<DialectName, string | undefined>> = {
-  openai: '/models',
-  'openai-responses': '/models',
-  anthropic: '/models',
-  gemini: '/models',
-  siliconflow: '/models',
-  // These list their models at another host, or under another version, than they serve them.
-  bedrock: undefined,
-  cohere: undefined,
-};
 
 /** The outcome of a free call. */
 export type ProbeResult =
@@ -29,13 +17,13 @@ export type ProbeResult =
 
 /** Whether the answer to a probe tells more than that a server is there. */
 export function hasFreeCall({ dialect }: Provider): boolean {
-  return modelLists[dialect] !== undefined;
+  return dialects[dialect].modelListPath !== null;
 }
 
 /** Asks a provider for something free, with its key where the key decides the answer. */
 export function probeProvider(provider: Provider, timeoutMs: number): Promise<ProbeResult> {
-  const path = modelLists[provider.dialect];
-  if (path === undefined) return probeServer(keylessCall(provider.baseUrl), timeoutMs);
+  const path = dialects[provider.dialect].modelListPath;
+  if (path === null) return probeServer(keylessCall(provider.baseUrl), timeoutMs);
   return probe((signal) => queryProvider(provider, path, signal), timeoutMs);
 }
 

@@ -1,9 +1,9 @@
 import type { Provider } from '../config/config.ts';
-import type { DialectName } from '../config/provider-schema.ts';
 import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { LongBytes } from '../core/form.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
+import { dialects } from '../dialects/registry.ts';
 import { type ConnectionPool, poolFor } from './connection/pool.ts';
 import { type HttpResponse, toHttpResponse } from './connection/response.ts';
 import { formatHeaders, formatRequestHead, RoundTrip } from './connection/round-trip.ts';
@@ -183,7 +183,7 @@ function preparedFor(provider: Provider): Prepared {
       'content-type': 'application/json',
       ...defaultHeaders,
       ...revealHeaders(provider.headers),
-      ...(typeof key === 'string' ? authorizationHeaders[dialect](key) : {}),
+      ...(typeof key === 'string' ? dialects[dialect].authHeaders(key) : {}),
     },
     authorizer: typeof key === 'string' ? undefined : key,
     isProxied: provider.isProxied ?? false,
@@ -210,20 +210,6 @@ function revealHeaders(headers: Provider['headers']): Record<string, string> {
   const entries = Object.entries(headers).map(([name, at]) => [name.toLowerCase(), at.reveal()]);
   return Object.fromEntries(entries);
 }
-
-type HeaderWriter = (key: string) => Record<string, string>;
-
-const bearer: HeaderWriter = (key) => ({ authorization: `Bearer ${key}` });
-
-const authorizationHeaders: Readonly<Record<DialectName, HeaderWriter>> = {
-  openai: bearer,
-  'openai-responses': bearer,
-  anthropic: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
-  gemini: (key) => ({ 'x-goog-api-key': key }),
-  bedrock: bearer,
-  cohere: bearer,
-  siliconflow: bearer,
-};
 
 /** The codes for a process or a machine that has no place for another connection. */
 const tooManyOpenCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);

@@ -5,7 +5,7 @@ import { builtinCatalog } from '../../src/config/catalog/index.ts';
 import type { DialectName, Quirks } from '../../src/config/provider-schema.ts';
 import { isObject } from '../../src/core/json.ts';
 import { type Effort, efforts } from '../../src/core/prompt.ts';
-import { upstreamDialect } from '../../src/dialects/registry.ts';
+import { dialects } from '../../src/dialects/registry.ts';
 import { isChatModel } from '../../src/route/capability.ts';
 import { question, targetOf } from '../support/question.ts';
 
@@ -50,7 +50,7 @@ function wordIn(body: Record<string, unknown>): string {
 }
 
 function askedOf({ model, dialect, quirks }: Place, effort: Effort): string {
-  const upstream = upstreamDialect(dialect);
+  const upstream = dialects[dialect].chat;
   if (!upstream) throw new Error(`${dialect} does not chat`);
   const reasoning = { effort, budgetTokens: null, visible: true };
   const { body } = upstream.write(

@@ -158,7 +158,7 @@ const fixtureByteByByte = (path: string) =>
 /** What a listener is told of a stream, up to the first failure. */
 export function hear(upstream: UpstreamDialect, messages: readonly SseMessage[]) {
   const told = new ToldAnswer();
-  const reader = upstream.readStream(told);
+  const reader = upstream.readStream(told, []);
   for (const message of messages) {
     const failure = reader.push(message);
     if (failure) return { told, failure, finished: reader.finished };

@@ -138,7 +138,7 @@ test('the stop sequence that was met is told', () => {
 
 test('a search of the provider is told by its sources, each for the text it stands behind', () => {
   const told = new ToldAnswer();
-  const reader = anthropicUpstream.readStream(told);
+  const reader = anthropicUpstream.readStream(told, []);
   const raw = readFixture('anthropic/web-search-stream.sse');
   for (const message of messagesOf(raw)) reader.push(message);
   const cited = [...raw.matchAll(/"citations_delta".*?"url":"([^"]+)"/g)].map((match) => match[1]);

@@ -1,22 +1,15 @@
 import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { readDataUrlImageSize } from '../../core/media/images.ts';
-import type {
-  CountTarget,
-  TokenCount,
-  TokenCountRequest,
-  TokenCountResult,
-  UpstreamRequest,
-} from '../dialect.ts';
+import type { CountTarget, Edits, TokenCount, TokenCountRequest, TokenCountResult, UpstreamRequest } from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
 import {
   dropFields,
-  type Edits,
   editBody,
   gatewayFields,
 } from '../normalize/requests/edit-body.ts';
 import { withDependents } from '../normalize/requests/tools.ts';
 import { closedAccount } from '../normalize/responses/upstream-problem.ts';
-import { upstreamDialect } from '../registry.ts';
+import { dialects } from '../registry.ts';
 import type { CountRequest } from './client/request.ts';
 import {
   type AnyBlock,
@@ -48,7 +41,7 @@ export function anthropicCount(request: CountRequest, headers: Headers): TokenCo
   const version = readVersion(headers);
   return {
     request: request.request,
-    supports: (dialect) => upstreamDialect(dialect) === anthropicUpstream,
+    supports: (dialect) => dialects[dialect].chat === anthropicUpstream,
     write: (target) => writeCount(request, version, target),
     read,
   };

@@ -2,10 +2,9 @@
 import { type Fields, fieldsOf, isObject } from '../../core/json.ts';
 import type { ReadResult } from '../dialect.ts';
 import { readAnswer } from '../failure.ts';
-import { readVectors } from '../media.ts';
+import { type EmbeddingBatch, type EmbeddingsDialect, readVectors } from '../media.ts';
+import { presentParameterNames } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
-import { presentParameterNames } from '../parameters.ts';
-import type { EmbeddingBatch, EmbeddingsDialect } from '../registry.ts';
 
 /** The most texts that Cohere takes in one call. */
 const textsMax = 96;

@@ -3,15 +3,17 @@ import { type Fields, fieldsOf, isText, itemsOf, objectsIn, textOf } from '../..
 import type { ReadResult, UpstreamFailure } from '../dialect.ts';
 import { malformed, readAnswer, readErrorObject } from '../failure.ts';
 import {
+  type EmbeddingBatch,
+  type EmbeddingsDialect,
   type GeneratedImage,
   type GeneratedImages,
   type ImageFile,
+  type ImagesDialect,
   readVectors,
   withMaskAsImage,
 } from '../media.ts';
+import { presentParameterNames } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
-import { presentParameterNames } from '../parameters.ts';
-import type { EmbeddingBatch, EmbeddingsDialect, ImagesDialect } from '../registry.ts';
 import { concatBodies, inBase64, type Piece } from '../streamed-body.ts';
 import { imageModalities, modelName, modelPath } from './upstream/model.ts';
 import { finishReasonOf, readUsage } from './upstream/read.ts';

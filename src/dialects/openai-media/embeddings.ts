@@ -8,17 +8,18 @@ import { explain, oneOf, optional, type ValidationIssue } from '../../core/schem
 import { promptTokens } from '../../core/usage.ts';
 import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
-import { readVector, type Vector } from '../media.ts';
+import {
+  type EmbeddingBatch,
+  type EmbeddingInput,
+  type EmbeddingsDialect,
+  type EmbeddingsOptions,
+  readVector,
+  type Vector,
+} from '../media.ts';
 import { forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readUsage } from '../openai-chat/usage.ts';
-import { toVendorParameters } from '../parameters.ts';
-import type {
-  EmbeddingBatch,
-  EmbeddingInput,
-  EmbeddingsDialect,
-  EmbeddingsOptions,
-} from '../registry.ts';
 
 /** Far above any vocabulary. */
 const tokenMax = 10_000_000;

@@ -7,13 +7,18 @@ import type { RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
-import type { GeneratedImage, GeneratedImages, ImageFile, ImageParameters } from '../media.ts';
+import type {
+  GeneratedImage,
+  GeneratedImages,
+  ImageFile,
+  ImageParameters,
+  ImagesDialect,
+} from '../media.ts';
 import { foldCase, forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
 import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';
-import { toVendorParameters } from '../parameters.ts';
-import type { ImagesDialect } from '../registry.ts';
 import { type FileField, writeForm } from '../streamed-body.ts';
 
 /** Requests for images in OpenAI's words, as clients send them. */

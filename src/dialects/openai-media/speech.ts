@@ -8,11 +8,11 @@ import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { ReadResult, SseMessage } from '../dialect.ts';
 import { failureInside } from '../failure.ts';
+import type { AudioEvents, SpeechDialect, SpeechOptions } from '../media.ts';
 import { forwardableFields } from '../normalize/requests/edit-body.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
+import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readMediaUsage } from '../openai-chat/usage.ts';
-import { toVendorParameters } from '../parameters.ts';
-import type { AudioEvents, SpeechDialect, SpeechOptions } from '../registry.ts';
 
 /** A request for speech in OpenAI's words, as clients send it. */
 
@@ -57,6 +57,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,
+  voices: null,
   write({ input, voice, format, speed, instructions, asEvents, more }, target) {
     const { fields, dropped } = toVendorParameters({ ...more, speed, instructions }, target);
     const body = JSON.stringify({

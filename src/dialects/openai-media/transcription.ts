@@ -19,9 +19,9 @@ import type { RequestInfo } from '../../core/request-info.ts';
 import { optional, validationError } from '../../core/schema.ts';
 import type { ReadResult } from '../dialect.ts';
 import { failureInside, malformed, readAnswer } from '../failure.ts';
+import type { Transcript, TranscriptionDialect, TranscriptionOptions } from '../media.ts';
 import { label, nonStreamingRequest, routingFields } from '../normalize/requests/routing.ts';
-import { toVendorParameters } from '../parameters.ts';
-import type { Transcript, TranscriptionDialect, TranscriptionOptions } from '../registry.ts';
+import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { writeForm } from '../streamed-body.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 

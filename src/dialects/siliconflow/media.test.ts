@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test';
-import type { ImageOptions } from '../media.ts';
-import type { SpeechOptions } from '../registry.ts';
+import type { ImageOptions, SpeechOptions } from '../media.ts';
 import { siliconFlowImages, siliconFlowSpeech } from './media.ts';
 
 function writeSpeech(given: Partial<SpeechOptions>) {

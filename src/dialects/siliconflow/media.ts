@@ -1,9 +1,17 @@
 import { readAnswer } from '../failure.ts';
-import { type ImageFile, withMaskAsImage } from '../media.ts';
+import {
+  type ImageFile,
+  type ImagesDialect,
+  type SpeechDialect,
+  type TranscriptionDialect,
+  withMaskAsImage,
+} from '../media.ts';
+import {
+  presentParameterNames,
+  toVendorParameters,
+} from '../normalize/requests/vendor-parameters.ts';
 import { readImages } from '../openai-media/images.ts';
 import { readTranscript } from '../openai-media/transcription.ts';
-import { presentParameterNames, toVendorParameters } from '../parameters.ts';
-import type { ImagesDialect, SpeechDialect, TranscriptionDialect } from '../registry.ts';
 import { concatBodies, inBase64, type Piece, writeForm } from '../streamed-body.ts';
 
 /** Speech of SiliconFlow: OpenAI's request, with voices that are named after their model. */
@@ -26,6 +34,7 @@ export const siliconFlowSpeech: SpeechDialect = {
     },
     default_voice: 'alex',
   },
+  openEvents: null,
   write({ input, voice, format, speed, instructions, more }, target) {
     const { upstreamModel } = target;
     const { fields, dropped } = toVendorParameters({ ...more, speed }, target);

@@ -9,8 +9,8 @@ import type {
   SearchOptions,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
-import type { TokenCountRequestInfo } from '../../dialect.ts';
-import { type Source, sameIfUnchanged, unknownFields } from '../../normalize/requests/edit-body.ts';
+import type { RawBody, TokenCountRequestInfo } from '../../dialect.ts';
+import { sameIfUnchanged, unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
   addressesIn,
   firstNeed,
@@ -21,7 +21,7 @@ import {
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
-import { presentParameterNames } from '../../parameters.ts';
+import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyBlock,
   type CountBody,
@@ -48,7 +48,7 @@ export interface MessagesRequest {
   readonly request: ChatRequestInfo;
   readonly body: MessagesBody;
   /** The bytes that the client sent; null once `body` no longer says the same. */
-  readonly source: Source | null;
+  readonly source: RawBody | null;
 }
 
 /** Without the earlier messages, a model would see nothing but a tool's result. */
@@ -57,7 +57,7 @@ const threadUnsupported =
 
 export function readMessagesRequest(
   value: Record<string, unknown>,
-  source: Source,
+  source: RawBody,
 ): MessagesRequest {
   if ((value.thread ?? null) !== null)
     throw invalidRequest(`thread ${threadUnsupported}`, 'thread');
@@ -93,11 +93,11 @@ export interface CountRequest {
   /** Set when the gateway shall search the web for the model. */
   readonly search: SearchOptions | null;
   readonly body: CountBody;
-  readonly source: Source;
+  readonly source: RawBody;
 }
 
 /** Reads a request that is only counted, and so need not limit its output. */
-export function readCountRequest(value: Record<string, unknown>, source: Source): CountRequest {
+export function readCountRequest(value: Record<string, unknown>, source: RawBody): CountRequest {
   if (!countValidator.Check(value)) throw validationError(countSchema, value);
   const models = readChain(value);
   checkContent(value);

@@ -1,10 +1,9 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
-import type { FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
 import {
   dropFields,
   dropLookalikes,
-  type Edits,
   editBody,
   gatewayFields,
   sameIfUnchanged,

@@ -16,6 +16,7 @@ import {
   readErrorObject,
 } from '../../failure.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
+import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { markSignature } from '../../normalize/signature.ts';
@@ -28,7 +29,12 @@ import { writeMessages } from './request.ts';
 
 /** Anthropic-style upstreams, for clients that speak differently. */
 export const anthropicUpstream: UpstreamDialect = {
+  parameters: [
+    ...commonParameters,
+    ...['user', 'safety_identifier', 'parallel_tool_calls', 'top_k', 'stop', 'cache_control'],
+  ],
   toolNameLengthMax: 128,
+  requiresInlineContent: false,
   defaultThinking: (upstreamModel) => generationOf(upstreamModel)?.thinking ?? null,
   write: writeMessages,
   readStream: (sink) => new AnthropicStreamReader(sink),

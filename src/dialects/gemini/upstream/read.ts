@@ -262,6 +262,8 @@ function numberOf({ index }: Fields, at: number, list: readonly unknown[]): numb
 }
 
 export class GeminiStreamReader implements StreamReader {
+  /** Gemini sends no terminator. */
+  readonly ended = false;
   readonly #sink: AnswerSink;
   /** By their numbers; only candidates that have a listener. */
   readonly #candidates = new Map<number, CandidateEmitter>();

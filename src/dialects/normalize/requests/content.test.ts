@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { question, targetOf } from '../../../../tests/support/question.ts';
 import type { ImagePart } from '../../../core/prompt.ts';
-import { upstreamDialect } from '../../registry.ts';
+import { dialects } from '../../registry.ts';
 import { checkBase64, checkBytes, checkDataUrl, readDataUrl } from './content.ts';
 
 test.each([
@@ -157,7 +157,7 @@ test.each([
 ] as const)('of how closely %s is to look at a picture, %j is left out', (dialect, left) => {
   const droppedWith = (detail?: string) => {
     const asked = question({ turns: [{ role: 'user', parts: [{ ...picture, detail }] }] });
-    return upstreamDialect(dialect)?.write(asked, targetOf()).dropped;
+    return dialects[dialect].chat?.write(asked, targetOf()).dropped;
   };
   expect(droppedWith('low')).toEqual([...left]);
   expect(droppedWith('auto')).toEqual([]);

@@ -1,20 +1,11 @@
 import { jsonDepthMax, jsonNamesMax } from '../../../core/bounds.ts';
 import { type Fields, isObject } from '../../../core/json.ts';
-import type { SplicedBody } from '../../dialect.ts';
+import type { Edits, RawBody, SplicedBody } from '../../dialect.ts';
 import { longNumber, parseExact } from '../exact-json.ts';
 import { cacheNames } from './prompt-cache.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
 /** A client's body for an upstream that speaks the same dialect: the same but for a few fields. */
-
-/** A body as it came over the wire. */
-export interface Source {
-  readonly text: string;
-  readonly bytes: Uint8Array;
-}
-
-/** Fields to set, or to leave out where the value is undefined. */
-export type Edits = Record<string, unknown>;
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -46,7 +37,7 @@ export function dropFields(
 interface EditableRequest {
   readonly body: Body;
   /** The bytes that the client sent; null once `body` no longer says the same. */
-  readonly source: Source | null;
+  readonly source: RawBody | null;
 }
 
 /**
@@ -111,7 +102,7 @@ function modelField(text: string, model: unknown): number | undefined {
 const bodyLimits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
 /** The client's body with exact numbers; undefined if none of its numbers is long. */
-function parseExactBody(source: Source | null): Readonly<Fields> | undefined {
+function parseExactBody(source: RawBody | null): Readonly<Fields> | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, bodyLimits);
   return isObject(exact) ? exact : undefined;
@@ -132,7 +123,7 @@ const freeFields = [
 /** The body to translate, with exact numbers in the fields that hold JSON of the client's own. */
 export function withExactNumbers<RequestBody extends object>(
   body: RequestBody,
-  source: Source | null,
+  source: RawBody | null,
 ): RequestBody {
   const exact = parseExactBody(source);
   if (exact === undefined) return body;

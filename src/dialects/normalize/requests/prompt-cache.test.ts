@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { question } from '../../../../tests/support/question.ts';
-import type { Edits } from './edit-body.ts';
+import type { Edits } from '../../dialect.ts';
 import {
   cacheMark,
   cacheMarkNames,

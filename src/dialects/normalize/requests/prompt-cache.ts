@@ -1,6 +1,6 @@
 import { fieldsOf, isObject } from '../../../core/json.ts';
 import type { Cacheable, CacheControl, Prompt, Turn } from '../../../core/prompt.ts';
-import type { Edits, Source } from './edit-body.ts';
+import type { Edits, RawBody } from '../../dialect.ts';
 
 /**
  * Marks for prompt caching: Anthropic's `cache_control`, which clients of other dialects may set as
@@ -76,7 +76,7 @@ const escapedTtl = /\\u00(?:31|32|68|6c|74)/i;
  * Whether a client wants a part of its prompt cached for an hour, or for OpenAI's twelve hours, in
  * any block. The text is searched at most once, and not at all where an hour costs no extra.
  */
-export function usesLongCacheTtl({ text }: Source): () => boolean {
+export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   let found: boolean | undefined;
   return () => {
     found ??= /"ttl"\s*:\s*"12?h"/.test(text) || escapedTtl.test(text);

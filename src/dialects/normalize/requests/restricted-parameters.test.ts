@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import type { Edits } from './edit-body.ts';
+import type { Edits } from '../../dialect.ts';
 import { dropServerParameters } from './restricted-parameters.ts';
 
 test.each([

@@ -1,6 +1,5 @@
 import { fieldsOf, isText, textOf } from '../../../core/json.ts';
-import type { Target } from '../../dialect.ts';
-import type { Edits } from './edit-body.ts';
+import type { Edits, Target } from '../../dialect.ts';
 
 /**
  * Fields that the machines of an inference server use among themselves: vLLM, SGLang, TensorRT-LLM,
@@ -102,7 +101,7 @@ export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
 ]);
 
 function allowsSurcharges({ isOwnAccount, quirks }: BilledAccount): boolean {
-  return isOwnAccount === true || quirks.priced_apart === 'keep';
+  return isOwnAccount === true || quirks.separately_priced === 'keep';
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { RawBody } from '../../dialect.ts';
 import { Compile } from 'typebox/schema';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf, isText, itemsOf, textOf } from '../../../core/json.ts';
@@ -10,7 +11,6 @@ import type {
 import { validationError } from '../../../core/schema.ts';
 import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
 import {
-  type Source,
   unknownFields,
   withExactNumbers,
 } from '../../normalize/requests/edit-body.ts';
@@ -24,7 +24,7 @@ import {
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { noModel, readChain, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
-import { presentParameterNames } from '../../parameters.ts';
+import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import { imagesOfInput, inputToMessages, toChatBody, unsupportedIn } from './responses-input.ts';
 import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './schema.ts';
 import { checkAllowed, nestTools } from './tool-forms.ts';
@@ -36,7 +36,7 @@ export interface ChatRequest {
   readonly request: ChatRequestInfo;
   readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
   /** The client's text, as long as it says the same as `body`. */
-  readonly source: Source | null;
+  readonly source: RawBody | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
   /** The tenant that asks, to keep tenants' prompt caches apart; null where there are no others. */
@@ -52,7 +52,7 @@ export type OpenAiRequest = Pick<ChatRequest, 'body' | 'source'> &
 /** `expectsUsage`: the client wants the usage although its request does not ask for it. */
 export function readChatRequest(
   value: Record<string, unknown>,
-  source: Source,
+  source: RawBody,
   expectsUsage = false,
   tenantId: string | null = null,
 ): ChatRequest {

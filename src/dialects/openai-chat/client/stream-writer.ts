@@ -176,6 +176,11 @@ export class OpenAiStreamWriter implements StreamWriter {
     return openAiStreamFormat.fail(error, this.#identity);
   }
 
+  /** OpenAI's clients don't run a tool before its call is complete. */
+  get hasOpenToolCall(): boolean {
+    return false;
+  }
+
   keepAlive(): string {
     return keepAlive;
   }

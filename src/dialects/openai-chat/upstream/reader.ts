@@ -9,32 +9,26 @@ import {
   objectsIn,
   textOf,
 } from '../../../core/json.ts';
-import type { Usage } from '../../../core/usage.ts';
 import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
-import {
-  failureInside,
-  invalidJsonAnswer,
-  invalidJsonEvent,
-  MalformedAnswer,
-  malformed,
-  readErrorObject,
-} from '../../failure.ts';
-import { parseExact } from '../../normalize/exact-json.ts';
+import { MalformedAnswer } from '../../failure.ts';
 import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { emitImageUrl } from '../../normalize/responses/answer-metrics.ts';
 import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { markEncrypted } from '../../normalize/signature.ts';
-import { ChunkNormalizer, isNullChunk, isTerminator } from '../chunk.ts';
-import { charactersIn, noOutput, normalizeChoice, stopSequenceIn, thoughtIn } from '../message.ts';
+import { ChunkParser, noOutputFailure, type ParsedChunk, parseReply } from '../answer-parser.ts';
+import { ChunkNormalizer } from '../chunk.ts';
+import { charactersIn, normalizeChoice, stopSequenceIn, thoughtIn } from '../message.ts';
 import { googleSignature } from '../tool-calls.ts';
-import { isPromptAlone, mergeUsage, usageIn } from '../usage.ts';
 import { writeBody } from './chat-body.ts';
 import { passChat } from './request.ts';
 
-/** OpenAI-style upstreams, for clients that speak differently. */
+/** Translates between OpenAI-style upstreams and clients of other dialects. */
 export const openAiUpstream: UpstreamDialect = {
+  parameters: 'everything',
   toolNameLengthMax: 64,
+  requiresInlineContent: false,
+  defaultThinking: () => null,
   write(prompt, target) {
     const { body, dropped } = writeBody(prompt, target.isReasoningModel);
     const request = passChat({ body, source: null }, target);
@@ -44,108 +38,87 @@ export const openAiUpstream: UpstreamDialect = {
   readReply: readFullReply,
 };
 
-/** Answers of OpenAI-style upstreams in our own words. */
-
+/** Reads the stream of an OpenAI-style upstream for a client of another dialect. */
 export class OpenAiStreamReader implements StreamReader {
-  ended = false;
   /** The last choice that had a finish reason. */
-  #end: Fields | undefined;
+  #finishedChoice: Fields | undefined;
   readonly #sink: AnswerSink;
   readonly #emitter: AnswerEmitter;
   readonly #normalizer: ChunkNormalizer;
-  #usage: Usage | undefined;
+  readonly #parser: ChunkParser;
 
   constructor(sink: AnswerSink, toolNames?: readonly string[]) {
     this.#sink = sink;
     this.#emitter = new AnswerEmitter(sink);
     this.#normalizer = new ChunkNormalizer(toolNames);
+    this.#parser = new ChunkParser(this.#normalizer);
   }
 
   get finished(): boolean {
-    return this.#end !== undefined && (this.ended || !this.#normalizer.continuesAfterFinish);
+    return this.#parser.finished;
   }
 
-  push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    if (this.ended) return this.#takeLateUsage(data);
-    if (isTerminator(data)) {
-      this.ended = true;
-      this.#emitMissing();
-      return undefined;
-    }
-    const chunk = parseExact(data);
-    if (!isObject(chunk)) return this.#takeGarbage(event, data);
-    const usage = usageIn(chunk, this.#usage);
-    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
-    if (failure === undefined) this.#takeChoices(chunk);
-    // Usage is told after the words that it counts.
-    this.#emitUsage(chunk, usage);
-    return failure;
+  get ended(): boolean {
+    return this.#parser.isTerminated;
   }
 
-  #takeChoices(chunk: Fields): void {
-    const choices = objectsIn(chunk.choices);
+  push(message: SseMessage): UpstreamFailure | undefined {
+    const parsed = this.#parser.parse(message);
+    if (parsed.kind === 'chunk') this.#readChunk(parsed);
+    if (parsed.kind === 'terminator') this.#emitMissing();
+    // Usage follows the content that it counts.
+    if (parsed.hasUsage) this.#emitUsage();
+    return parsed.kind === 'failed' ? parsed.failure : undefined;
+  }
+
+  #readChunk({ chunk, choices }: ParsedChunk): void {
     this.#normalizer.normalize(chunk, choices);
-    // Only clients of OpenAI's dialect can be told of several choices.
-    for (const choice of choices) if (choice.index === 0) this.#takeChoice(choice);
+    // Only OpenAI's own clients can receive more than one choice.
+    for (const choice of choices) if (choice.index === 0) this.#readChoice(choice);
   }
 
-  #takeChoice(choice: Fields): void {
+  #readChoice(choice: Fields): void {
     const { delta, finish_reason: reason } = choice;
     const deltaFields = fieldsOf(delta);
-    // Some servers write a finish reason into every chunk: a reason is the end only if no words
-    // follow.
-    if (this.#end !== undefined && charactersIn(deltaFields) === 0) return;
+    // Some servers write a finish reason into every chunk, so content may follow it.
+    if (this.#finishedChoice !== undefined && charactersIn(deltaFields) === 0) return;
+    this.#parser.trackChoice(choice);
     this.#emitter.emit(deltaFields);
     if (typeof reason !== 'string') return;
-    this.#end = choice;
+    this.#finishedChoice = choice;
     this.#emitter.finish(reason, stopSequenceIn(choice));
   }
 
-  /** A finish reason beside a piece of a call may not be the end; after the terminator it is. */
+  /**
+   * Emits what tool calls lack once the terminator came. A finish reason next to a piece of a call
+   * may not be the end, so this can't happen earlier.
+   */
   #emitMissing(): void {
-    const missing = this.#end ? this.#normalizer.complete(0, this.#end.finish_reason) : [];
-    if (missing.length > 0) this.#takeChoice({ ...this.#end, delta: { tool_calls: missing } });
+    const choice = this.#finishedChoice;
+    const missing = choice ? this.#normalizer.complete(0, choice.finish_reason) : [];
+    if (missing.length > 0) this.#readChoice({ ...choice, delta: { tool_calls: missing } });
   }
 
-  /** Some servers send the usage after their terminator; nothing else is read there. */
-  #takeLateUsage(data: string): undefined {
-    const chunk = this.#usage === undefined ? parseExact(data) : undefined;
-    if (isObject(chunk)) this.#emitUsage(chunk, usageIn(chunk));
-  }
-
-  #emitUsage(chunk: Fields, usage: Usage | undefined): void {
-    if (usage === undefined) return;
-    this.#usage = mergeUsage(this.#usage, usage);
-    this.#sink.usage?.(this.#usage, isPromptAlone(chunk, this.#usage));
-  }
-
-  #takeGarbage(event: string | null, data: string): UpstreamFailure | undefined {
-    if (event === 'error') return readErrorObject(data);
-    if (isNullChunk(data)) return undefined;
-    // A connection cut after the finish reason loses at most the usage: the answer is whole.
-    return this.finished ? undefined : invalidJsonEvent(data);
+  #emitUsage(): void {
+    const { usage, isPromptOnly: isEstimate } = this.#parser;
+    if (usage !== undefined) this.#sink.usage?.(usage, isEstimate);
   }
 }
 
-/** Tells a whole answer; the failure that it is instead, if it is one. */
+/** Emits a non-streaming reply. Returns the failure if the reply is one. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
-  const body = parseExact(text);
-  if (!isObject(body)) return invalidJsonAnswer(text);
-  const failure = failureInside(body);
-  if (failure) return failure;
-  const choices = objectsIn(body.choices);
+  const parsed = parseReply(text);
+  if (!parsed.ok) return parsed.failure;
+  const { choices, usage, isPromptOnly } = parsed.value;
   const first = choices.find(({ index }) => index === 0) ?? choices[0] ?? {};
   const { message, characters, finishReason } = normalizeChoice(first, 0);
-  if (characters === 0 && finishReason === null) return malformed(noOutput);
+  if (characters === 0 && finishReason === null) return noOutputFailure();
   const emitter = new AnswerEmitter(sink);
   emitter.emit(message);
   emitter.finish(finishReason, stopSequenceIn(first));
-  const usage = usageIn(body);
-  if (usage) sink.usage?.(usage, isPromptAlone(body, usage));
+  if (usage) sink.usage?.(usage, isPromptOnly);
   return undefined;
 }
-
-/** Tells the messages and deltas of OpenAI-style upstreams, once mended, in our own words. */
 
 const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'],
@@ -155,13 +128,13 @@ const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
   ['content_filter', 'content_filter'],
 ]);
 
-/** Older servers send one `function_call` instead of tool calls, in pieces like theirs. */
+/** The key of a `function_call`, which older servers send, in pieces, instead of tool calls. */
 const legacyCallKey = 'function_call';
 
-interface OpenCall {
-  /** The listener was told of the call: once its name is known; of a free-form call, at the end. */
+interface EmittedCall {
+  /** False until the name is known or, for a free-form call, until the answer ends. */
   isEmitted: boolean;
-  /** Given in the order in which calls are told: clients keep calls in an array, without holes. */
+  /** Assigned in the order of emission: clients keep calls in an array without holes. */
   number: number;
   readonly isCustom: boolean;
   readonly end: JsonEndScanner;
@@ -170,7 +143,7 @@ interface OpenCall {
   waiting: string;
 }
 
-/** The fields with which a message says anything beside its calls. */
+/** The fields of a message that have content other than calls. */
 const contentFields = [
   'reasoning',
   'reasoning_content',
@@ -181,15 +154,15 @@ const contentFields = [
   'images',
 ] as const;
 
-/** Tells whole messages and the deltas of a stream alike. */
+/** Emits normalized messages and deltas as neutral events. */
 export class AnswerEmitter {
   readonly #sink: AnswerSink;
-  readonly #calls = new Map<unknown, OpenCall>();
+  readonly #calls = new Map<unknown, EmittedCall>();
   #emittedCalls = 0;
   #waitingLength = 0;
-  /** Calls that were told and whose arguments are not complete yet. */
-  readonly #unfinished = new Set<OpenCall>();
-  /** Words that came meanwhile. They wait, because in other dialects words would end a call. */
+  /** Emitted calls whose arguments are incomplete. */
+  readonly #unfinished = new Set<EmittedCall>();
+  /** Content received meanwhile. It waits, because in other dialects content ends a call. */
   #held: Fields[] = [];
   #heldLength = 0;
 
@@ -204,7 +177,7 @@ export class AnswerEmitter {
     const calls = itemsOf(delta.tool_calls);
     for (const [at, call] of calls.entries()) if (isObject(call)) this.#emitCall(call, at);
     const { function_call: only } = delta;
-    // Beside `tool_calls`, it repeats the first of them for older clients.
+    // Next to `tool_calls`, it repeats the first of them for older clients.
     if (isObject(only) && calls.length === 0)
       this.#emitCall({ index: legacyCallKey, id: newCallId(), function: only }, 0);
     if (!mustWait) this.#emitImages(delta);
@@ -216,7 +189,7 @@ export class AnswerEmitter {
     const fields = contentFields.map((name) => [name, delta[name]]);
     this.#held.push(Object.fromEntries(fields));
     this.#heldLength += JSON.stringify(fields).length;
-    // After so many words the calls must have ended, whatever their arguments look like.
+    // After this much content, the calls must have ended, even if their arguments look incomplete.
     if (this.#heldLength > bufferedArgumentsMax) this.#unfinished.clear();
   }
 
@@ -234,7 +207,7 @@ export class AnswerEmitter {
     this.#emitReasoning(delta);
     if (isText(delta.content)) this.#sink.text(delta.content);
     if (isText(delta.refusal)) this.#sink.refusal(delta.refusal);
-    // Annotations before calls: they belong to the text, which ends where a call begins.
+    // Emit annotations before calls: they belong to the text, which ends where a call starts.
     for (const annotation of itemsOf(delta.annotations)) this.#emitAnnotation(annotation);
   }
 
@@ -242,7 +215,7 @@ export class AnswerEmitter {
     for (const image of itemsOf(images)) this.#emitImage(image);
   }
 
-  /** Ends the answer; `word` is the upstream's finish reason, null where it gave none. */
+  /** Ends the answer. `word` is the upstream's finish reason, null if it sent none. */
   finish(word: string | null, stopSequence: string | null = null): void {
     this.#emitHeld();
     for (const call of this.#calls.values()) this.#open(call);
@@ -256,8 +229,8 @@ export class AnswerEmitter {
   #emitReasoning({ reasoning, reasoning_content: same, reasoning_details: list }: Fields): void {
     const name = isText(same) ? 'reasoning_content' : undefined;
     const details = objectsIn(list);
-    // A signature proves only the words that it came with: where the details hold all the words of
-    // `reasoning`, each thought is told with its own signature.
+    // A signature is valid only for its own thought. If the details contain all of `reasoning`,
+    // emit each thought with its own signature.
     const areSeparate = details.length > 0 && details.map(thoughtIn).join('') === reasoning;
     if (isText(reasoning) && !areSeparate) this.#sink.reasoning(reasoning, name);
     for (const detail of details) {
@@ -298,14 +271,14 @@ export class AnswerEmitter {
     else this.#wait(open, body.arguments);
   }
 
-  #wait(call: OpenCall, json: string): void {
+  #wait(call: EmittedCall, json: string): void {
     call.waiting += json;
     this.#waitingLength += json.length;
     if (this.#waitingLength <= bufferedArgumentsMax) return;
     throw new MalformedAnswer('arguments of tool calls that have no names or no form');
   }
 
-  #open(call: OpenCall): void {
+  #open(call: EmittedCall): void {
     if (call.isEmitted) return;
     call.isEmitted = true;
     call.number = this.#emittedCalls;
@@ -316,7 +289,7 @@ export class AnswerEmitter {
     if (json !== '') this.#emitArguments(call, json);
   }
 
-  #emitArguments(call: OpenCall, json: string): void {
+  #emitArguments(call: EmittedCall, json: string): void {
     this.#sink.toolArguments(call.number, json);
     call.end.push(json);
     if (call.end.isComplete) this.#unfinished.delete(call);

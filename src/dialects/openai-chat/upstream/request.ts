@@ -1,9 +1,8 @@
 import type { Quirks } from '../../../config/provider-schema.ts';
-import type { Target, UpstreamRequest } from '../../dialect.ts';
+import type { Edits, Target, UpstreamRequest } from '../../dialect.ts';
 import {
   dropFields,
   dropLookalikes,
-  type Edits,
   editBody,
   gatewayFields,
 } from '../../normalize/requests/edit-body.ts';
@@ -23,7 +22,7 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { isForced, listsOfTools, withDependents } from '../../normalize/requests/tools.ts';
-import { dropsParameter } from '../../parameters.ts';
+import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import { readReasoningOptions, unsupportedReasoningFields } from '../client/prompt.ts';
 import type { ChatRequest, OpenAiRequest } from '../client/request.ts';
 import { chatSchema } from '../client/schema.ts';
@@ -113,7 +112,7 @@ function writeToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
   const { tools, tool_choice: choice } = body;
   const requiredName = quirks.tool_choice_required ?? 'required';
   if (choice === 'required' && requiredName === 'any') edits.tool_choice = requiredName;
-  if (quirks.tool_choice_named !== 'alone' || typeof choice !== 'object') return;
+  if (quirks.tool_choice_named !== 'only_tool' || typeof choice !== 'object') return;
   if (choice?.type !== 'function') return;
   const only = tools?.filter(
     (tool) => 'function' in tool && tool.function.name === choice.function.name,

@@ -2,17 +2,18 @@ import { outputItemsMax, streamedResponseLengthMax } from '../../../core/bounds.
 import { GatewayError } from '../../../core/errors.ts';
 import type {
   ClientDialect,
+  ReplyIdentity,
   ReplyWriter,
   SettledUsage,
   StreamFormat,
   StreamWriter,
 } from '../../dialect.ts';
 import { keepAlive } from '../../events.ts';
-import { OutputWriter } from './output-writer.ts';
+import { type EventOutput, OutputWriter } from './output-writer.ts';
 import { type Echo, ended, errorCode, failed, inProgress } from './response-object.ts';
 import { ToolForms, type WithTools } from './tools.ts';
 
-/** How an answer told in our words is written for a Responses client. */
+/** Returns the writers of neutral events for a Responses client. */
 export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
   return {
     writeStream: (identity) => new ResponsesStreamWriter(identity, new ToolForms(body), echo),
@@ -20,55 +21,85 @@ export function responsesClient(body: WithTools, echo: Echo): ClientDialect {
   };
 }
 
-/** An answer told in our words, as the events of a response that is streamed. */
-
 class ResponsesStreamWriter extends OutputWriter implements StreamWriter {
-  #out = '';
-  #number = 0;
-  #storedLength = 0;
+  readonly #log: EventLog;
+
+  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
+    const log = new EventLog(identity, echo);
+    super(identity, forms, echo, log);
+    this.#log = log;
+  }
 
   take(): string {
-    const out = this.#out;
-    this.#out = '';
-    return out;
+    return this.#log.take();
   }
 
   close(settled: SettledUsage): string {
     this.endItems();
     const outcome = ended(this.reason, this.output, settled);
     const response = this.echo.write(this.identity, outcome);
-    this.emit(`response.${outcome.status}`, { response });
+    this.#log.emit(`response.${outcome.status}`, { response });
     return this.take();
   }
 
   fail(error: GatewayError): string {
-    this.#begin();
     const done = this.output.filter((item) => item !== undefined);
-    const response = this.echo.write(this.identity, failed(error, done));
-    return this.take() + failureEvents(error, response, this.#number);
+    this.#log.fail(error, this.echo.write(this.identity, failed(error, done)));
+    return this.take();
+  }
+
+  /** Responses clients don't run a tool before its call is complete. */
+  get hasOpenToolCall(): boolean {
+    return false;
   }
 
   keepAlive(): string {
     return keepAlive;
   }
+}
 
-  protected override emit(type: string, fields: object): void {
-    this.#begin();
-    this.#out += eventText(type, this.#number, fields);
+/** Buffers the events of a stream. The opening events precede the first one. */
+class EventLog implements EventOutput {
+  readonly #identity: ReplyIdentity;
+  readonly #echo: Echo;
+  #text = '';
+  /** The sequence number of the next event. */
+  #number = 0;
+  #storedLength = 0;
+
+  constructor(identity: ReplyIdentity, echo: Echo) {
+    this.#identity = identity;
+    this.#echo = echo;
+  }
+
+  take(): string {
+    const text = this.#text;
+    this.#text = '';
+    return text;
+  }
+
+  emit(type: string, fields: object): void {
+    this.#open();
+    this.#text += eventText(type, this.#number, fields);
     this.#number += 1;
   }
 
-  /** Limits what is kept: the last event repeats the whole answer. */
-  protected override trackSize(characters: number): void {
+  fail(error: GatewayError, response: object): void {
+    this.#open();
+    this.#text += failureEvents(error, response, this.#number);
+  }
+
+  /** Limits what is stored, because the last event repeats the whole answer. */
+  trackSize(characters: number, items: number): void {
     this.#storedLength += characters;
     const isLong = this.#storedLength > streamedResponseLengthMax;
-    if (!isLong && this.items <= outputItemsMax) return;
+    if (!isLong && items <= outputItemsMax) return;
     throw new GatewayError('upstream_error', 'The answer is too long to be streamed.');
   }
 
-  #begin(): void {
+  #open(): void {
     if (this.#number > 0) return;
-    this.#out += openingEvents(this.echo.write(this.identity, inProgress));
+    this.#text += openingEvents(this.#echo.write(this.#identity, inProgress));
     this.#number = 2;
   }
 }
@@ -84,8 +115,8 @@ function openingEvents(response: object): string {
 }
 
 /**
- * The events `error` and `response.failed`, because some clients look for one and some for the
- * other. OpenAI documents the fields of `error` as flat but sends them nested: here they are both.
+ * Writes both `error` and `response.failed`, because clients look for either one. OpenAI documents
+ * the fields of `error` as flat but sends them nested, so they are written both ways.
  */
 export function failureEvents(error: GatewayError, response: object, number: number): string {
   const { message, param, symbol } = error;
@@ -97,7 +128,7 @@ export function failureEvents(error: GatewayError, response: object, number: num
   return event + eventText('response.failed', number + 1, { response });
 }
 
-/** What the gateway itself says to a Responses client, outside of an upstream's answer. */
+/** Writes the errors of streams that no upstream answered. */
 export function responsesStreamFormat(echo: Echo): StreamFormat {
   return {
     fail(error, identity) {
@@ -107,17 +138,11 @@ export function responsesStreamFormat(echo: Echo): StreamFormat {
   };
 }
 
-/** An answer told in our words, as one response. */
-
+/** Doesn't limit its size: the length of a reply is limited where it is read. */
 class ResponsesReplyWriter extends OutputWriter implements ReplyWriter {
   write(settled: SettledUsage): string {
     this.endItems();
     const outcome = ended(this.reason, this.output, settled);
     return JSON.stringify(this.echo.write(this.identity, outcome));
   }
-
-  protected override emit(): void {}
-
-  /** Counts nothing: the length of a whole answer is limited where it is read. */
-  protected override trackSize(): void {}
 }

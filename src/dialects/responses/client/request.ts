@@ -1,3 +1,4 @@
+import type { RawBody } from '../../dialect.ts';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
@@ -9,7 +10,6 @@ import type {
   SearchOptions,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
-import type { Source } from '../../normalize/requests/edit-body.ts';
 import { unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
   addressesIn,
@@ -22,7 +22,7 @@ import {
 import { usesLongCacheTtl } from '../../normalize/requests/prompt-cache.ts';
 import { readChain, readPreferences } from '../../normalize/requests/routing.ts';
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
-import { presentParameterNames } from '../../parameters.ts';
+import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyItem,
   checkItems,
@@ -50,14 +50,14 @@ export interface ResponsesRequest {
   readonly request: ChatRequestInfo;
   readonly body: ResponsesBody;
   /** The bytes that the client sent; null once `body` no longer says the same. */
-  readonly source: Source | null;
+  readonly source: RawBody | null;
   /** Keeps tenants' prompt caches apart; null where there are no other tenants. */
   readonly tenantId: string | null;
 }
 
 export function readResponsesRequest(
   value: Record<string, unknown>,
-  source: Source,
+  source: RawBody,
   tenantId: string | null = null,
 ): ResponsesRequest {
   refuseState(value);

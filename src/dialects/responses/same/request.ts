@@ -1,9 +1,8 @@
 import { objectsIn } from '../../../core/json.ts';
-import type { FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
+import type { Edits, FetchedImages, Target, UpstreamRequest } from '../../dialect.ts';
 import {
   dropFields,
   dropLookalikes,
-  type Edits,
   editBody,
   gatewayFields,
   sameIfUnchanged,
@@ -19,7 +18,7 @@ import {
   withoutPaidTools,
 } from '../../normalize/requests/restricted-parameters.ts';
 import { withDependents } from '../../normalize/requests/tools.ts';
-import { dropsParameter } from '../../parameters.ts';
+import { dropsParameter } from '../../normalize/requests/vendor-parameters.ts';
 import {
   type AnyItem,
   type AnyPart,

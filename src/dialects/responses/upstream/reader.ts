@@ -1,28 +1,32 @@
-import type { AnswerSink, FinishReason } from '../../../core/answer.ts';
-import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
+import type { AnswerSink } from '../../../core/answer.ts';
+import type { Fields } from '../../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
 import {
-  failureInside,
-  invalidJsonAnswer,
-  invalidJsonEvent,
-  malformed,
-  readErrorObject,
-} from '../../failure.ts';
-import { parseExact } from '../../normalize/exact-json.ts';
+  finishReasonOf,
+  parseEvent,
+  parseReply,
+  statusFailure,
+  statusIn,
+  tooManyItems,
+} from '../answer-parser.ts';
+import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import { readUsage } from '../usage.ts';
 import { ItemEmitter } from './output-items.ts';
 import { writeRequest } from './request.ts';
 
-/** OpenAI's Responses endpoint, for models that take tools only there while they reason. */
+/** Translates for OpenAI's Responses endpoint, where some models can use tools while reasoning. */
 export const responsesUpstream: UpstreamDialect = {
+  parameters: [
+    ...commonParameters,
+    ...['user', 'safety_identifier', 'parallel_tool_calls', 'verbosity', 'prompt_cache_key'],
+  ],
   toolNameLengthMax: 64,
+  requiresInlineContent: false,
   defaultThinking: () => 'effort',
   write: writeRequest,
   readStream: (sink) => new ResponsesStreamReader(sink),
   readReply: readFullReply,
 };
-
-/** Answers of the Responses endpoint in our own words. */
 
 export class ResponsesStreamReader implements StreamReader {
   finished = false;
@@ -38,75 +42,46 @@ export class ResponsesStreamReader implements StreamReader {
     return this.finished;
   }
 
-  push({ event, data }: SseMessage): UpstreamFailure | undefined {
-    // OpenAI sends nothing after the last event; some servers add `[DONE]`, as chats have it.
-    if (this.finished || data.startsWith('[DONE]')) return undefined;
-    const message = parseExact(data);
-    if (!isObject(message)) {
-      return event === 'error' ? readErrorObject(data) : invalidJsonEvent(data);
-    }
-    return this.#take(typeof message.type === 'string' ? message.type : (event ?? ''), message);
-  }
-
-  #take(type: string, message: Fields): UpstreamFailure | undefined {
-    switch (type) {
-      case 'response.completed':
-      case 'response.incomplete':
-      case 'response.failed':
-      case 'response.cancelled':
-        return this.takeResponse(fieldsOf(message.response), type.slice('response.'.length));
-      case 'response.created':
-      case 'response.queued':
-      case 'response.in_progress':
-        return failureInside(fieldsOf(message.response));
-      case 'error':
-        return readErrorObject(message);
-      case '':
-        return message.error === undefined ? undefined : readErrorObject(message);
-      default:
-        this.#emitter.take(type, message);
+  push(message: SseMessage): UpstreamFailure | undefined {
+    if (this.finished) return undefined;
+    const parsed = parseEvent(message);
+    switch (parsed.kind) {
+      case 'item':
+        this.#emitter.take(parsed.type, parsed.fields);
         return this.#emitter.isFull ? tooManyItems() : undefined;
+      case 'end':
+        return this.#readEnd(parsed.response, statusIn(parsed.type));
+      case 'failed':
+        return parsed.failure;
+      case 'opening':
+      case 'ignored':
+        return undefined;
     }
   }
 
-  /** Tells what is new in the whole response. */
-  takeResponse(response: Fields, claimed: string | undefined): UpstreamFailure | undefined {
-    const { status = claimed, output, incomplete_details: details } = response;
-    const failure = failureOf(response, status);
-    if (failure !== undefined) return failure;
-    this.#emitter.emitOutput(output);
+  #readEnd(response: Fields, claimedStatus: string): UpstreamFailure | undefined {
+    const { status = claimedStatus } = response;
+    return statusFailure(response, status) ?? this.readResponse(response, status);
+  }
+
+  /** Emits what is new in a complete response, then its usage and finish reason. */
+  readResponse(response: Fields, status: unknown): UpstreamFailure | undefined {
+    this.#emitter.emitOutput(response.output);
     if (this.#emitter.isFull) return tooManyItems();
     this.#emitter.end();
     const usage = readUsage(response.usage);
     if (usage !== undefined) this.#sink.usage?.(usage);
     this.finished = true;
-    this.#sink.finish(finishReasonOf(status, details, this.#emitter.hasCalls), null);
+    const reason = finishReasonOf(status, response.incomplete_details, this.#emitter.hasCalls);
+    this.#sink.finish(reason, null);
     return undefined;
   }
 }
 
-/** Why a response of this status is no answer; undefined when it is one. */
-export function failureOf(response: Fields, status: unknown): UpstreamFailure | undefined {
-  const failure = failureInside(response);
-  if (failure !== undefined) return failure;
-  if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
-  if (status === 'completed' || status === 'incomplete') return undefined;
-  return malformed(`The upstream answered with the status ${isText(status) ? status : '?'}.`);
-}
-
-export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {
-  if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
-  const isFiltered = fieldsOf(details).reason === 'content_filter';
-  return isFiltered ? 'content_filter' : 'length';
-}
-
-export function tooManyItems(): UpstreamFailure {
-  return malformed('The upstream sent an answer of too many items.');
-}
-
-/** Tells a whole answer; returns the failure if the text is none. */
+/** Emits a non-streaming response. Returns the failure if it is one. */
 export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
-  const response = parseExact(text);
-  if (!isObject(response)) return invalidJsonAnswer(text);
-  return new ResponsesStreamReader(sink).takeResponse(response, undefined);
+  const parsed = parseReply(text);
+  if (!parsed.ok) return parsed.failure;
+  const response = parsed.value;
+  return new ResponsesStreamReader(sink).readResponse(response, response.status);
 }
