@@ -17,7 +17,7 @@ const reasons: Readonly<Record<string, string>> = {
   server: 'server errors',
   unreachable: 'unreachable',
   malformed: 'unreadable',
-  cut: 'broken off',
+  interrupted: 'interrupted',
 };
 
 const columns: readonly Column<Called>[] = [

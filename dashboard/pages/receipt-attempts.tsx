@@ -14,7 +14,7 @@ const outcomes: Readonly<Record<string, string>> = {
   server: 'failed',
   unreachable: 'unreachable',
   malformed: 'answered nonsense',
-  left: 'client left',
+  client_disconnected: 'client disconnected',
   broken: 'broke off',
 };
 

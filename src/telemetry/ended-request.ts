@@ -1,6 +1,6 @@
 import type { RequestRecord } from '../records/request-record.ts';
 
-/** What telemetry needs of a request that has ended: nothing of its words, and no secret. */
+/** The part of a request's record that telemetry uses: no content and no secrets. */
 export interface EndedRequest
   extends Pick<
     RequestRecord,
@@ -29,7 +29,7 @@ export interface EndedRequest
 
 export type EndedAttempt = Omit<RequestRecord['attempts'][number], 'message'>;
 
-/** Until the first words came, failed attempts included; null when there were none. */
+/** Returns the time to the first output, failed attempts included, or null without output. */
 export function firstTokenMs({ attempts, firstByteMs }: EndedRequest): number | null {
   if (firstByteMs === null) return null;
   let sum = 0;

@@ -1,24 +1,25 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { counter, type Family, gauge, labels } from './prometheus.ts';
 
-/** The state of the books and of the providers at the moment somebody reads the metrics. */
+/** Metrics whose values are read at each scrape. */
 
-/** The state of the money's way into the books, in one process. */
+/** The accounting of one process. */
 export interface AccountingState {
-  /** Accounts of which this process has credits on lease. */
+  /** Wallets and keys from which this process holds a lease. */
   readonly leases: number;
   readonly leasedCredits: number;
-  /** Set aside for running requests. */
+  /** Held for running requests. */
   readonly heldCredits: number;
-  /** Settled and not booked yet. */
+  /** Settled, but not yet in the ledger. */
   readonly owedCredits: number;
-  /** Sent to a provider and not ended. */
+  /** Sent to a provider and not ended yet. */
   readonly requestsInFlight: number;
   readonly journalBytes: number;
-  /** Of the oldest line whose request is not in the books; 0 when all are. */
+  /** Age of the oldest line whose request is not in the ledger. 0 if there is none. */
   readonly journalAgeMs: number;
-  /** Settlements waiting for the store, and how long the oldest has waited. */
+  /** Settlements waiting to be written to the ledger. */
   readonly unbookedRequests: number;
+  /** How long the oldest of them has waited. */
   readonly bookingLagMs: number;
 }
 
@@ -32,29 +33,37 @@ export interface OfferCircuit {
 
 export function accountingFamilies(state: AccountingState): Family[] {
   return [
-    gauge('tollgate_leases', 'Accounts with credits on lease here.', state.leases),
-    gauge('tollgate_leased_credits', 'Credits on lease here.', state.leasedCredits),
-    gauge('tollgate_held_credits', 'Credits held by running requests.', state.heldCredits),
-    gauge('tollgate_owed_credits', 'Credits charged and not booked yet.', state.owedCredits),
     gauge(
-      'tollgate_requests_under_way',
+      'tollgate_leases',
+      'Wallets and keys from which this process holds a lease.',
+      state.leases,
+    ),
+    gauge('tollgate_leased_credits', 'Credits leased to this process.', state.leasedCredits),
+    gauge('tollgate_held_credits', 'Credits held for running requests.', state.heldCredits),
+    gauge(
+      'tollgate_unsettled_credits',
+      'Credits charged, not yet in the ledger.',
+      state.owedCredits,
+    ),
+    gauge(
+      'tollgate_requests_in_flight',
       'Requests sent to a provider that have not ended.',
       state.requestsInFlight,
     ),
     gauge('tollgate_journal_bytes', 'Size of the journal on disk.', state.journalBytes),
     gauge(
       'tollgate_journal_age_seconds',
-      'Age of the oldest journal line whose request is not booked.',
+      'Age of the oldest journal line whose request is not in the ledger.',
       state.journalAgeMs / 1000,
     ),
     gauge(
-      'tollgate_drain_waiting',
-      'Ended requests that are not booked yet.',
+      'tollgate_settlements_pending',
+      'Ended requests that are not in the ledger yet.',
       state.unbookedRequests,
     ),
     gauge(
-      'tollgate_drain_lag_seconds',
-      'How long the oldest ended request has waited to be booked.',
+      'tollgate_settlement_lag_seconds',
+      'How long the oldest of these requests has waited.',
       state.bookingLagMs / 1000,
     ),
   ];
@@ -67,14 +76,14 @@ export function circuitFamily(states: readonly OfferCircuit[]): Family {
     labels: labels({ provider, model }),
     value: circuitNumbers[state],
   }));
-  const help = 'Shared capacity: 0 in use, 1 being tried again, 2 left alone after failures.';
+  const help = 'Circuit breaker of shared capacity: 0 closed, 1 half-open, 2 open.';
   return { name: 'tollgate_circuit_state', help, type: 'gauge', samples };
 }
 
-/** Fine enough to see what a client would feel, coarse enough to cost nothing. */
+/** Fine enough for delays that a client notices, coarse enough to be cheap. */
 const lagResolutionMs = 20;
 
-/** This process as the operating system sees it, under the names that every exporter uses. */
+/** Metrics of the process, under the names that Prometheus exporters use. */
 export class ProcessGauges {
   readonly #lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   readonly #startedSeconds = Date.now() / 1000 - process.uptime();
@@ -88,10 +97,14 @@ export class ProcessGauges {
     const { user, system } = process.cpuUsage();
     return [
       this.#lagFamily(),
-      gauge('process_resident_memory_bytes', 'Memory held by the process.', rss),
-      gauge('tollgate_heap_used_bytes', 'Memory in use by the program.', heapUsed),
-      counter('process_cpu_seconds_total', 'CPU time used.', (user + system) / 1e6),
-      gauge('process_start_time_seconds', 'When the process started.', this.#startedSeconds),
+      gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss),
+      gauge('tollgate_heap_used_bytes', 'Heap memory in use.', heapUsed),
+      counter('process_cpu_seconds_total', 'CPU time used by the process.', (user + system) / 1e6),
+      gauge(
+        'process_start_time_seconds',
+        'Unix time at which the process started.',
+        this.#startedSeconds,
+      ),
     ];
   }
 
@@ -99,7 +112,7 @@ export class ProcessGauges {
     this.#lag.disable();
   }
 
-  /** Since the last look: a worst case of last week would help nobody. */
+  /** Measures since the last scrape, so that an old maximum does not hide newer values. */
   #lagFamily(): Family {
     const seconds = (nanoseconds: number) =>
       Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds) / 1e9 : 0;
@@ -109,7 +122,7 @@ export class ProcessGauges {
       { labels: 'percentile="100"', value: seconds(this.#lag.max) },
     ];
     this.#lag.reset();
-    const help = 'How late the event loop was since metrics were last read.';
+    const help = 'Event loop delay since the last scrape.';
     return { name: 'tollgate_event_loop_lag_seconds', help, type: 'gauge', samples };
   }
 }

@@ -2,20 +2,20 @@ import { logLinesMax } from '../core/bounds.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { EndedRequest } from './ended-request.ts';
 
-/** Structured lines for the operator: one JSON object each, never a prompt, never a key. */
+/** The operator's log: one JSON object per line, without prompts and keys. */
 export interface Log {
   info(event: string, fields?: LogFields): void;
   warn(event: string, fields?: LogFields): void;
   error(event: string, fields?: LogFields): void;
-  /** Whole lines put together elsewhere. A promise says when they have been taken. */
+  /** Writes complete lines. A returned promise resolves once they have been written. */
   write(lines: string): unknown;
 }
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /**
- * When nobody reads the log, lines are dropped rather than kept in memory: a fault of ours may
- * write one for each request.
+ * Creates a log. If the reader is too slow, lines are dropped instead of kept in memory, because a
+ * bug may write one for each request.
  */
 export function createLog(write: (line: string) => unknown): Log {
   let [pending, dropped] = [0, 0];
@@ -29,7 +29,7 @@ export function createLog(write: (line: string) => unknown): Log {
     pending += 1;
     written.then(onWritten, onWritten);
   };
-  // Told once the reader has caught up: before that, it would be one more line to wait for.
+  // Report dropped lines only after the reader has caught up, or the report would wait as well.
   const onWritten = () => {
     pending -= 1;
     if (pending > 0 || dropped === 0) return;
@@ -47,29 +47,29 @@ export function logLine(level: string, event: string, fields: LogFields = {}): s
   return `${JSON.stringify({ time: new Date().toISOString(), level, event, ...fields })}\n`;
 }
 
-/** What an exception says, for a log field. */
+/** Returns the messages of an exception and its causes, for a log field. */
 export function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause === undefined ? '' : ` (${reason(error.cause)})`;
   return `${error.message}${cause}`;
 }
 
-/** How often the log says how many requests an outage has cost since it last did. */
+/** How often the log reports the requests that failed since its last report. */
 const outageReportMs = 60_000;
 
-/** Whatever can be away has its own sentence; a few of these name a provider or a path. */
-const sentencesMax = 100;
+/** Outages tracked at once. Each service has its own message; some name a provider or a path. */
+const outagesMax = 100;
 
 interface Outage {
   reason: string;
   requests: number;
-  /** How many of these requests the log has been told of. */
+  /** How many of these requests have been logged. */
   reported: number;
 }
 
 /**
- * While something is away, every request fails for the same reason, and a line for each would bury
- * all others: the first is told whole, the rest are counted.
+ * Logs requests that fail during an outage. They all fail for the same reason, so the first one is
+ * logged in full and the rest are counted, to keep other lines visible.
  */
 export class OutageLog {
   readonly #log: Log;
@@ -79,16 +79,16 @@ export class OutageLog {
     this.#log = log;
   }
 
-  /** `sentence` tells outages apart; the reason may differ from one request to the next. */
-  failed(sentence: string, fields: LogFields & { readonly reason: string }): void {
-    const outage = this.#outages.get(sentence);
+  /** Outages are told apart by `message`. The reason may differ from one request to the next. */
+  failed(message: string, fields: LogFields & { readonly reason: string }): void {
+    const outage = this.#outages.get(message);
     if (outage) {
       outage.requests += 1;
       outage.reason = fields.reason;
       return;
     }
-    if (this.#outages.size < sentencesMax) {
-      this.#outages.set(sentence, { reason: fields.reason, requests: 1, reported: 1 });
+    if (this.#outages.size < outagesMax) {
+      this.#outages.set(message, { reason: fields.reason, requests: 1, reported: 1 });
     }
     this.#log.error('request_failed', fields);
   }
@@ -97,18 +97,18 @@ export class OutageLog {
     return [{ everyMs: outageReportMs, run: async () => this.#reportAll() }];
   }
 
-  /** Called before the process ends, and its counts with it. */
+  /** Logs what is left. Called before the process exits. */
   flush(): void {
     for (const outage of this.#outages.values()) this.#reportNew(outage);
   }
 
-  /** A minute without a failure is taken for the end: nobody else says when that is. */
+  /** A minute without a failure counts as the end of an outage. */
   #reportAll(): void {
-    for (const [sentence, outage] of this.#outages) {
+    for (const [message, outage] of this.#outages) {
       if (this.#reportNew(outage)) continue;
       const { reason, requests } = outage;
-      this.#outages.delete(sentence);
-      if (requests > 1) this.#log.info('requests_served_again', { failed: requests, reason });
+      this.#outages.delete(message);
+      if (requests > 1) this.#log.info('requests_recovered', { requests, reason });
     }
   }
 
@@ -121,10 +121,10 @@ export class OutageLog {
   }
 }
 
-/** Every request to the provider fails alike: a line for each would bury all others. */
+/** One line per provider in this time, because every request to it fails the same way. */
 const refusalReportMs = 60_000;
 
-/** Providers that refuse the operator's account. Clients hear of it, and cannot mend it. */
+/** Logs providers that reject the operator's account, which clients can't fix. */
 export class RefusedAccountLog {
   readonly #log: Log;
   readonly #reportedAt = new Map<string, number>();
@@ -140,11 +140,11 @@ export class RefusedAccountLog {
     }
   }
 
-  #report(provider: string, why: string): void {
+  #report(provider: string, reason: string): void {
     const now = performance.now();
     const last = this.#reportedAt.get(provider);
     if (last !== undefined && now - last < refusalReportMs) return;
     this.#reportedAt.set(provider, now);
-    this.#log.warn('account_refused', { provider, why });
+    this.#log.warn('account_refused', { provider, reason });
   }
 }

@@ -40,7 +40,7 @@ test('an outage is told when it begins, once a minute, and when it is over', asy
     { level: 'error', event: 'requests_failed', requests: 1, reason },
   ]);
   expect(await minute()).toEqual([
-    { level: 'info', event: 'requests_served_again', failed: 5, reason },
+    { level: 'info', event: 'requests_recovered', requests: 5, reason },
   ]);
   expect(await minute()).toEqual([]);
   fail('f');

@@ -1,9 +1,9 @@
-/** Metrics as Prometheus reads them: text format 0.0.4. */
+/** Metrics in Prometheus' text format, version 0.0.4. */
 
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Sample {
-  /** As `labels` writes them: once per series, as a histogram has dozens of samples. */
+  /** Written by `labels`, once per series, because a histogram has dozens of samples. */
   readonly labels?: string;
   readonly value: number;
   /** `_bucket`, `_sum` or `_count` of a histogram. */
@@ -26,7 +26,7 @@ export function counter(name: string, help: string, value: number): Family {
   return { name, help, type: 'counter', samples: [{ value }] };
 }
 
-/** `common` labels stand on every sample. */
+/** Writes families. The `common` labels are added to every sample. */
 export function writeFamilies(families: readonly Family[], common = ''): string {
   return families.map((family) => writeFamily(family, common)).join('');
 }
@@ -41,7 +41,7 @@ function writeFamily({ name, help, type, samples }: Family, common: string): str
   return text;
 }
 
-/** Labels as they stand between the braces of a sample. */
+/** Writes labels as they appear between the braces of a sample. */
 export function labels(values: Readonly<Record<string, string>>): string {
   return Object.entries(values)
     .map(([name, value]) => `${name}="${escapeLabel(value)}"`)
@@ -87,13 +87,13 @@ export class Histogram {
   }
 }
 
-/** Of the OpenTelemetry conventions for generative AI: seconds of a whole request. */
+/** Seconds of a request, from OpenTelemetry's conventions for generative AI. */
 export const durationBounds = [
   0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84,
   327.68,
 ] as const;
 
-/** Seconds to the first words; up to two minutes, since reasoning models take one. */
+/** Seconds to the first output, up to 2 minutes because reasoning models need 1. */
 export const firstTokenBounds = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120,
 ] as const;
@@ -103,30 +103,30 @@ export const tokenBounds = [
   1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304,
 ] as const;
 
-/** A part that can say how it is doing. Asked when somebody reads the metrics, and only then. */
+/** Returns current metrics. Called at each scrape. */
 export type MetricSource = () => readonly Family[];
 
 /**
- * A page is good for ten times as long as it took to write, and no longer than a second: the route
- * is open to anybody, and must not cost more than a tenth of the process whoever reads it.
+ * A page is reused for 10 times as long as it took to write, at most 1 s. The route needs no key, and
+ * scrapes must not use more than a tenth of the process.
  */
 const reuseFactor = 10;
 const reuseMsMax = 1_000;
 
-/** Everything that can be measured, as one page. */
+/** Writes all metrics as one page. */
 export class Metrics {
   readonly #sources: readonly MetricSource[];
   readonly #common: string;
   #failures = 0;
   #page = { text: '', goodUntil: 0 };
 
-  /** `common` labels stand on every sample. */
+  /** The `common` labels are added to every sample. */
   constructor(sources: readonly MetricSource[], common: Readonly<Record<string, string>> = {}) {
     this.#sources = sources;
     this.#common = labels(common);
   }
 
-  /** Something of telemetry itself went wrong; the request that met it goes on. */
+  /** Counts a failure of telemetry itself, which must not fail the request. */
   countFailure(): void {
     this.#failures += 1;
   }

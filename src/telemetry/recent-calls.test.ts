@@ -18,7 +18,7 @@ function make() {
     pass(minutes: number) {
       for (let minute = 0; minute < minutes; minute++) {
         nowMs += minuteMs;
-        recent.mark();
+        recent.takeSnapshot();
       }
     },
     /** One request that was answered by the last of these, or failed with it. */
@@ -50,14 +50,19 @@ describe('recent calls', () => {
     pass(2);
     expect(calls()).toEqual({
       a: { windowSeconds: 120, calls: 3, failedCalls: 3, failures: { timeout: 2, server: 1 } },
-      b: { windowSeconds: 120, calls: 4, failedCalls: 2, failures: { rate_limited: 1, cut: 1 } },
+      b: {
+        windowSeconds: 120,
+        calls: 4,
+        failedCalls: 2,
+        failures: { rate_limited: 1, interrupted: 1 },
+      },
     });
   });
 
   test('hold nothing against a provider that is not its fault', () => {
     const { request, calls } = make();
     request(['a', 'request']);
-    request(['a', 'left']);
+    request(['a', 'client_disconnected']);
     request(['a', 'answered']);
     expect(calls()).toEqual({ a: { windowSeconds: 0, calls: 3, failedCalls: 0, failures: {} } });
   });

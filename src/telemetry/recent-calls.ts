@@ -1,55 +1,55 @@
 import type { PeriodicTask } from '../core/periodic-task.ts';
 
-/** What came of the calls to one provider lately. */
+/** The outcomes of recent calls to one provider. */
 export interface RecentCalls {
-  /** How far back they go; less than the whole window after a start. */
+  /** The period covered. Shorter than the window after a start. */
   readonly windowSeconds: number;
   readonly calls: number;
   readonly failedCalls: number;
-  /** What went wrong, such as `timeout` → how often. */
+  /** Counts by failure, such as `timeout`. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** What came of calls, by provider, a line break and the outcome, since the start. */
+/** Counts of calls since the start. The key is the provider, a line break and the outcome. */
 export type CallCounts = ReadonlyMap<string, number>;
 
 /** Long enough to see an outage begin, short enough to see it end. */
 const windowMs = 15 * 60_000;
-const markMs = 60_000;
+const snapshotMs = 60_000;
 
-/** An answer, a client that left and a faulty request say nothing against the provider. */
-const nonFailureOutcomes = new Set(['answered', 'left', 'request']);
+/** Outcomes that don't count against the provider. `request` is an invalid request. */
+const nonFailureOutcomes = new Set(['answered', 'client_disconnected', 'request']);
 
 /**
- * The latest part of what is counted anyway: once a minute the counts are noted, and those of a
- * quarter of an hour ago are subtracted from those of now. No request does anything for it.
+ * Derives recent calls from counters: takes a snapshot once a minute and subtracts the one of 15
+ * minutes ago from the current counts. This costs requests nothing.
  */
 export class RecentTraffic {
   readonly #read: () => CallCounts;
   readonly #now: () => number;
   /** Oldest first, at least one. */
-  #marks: readonly { readonly at: number; readonly counts: CallCounts }[];
+  #snapshots: readonly { readonly at: number; readonly counts: CallCounts }[];
 
   constructor(read: () => CallCounts, now: () => number = () => performance.now()) {
     this.#read = read;
     this.#now = now;
-    this.#marks = [{ at: now(), counts: read() }];
+    this.#snapshots = [{ at: now(), counts: read() }];
   }
 
   periodicTasks(): PeriodicTask[] {
-    return [{ everyMs: markMs, run: async () => this.mark() }];
+    return [{ everyMs: snapshotMs, run: async () => this.takeSnapshot() }];
   }
 
-  mark(): void {
+  takeSnapshot(): void {
     const at = this.#now();
-    const recentMarks = this.#marks.filter((one) => at - one.at <= windowMs);
-    this.#marks = [...recentMarks, { at, counts: this.#read() }];
+    const kept = this.#snapshots.filter((snapshot) => at - snapshot.at <= windowMs);
+    this.#snapshots = [...kept, { at, counts: this.#read() }];
   }
 
-  /** By provider; one that nobody called is not there. */
+  /** Returns recent calls by provider, without providers that were not called. */
   calls(): ReadonlyMap<string, RecentCalls> {
     const now = this.#now();
-    const before = this.#marks.find(({ at }) => now - at <= windowMs) ?? this.#marks.at(-1);
+    const before = this.#snapshots.find(({ at }) => now - at <= windowMs) ?? this.#snapshots.at(-1);
     const windowSeconds = Math.round((now - (before?.at ?? now)) / 1000);
     const byProvider = Map.groupBy(this.#read(), ([name]) => name.split('\n')[0] ?? '');
     const recent = [...byProvider].map(([provider, counts]): [string, RecentCalls] => {

@@ -17,16 +17,16 @@ import { TraceExport } from './trace-export.ts';
 import { type TracedCall, Tracer } from './tracer.ts';
 import { ResponseCounts, Traffic } from './traffic.ts';
 
-/** How long a stop waits for a log that nobody reads any more. */
+/** How long a stop waits for a log that is not read. */
 const logFlushMs = 1_000;
-/** Collectors answer at once; one that does not is as good as away. */
+/** Collectors respond at once. A slower one counts as unreachable. */
 const collectorMs = 5_000;
 
 const overrunReason =
-  'It sent something behind the end of an answer, which could be taken for the next one: for ten ' +
-  'minutes each call to it opens a connection of its own.';
+  'The server sent data after the end of an answer, which could be mistaken for the next answer. ' +
+  'For 10 minutes, each call to it opens a new connection.';
 
-/** Metrics, log lines and traces as one: what the other parts tell about themselves. */
+/** Collects metrics, log lines and traces. */
 export class Telemetry {
   readonly answers = new ResponseCounts();
   readonly metrics: Metrics;
@@ -60,57 +60,57 @@ export class Telemetry {
       () => this.#export?.families() ?? [],
       () => this.#process.families(),
     ];
-    // Workers share a port, so each look at the metrics may meet another worker.
+    // Workers share a port, so each scrape may reach another worker.
     this.metrics = new Metrics(this.#sources, worker === null ? {} : { worker: String(worker) });
   }
 
-  /** More parts that metrics are read from when somebody asks. */
+  /** Adds sources that are read at each scrape. */
   addMetricSources(accounting: Accounting, health: Health, openRequests: () => number): void {
     this.#sources.push(
       () => accountingFamilies(accounting.state()),
       () => [circuitFamily(this.#catalog ? circuitsOf(this.#catalog, health) : [])],
-      () => [gauge('tollgate_open_requests', 'HTTP requests being answered.', openRequests())],
+      () => [gauge('tollgate_open_requests', 'HTTP requests being processed.', openRequests())],
     );
   }
 
-  /** The catalogue whose models may be named in labels from now on. */
+  /** Sets the catalog whose models may appear in labels. */
   useCatalog(catalog: Catalog): void {
     this.#catalog = catalog;
   }
 
-  /** Called when web searches begin to fail, with the reason, or succeed again, with null. */
+  /** Called with a reason when web searches begin to fail, and with null when they recover. */
   searchStateChanged(fault: string | null): void {
     if (fault === null) this.#log.info('search_works_again');
     else this.#log.warn('search_failed', { reason: fault });
   }
 
   requestStarted(call: TracedCall): void {
-    this.#tracer?.begun(call);
+    this.#tracer?.requestStarted(call);
   }
 
-  /** Returns the `traceparent` of the attempt, when there is a trace. */
+  /** Returns the `traceparent` header of the attempt, if there is a trace. */
   attemptStarted(call: TracedCall): string | undefined {
-    return this.#tracer?.attempting(call);
+    return this.#tracer?.attemptStarted(call);
   }
 
-  /** A failure in here is counted, and never disturbs the request. */
+  /** Never throws. Failures are counted. */
   requestEnded(request: EndedRequest): void {
     try {
       this.#traffic.ended(request);
       this.#refusedAccounts.ended(request);
       this.#requestLines?.ended(request);
-      this.#tracer?.ended(request);
+      this.#tracer?.requestEnded(request);
     } catch {
       this.metrics.countFailure();
     }
   }
 
-  /** Logs a fault of our own in an answer that had begun; the server logs those before that. */
+  /** Logs an internal error in an answer that had begun. The server logs earlier ones. */
   reportLateError(requestId: string, error: GatewayError): void {
     const { symbol, cause } = error;
     if (symbol !== 'internal_error') return;
-    const why = reason(cause ?? error);
-    this.#log.error('request_failed', { request_id: requestId, symbol, reason: why });
+    const fields = { request_id: requestId, symbol, reason: reason(cause ?? error) };
+    this.#log.error('request_failed', fields);
   }
 
   async stop(): Promise<void> {
@@ -140,7 +140,7 @@ function createExport({ url, headers, serviceName }: Tracing, log: Log, instance
   });
 }
 
-/** Circuits of shared capacity only: tenants' own accounts are their affair, and without number. */
+/** Returns circuits of shared capacity only: tenants' own accounts are too many for labels. */
 function circuitsOf(catalog: Catalog, health: Health): OfferCircuit[] {
   return catalog.callable().flatMap(({ id }) =>
     catalog.offers(id).map((offer) => ({

@@ -2,7 +2,7 @@ import { tracesWaitingMax } from '../core/bounds.ts';
 import { type Log, reason } from './log.ts';
 import { counter, type Family, gauge } from './prometheus.ts';
 
-/** Spans as OTLP/HTTP wants them in JSON: ids in hexadecimal, nanoseconds and integers as text. */
+/** Exports spans by OTLP/HTTP in JSON: ids in hexadecimal, nanoseconds and integers as strings. */
 
 type AttributeValue = string | number | boolean | readonly string[] | null;
 
@@ -15,7 +15,7 @@ export interface Span {
   /** Epoch milliseconds, with fractions. */
   readonly startMs: number;
   readonly endMs: number;
-  /** `null` is left out. */
+  /** Null values are left out. */
   readonly attributes: Readonly<Record<string, AttributeValue>>;
   readonly failed: boolean;
 }
@@ -69,25 +69,25 @@ function valueObject(value: Exclude<AttributeValue, null>): object {
   return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }
 
-/** A double holds epoch milliseconds with microseconds behind, not nanoseconds. */
+/** A double holds epoch milliseconds to the microsecond, not to the nanosecond. */
 function nanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n);
 }
 
-/** Traces are looked at minutes later; a second gathers enough of them for one call. */
+/** Traces are read minutes later, so they are collected for 1 s and sent in one call. */
 const pauseMs = 1_000;
 const batchMax = 500;
-/** A collector that is away is asked less and less often. */
+/** The longest pause between calls to an unreachable collector. */
 const retryMsMax = 30_000;
 
 interface TraceExportDeps {
   readonly resource: Resource;
-  /** Answers the collector's status; rejects when it cannot be reached. */
+  /** Returns the collector's status. Rejects if it can't be reached. */
   send(body: string): Promise<number>;
   readonly log: Pick<Log, 'warn' | 'info'>;
 }
 
-/** Takes spans to a collector in the background. Whatever the collector does, requests go on. */
+/** Sends spans to a collector in the background, without affecting requests. */
 export class TraceExport {
   readonly #deps: TraceExportDeps;
   /** The spans of one request stay together. */
@@ -111,15 +111,15 @@ export class TraceExport {
   }
 
   families(): Family[] {
-    const waiting = 'Traces that the collector has not taken yet.';
-    const dropped = 'Traces dropped: the collector was away for too long, or refused them.';
+    const waiting = 'Traces waiting to be sent to the collector.';
+    const dropped = 'Traces dropped because the collector was unreachable or rejected them.';
     return [
       gauge('tollgate_traces_waiting', waiting, this.#waiting.length),
       counter('tollgate_traces_dropped_total', dropped, this.#dropped),
     ];
   }
 
-  /** One last try with everything that is left. */
+  /** Tries once more to send all waiting traces. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#sending;
@@ -136,36 +136,36 @@ export class TraceExport {
       this.#waiting.length > 0 ? setTimeout(() => void this.#round(), pause) : undefined;
   }
 
-  /** Answers whether the next batch may be sent, too. */
+  /** Returns whether the next batch may be sent. */
   async #sendBatch(): Promise<boolean> {
     const batch = this.#waiting.slice(0, batchMax);
     const failure = await this.#trySend(batch.flat());
-    if (failure === 'again') return false;
+    if (failure === 'temporary') return false;
     this.#waiting = this.#waiting.slice(batch.length);
-    if (failure === 'never') this.#dropped += batch.length;
+    if (failure === 'permanent') this.#dropped += batch.length;
     return failure === undefined;
   }
 
-  /** Undefined once taken; else whether the same spans could be taken later. */
-  async #trySend(spans: readonly Span[]): Promise<'again' | 'never' | undefined> {
+  /** Returns undefined if the spans were accepted, or the kind of failure. */
+  async #trySend(spans: readonly Span[]): Promise<'temporary' | 'permanent' | undefined> {
     const { send, resource, log } = this.#deps;
     let problem: string;
     let isPermanent = false;
     try {
       const status = await send(writeSpans(spans, resource));
       if (status >= 200 && status < 300) {
-        if (this.#failures > 0) log.info('traces_exported_again');
+        if (this.#failures > 0) log.info('trace_export_recovered');
         this.#failures = 0;
         return undefined;
       }
-      problem = `The collector answered with ${status}.`;
+      problem = `The collector returned status ${status}.`;
       isPermanent = status < 500 && status !== 408 && status !== 429;
     } catch (error) {
       problem = reason(error);
     }
-    // One line per outage: a log that fills because of traces would be the worse failure.
+    // One line per outage, so that failing traces don't fill the log.
     if (this.#failures === 0) log.warn('traces_not_exported', { reason: problem });
     this.#failures += 1;
-    return isPermanent ? 'never' : 'again';
+    return isPermanent ? 'permanent' : 'temporary';
   }
 }

@@ -9,30 +9,30 @@ const called = (requestId: string) => ({ requestId, receivedAt: Date.now(), star
 test('past the bound of open traces a request goes on without one', () => {
   const added: (readonly Span[])[] = [];
   const tracer = new Tracer((spans) => added.push(spans));
-  for (let at = 0; at < tracesOpenMax; at += 1) tracer.begun(called(`${at}`));
-  tracer.begun(called('late'));
-  expect(tracer.attempting(called('late'))).toBeUndefined();
-  tracer.ended(endedRequest({ requestId: 'late', attempts: [] }));
+  for (let at = 0; at < tracesOpenMax; at += 1) tracer.requestStarted(called(`${at}`));
+  tracer.requestStarted(called('late'));
+  expect(tracer.attemptStarted(called('late'))).toBeUndefined();
+  tracer.requestEnded(endedRequest({ requestId: 'late', attempts: [] }));
   expect(added).toEqual([]);
   // One that ends makes room for another.
-  tracer.ended(endedRequest({ requestId: '0', attempts: [] }));
-  tracer.begun(called('later'));
-  expect(tracer.attempting(called('later'))).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
+  tracer.requestEnded(endedRequest({ requestId: '0', attempts: [] }));
+  tracer.requestStarted(called('later'));
+  expect(tracer.attemptStarted(called('later'))).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
   expect(added.length).toBe(1);
 });
 
 test('a failed attempt lasts as long as it took, an answered one that streams to the end', () => {
   const added: Span[] = [];
   const tracer = new Tracer((spans) => added.push(...spans));
-  tracer.begun(called('one'));
-  for (const _ of ['failed', 'answered']) tracer.attempting(called('one'));
+  tracer.requestStarted(called('one'));
+  for (const _ of ['failed', 'answered']) tracer.attemptStarted(called('one'));
   const attempt = { provider: 'first', model: 'test/chat', status: 200, ms: 40 };
   const attempts = [
     { ...attempt, outcome: 'server' },
     { ...attempt, outcome: 'answered' },
   ];
   const request = { requestId: 'one', streamed: true, durationMs: 5_000, attempts };
-  tracer.ended(endedRequest(request));
+  tracer.requestEnded(endedRequest(request));
   const [full, failed, answered] = added;
   expect([failed, answered].map((span) => span?.kind)).toEqual(['client', 'client']);
   expect((failed?.endMs ?? 0) - (failed?.startMs ?? 0)).toBeCloseTo(40, 6);

@@ -58,8 +58,8 @@ describe('traffic', () => {
     traffic.ended(endedRequest({ cacheHit: true, attempts: [], firstByteMs: null, charges }));
     const seen = scrapeOf(traffic);
     const ours = { operation: 'chat', model: 'test/chat', provider: 'first' };
-    expect(seen.value('tollgate_cache_answers_total', { ...ours, result: 'hit' })).toBe(1);
-    expect(seen.value('tollgate_cache_answers_total', { ...ours, result: 'miss' })).toBe(1);
+    expect(seen.value('tollgate_cache_requests_total', { ...ours, result: 'hit' })).toBe(1);
+    expect(seen.value('tollgate_cache_requests_total', { ...ours, result: 'miss' })).toBe(1);
     const input = {
       gen_ai_operation_name: 'chat',
       gen_ai_request_model: 'test/chat',

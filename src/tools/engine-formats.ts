@@ -2,8 +2,8 @@ import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 import { type EngineFormat, withSiteOperators } from './search-engine.ts';
 
 /**
- * SearXNG, self-hosted: https://docs.searxng.org/dev/search_api.html. It has no keys of its own: a
- * configured key is for the proxy in front of it. SearXNG decides how many results come.
+ * SearXNG, self-hosted: https://docs.searxng.org/dev/search_api.html. It has no API keys; a
+ * configured key is for a proxy in front of it. The number of results can't be requested.
  */
 export const searxng: EngineFormat = {
   write({ url, apiKey, query, allowedDomains, excludedDomains }) {
@@ -23,16 +23,16 @@ export const searxng: EngineFormat = {
       date: publishedDate,
     }));
   },
-  // When the engines behind SearXNG are blocked or too slow, it reports success without results.
+  // If the engines behind SearXNG are blocked or too slow, it reports success without results.
   errorIn(answer) {
-    const { results, unresponsive_engines: silent } = fieldsOf(answer);
+    const { results, unresponsive_engines: unresponsive } = fieldsOf(answer);
     const isEmpty = Array.isArray(results) && results.length === 0;
-    if (!isEmpty || itemsOf(silent).length === 0) return undefined;
-    return 'The engines that were asked gave no answer.';
+    if (!isEmpty || itemsOf(unresponsive).length === 0) return undefined;
+    return 'None of the engines behind SearXNG responded.';
   },
   freeCall: {
     write: (endpoint) => searxng.write({ ...endpoint, ...minimalQuery }),
-    // By default SearXNG gives no JSON.
+    // By default, SearXNG doesn't return JSON.
     setupHint: 'Add json to search.formats in its settings.yml.',
   },
 };
@@ -56,7 +56,7 @@ export const brave: EngineFormat = {
   },
   read(answer) {
     if (!isObject(answer)) return undefined;
-    // The section is missing when a query has no hits.
+    // The section is missing if a query has no results.
     if (answer.web === undefined) return isObject(answer.query) ? [] : undefined;
     if (!isObject(answer.web) || !Array.isArray(answer.web.results)) return undefined;
     return answer.web.results.filter(isObject).map(({ title, url, description, page_age }) => ({
@@ -78,7 +78,7 @@ const entities: Readonly<Record<string, string>> = {
   '&amp;': '&',
 };
 
-/** Texts are HTML: hits may be emphasised though we ask for none, and characters are escaped. */
+/** Converts HTML to text. Matches may be emphasized even though the request disables it. */
 function plainText(html: unknown): unknown {
   if (typeof html !== 'string') return html;
   return html

@@ -8,10 +8,10 @@ import {
 } from '../core/bounds.ts';
 import { boundedCall, readBounded } from '../core/deadlines.ts';
 import { parseJson } from '../core/json.ts';
+import type { OperatorCall } from '../upstream/operator-call.ts';
 import { brave, searxng, tavily } from './engine-formats.ts';
 import {
   type EngineFormat,
-  type EngineRequest,
   matchesDomains,
   type RawResult,
   type SearchEngine,
@@ -22,7 +22,7 @@ import {
 
 const formats: Readonly<Record<WebSearch['engine'], EngineFormat>> = { searxng, brave, tavily };
 
-/** A call that costs nothing and shows whether the key is good; undefined where there is none. */
+/** Returns a free call that shows whether the key is valid, or undefined if there is none. */
 export function freeCallTo({ engine, url, apiKey }: WebSearch) {
   const { freeCall } = formats[engine];
   if (!freeCall) return undefined;
@@ -30,15 +30,13 @@ export function freeCallTo({ engine, url, apiKey }: WebSearch) {
   return { request, setupHint: freeCall.setupHint };
 }
 
-/** Sends one call to an address of the operator's choice, and follows no redirect. */
-type SendToEngine = (request: EngineRequest, signal: AbortSignal) => Promise<Response>;
+/** Sends a call to the configured server without following redirects. */
+type SendToEngine = (request: OperatorCall, signal: AbortSignal) => Promise<Response>;
 
-/** Told what is wrong when searches begin to fail, and null when they succeed again. */
+/** Called with a message when searches begin to fail, and with null when they recover. */
 type OnChange = (problem: string | null) => void;
 
-/**
- * A search engine reached over HTTP: asked in its own format, and nothing it answers is trusted.
- */
+/** Searches with an engine over HTTP, in its own format. Its answers are not trusted. */
 export class HttpSearch implements SearchEngine {
   readonly #settings: WebSearch;
   readonly #send: SendToEngine;
@@ -67,7 +65,7 @@ export class HttpSearch implements SearchEngine {
     return outcome;
   }
 
-  /** Clients hear of a failure only through the model, so the operator is told. */
+  /** Reports failures to the operator, because clients see them only through the model. */
   #reportChange(outcome: SearchOutcome): void {
     const isFailing = outcome.kind === 'failed';
     if (isFailing === this.#isFailing) return;
@@ -79,7 +77,7 @@ export class HttpSearch implements SearchEngine {
     const { allowedDomains = [], excludedDomains = [], signal } = search;
     const { engine, url, apiKey } = this.#settings;
     const resultsMax = Math.min(search.resultsMax, searchResultsMax);
-    // Asks for more results where some are filtered out afterwards, so that enough are left.
+    // Request more results if some will be filtered out, so that enough are left.
     const isFiltered = allowedDomains.length + excludedDomains.length > 0;
     const request = formats[engine].write({
       url,
@@ -95,49 +93,49 @@ export class HttpSearch implements SearchEngine {
     const problem = formats[engine].errorIn?.(answer);
     if (problem !== undefined) return failed(problem);
     const raw = formats[engine].read(answer);
-    if (!raw) return failed('The search engine gave an answer that makes no sense.');
+    if (!raw) return failed('The search engine returned an answer in an unknown format.');
     const isAllowed = (result: SearchResult) =>
       matchesDomains(result.url, allowedDomains, excludedDomains);
     return { kind: 'found', results: chooseResults(raw, isAllowed, resultsMax) };
   }
 
-  #fetchText(request: EngineRequest, client: AbortSignal): Promise<string | SearchOutcome> {
+  #fetchText(request: OperatorCall, client: AbortSignal): Promise<string | SearchOutcome> {
     return boundedCall(this.#timeoutMs, client, async (timeoutSignal) => {
       try {
         const response = await this.#send(request, timeoutSignal);
         const problem = responseProblem(response);
         if (problem !== undefined) return failed(problem);
         const text = await readBounded(response, searchAnswerBytesMax);
-        return text ?? failed('The search engine gave an answer that is too long.');
+        return text ?? failed('The search engine returned too long an answer.');
       } catch {
-        if (client.aborted) return failed('The search was stopped.');
-        const why = timeoutSignal.aborted ? 'did not answer in time' : 'could not be reached';
-        return failed(`The search engine ${why}.`);
+        if (client.aborted) return failed('The search was canceled.');
+        const problem = timeoutSignal.aborted ? 'did not respond in time' : 'could not be reached';
+        return failed(`The search engine ${problem}.`);
       }
     });
   }
 }
 
 function responseProblem({ status, headers }: Response): string | undefined {
-  if (status === 401 || status === 403) return 'The search engine refused the gateway.';
-  if (status === 429) return 'The search engine is asked too often right now.';
-  if (status !== 200) return `The search engine failed with status ${status}.`;
+  if (status === 401 || status === 403) return 'The search engine denied access.';
+  if (status === 429) return 'The search engine is rate limited right now.';
+  if (status !== 200) return `The search engine returned status ${status}.`;
   const type = headers.get('content-type')?.toLowerCase() ?? '';
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/.test(type);
   const isPlain = ['', 'identity'].includes(headers.get('content-encoding') ?? '');
-  return isJson && isPlain ? undefined : 'The search engine gave an answer that is not JSON.';
+  return isJson && isPlain ? undefined : 'The search engine returned an answer that is not JSON.';
 }
 
-/** The first result of each address, in the engine's order. */
+/** Returns the first result for each URL, in the engine's order. */
 function chooseResults(
   raw: readonly RawResult[],
   isAllowed: (result: SearchResult) => boolean,
   resultsMax: number,
 ): readonly SearchResult[] {
   const chosen = new Map<string, SearchResult>();
-  for (const one of raw) {
+  for (const candidate of raw) {
     if (chosen.size >= resultsMax) break;
-    const result = cleanResult(one);
+    const result = cleanResult(candidate);
     if (result && isAllowed(result) && !chosen.has(result.url)) chosen.set(result.url, result);
   }
   return [...chosen.values()];
@@ -147,15 +145,15 @@ function failed(message: string): SearchOutcome {
   return { kind: 'failed', message };
 }
 
-/** Makes the words of strangers safe to hand on: short, on one line, nothing hidden in them. */
+/** Untrusted text is made safe to forward: short, one line, without hidden characters. */
 
 const titleMax = 200;
 const snippetMax = 2_000;
 const urlMax = 2_000;
 
 /**
- * Removed without a trace, since they only exist to deceive a reader: marks that turn the reading
- * direction, zero-width spaces, and the invisible alphabet in which text is smuggled to models.
+ * Removed, because they can deceive readers: marks that change the reading direction, zero-width
+ * spaces, and the invisible tag characters used to hide text for models.
  */
 const directionMarks = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
 const invisible = '\\u00ad\\u200b\\u2060-\\u2064\\u206a-\\u206f\\ufeff';
@@ -163,7 +161,7 @@ const hidden = new RegExp(`[${directionMarks}${invisible}\\u{e0000}-\\u{e007f}]`
 const gaps = /[\p{Cc}\s\u2028\u2029]+/gu;
 
 function cleanText(text: string, lengthMax: number): string {
-  // Cut first, so that nothing below has to go through a megabyte.
+  // Truncate first, so that the steps below don't process a megabyte.
   const clean = text
     .slice(0, lengthMax * 4)
     .toWellFormed()
@@ -174,7 +172,7 @@ function cleanText(text: string, lengthMax: number): string {
   return points.length <= lengthMax ? clean : `${points.slice(0, lengthMax - 1).join('')}…`;
 }
 
-/** Undefined for a result without a web address; one without a title is known by its host. */
+/** Returns undefined for a result without a web URL. The title defaults to the host name. */
 function cleanResult(raw: RawResult): SearchResult | undefined {
   const url = webAddress(raw.url);
   if (!url) return undefined;
@@ -195,15 +193,15 @@ function webAddress(value: unknown): URL | undefined {
   if (typeof value !== 'string' || value.length > urlMax || !URL.canParse(value)) return undefined;
   const url = new URL(value);
   const isWeb = url.protocol === 'http:' || url.protocol === 'https:';
-  // A user name can pose as the host: https://bank.example@evil.example.
+  // A user name can look like the host: https://bank.example@evil.example.
   const isPlain = url.username === '' && url.password === '';
   return isWeb && isPlain && url.href.length <= urlMax ? url : undefined;
 }
 
-/** The engines write dates in several ways; the day is all that a model needs. */
+/** Returns the day of a date in any of the engines' formats. */
 function dayOf(value: unknown): string | undefined {
   if (typeof value !== 'string' || value.length > 60) return undefined;
-  // An ISO time without a zone would be read in the zone of this machine.
+  // An ISO time without a zone would be read in this machine's time zone.
   const [day] = /^\d{4}-\d{2}-\d{2}/.exec(value) ?? [];
   const time = Date.parse(day ?? value);
   if (Number.isNaN(time)) return undefined;

@@ -1,66 +1,59 @@
 import { searchQueryMax, searchTermsMax } from '../core/bounds.ts';
+import type { OperatorCall } from '../upstream/operator-call.ts';
 
-/** The port to a search engine, and the words that all of its parts share. */
+/** The interface to search engines. */
 
 export interface SearchQuery {
-  /** In a model's own words. */
+  /** As written by the model. */
   readonly query: string;
   readonly resultsMax: number;
-  /** As `readDomain` spells them; none given allows all. */
+  /** In `readDomain`'s form. Without any, all domains are allowed. */
   readonly allowedDomains?: readonly string[];
   readonly excludedDomains?: readonly string[];
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
-/** One page, cleaned: each text is one line of bounded length. Still the words of a stranger. */
+/** One page. Each text is one line of bounded length, but still untrusted. */
 export interface SearchResult {
   readonly title: string;
   /** Always http or https, without user or password. */
   readonly url: string;
   readonly snippet: string;
-  /** `2026-11-15`, where the engine knows it. */
+  /** For example `2026-11-15`, if the engine reports it. */
   readonly date?: string;
 }
 
-/** Only `found` is charged, even when no result fits: the engine did its work. */
+/** Only `found` is charged, even if no result matches the filters. */
 export type SearchOutcome =
   | { readonly kind: 'found'; readonly results: readonly SearchResult[] }
-  /** One plain sentence that a model may read: no addresses, no secrets. */
+  /** A sentence for the model, without addresses and secrets. */
   | { readonly kind: 'failed'; readonly message: string };
 
 export interface SearchEngine {
-  /** Never rejects: a search that fails is told to the model, which answers without it. */
+  /** Never rejects. The model is informed of a failure and answers without results. */
   search(query: SearchQuery): Promise<SearchOutcome>;
 }
 
-/** A call to the engine, ready to be sent. */
-export interface EngineRequest {
-  readonly method: 'GET' | 'POST';
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
-
-/** The wire format of one engine: pure, in both directions. */
+/** The wire format of one engine. */
 export interface EngineFormat {
-  write(query: EngineQuery): EngineRequest;
-  /** Whatever looks like a result, unchecked; undefined when the answer has another shape. */
+  write(query: EngineQuery): OperatorCall;
+  /** Returns unchecked results, or undefined if the answer has an unknown format. */
   read(answer: unknown): readonly RawResult[] | undefined;
-  /** What the answer itself says went wrong, in one sentence that a model may read. */
+  /** Returns the error that an answer reports, as a sentence for the model. */
   errorIn?(answer: unknown): string | undefined;
-  /** A call that costs nothing and needs the key; absent where each call is paid for. */
+  /** A free call that needs the key. Absent if every call is charged. */
   readonly freeCall?: FreeCall;
 }
 
 interface FreeCall {
-  write(endpoint: EngineEndpoint): EngineRequest;
-  /** How to open the engine, in one sentence, where it refuses the call though it wants no key. */
+  write(endpoint: EngineEndpoint): OperatorCall;
+  /** How to configure an engine that rejects the call although it needs no key. */
   readonly setupHint?: string;
 }
 
 interface EngineEndpoint {
-  /** Where the engine lives, without a slash at the end. */
+  /** The engine's base URL, without a slash at the end. */
   readonly url: string;
   readonly apiKey: string | null;
 }
@@ -79,9 +72,10 @@ export interface RawResult {
   readonly date: unknown;
 }
 
-/** Filters by domain: read from what a client wrote, put into a query, applied to a result. */
-
-/** `Https://Docs.Example.com/a` and `*.docs.example.com` as `docs.example.com`. */
+/**
+ * Normalizes a domain: `Https://Docs.Example.com/a` and `*.docs.example.com` are `docs.example.com`.
+ * Returns undefined for anything else.
+ */
 export function readDomain(text: string): string | undefined {
   const host = text
     .trim()
@@ -95,19 +89,19 @@ export function readDomain(text: string): string | undefined {
     : undefined;
 }
 
-/** A domain stands for itself and everything below it. */
+/** Returns whether a URL passes the filters. A domain includes its subdomains. */
 export function matchesDomains(
   url: string,
   allowed: readonly string[],
   excluded: readonly string[],
 ): boolean {
   const host = new URL(url).hostname.replace(/\.$/, '');
-  const fits = (domain: string) => host === domain || host.endsWith(`.${domain}`);
-  return (allowed.length === 0 || allowed.some(fits)) && !excluded.some(fits);
+  const matches = (domain: string) => host === domain || host.endsWith(`.${domain}`);
+  return (allowed.length === 0 || allowed.some(matches)) && !excluded.some(matches);
 }
 
 /**
- * For engines that take filters only as words of the query. Adds as many as there is room for: the
+ * Adds filters to the query, for engines without filter parameters. Adds as many as fit, because
  * results are filtered in any case.
  */
 export function withSiteOperators(
@@ -118,7 +112,7 @@ export function withSiteOperators(
   let result = query;
   const append = (addition: string) => {
     const longer = `${result} ${addition}`;
-    // All allowed domains or none: some alone would hide the results of the others.
+    // All allowed domains or none: a part of them would hide the results of the others.
     if (isQuery(longer)) result = longer;
   };
   if (allowed.length > 0) append(allowed.map((domain) => `site:${domain}`).join(' OR '));
@@ -130,7 +124,7 @@ function isQuery(text: string): boolean {
   return text.length <= searchQueryMax && text.split(' ').length <= searchTermsMax;
 }
 
-/** A host as results spell it: `münchen.example` is `xn--mnchen-3ya.example`. */
+/** Returns the ASCII form of a host: `münchen.example` is `xn--mnchen-3ya.example`. */
 function asciiOf(host: string): string | undefined {
   return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined;
 }

@@ -3,17 +3,18 @@ import { parseJson } from '../core/json.ts';
 import type { AssistantPart, Prompt, ToolResultPart, Turn } from '../core/prompt.ts';
 import type { FoundPage } from './citations.ts';
 
-/** Searches of a turn that also called the client's tools; the client sees its own calls only. */
+/** Searches of a turn that also called the client's tools. The client sees only its own calls. */
 export interface SearchNote {
-  /** The name by which the model knows our tool. */
+  /** The name of the search tool in that prompt. */
   readonly toolName: string;
   readonly calls: readonly { readonly id: string; readonly arguments: string }[];
   readonly results: readonly ToolResultPart[];
-  /** All pages found so far, in earlier turns too, in the order of their numbers. */
+  /** All pages found so far, including earlier turns, in the order of their numbers. */
   readonly pages: readonly FoundPage[];
 }
 
-interface ClientCall {
+/** A call of one of the client's tools. */
+export interface ClientCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
@@ -21,7 +22,7 @@ interface ClientCall {
 
 interface Restored {
   readonly prompt: Prompt;
-  /** The pages that numbers in the dialogue refer to, from the first on. */
+  /** The pages that numbers in the prompt refer to, beginning with 1. */
   readonly pages: readonly FoundPage[];
 }
 
@@ -31,9 +32,9 @@ interface StoredNote {
 }
 
 /**
- * What the gateway searched beside a client's own calls, put back into the conversation when the
- * client returns with its results. Kept in this process for as long as there is room: if it is
- * lost, the model only has to search once more.
+ * Stores searches made in turns that also called the client's tools, and restores them in the prompt
+ * when the client sends its results. Kept in memory up to a limit: if a note is lost, the model only
+ * has to search again.
  */
 export class SearchNotes {
   readonly #lengthMax: number;
@@ -45,7 +46,7 @@ export class SearchNotes {
     this.#lengthMax = lengthMax;
   }
 
-  /** `dialogue` is what the client asked, without what was put back into it. */
+  /** Stores a note for a client's prompt, given without restored searches. */
   store(
     tenantId: string,
     { turns }: Pick<Prompt, 'turns'>,
@@ -54,10 +55,10 @@ export class SearchNotes {
   ): void {
     const [first] = clientCalls;
     if (!first) return;
-    const name = noteKey(tenantId, turns.reduce(nextUserDigest, ''), first);
-    this.#remove(name);
-    const length = name.length + JSON.stringify(note).length;
-    this.#notes.set(name, { note, length });
+    const key = noteKey(tenantId, turns.reduce(nextUserDigest, ''), first);
+    this.#remove(key);
+    const length = key.length + JSON.stringify(note).length;
+    this.#notes.set(key, { note, length });
     this.#length += length;
     for (const oldest of this.#notes.keys()) {
       if (this.#length <= this.#lengthMax) break;
@@ -95,26 +96,26 @@ export class SearchNotes {
     return call && this.#notes.get(noteKey(tenantId, userDigest, call))?.note;
   }
 
-  #remove(name: string): void {
-    this.#length -= this.#notes.get(name)?.length ?? 0;
-    this.#notes.delete(name);
+  #remove(key: string): void {
+    this.#length -= this.#notes.get(key)?.length ?? 0;
+    this.#notes.delete(key);
   }
 }
 
-/** A text this short cannot nest deep enough to hurt. */
+/** Short enough to be parsed without a risk from deep nesting. */
 const parsedLengthMax = 4_096;
 
 /**
- * Some models number their calls anew in each conversation, and a tool without parameters is called
- * alike in all of them: a note belongs to what the user asked, too.
+ * Returns the key of a note. It includes the user's text, because some models use the same call ids
+ * in every chat, and calls without arguments are all alike.
  */
 function noteKey(tenantId: string, userDigest: string, { id, name, arguments: json }: ClientCall) {
-  // Clients that parse the arguments write them as JSON anew, spaced in another way.
+  // Parse the arguments: clients may write the same JSON with other white space.
   const isLong = json.length > parsedLengthMax;
   return JSON.stringify([tenantId, userDigest, id, name, isLong ? json : parseJson(json || '{}')]);
 }
 
-/** A digest of the user's words in a turn; a turn of results alone keeps the digest from before. */
+/** Returns a digest of the last user text. A turn with tool results only does not change it. */
 function nextUserDigest(before: string, { role, parts }: Turn): string {
   const texts = role === 'user' ? parts.filter((part) => part.kind === 'text') : [];
   if (texts.length === 0) return before;

@@ -1,7 +1,7 @@
 import { searchTextMax } from '../core/bounds.ts';
 import type { SearchOutcome, SearchResult } from './search-engine.ts';
 
-/** What the model is offered, and what it gets for a call: search as a function tool. */
+/** Web search as a function tool: its declaration and its results. */
 
 export const searchTool = {
   type: 'function',
@@ -32,9 +32,9 @@ const openingMark = '<<<web search results>>>';
 const closingMark = '<<<end of web search results>>>';
 
 /**
- * The text that goes back to the model. Results are numbered on from `firstNumber`, so that a
- * number means one page in all searches of a request. Results that do not fit are left out, whole,
- * from the end; `shown` says how many stayed.
+ * Writes the tool result for the model. Results are numbered from `firstNumber`, so that a number
+ * means the same page in all searches of a request. Results at the end that don't fit are left out;
+ * `shown` is the number of the others.
  */
 export function searchResultsText(
   outcome: SearchOutcome,
@@ -57,7 +57,7 @@ export function searchResultsText(
   return { text, shown: entries.length };
 }
 
-/** Every field is one line, so no page can begin an entry of its own or end the quotation. */
+/** Each field is one line, so no page can begin another entry or end the quotation. */
 function entryOf({ title, url, snippet, date }: SearchResult, number: number): string {
   const lines = [`[${number}] ${title}`, `URL: ${url}`];
   if (date !== undefined) lines.push(`Date: ${date}`);

@@ -102,7 +102,7 @@ describe('walking the plan', () => {
     const { opened, tried, attempts, health } = walk([failed('unreachable')], client);
     await expect(opened).rejects.toThrow('The client closed the connection.');
     expect(tried).toHaveLength(1);
-    expect(attempts).toMatchObject([{ provider: 'north', outcome: 'left', message: null }]);
+    expect(attempts).toMatchObject([{ provider: 'north', outcome: 'client_disconnected', message: null }]);
     const [north] = plan;
     for (let i = 0; north && i < 4; i++) health.failed(north);
     expect(north && health.state(north)).toBe('closed');

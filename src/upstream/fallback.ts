@@ -8,7 +8,7 @@ import type { AttemptResult } from './attempt.ts';
 import { finalError, isAccessProblem, redact, type TriedFailure } from './failure-message.ts';
 
 export interface AttemptEntry extends AttemptRecord {
-  readonly outcome: 'answered' | 'left' | FailureKind;
+  readonly outcome: 'answered' | 'client_disconnected' | FailureKind;
 }
 
 export interface Opened {
@@ -59,7 +59,7 @@ export async function openFirst(
     }
     // A client that left makes every connection look broken; that is nobody's failure.
     if (client.aborted) {
-      attempts.push({ ...base, ms, outcome: 'left', status: null, message: null });
+      attempts.push({ ...base, ms, outcome: 'client_disconnected', status: null, message: null });
       throw new GatewayError('upstream_error', 'The client closed the connection.');
     }
     const { failure } = result;

@@ -52,7 +52,7 @@ describe('requests that were answered', () => {
     const labels = { ...chat, traffic_mode: 'shared', outcome: 'success' };
     expect(seen.value('tollgate_requests_total', labels)).toBe(3);
     const route = { method: 'POST', route: '/v1/chat/completions', status: '200' };
-    expect(seen.value('tollgate_http_answers_total', route)).toBe(3);
+    expect(seen.value('tollgate_http_responses_total', route)).toBe(3);
     const attempt = { provider: 'first', model: 'test/chat', outcome: 'answered' };
     expect(seen.value('tollgate_upstream_attempts_total', attempt)).toBe(3);
   });
@@ -63,8 +63,8 @@ describe('requests that were answered', () => {
     expect(seen.value('tollgate_tokens_total', { ...chat, class: 'cache_read' })).toBe(0);
     expect(seen.value('tollgate_credits_charged_total', { ...chat, fee: 'model' })).toBe(656);
     expect(seen.value('tollgate_credits_charged_total', { ...chat, fee: 'byok_platform' })).toBe(0);
-    expect(seen.value('tollgate_cache_answers_total', { ...chat, result: 'miss' })).toBe(3);
-    expect(seen.value('tollgate_cache_answers_total', { ...chat, result: 'hit' })).toBe(0);
+    expect(seen.value('tollgate_cache_requests_total', { ...chat, result: 'miss' })).toBe(3);
+    expect(seen.value('tollgate_cache_requests_total', { ...chat, result: 'hit' })).toBe(0);
   });
 
   test('stand in the histograms of the conventions', () => {
@@ -133,9 +133,9 @@ describe('requests that failed', () => {
     await gateway.get('/no/such/path');
     const seen = await scrape();
     const refused = { method: 'POST', route: '/v1/chat/completions', status: '401' };
-    expect(seen.value('tollgate_http_answers_total', refused)).toBe(1);
+    expect(seen.value('tollgate_http_responses_total', refused)).toBe(1);
     const lost = { method: 'none', route: 'none', status: '404' };
-    expect(seen.value('tollgate_http_answers_total', lost)).toBe(1);
+    expect(seen.value('tollgate_http_responses_total', lost)).toBe(1);
   });
 
   test('with models that nobody knows share one label, whatever they say', async () => {
@@ -153,12 +153,12 @@ describe('requests that failed', () => {
 describe('what is true right now', () => {
   test('shows a running request, what it holds, and the journal that remembers it', async () => {
     const idle = await scrape();
-    expect(idle.value('tollgate_requests_under_way')).toBe(0);
+    expect(idle.value('tollgate_requests_in_flight')).toBe(0);
     upstream.script('slow', gated('slow', 0, say('done', { usage: { prompt: 3, completion: 1 } })));
     const running = gateway.post({ model: 'test/slow', messages, max_tokens: 1000 });
     await upstream.until((book) => book.find((entry) => entry.model === 'slow'));
     const busy = await scrape();
-    expect(busy.value('tollgate_requests_under_way')).toBe(1);
+    expect(busy.value('tollgate_requests_in_flight')).toBe(1);
     // The one that runs and the one that asks.
     expect(busy.value('tollgate_open_requests')).toBe(2);
     expect(busy.value('tollgate_leases')).toBe(1);
@@ -170,11 +170,11 @@ describe('what is true right now', () => {
     const { requestId } = await running;
     await gateway.record(requestId);
     const after = await scrape();
-    expect(after.value('tollgate_requests_under_way')).toBe(0);
+    expect(after.value('tollgate_requests_in_flight')).toBe(0);
     expect(after.value('tollgate_held_credits')).toBe(0);
     expect(after.value('tollgate_journal_age_seconds')).toBe(0);
-    expect(after.value('tollgate_drain_waiting')).toBe(0);
-    expect(after.value('tollgate_drain_lag_seconds')).toBe(0);
+    expect(after.value('tollgate_settlements_pending')).toBe(0);
+    expect(after.value('tollgate_settlement_lag_seconds')).toBe(0);
   });
 
   test('shows the process', async () => {

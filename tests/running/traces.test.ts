@@ -207,9 +207,9 @@ describe('a collector', () => {
     const made: Parameters<TraceExport['add']>[0][] = [];
     const tracer = new Tracer((one) => made.push(one));
     const call = { requestId: endedRequest().requestId, receivedAt: 1, startedAt: 1 };
-    tracer.begun(call);
-    tracer.attempting(call);
-    tracer.ended(endedRequest());
+    tracer.requestStarted(call);
+    tracer.attemptStarted(call);
+    tracer.requestEnded(endedRequest());
     return made[0] ?? [];
   };
   const resource = { serviceName: 'a', version: '1', instanceId: 'b' };

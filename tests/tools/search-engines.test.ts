@@ -190,18 +190,18 @@ describe.each([...engines])('%s', (name) => {
   });
 
   test.each([
-    ['huge', 'The search engine gave an answer that is too long.'],
-    ['endless', 'The search engine gave an answer that is too long.'],
-    ['binary', 'The search engine gave an answer that makes no sense.'],
-    ['half', 'The search engine gave an answer that makes no sense.'],
+    ['huge', 'The search engine returned too long an answer.'],
+    ['endless', 'The search engine returned too long an answer.'],
+    ['binary', 'The search engine returned an answer in an unknown format.'],
+    ['half', 'The search engine returned an answer in an unknown format.'],
     ['nested', undefined],
-    ['html', 'The search engine gave an answer that is not JSON.'],
-    ['packed', 'The search engine gave an answer that is not JSON.'],
-    ['redirect', 'The search engine failed with status 302.'],
-    [401, 'The search engine refused the gateway.'],
-    [403, 'The search engine refused the gateway.'],
-    [429, 'The search engine is asked too often right now.'],
-    [500, 'The search engine failed with status 500.'],
+    ['html', 'The search engine returned an answer that is not JSON.'],
+    ['packed', 'The search engine returned an answer that is not JSON.'],
+    ['redirect', 'The search engine returned status 302.'],
+    [401, 'The search engine denied access.'],
+    [403, 'The search engine denied access.'],
+    [429, 'The search engine is rate limited right now.'],
+    [500, 'The search engine returned status 500.'],
   ] as const)('that is %s harms nothing', async (how, message) => {
     server.misbehave(how);
     const outcome = await engine(name, 'k').search(ask());
@@ -216,7 +216,7 @@ describe.each([...engines])('%s', (name) => {
   test.each(['slow', 'slow-body'] as const)('that is %s is left', async (how) => {
     server.misbehave(how);
     const outcome = await engine(name, 'k', 100).search(ask());
-    expect(failure(outcome)).toBe('The search engine did not answer in time.');
+    expect(failure(outcome)).toBe('The search engine did not respond in time.');
     // On a machine that stood still, the time may be up before the call has arrived.
     while (server.left() < server.asked.length) await Bun.sleep(5);
   });
@@ -227,10 +227,10 @@ describe.each([...engines])('%s', (name) => {
     const outcome = engine(name, 'k').search(ask({ signal: client.signal }));
     while (server.asked.length === 0) await Bun.sleep(5);
     client.abort();
-    expect(failure(await outcome)).toBe('The search was stopped.');
+    expect(failure(await outcome)).toBe('The search was canceled.');
     while (server.left() === 0) await Bun.sleep(5);
     const gone = await engine(name, 'k').search(ask({ signal: client.signal }));
-    expect(failure(gone)).toBe('The search was stopped.');
+    expect(failure(gone)).toBe('The search was canceled.');
     expect(server.asked.length).toBe(1);
   });
 
@@ -271,7 +271,7 @@ test.each([...engines])('%s with results of odd shapes gives the sound ones', as
   server.misbehave('odd');
   const outcome = await engine(name, 'k').search(ask());
   if (name === 'brave') {
-    expect(failure(outcome)).toBe('The search engine gave an answer that makes no sense.');
+    expect(failure(outcome)).toBe('The search engine returned an answer in an unknown format.');
   } else {
     expect(found(outcome).map(({ snippet }) => snippet)).toEqual(['the only one']);
   }

@@ -62,11 +62,11 @@ describe('the text of results', () => {
     });
     const failed = {
       kind: 'failed',
-      message: 'The search engine did not answer in time.',
+      message: 'The search engine did not respond in time.',
     } as const;
     expect(searchResultsText(failed, 1)).toEqual({
       text:
-        'The search failed. The search engine did not answer in time. ' +
+        'The search failed. The search engine did not respond in time. ' +
         'Answer without it, and say that the search failed where that matters.',
       shown: 0,
     });

@@ -146,7 +146,7 @@ describe('a skill', () => {
       await gateway.store.skills.put({ ...row, name: `s${at}` }, 100);
     const refused = await manage('PUT', `${root}/one-more`, house);
     expect([refused.status, refused.error.param]).toEqual([400, 'name']);
-    expect(refused.error.message).toBe('This tenant already has 100 skills; delete some first.');
+    expect(refused.error.message).toBe('This tenant already has 100 skills. Delete some first.');
     expect((await manage('PUT', `${root}/s7`, house)).status).toBe(200);
   });
 });
@@ -183,7 +183,7 @@ describe('a built-in skill', () => {
     const refused = await manage('DELETE', path);
     expect(refused.status).toBe(400);
     expect(refused.error.message).toBe(
-      'The skill "translate" is built in: it can be replaced, but not deleted.',
+      'The skill "translate" is built in. It can be replaced, but not deleted.',
     );
   });
 });

@@ -61,7 +61,7 @@ describe('an engine that', () => {
     rig.engine.answerRaw(JSON.stringify({ results: [], unresponsive_engines: blocked }));
     rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
     const reply = await rig.gateway.post(chat());
-    expect(rig.told()).toContain('The search failed. The engines that were asked gave no answer.');
+    expect(rig.told()).toContain('The search failed. None of the engines behind SearXNG responded.');
     expect(await rig.bill(reply)).toEqual(noSearch);
   });
 
@@ -81,7 +81,7 @@ describe('an engine that', () => {
     rig.engine.misbehave(403);
     await searchOnce();
     await searchOnce();
-    const reason = 'The search engine refused the gateway.';
+    const reason = 'The search engine denied access.';
     const failed = ['search_failed', reason];
     expect(told()).toEqual([failed]);
     rig.engine.reset();
@@ -324,7 +324,7 @@ describe('a round', () => {
       const record = await rig.gateway.record(reply.requestId);
       expect([record.usageEstimated, record.note]).toEqual([
         true,
-        'The provider reported no usage that can be billed; the tokens are an estimate.',
+        'The provider reported no billable usage. The tokens are an estimate.',
       ]);
       // 10 tokens were told, 400 characters are 100 tokens.
       expect(record.usage.outputTokens).toBe(110);

@@ -7,7 +7,7 @@ import translate from './built-in/translate.md' with { type: 'text' };
 import webSearch from './built-in/web-search.md' with { type: 'text' };
 import type { Skill } from './skill.ts';
 
-/** A skill as a file: Markdown below a few fields between two lines of dashes. */
+/** A skill file: Markdown with front matter. */
 interface SkillFile {
   readonly name: string | undefined;
   readonly description: string | undefined;
@@ -16,7 +16,7 @@ interface SkillFile {
 
 const fence = /^---[ \t]*\n([\s\S]*?)\n---[ \t]*(?:\n|$)/;
 
-/** Fields besides name and description are left alone: files made for other tools have more. */
+/** Reads a skill file. Ignores other fields of the front matter, which other tools use. */
 export function readSkillFile(file: string): SkillFile {
   const text = file.replace(/^\ufeff/, '').replaceAll('\r\n', '\n');
   const [block = '', head = ''] = fence.exec(text) ?? [];
@@ -31,7 +31,7 @@ export function readSkillFile(file: string): SkillFile {
 function readFields(head: string): Record<string, unknown> {
   const document = parseDocument(head);
   if (document.errors.length > 0) return {};
-  // Without aliases a small file cannot stand for a huge one.
+  // Without aliases, a small file can't expand to a huge one.
   return fieldsOf(document.toJS({ maxAliasCount: 0 }));
 }
 
@@ -39,7 +39,7 @@ function textOf(field: unknown): string | undefined {
   return typeof field === 'string' ? field.trim() : undefined;
 }
 
-/** The skills that come with Tollgate, by name. Imported, so that an executable carries them. */
+/** The built-in skills, by name. Imported, so that the executable includes them. */
 export const builtInSkills: ReadonlyMap<string, Skill> = new Map(
   [citeSources, jsonOnly, translate, webSearch].map((file) => {
     const { name, description, instructions } = readSkillFile(file);

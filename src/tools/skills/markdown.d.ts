@@ -1,4 +1,4 @@
-/** Markdown files are imported as the text they are. */
+/** Markdown files are imported as text. */
 declare module '*.md' {
   const text: string;
   export = text;

@@ -1,12 +1,17 @@
 import { ReadCache } from '../../core/bounded-map.ts';
 import { cachedSkillsMax, skillsPerRequestMax } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { didYouMean } from '../../core/text.ts';
-import { isSkillName, type Skill, type SkillStore, throwSkillsUnavailable } from './skill.ts';
+import {
+  isSkillName,
+  type Skill,
+  type SkillStore,
+  throwSkillsUnavailable,
+  unknownSkillMessage,
+} from './skill.ts';
 
 /**
- * The skills that requests ask for, ready in memory. `forget()` empties it when the directory's
- * version moved, so a change reaches every process within one poll.
+ * Resolves the skills that requests name, with a cache. `forget()` clears it when the directory's
+ * version changes, so a change reaches every process within one poll.
  */
 export class SkillResolver {
   readonly #store: Pick<SkillStore, 'get' | 'list'>;
@@ -19,8 +24,8 @@ export class SkillResolver {
   }
 
   /**
-   * The skills of these names as this tenant has them, in the order of their first mention. A
-   * tenant's own stands before a built-in one of the same name; nobody else's is ever looked at.
+   * Returns the tenant's skills with these names, in the order of their first mention. A tenant's
+   * own skill replaces a built-in one of the same name. Throws 400 for unknown names.
    */
   async resolve(tenantId: string, names: readonly string[]): Promise<readonly Skill[]> {
     if (names.length > skillsPerRequestMax) {
@@ -34,7 +39,7 @@ export class SkillResolver {
     return found.filter((skill) => skill !== undefined);
   }
 
-  /** Drops everything remembered; the next request for each skill asks the store. */
+  /** Clears the cache. */
   forget(): void {
     this.#cached.clear();
   }
@@ -54,7 +59,6 @@ export class SkillResolver {
   async #unknown(tenantId: string, name: string, at: number): Promise<GatewayError> {
     const own = await this.#store.list(tenantId).catch(throwSkillsUnavailable);
     const names = [...own.map((skill) => skill.name), ...this.#builtIn.keys()];
-    const hint = didYouMean(name, names) || '.';
-    return invalidRequest(`There is no skill "${name.slice(0, 100)}"${hint}`, `skills[${at}]`);
+    return invalidRequest(unknownSkillMessage(name, names), `skills[${at}]`);
   }
 }

@@ -7,16 +7,14 @@ import {
 } from '../../core/bounds.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { validate } from '../../core/schema.ts';
-import { didYouMean } from '../../core/text.ts';
 import {
   isSkillName,
   type Skill,
   type SkillStore,
   type StoredSkill,
   throwSkillsUnavailable,
+  unknownSkillMessage,
 } from './skill.ts';
-
-/** What a tenant sends to save a skill, checked. */
 
 const schema = Type.Object(
   { description: Type.String(), instructions: Type.String() },
@@ -24,17 +22,17 @@ const schema = Type.Object(
 );
 const check = Compile(schema);
 
-/** These turn the reading direction or hide: a reviewer of a skill must see what the model sees. */
+/** Change the reading direction or hide text: a reviewer must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
 const controls = /(?![\n\t])\p{Cc}/u;
-/** A list must not show a gap where a skill is: a text of zero-width spaces is empty, too. */
+/** A text of zero-width spaces counts as empty, because lists would show a gap. */
 const visible = /[^\s\p{Cf}]/u;
 const lineBreaks = /[\n\t\u2028\u2029]/;
 
 function readSkill(name: string, body: unknown): Skill {
   if (!isSkillName(name)) {
     const message =
-      'The name of a skill must be 1 to 64 lower-case letters, digits and hyphens, such as ' +
+      'The name of a skill must be 1 to 64 lowercase letters, digits and hyphens, such as ' +
       '"house-style".';
     throw invalidRequest(message, 'name');
   }
@@ -46,7 +44,7 @@ function readSkill(name: string, body: unknown): Skill {
   return { name, description, instructions: readText(input, 'instructions', skillInstructionsMax) };
 }
 
-/** Checks the length of the text as it will be kept, which no schema can count. */
+/** Checks the text after normalization, which a schema can't do. */
 function readText(
   input: Static<typeof schema>,
   field: keyof typeof input,
@@ -65,12 +63,12 @@ function readText(
   return text;
 }
 
-/** A skill as a tenant sees it in a list. */
+/** A skill in a list. */
 interface SkillSummary {
   readonly name: string;
   readonly description: string;
   readonly source: 'built_in' | 'customer';
-  /** `null` for built-in ones. */
+  /** Null for built-in skills. */
   readonly created_at: string | null;
   readonly updated_at: string | null;
 }
@@ -83,11 +81,11 @@ interface SkillServiceDeps {
   readonly store: SkillStore;
   readonly builtIn: ReadonlyMap<string, Skill>;
   now(): number;
-  /** Called after a change, so that this process need not wait for its next look at the store. */
+  /** Called after a change, so that this process doesn't wait for its next poll of the store. */
   onChanged(): void;
 }
 
-/** What a tenant does with skills, by HTTP or by the command line. */
+/** Manages a tenant's skills, for the API and the command line. */
 export class SkillService {
   readonly #deps: SkillServiceDeps;
 
@@ -95,7 +93,7 @@ export class SkillService {
     this.#deps = deps;
   }
 
-  /** The skills a request of this tenant may name: its own, and built-in ones not replaced. */
+  /** Lists the skills that a tenant's requests may name: its own and the built-in ones. */
   async list(tenantId: string): Promise<readonly SkillSummary[]> {
     const { store, builtIn } = this.#deps;
     const own = (await store.list(tenantId).catch(throwSkillsUnavailable)).map(summaryOfOwn);
@@ -106,7 +104,7 @@ export class SkillService {
 
   async show(tenantId: string, name: string): Promise<SkillObject> {
     const { store, builtIn } = this.#deps;
-    // A name that no skill can have is not taken to the store, which may not even hold its bytes.
+    // Don't query the store for an invalid name, which may have bytes that it can't hold.
     if (!isSkillName(name)) throw await this.#unknown(tenantId, name);
     const own = await store.get(tenantId, name).catch(throwSkillsUnavailable);
     if (own) return { ...summaryOfOwn(own), instructions: own.instructions };
@@ -122,7 +120,7 @@ export class SkillService {
     const row = { ...skill, tenantId, createdAt: at, updatedAt: at };
     const saved = await store.put(row, skillsPerTenantMax).catch(throwSkillsUnavailable);
     if (!saved) {
-      const message = `This tenant already has ${skillsPerTenantMax} skills; delete some first.`;
+      const message = `This tenant already has ${skillsPerTenantMax} skills. Delete some first.`;
       throw invalidRequest(message, 'name');
     }
     onChanged();
@@ -134,15 +132,14 @@ export class SkillService {
     if (!isSkillName(name)) throw await this.#unknown(tenantId, name);
     if (await store.remove(tenantId, name).catch(throwSkillsUnavailable)) return onChanged();
     if (!builtIn.has(name)) throw await this.#unknown(tenantId, name);
-    const message = `The skill "${name}" is built in: it can be replaced, but not deleted.`;
+    const message = `The skill "${name}" is built in. It can be replaced, but not deleted.`;
     throw invalidRequest(message, 'name');
   }
 
   async #unknown(tenantId: string, name: string): Promise<GatewayError> {
     const known = await this.list(tenantId);
     const names = known.map((skill) => skill.name);
-    const hint = didYouMean(name, names) || '.';
-    return notFound(`There is no skill "${name.slice(0, 100)}"${hint}`, 'name');
+    return notFound(unknownSkillMessage(name, names), 'name');
   }
 }
 

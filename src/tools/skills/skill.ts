@@ -1,45 +1,52 @@
 import { GatewayError, unavailable } from '../../core/errors.ts';
+import { didYouMean } from '../../core/text.ts';
 
-/** A named instruction that the gateway adds to the system prompt of requests that ask for it. */
+/** A named instruction that is added to the system prompt of requests that name it. */
 export interface Skill {
   readonly name: string;
-  /** One line for people who choose among skills; models never see it. */
+  /** One line for people who choose a skill. Not sent to models. */
   readonly description: string;
-  /** Markdown, as the model gets it. */
+  /** Markdown, as it is sent to the model. */
   readonly instructions: string;
 }
 
-/** A skill of a tenant's own. Times are epoch milliseconds. */
+/** A skill of a tenant. Times are epoch milliseconds. */
 export interface StoredSkill extends Skill {
   readonly tenantId: string;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** The store that skills need. Saving and removing move the directory's version. */
+/** Stores skills. Saving and removing a skill increments the directory's version. */
 export interface SkillStore {
-  /** All skills of one tenant, by name, without their texts, which may be megabytes together. */
+  /** Lists the skills of a tenant by name, without their instructions, which may be megabytes. */
   list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]>;
   get(tenantId: string, name: string): Promise<StoredSkill | undefined>;
   /**
-   * Replaces the skill of that name and keeps its `createdAt`. Undefined, and nothing saved, when
-   * the tenant would have more than `countMax`.
+   * Saves a skill. If it replaces one of the same name, `createdAt` is kept. Returns undefined and
+   * saves nothing if the tenant would have more than `countMax` skills.
    */
   put(skill: StoredSkill, countMax: number): Promise<StoredSkill | undefined>;
   remove(tenantId: string, name: string): Promise<boolean>;
 }
 
-/** Short enough for a table, plain enough for a path and a comma-separated list. */
+/** Names must be valid in paths and comma-separated lists. */
 export function isSkillName(text: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(text);
 }
 
-/** What a model is told of skills: each under its name, in the order asked for. */
+/** Writes the instructions of skills, each under its name, in the order requested. */
 export function skillInstructions(skills: readonly Skill[]): string {
   return skills.map((skill) => `# Skill: ${skill.name}\n\n${skill.instructions}`).join('\n\n');
 }
 
+/** Returns the message for an unknown skill, with the closest known name. */
+export function unknownSkillMessage(name: string, known: readonly string[]): string {
+  const hint = didYouMean(name, known) || '.';
+  return `There is no skill "${name.slice(0, 100)}"${hint}`;
+}
+
 export function throwSkillsUnavailable(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
-  throw unavailable('The skills cannot be reached right now; try again shortly.', cause);
+  throw unavailable("The skills can't be read right now. Try again shortly.", cause);
 }
