@@ -98,7 +98,7 @@ describe('refused', () => {
       '.content[0].source.data',
       noBase64,
     ],
-    ['responses', given('file', {}), '', 'must have file_data, file_url or file_id.'],
+    ['responses', given('file', {}), '', 'must have file_data, file_url, or file_id.'],
     ['responses', given('file', { file_data: 'a.pdf' }), '.file_data', noBase64],
     ['responses', given('image', {}), '', 'must have image_url or file_id.'],
     ['responses', given('image', { image_url: 'data:image/png;base64,?' }), '.image_url', noBase64],
@@ -127,7 +127,7 @@ describe('a message of nothing but a part of an unknown kind', () => {
   const upload = { type: 'novel_upload', id: 'u_1' };
   const hologram = { type: 'input_hologram', id: 'h_1' };
   const unseen = (type: string) =>
-    `has nothing that this model can be shown: its type is "${type}".`;
+    `has the type "${type}", which cannot be sent to this model.`;
 
   test('is refused where it would be empty', async () => {
     await expectRefused('messages', upload, '', unseen('novel_upload'));

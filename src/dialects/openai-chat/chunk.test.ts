@@ -290,7 +290,7 @@ describe('tool calls:', () => {
   test('arguments that wait for a name have a bound', () => {
     const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
     const many = Array.from({ length: 5 }, () => call(piece));
-    expect(() => mendDeltas(...many)).toThrow(/no names/);
+    expect(() => mendDeltas(...many)).toThrow(/without a tool name/);
   });
 
   test('arguments are text', () => {

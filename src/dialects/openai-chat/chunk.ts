@@ -8,15 +8,13 @@ import {
 } from './message.ts';
 import { ToolCallAssembly } from './tool-calls.ts';
 
-/** Mends the chunks of one OpenAI-style stream, each in place, and says whether it had to. */
-
 /**
- * Takes out the fields that name the upstream's own request, account, prompt or models; true if
- * there was one. Everything else that is unknown passes: providers add fields all the time.
+ * Removes the fields that reveal the upstream's request, account, prompt or models. Returns true if
+ * there were any. All other unknown fields pass, since providers add fields all the time.
  */
 export function removePrivateFields(body: Fields): boolean {
   const { x_groq: groq, request_id: request, user_id: user, prompt, model } = body;
-  // Groq lists the models that worked on an answer, by their names.
+  // Groq lists the models that worked on an answer by name.
   const isListed = body.usage_breakdown !== undefined;
   if (isListed) body.usage_breakdown = undefined;
   // LM Studio's fingerprint is the name of its model.
@@ -25,7 +23,7 @@ export function removePrivateFields(body: Fields): boolean {
   if (groq === undefined && request === undefined && user === undefined && prompt === undefined) {
     return isNamed || isListed;
   }
-  // Undefined is not written; deleting would make the object slow for all that follows.
+  // Set to undefined, which isn't serialized: `delete` would make the object slow to use.
   body.x_groq = undefined;
   body.request_id = undefined;
   body.user_id = undefined;
@@ -33,46 +31,36 @@ export function removePrivateFields(body: Fields): boolean {
   return true;
 }
 
-export function isTerminator(data: string): boolean {
-  return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
-}
-
 /**
- * Whether a delta has words or a piece of a call. A finish reason beside them may not be the end:
- * some servers write one into every chunk.
+ * True if a delta has text or a piece of a call. A finish reason next to content may not be the
+ * end: some servers write one into every chunk.
  */
 function hasContent(delta: Fields): boolean {
   return charactersIn(delta) > 0 || itemsOf(delta.tool_calls).length > 0;
 }
 
-/** Some servers put `null` between their chunks. */
-export function isNullChunk(data: string): boolean {
-  return data.trim() === 'null';
-}
-
+/** Normalizes the chunks of one OpenAI-style stream in place. */
 export class ChunkNormalizer {
-  /** Only choices that call tools are here. */
+  /** Only choices with tool calls have an entry. */
   readonly #tools = new Map<number, ToolCallAssembly>();
-  readonly #begun = new Set<number>();
+  readonly #started = new Set<number>();
   readonly #ended = new Set<number>();
   #hasDeltaContent = false;
-  /**
-   * Words followed a finish reason: from then on only the terminator is an end, not a lost
-   * connection.
-   */
+  /** Content followed a finish reason. Then only the terminator ends the answer. */
   continuesAfterFinish = false;
   readonly #toolNames: readonly string[] | undefined;
   readonly #acceptsTools: boolean;
 
-  /** Where the client `hearsTools`, the `function_call` of older servers becomes a tool call. */
+  /** `acceptsTools`: turn the `function_call` of older servers into a tool call. */
   constructor(toolNames?: readonly string[], acceptsTools = false) {
     this.#toolNames = toolNames;
     this.#acceptsTools = acceptsTools;
   }
 
+  /** Returns true if anything changed. */
   normalize(chunk: Fields, choices: readonly Fields[]): boolean {
     let changed = removePrivateFields(chunk);
-    // No failure was found in this `error`, so it is filler; but OpenAI's own clients fail at any.
+    // This `error` reports no failure, but OpenAI's own clients throw for any `error`.
     if (chunk.error) {
       chunk.error = undefined;
       changed = true;
@@ -101,20 +89,20 @@ export class ChunkNormalizer {
     }
     const hadCalls = itemsOf(delta.tool_calls).length > 0;
     if (this.#normalizeDelta(delta, index)) changed = true;
-    // A piece of a call that waits for more was taken out of the delta, but counts as said.
-    const isMore = hasContent(delta) || (hadCalls && this.isWaiting(index));
+    // A piece of a call that was buffered isn't in the delta anymore, but counts as content.
+    const hasNewContent = hasContent(delta) || (hadCalls && this.isWaiting(index));
     if (isOwn && !this.#hasDeltaContent) this.#hasDeltaContent = charactersIn(delta) > 0;
     if (choice.usage !== undefined) {
       choice.usage = undefined;
       changed = true;
     }
-    if (this.#ended.has(index) && isMore) this.continuesAfterFinish = true;
+    if (this.#ended.has(index) && hasNewContent) this.continuesAfterFinish = true;
     const { finish_reason: raw } = choice;
     if (raw === null) return changed;
     const reason = readFinishReason(raw, this.#tools.get(index)?.hasCalls ?? false);
     if (reason !== null) {
       this.#ended.add(index);
-      if (!isMore && this.#completeDelta(delta, index, reason)) changed = true;
+      if (!hasNewContent && this.#completeDelta(delta, index, reason)) changed = true;
     }
     if (reason === raw) return changed;
     choice.finish_reason = reason;
@@ -127,19 +115,19 @@ export class ChunkNormalizer {
     return missing.length > 0;
   }
 
-  /** Whether a call of a choice waits for its name. */
+  /** True if a call of the choice is buffered until its name comes. */
   isWaiting(index: unknown): boolean {
     return isChoiceIndex(index) && this.#tools.get(index)?.isWaiting === true;
   }
 
-  /** What the calls of a choice still lack when the choice ended for `reason`. */
+  /** Returns what the calls of a choice that ended for `reason` still lack. */
   complete(index: number, reason: unknown): readonly Fields[] {
     return this.#tools.get(index)?.complete(reason !== 'tool_calls') ?? [];
   }
 
   /**
-   * Some servers write `message` where a delta belongs, in pieces or with the whole answer at once.
-   * A message that follows deltas repeats them.
+   * Some servers write `message` instead of a delta, in pieces or with the complete answer. A
+   * message that follows deltas repeats them.
    */
   #deltaOf({ delta, message }: Fields): Fields {
     const deltaFields = fieldsOf(delta);
@@ -153,7 +141,7 @@ export class ChunkNormalizer {
     if (this.#normalizeRole(delta, index)) changed = true;
     const { tool_calls: calls } = delta;
     if (calls === undefined || calls === null) return changed;
-    // Older servers of Hugging Face send a single call that is not in a list.
+    // Older Hugging Face servers send a single call that isn't in a list.
     const callObjects = (Array.isArray(calls) ? calls : [calls]).filter(isObject);
     const normalized = callObjects.length > 0 ? this.#assemblyOf(index).normalize(callObjects) : [];
     if (normalized === callObjects && Array.isArray(calls) && callObjects.length === calls.length)
@@ -163,13 +151,13 @@ export class ChunkNormalizer {
   }
 
   /**
-   * OpenAI's own client refuses an answer that never names its role, and SGLang writes `null`
-   * wherever it names none.
+   * Sets the role in the first delta only. OpenAI's own client rejects an answer without a role,
+   * and SGLang sends `null` in all later deltas.
    */
   #normalizeRole(delta: Fields, index: number): boolean {
     const { role } = delta;
-    const isFirst = !this.#begun.has(index);
-    if (isFirst) this.#begun.add(index);
+    const isFirst = !this.#started.has(index);
+    if (isFirst) this.#started.add(index);
     if (role === 'assistant' || (role === undefined && !isFirst)) return false;
     delta.role = isFirst ? 'assistant' : undefined;
     return true;
@@ -184,35 +172,32 @@ export class ChunkNormalizer {
   }
 }
 
-/**
- * The end of a streamed choice. Servers put the finish reason beside the last words, beside an
- * empty text, send it twice, or in every chunk; clients get the last words first, then one chunk
- * with nothing but the last reason. Later chunks that say nothing are left out: Azure sends results
- * of its filters late.
- */
+// The end of a streamed choice. Servers send the finish reason with the last content, with an empty
+// text, twice, or in every chunk. Clients get all content first, then one chunk with only the last
+// reason. Later chunks without content, such as Azure's late filter results, are dropped.
 
 type Choice = Record<string, unknown>;
 
 export interface SplitFinish {
-  /** What the chunk still says, without finish reasons. */
+  /** The choices with content, without their finish reasons. */
   readonly content: readonly Choice[];
-  /** Choices that end with this chunk and say nothing more: their ends are told at once. */
+  /** Choices that end with this chunk and have no content: their ends are sent at once. */
   readonly closed: readonly Choice[];
-  /** Ends of choices that also said something in this chunk: held back, because more may follow. */
+  /** Ends of choices that also have content: held, because more content may follow. */
   readonly held: readonly Choice[];
 }
 
-/** The choices before this chunk; `untold` has the ends that were held back. */
+/** The choices before this chunk. `pending` has the ends that are held. */
 interface ChoiceStates {
   readonly open: ReadonlySet<unknown>;
   readonly finished: ReadonlySet<unknown>;
   readonly pending: ReadonlyMap<unknown, unknown>;
 }
 
-/** The most ends held back: as many choices as a client may ask for, since each keeps a chunk. */
+/** The most ends that are held, one chunk each: as many as the choices a client may request. */
 const pendingMax = 16;
 
-/** Undefined when a chunk can pass as it came. */
+/** Separates content from finish reasons. Returns undefined if the chunk can pass unchanged. */
 export function splitFinish(
   choices: readonly Choice[],
   { open, finished, pending }: ChoiceStates,
@@ -235,23 +220,23 @@ export function splitFinish(
       continue;
     }
     if (isAfterEnd || Object.keys(deltaFields).length > 0) isClean = false;
-    // The first chunk of a choice tells the role, even where it says nothing else.
-    const hasMore = hasPayload(deltaFields) || !(isAfterEnd || open.has(index));
-    if (hasMore) content.push({ ...choice, finish_reason: null });
+    // The first chunk of a choice is sent even without content, because it has the role.
+    const hasContentLeft = hasPayload(deltaFields) || !(isAfterEnd || open.has(index));
+    if (hasContentLeft) content.push({ ...choice, finish_reason: null });
     if (isAfterEnd && !pending.has(index)) continue;
     const canWait = pending.has(index) || pending.size + held.length < pendingMax;
-    if (!hasMore && !normalizer.isWaiting(index)) closed.push({ ...choice, delta: {} });
+    if (!hasContentLeft && !normalizer.isWaiting(index)) closed.push({ ...choice, delta: {} });
     else (canWait ? held : closed).push(finishOnly(choice));
   }
   return isClean ? undefined : { content, closed, held };
 }
 
-/** The end of a choice alone: the delta and its log probabilities have gone out before. */
+/** Removes the delta and its log probabilities, which are sent separately. */
 function finishOnly(choice: Choice): Choice {
   return { ...choice, delta: {}, ...(choice.logprobs === undefined ? {} : { logprobs: null }) };
 }
 
-/** Whether a delta tells a client anything but the role, which servers may repeat. */
+/** True if a delta has anything other than the role, which servers may repeat. */
 function hasPayload(delta: Choice): boolean {
   return Object.entries(delta).some(([name, value]) => {
     if (name === 'role' || value === undefined || value === null || value === '') return false;

@@ -15,7 +15,7 @@ import { OpenAiPassThrough } from './same/stream.ts';
 import { openAiUpstream } from './upstream/reader.ts';
 import { passChat } from './upstream/request.ts';
 
-/** An OpenAI client's request, and the ways it can be put to an upstream. */
+/** Returns an OpenAI client's request with its adapters to upstreams. */
 export function openAiClientRequest(request: ChatRequest): ClientRequest {
   return new OpenAiClientRequest(request);
 }
@@ -81,12 +81,12 @@ class OpenAiClientRequest
   }
 }
 
-/** Inserts `text` after the instructions at the beginning, before all other messages. */
+/** Inserts `text` after the leading instructions and before all other messages. */
 function withInstructions(body: ChatRequest['body'], text: string): ChatRequest['body'] {
   const { messages } = body;
   const isInstruction = ({ role }: ChatMessage) => role === 'system' || role === 'developer';
   const first = messages.findIndex((message) => !isInstruction(message));
   const at = first === -1 ? messages.length : first;
-  const more: ChatMessage = { role: 'system', content: text };
-  return { ...body, messages: messages.toSpliced(at, 0, more) };
+  const added: ChatMessage = { role: 'system', content: text };
+  return { ...body, messages: messages.toSpliced(at, 0, added) };
 }

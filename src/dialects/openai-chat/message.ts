@@ -1,3 +1,4 @@
+/** Normalizes what streamed deltas and the messages of replies have in common. */
 import {
   type Fields,
   fieldsOf,
@@ -11,11 +12,9 @@ import {
 import { charactersPerImage } from '../../core/usage.ts';
 import { completeToolCalls, normalizeToolCalls } from './tool-calls.ts';
 
-/** What a delta of a stream and the message of a whole reply have in common, and its mending. */
-
-/** Other servers' finish reasons in OpenAI's words. A word not listed stays as it is. */
+/** Maps other servers' finish reasons to OpenAI's. Unlisted ones pass unchanged. */
 const finishReasons: ReadonlyMap<string, string> = new Map([
-  // OpenAI's own words are listed because some servers write them in capitals.
+  // OpenAI's own reasons are listed because some servers write them in capitals.
   ['stop', 'stop'],
   ['length', 'length'],
   ['tool_calls', 'tool_calls'],
@@ -26,12 +25,12 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['stop_sequence', 'stop'],
   ['pause_turn', 'stop'],
   ['complete', 'stop'],
-  // Baidu, of an answer that was neither cut nor replaced.
+  // Baidu: the answer was neither cut off nor replaced.
   ['normal', 'stop'],
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  // From before there were tools: clients that ask with `functions` wait for it.
+  // Legacy: clients that send `functions` expect it.
   ['function_call', 'function_call'],
   ['tool_use', 'tool_calls'],
   ['tool_call', 'tool_calls'],
@@ -40,7 +39,7 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
   ['sensitive', 'content_filter'],
   ['content_filtered', 'content_filter'],
   ['guardrail_intervened', 'content_filter'],
-  // Google's own words, which its OpenAI-style endpoint passes on.
+  // Google's own reasons, which its OpenAI-style endpoint passes on.
   ['recitation', 'content_filter'],
   ['language', 'content_filter'],
   ['blocklist', 'content_filter'],
@@ -51,14 +50,14 @@ const finishReasons: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The finish reason a client sees; null while there is none. Local servers say `stop` although
- * they delivered tool calls, and then clients would never run the tools; others say `tool_calls`
- * and deliver none, and then clients would look for them in vain.
+ * Returns the finish reason for the client, null while there is none. Local servers report `stop`
+ * with tool calls, and clients would never run them. Others report `tool_calls` without any call,
+ * and clients would look for them in vain.
  */
 export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | null {
-  // Some servers write `null` as a word.
+  // Some servers write the string "null".
   if (!isText(raw) || raw === 'null') return null;
-  // Google says why: `content_filter: RECITATION`.
+  // Google adds details: `content_filter: RECITATION`.
   const [word = ''] = raw.toLowerCase().split(':', 1);
   const reason = finishReasons.get(word) ?? raw;
   const isVague = reason === 'stop' || reason === 'function_call';
@@ -66,27 +65,27 @@ export function readFinishReason(raw: unknown, hasToolCalls: boolean): string | 
   return reason === 'tool_calls' ? 'stop' : reason;
 }
 
-/** The stop sequence that ended the answer, as vLLM tells it; a number there is a stop token. */
+/** Returns the stop sequence that vLLM reports. A number in this field is a stop token. */
 export function stopSequenceIn({ stop_reason: met }: Fields): string | null {
   if (!isText(met)) return null;
   const word = met.toLowerCase();
-  // Other servers put a finish reason there. Baidu has no such field, so its word is a client's.
+  // Other servers put a finish reason there. Baidu doesn't, so `normal` is a stop sequence.
   return finishReasons.has(word) && word !== 'normal' ? null : met;
 }
 
-/** A thinking part has its text as a string or as a list of text parts. */
+/** Returns the text of a thinking part, which is a string or a list of text parts. */
 function partText(part: unknown): string {
   if (typeof part === 'string') return part;
   if (Array.isArray(part)) return part.map(partText).join('');
   return textOf(fieldsOf(part).text);
 }
 
-/** The words of one entry of `reasoning_details`. */
+/** Returns the text of one entry of `reasoning_details`. */
 export function thoughtIn({ text, summary }: Fields): string {
   return partText(text ?? summary);
 }
 
-/** Reasoning under other names than `reasoning`; the first that has text wins. */
+/** Returns reasoning from fields other than `reasoning`. The first with text wins. */
 function reasoningElsewhere(fields: Fields): string {
   const { reasoning_content: content, reasoning_details: details } = fields;
   if (isText(content)) return content;
@@ -94,8 +93,9 @@ function reasoningElsewhere(fields: Fields): string {
 }
 
 /**
- * Mistral and Databricks send content as a list of parts once a model thinks, others once it makes
- * pictures. Clients look for pictures in `images`, where OpenRouter puts them.
+ * Splits content that is a list of parts: Mistral and Databricks send one when a model thinks,
+ * others when it generates images. Images move to `images`, where OpenRouter's clients look for
+ * them.
  */
 function splitParts(fields: Fields): void {
   const parts = Array.isArray(fields.content) ? fields.content : [fields.content];
@@ -111,13 +111,13 @@ function splitParts(fields: Fields): void {
     fields.images = [...itemsOf(fields.images), ...imageParts.map(toImagePart)];
 }
 
-/** Mistral may write the address itself where an object with the address belongs. */
+/** Mistral may send the URL itself instead of an object with the URL. */
 function toImagePart(part: Fields): Fields {
   const { image_url: url } = part;
   return typeof url === 'string' ? { ...part, image_url: { url } } : part;
 }
 
-/** Some servers write an empty `function_call` beside words or calls; true if there was one. */
+/** Removes the empty `function_call` that some servers send. Returns true if there was one. */
 function dropEmptyCall(fields: Fields): boolean {
   const { function_call: only } = fields;
   if (!isObject(only) || isText(only.name) || isText(only.arguments)) return false;
@@ -126,8 +126,8 @@ function dropEmptyCall(fields: Fields): boolean {
 }
 
 /**
- * Turns a `function_call` into a tool call; true if there was one. Beside `tool_calls` it only
- * repeats their first. `index` is for the deltas of a stream.
+ * Turns a `function_call` into a tool call. Returns true if there was one. Next to `tool_calls` it
+ * only repeats the first. `index` is for deltas of a stream.
  */
 export function callAsTool(fields: Fields, index?: number): boolean {
   const { function_call: only, tool_calls: calls } = fields;
@@ -138,8 +138,8 @@ export function callAsTool(fields: Fields, index?: number): boolean {
 }
 
 /**
- * Makes `content` a text, offers reasoning as `reasoning` and takes out an empty `function_call`;
- * true if anything had to change.
+ * Makes `content` a string, copies reasoning to `reasoning` and removes an empty `function_call`.
+ * Returns true if anything changed.
  */
 export function normalizeText(fields: Fields): boolean {
   const { content } = fields;
@@ -153,7 +153,7 @@ export function normalizeText(fields: Fields): boolean {
   return true;
 }
 
-/** Takes out the reasoning, for a client that does not want to see it; true if there was any. */
+/** Removes the reasoning. Returns true if there was any. */
 export function hideReasoning(fields: Fields): boolean {
   const { reasoning, reasoning_content: content, reasoning_details: details } = fields;
   if (reasoning === undefined && content === undefined && details === undefined) return false;
@@ -163,18 +163,18 @@ export function hideReasoning(fields: Fields): boolean {
   return true;
 }
 
-/** An audio token is 1/20 second: 3,200 letters of base64. A text token has four characters. */
-const audioLettersPerCharacter = 800;
+/** An audio token is 1/20 second, or 3,200 base64 characters. A text token is 4 characters. */
+const base64PerCharacter = 800;
 
-/** The pictures and sounds of an answer, counted in characters. */
+/** Returns the equivalent in characters of an answer's images and audio. */
 function mediaIn({ audio, images }: Fields): number {
   const imageCharacters = Array.isArray(images) ? images.length * charactersPerImage : 0;
   if (!isObject(audio)) return imageCharacters;
-  const audioCharacters = Math.ceil(lengthOf(audio.data) / audioLettersPerCharacter);
+  const audioCharacters = Math.ceil(lengthOf(audio.data) / base64PerCharacter);
   return imageCharacters + audioCharacters + lengthOf(audio.transcript);
 }
 
-/** Characters a client receives, counted on a mended message or delta. */
+/** Counts the characters of a normalized message or delta. */
 export function charactersIn(fields: Fields): number {
   let characters = lengthOf(fields.content) + lengthOf(fields.reasoning) + lengthOf(fields.refusal);
   characters += mediaIn(fields);
@@ -189,18 +189,13 @@ export function charactersIn(fields: Fields): number {
   return characters;
 }
 
-/** The choices of an answer, and the mending of those in a whole reply. */
-
-/** The failure of a whole answer that says nothing. */
-export const noOutput = 'The upstream answered without any output and without a finish reason.';
-
-/** Whether `value` can be a choice's number; absurd ones would make holes in clients' arrays. */
+/** True for a valid index of a choice. Absurd ones would make holes in clients' arrays. */
 export function isChoiceIndex(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 1024;
 }
 
 function normalizeMessage(raw: unknown, acceptsTools: boolean): Fields {
-  // Azure leaves the message out of a choice that its filter took.
+  // Azure omits the message of a choice that its filter blocked.
   if (!isObject(raw)) return { role: 'assistant', content: '' };
   normalizeText(raw);
   if (acceptsTools) callAsTool(raw);
@@ -219,13 +214,15 @@ export interface NormalizedChoice {
   readonly finishReason: string | null;
 }
 
-/** Mends a choice in place. If the client `hearsTools`, a `function_call` becomes a tool call. */
+/**
+ * Normalizes a choice of a reply in place. `acceptsTools`: turn a `function_call` into a tool call.
+ */
 export function normalizeChoice(
   choice: Fields,
   position: number,
   acceptsTools = false,
 ): NormalizedChoice {
-  // Some servers answer with a single chunk of a stream, although no stream was asked for.
+  // Some servers reply with a single stream chunk although no stream was requested.
   const message = normalizeMessage(choice.message ?? choice.delta, acceptsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;

@@ -1,3 +1,4 @@
+/** Normalizes tool calls so that every call has its own index, id and type. */
 import {
   bufferedArgumentsMax,
   toolCallNamesLengthMax,
@@ -9,16 +10,14 @@ import { newCallId } from '../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../normalize/responses/tool-arguments.ts';
 import { markSignature, ownSignature } from '../normalize/signature.ts';
 
-/** Tool calls as clients can put them together: every call with its own index, id and type. */
-
-/** Some servers give several calls one id, and then nobody could tell their results apart. */
+/** Some servers give several calls the same id, which makes their results ambiguous. */
 function ownId(id: unknown, isUsed: boolean): string {
   return isText(id) && !isUsed ? id : newCallId();
 }
 
 /**
- * Arguments are text; some servers send the object itself, or null for none. GLM on vLLM sends the
- * text `null` for none; after the beginning of other arguments, that text is a piece of them.
+ * Makes the arguments a string: some servers send the object itself, or null for none. GLM on vLLM
+ * sends the string "null" for none; in later pieces it is part of the arguments.
  */
 function normalizeArguments(body: Fields, isBeginning: boolean): boolean {
   const { arguments: json } = body;
@@ -38,12 +37,12 @@ function normalizeOpening(call: Fields, id: string): boolean {
   return changed;
 }
 
-/** Whether a call has a `function` or a `custom`: clients fail at a call that has neither. */
+/** True if a call has `function` or `custom`. Clients crash on a call that has neither. */
 function hasBody({ function: body, custom }: Fields): boolean {
   return isObject(body) || isObject(custom);
 }
 
-/** Some servers write an empty call where there is none; in a stream, the name may yet follow. */
+/** Some servers send an empty call instead of none. In a stream, the name may follow. */
 function isEmpty({ custom }: Fields, { name, arguments: json }: Fields): boolean {
   return !isText(name) && !json && !custom;
 }
@@ -52,23 +51,23 @@ function isCall(call: unknown): call is Fields {
   return isObject(call) && hasBody(call) && !isEmpty(call, fieldsOf(call.function));
 }
 
-/** Mends the calls of a whole message, to which no pieces follow. */
+/** Normalizes the calls of a complete message. */
 export function normalizeToolCalls(calls: readonly unknown[]): Fields[] {
   const ids = new Set<unknown>();
   return calls.filter(isCall).map((call, position) => {
     normalizeOpening(call, ownId(call.id, ids.has(call.id)));
     ids.add(call.id);
     if (isObject(call.function)) normalizeArguments(call.function, true);
-    // OpenAI writes no `index` here, and some servers write the same one into every call.
+    // OpenAI sends no `index` here, and some servers send the same one in every call.
     if (call.index !== undefined) call.index = position;
     return call;
   });
 }
 
-/** The arguments of a call without parameters; no client can parse the empty text. */
+/** The arguments of a call without parameters. Clients can't parse an empty string. */
 const noArguments = '{}';
 
-/** Only for a message that ended with its calls: one that was cut may have lost the arguments. */
+/** For messages that ended with their calls. One that was cut off may have lost the arguments. */
 export function completeToolCalls(calls: readonly Fields[]): void {
   for (const { function: body } of calls) {
     if (isObject(body) && !isText(body.arguments)) body.arguments = noArguments;
@@ -79,40 +78,39 @@ function hasIndex({ index }: Fields): boolean {
   return index !== undefined && index !== null;
 }
 
-interface OpenCall {
-  /** The id as the upstream wrote it; '' when it gave none. */
+interface AssembledCall {
+  /** The upstream's id, '' if it sent none. */
   readonly upstreamId: string;
-  /** The index that the client knows the call by; undefined while the call waits for its name. */
+  /** The client's index, undefined while the call is buffered until its name comes. */
   index: number | undefined;
   name: string;
-  /** What came before the name. */
+  /** The fields received before the name. */
   waiting: Fields;
-  /** An empty object: perhaps all arguments, or one before the real ones. Told last, or never. */
+  /** An empty object: either all arguments, sent at the end, or a placeholder, never sent. */
   held: string;
-  /** Of the arguments that were told: whether there are any, began as an object, and are whole. */
+  /** Of the arguments sent so far: whether there are any, and whether they start as an object. */
   hasArguments: boolean;
   isObject: boolean;
   readonly end: JsonEndScanner;
 }
 
-/** Whether a call has any content: a server may announce a call and then send none. */
-function isBegun({ index, name, held, hasArguments }: OpenCall): boolean {
+/** True if a call has any content. A server may announce a call and then send none. */
+function hasStarted({ index, name, held, hasArguments }: AssembledCall): boolean {
   return index !== undefined || name !== '' || held !== '' || hasArguments;
 }
 
-/** An empty object, or the beginning of one. */
+/** An empty object, or the start of one. */
 const emptyObject = /^\s*(\{\s*(\}\s*)?)?$/;
-/** No server writes a longer empty object; a longer text would be searched with every piece. */
+/** No server sends a longer empty object. The limit bounds the search in every piece. */
 const heldLengthMax = 64;
 const emptyBeforeReal = /^\s*\{\s*\}\s*(?=\{)/;
 
 /**
- * What a client is told now of a piece of arguments. Proxies that translate from Anthropic may put
- * an empty object before the real arguments, so an empty object waits until it is certain that
- * nothing follows. Whatever follows complete arguments is dropped: vLLM's parser for xLAM repeats
- * them.
+ * Returns the part of `json` that can be sent now. Proxies that translate from Anthropic may send
+ * an empty object before the real arguments, so an empty object is held until the call ends.
+ * Anything after complete arguments is dropped, because vLLM's parser for xLAM repeats them.
  */
-function emittablePart(call: OpenCall, json: string): string {
+function emittablePart(call: AssembledCall, json: string): string {
   if (call.hasArguments) {
     if (call.isObject && call.end.isComplete) return '';
     call.end.push(json);
@@ -134,38 +132,38 @@ function withArguments(call: Fields, json: string): Fields {
     : { ...call, function: { ...fieldsOf(call.function), arguments: json } };
 }
 
-/** The tool calls of one choice, put together delta by delta. */
+/** Assembles the tool calls of one choice from its deltas. */
 export class ToolCallAssembly {
-  /** Keyed by whatever the upstream wrote: some servers write the index as a text. */
-  readonly #byUpstreamIndex = new Map<unknown, OpenCall>();
-  readonly #byId = new Map<string, OpenCall>();
-  readonly #calls: OpenCall[] = [];
-  #last: OpenCall | undefined;
+  /** Keyed by any value the upstream sent: some servers send the index as a string. */
+  readonly #byUpstreamIndex = new Map<unknown, AssembledCall>();
+  readonly #byId = new Map<string, AssembledCall>();
+  readonly #calls: AssembledCall[] = [];
+  #last: AssembledCall | undefined;
   #shown = 0;
   #namesLength = 0;
   #waitingLength = 0;
   readonly #offered: readonly string[];
 
-  /** `offered`: the names of all tools, to recognise a name that comes in pieces. */
+  /** `offered`: the names of all tools, to recognize a name that comes in pieces. */
   constructor(offered: readonly string[] = []) {
     this.#offered = offered;
   }
 
   get hasCalls(): boolean {
-    return this.#calls.some(isBegun);
+    return this.#calls.some(hasStarted);
   }
 
-  /** Whether a call has begun that the client was not told of. */
+  /** True if a tool call has started but not been sent to the client yet. */
   get isWaiting(): boolean {
-    return this.#calls.some((call) => call.index === undefined && isBegun(call));
+    return this.#calls.some((call) => call.index === undefined && hasStarted(call));
   }
 
   /**
-   * Mends the `tool_calls` of one delta, and leaves out calls that have no name yet; answers the
-   * very same list if nothing had to change.
+   * Normalizes the `tool_calls` of one delta, without calls that have no name yet. Returns the same
+   * list if nothing changed.
    */
   normalize(calls: readonly Fields[]): readonly Fields[] {
-    const touched = new Set<OpenCall>();
+    const touched = new Set<AssembledCall>();
     const shown: Fields[] = [];
     let changed = false;
     for (const [position, call] of calls.entries()) {
@@ -200,12 +198,12 @@ export class ToolCallAssembly {
     return changed ? shown : calls;
   }
 
-  /** What the calls of a choice lack when it ends; if it was cut, only what was held back. */
+  /** Returns what the calls of a choice that ended lack; if it was cut off, only what is held. */
   complete(isCut: boolean): Fields[] {
     const calls: Fields[] = [];
     for (const call of this.#calls) {
       const isNameless = call.index === undefined;
-      if (isNameless && (isCut || !isBegun(call))) continue;
+      if (isNameless && (isCut || !hasStarted(call))) continue;
       const opening = isNameless ? { ...call.waiting, index: this.#show(call) } : undefined;
       const json = call.hasArguments ? '' : call.held || (isCut ? '' : noArguments);
       if (opening === undefined && json === '') continue;
@@ -215,8 +213,8 @@ export class ToolCallAssembly {
     return calls;
   }
 
-  /** `place`: the call's position among several in a delta, for one without index, id and name. */
-  #find(call: Fields, body: Fields, position: number | undefined): OpenCall | undefined {
+  /** `position`: the call's position in a delta of several, if it has no index, id or name. */
+  #find(call: Fields, body: Fields, position: number | undefined): AssembledCall | undefined {
     const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
     if (isText(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
@@ -225,16 +223,16 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Whether a delta opens another call than the known one. Some servers send every parallel call
-   * with index 0, even under one id. Only a delta with a name can open a call: some servers change
-   * the id from delta to delta of one call. Gemini's compatible endpoint opens each of its calls
+   * True if a delta opens another call than the known one. Some servers send every parallel call
+   * with index 0, even with the same id. Only a delta with a name can open a call, because some
+   * servers change the id within a call. Gemini's OpenAI-style endpoint opens each of its calls
    * with a name and the id ''.
    */
   #startsAnother(
-    known: OpenCall,
+    known: AssembledCall,
     call: Fields,
     body: Fields,
-    touched: ReadonlySet<OpenCall>,
+    touched: ReadonlySet<AssembledCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
     if (!touched.has(known) && this.#isRest(known, body.name)) return false;
@@ -242,15 +240,15 @@ export class ToolCallAssembly {
     return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
 
-  #open(call: Fields, body: Fields): OpenCall {
+  #open(call: Fields, body: Fields): AssembledCall {
     const isFreeForm = isObject(call.custom);
-    const open: OpenCall = {
+    const open: AssembledCall = {
       upstreamId: textOf(call.id),
       index: undefined,
       name: textOf(body.name),
       waiting: {},
       held: '',
-      // A free-form call has a text instead of arguments.
+      // A free-form call has text instead of arguments.
       hasArguments: isFreeForm,
       isObject: false,
       end: new JsonEndScanner(),
@@ -263,8 +261,8 @@ export class ToolCallAssembly {
     return open;
   }
 
-  /** Gives the call the next index: clients keep calls in an array, which may have no hole. */
-  #show(open: OpenCall): number {
+  /** Assigns the next index. Clients keep calls in an array, which must not have holes. */
+  #show(open: AssembledCall): number {
     const index = this.#shown;
     this.#shown += 1;
     open.index = index;
@@ -273,14 +271,14 @@ export class ToolCallAssembly {
   }
 
   /**
-   * Clients read the name where a call begins, so all that comes before it waits and goes out with
-   * the delta that brings it; undefined while there is none.
+   * Buffers a call until its name comes, because clients read the name from the first delta.
+   * Returns the merged call, or undefined while there is no name.
    */
-  #takeName(open: OpenCall, call: Fields, body: Fields) {
+  #takeName(open: AssembledCall, call: Fields, body: Fields) {
     const { waiting, name } = open;
     this.#waitingLength += lengthOf(body.arguments);
     if (this.#waitingLength > bufferedArgumentsMax) {
-      throw new MalformedAnswer('arguments of tool calls that have no names');
+      throw new MalformedAnswer('tool call arguments without a tool name');
     }
     const before = fieldsOf(waiting.function);
     const json = [before.arguments, body.arguments].filter(isText).join('');
@@ -292,18 +290,18 @@ export class ToolCallAssembly {
     return isNamed ? merged : undefined;
   }
 
-  /** Moonshot may send a long name in pieces: until arguments come, the rest of it may follow. */
-  #isNamed({ name, held, hasArguments }: OpenCall): boolean {
+  /** Moonshot may send a long name in pieces. Until arguments come, the rest of it may follow. */
+  #isNamed({ name, held, hasArguments }: AssembledCall): boolean {
     if (name === '' || held !== '' || hasArguments) return name !== '';
     return this.#offered.includes(name) || !this.#begins(name);
   }
 
-  /** Whether `piece` continues a name that is not yet the name of a tool. */
-  #isRest({ index, name }: OpenCall, piece: string): boolean {
+  /** True if `piece` continues a name that isn't the name of a tool yet. */
+  #isRest({ index, name }: AssembledCall, piece: string): boolean {
     return index === undefined && name !== '' && this.#begins(name + piece);
   }
 
-  #restOf(piece: string): OpenCall | undefined {
+  #restOf(piece: string): AssembledCall | undefined {
     return this.#last && this.#isRest(this.#last, piece) ? this.#last : undefined;
   }
 
@@ -313,14 +311,14 @@ export class ToolCallAssembly {
 
   #countNameLength(text: string): void {
     this.#namesLength += text.length;
-    const isTooMuch = this.#namesLength > toolCallNamesLengthMax;
-    if (isTooMuch || this.#calls.length >= toolCallsPerAnswerMax) {
-      throw new MalformedAnswer('more tool calls than anybody could run');
+    const isTooLong = this.#namesLength > toolCallNamesLengthMax;
+    if (isTooLong || this.#calls.length >= toolCallsPerAnswerMax) {
+      throw new MalformedAnswer('too many tool calls');
     }
   }
 
-  /** Clients append what later deltas bring, so an id or a name said twice would be doubled. */
-  #normalizeContinuation(call: Fields, body: Fields, open: OpenCall): boolean {
+  /** Removes repeated ids and names, which clients would append to the first ones. */
+  #normalizeContinuation(call: Fields, body: Fields, open: AssembledCall): boolean {
     let changed = false;
     if (call.id !== undefined) {
       call.id = undefined;
@@ -337,12 +335,10 @@ export class ToolCallAssembly {
   }
 }
 
-/**
- * Where Google's own OpenAI-style endpoint puts the signature of a call, for clients that keep
- * calls as they are and drop everything else.
- */
+// The field in which Google's OpenAI-style endpoint puts the signature of a call. Clients that keep
+// calls unchanged send it back, even if they drop everything else.
 
-/** The field that carries the signature on a call; none for a signature that is not Google's. */
+/** Returns the field with a call's signature; empty unless the signature is Google's. */
 export function signedCall(signature: string): object {
   const own = ownSignature('gemini', signature);
   return own === undefined ? {} : { extra_content: { google: { thought_signature: own } } };

@@ -1,4 +1,4 @@
-/** Token counts as OpenAI-style servers report them, in and out. */
+/** Reads and writes token counts in the format of OpenAI-style servers. */
 import { type Fields, fieldsOf, isObject, itemsOf } from '../../core/json.ts';
 import {
   noUsage,
@@ -11,7 +11,7 @@ import {
 import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
 
 /**
- * Undefined when the numbers cannot be trusted; the caller then estimates. All zeros are a
+ * Returns undefined if the numbers can't be trusted; the caller then estimates. All zeros are a
  * placeholder that some servers put into every chunk: no request has an empty prompt.
  */
 export function readUsage(raw: unknown): Usage | undefined {
@@ -23,7 +23,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
-  // SGLang counts reasoning outside the details; a count above the output cannot be part of it.
+  // SGLang counts reasoning outside the details. It can't exceed the output.
   const beside = readCount(raw.reasoning_tokens);
   const reasoning = Math.max(
     readCount(outputDetails.reasoning_tokens),
@@ -34,7 +34,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(raw.cached_tokens),
     readCount(raw.num_cached_tokens),
     readCount(raw.prompt_cache_hit_tokens),
-    // Gateways in front of Anthropic keep its names beside OpenAI's, Perplexity in the details.
+    // Gateways in front of Anthropic add its names to OpenAI's; Perplexity has them in the details.
     readCount(raw.cache_read_input_tokens),
     readCount(promptDetails.cache_read_input_tokens),
   );
@@ -42,7 +42,7 @@ export function readUsage(raw: unknown): Usage | undefined {
     readCount(promptDetails.cache_write_tokens),
     readCount(promptDetails.cache_creation_tokens),
     readCount(raw.cache_creation_input_tokens),
-    // Alibaba has Anthropic's name in the details, too.
+    // Alibaba also uses Anthropic's name in the details.
     readCount(promptDetails.cache_creation_input_tokens),
   );
   if (Number.isNaN(prompt + completion + total + reasoning + cacheRead + cacheWrite)) {
@@ -50,16 +50,16 @@ export function readUsage(raw: unknown): Usage | undefined {
   }
   if (prompt + completion + total === 0) return undefined;
 
-  // The prompt's count includes cached tokens, except where they exceed it.
+  // The prompt's count includes cached tokens, unless they exceed it.
   const isSeparate = cacheRead > prompt || cacheWrite > prompt;
-  // A total above prompt and completion has output that `completion_tokens` hides (xAI, Gemini), or
-  // the cached tokens once more.
+  // A total above prompt and completion includes output that `completion_tokens` lacks (xAI,
+  // Gemini), or the cached tokens again.
   const surplus = Math.max(0, total - prompt - completion);
   const cached = cacheRead + cacheWrite;
   const isCachedInTotal = isSeparate && surplus !== reasoning && surplus >= cached;
   const uncached = isSeparate ? prompt : Math.max(0, prompt - cached);
   const { audio_tokens: audioTokens, cached_tokens_details: inCache } = promptDetails;
-  // Only some servers tell how many of the audio tokens were cached.
+  // Only some servers report cached audio tokens.
   const cachedAudio = readCount(fieldsOf(inCache).audio_tokens);
   const audio = uncachedAudio(readCount(audioTokens), cachedAudio, { prompt, cacheRead, uncached });
   const forHours = writtenForHours(raw, promptDetails, cacheWrite);
@@ -75,8 +75,8 @@ export function readUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * How many of the cache writes are kept for hours: Anthropic's for one hour, under LiteLLM's name
- * or its own, or OpenAI's for twelve. A count above all cache writes is not believed.
+ * Returns how many cache writes have a long TTL: Anthropic's 1 hour, under LiteLLM's name or its
+ * own, or OpenAI's 12 hours. A count above all cache writes is ignored.
  */
 function writtenForHours(raw: Fields, details: Fields, written: number): number {
   const forHours = Math.max(
@@ -87,7 +87,7 @@ function writtenForHours(raw: Fields, details: Fields, written: number): number 
   return forHours <= written ? forHours : 0;
 }
 
-/** The usage of pictures and speech, which has other names for the counts. */
+/** Reads the usage of images and speech, whose counts have other names. */
 export function readMediaUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw)) return undefined;
   const details = fieldsOf(raw.input_tokens_details);
@@ -99,8 +99,8 @@ export function readMediaUsage(raw: unknown): Usage | undefined {
 }
 
 /**
- * The usage of a chunk or a body; Groq may have it only among its own fields, Moonshot only in the
- * choice that ends. `earlier` is what the same stream reported before.
+ * Returns the usage of a chunk or a body. Groq may have it only among its own fields, Moonshot only
+ * in the choice that ends. `earlier` is the usage that the same stream has reported so far.
  */
 export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
   const { usage: raw } = body;
@@ -112,16 +112,16 @@ export function usageIn(body: Fields, earlier?: Usage): Usage | undefined {
   return readUsage(fieldsOf(body.x_groq).usage) ?? readUsage(fieldsOf(choice).usage);
 }
 
-/** Whether a report has no count of the output yet; a count of 0 is one. */
-export function isPromptAlone({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
+/** True if a report has no count of the output. A count of 0 is one. */
+export function isPromptOnly({ usage: raw }: Fields, { outputTokens }: Usage): boolean {
   if (outputTokens > 0 || !isObject(raw)) return false;
   return (raw.completion_tokens ?? raw.output_tokens ?? null) === null;
 }
 
 /**
- * Counts under `input_tokens` and `output_tokens`, as mlx-vlm sends them in a chat, and proxies in
- * front of Anthropic. The latter count cached tokens beside the input, not in it, and the last
- * report of a stream has the output alone.
+ * Renames the counts `input_tokens` and `output_tokens`, which mlx-vlm and proxies in front of
+ * Anthropic send in chats. The proxies count cached tokens in addition to the input, and the last
+ * report of a stream has only the output.
  */
 function toPromptCounts(raw: Fields, earlier: Usage | undefined): Fields {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
@@ -138,8 +138,8 @@ function toPromptCounts(raw: Fields, earlier: Usage | undefined): Fields {
 }
 
 /**
- * Of several reports in one stream, the last counts. Some servers leave the details or the prompt
- * out of one report: then what an earlier one said is kept.
+ * Merges two reports of one stream. The later one counts, but some servers leave out the details or
+ * the prompt; then those of the earlier report are used.
  */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
@@ -153,10 +153,7 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   return { ...earlier, outputTokens: later.outputTokens, reasoningTokens };
 }
 
-/**
- * The details of a prompt. Cache writes, which OpenAI's clients do not know, and audio are told
- * only where there are any.
- */
+/** Leaves out cache writes, which aren't part of OpenAI's format, and audio if there are none. */
 function writePromptDetails(usage: Usage) {
   const written = writtenTokens(usage);
   const { inputAudioTokens: audio = 0 } = usage;
@@ -167,15 +164,13 @@ function writePromptDetails(usage: Usage) {
   };
 }
 
-/** What else an upstream counts in its output, such as how much of a prediction came true. */
+/** Returns the upstream's breakdown of its output, such as accepted prediction tokens. */
 export function outputDetailsIn({ usage }: Fields): Fields | undefined {
   const { completion_tokens_details: details } = fieldsOf(usage);
   return isObject(details) ? details : undefined;
 }
 
-/**
- * The upstream's details beside the settled numbers; a count above the whole output is left out.
- */
+/** Merges the upstream's details with the settled numbers. Counts above the output are dropped. */
 function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: Fields) {
   const counts = Object.entries(reported).filter(
     ([, count]) => count !== null && readCount(count) <= outputTokens,
@@ -183,7 +178,7 @@ function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: 
   return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
 }
 
-/** The `usage` object our clients see; `cost` is in credits. */
+/** Returns the `usage` object for clients. `cost` is in credits. */
 export function writeUsage(usage: Usage, costCredits: number, outputDetails: Fields = {}) {
   return {
     prompt_tokens: promptTokens(usage),

@@ -11,7 +11,7 @@ import { passResponse } from './same/request.ts';
 import { ResponsesPassThrough } from './same/stream.ts';
 import { responsesUpstream } from './upstream/reader.ts';
 
-/** A Responses client's request, and the ways it can be put to an upstream. */
+/** Returns a Responses client's request with its adapters to upstreams. */
 export function responsesClientRequest(request: ResponsesRequest): ClientRequest {
   return new ResponsesClientRequest(request, echoOf(request.body));
 }
@@ -40,7 +40,7 @@ class ResponsesClientRequest extends AbstractClientRequest<ResponsesRequest> {
     return readPrompt(this.parsed);
   }
 
-  /** Keeps the old echo: a response repeats what its client asked, not our own instructions. */
+  /** Keeps the echo: a response repeats the client's instructions, not ours. */
   override withInstructions(text: string): ClientRequest {
     const request = this.appendInstructions(text, withInstructions);
     return new ResponsesClientRequest(request, this.#echo);
@@ -64,7 +64,7 @@ class ResponsesClientRequest extends AbstractClientRequest<ResponsesRequest> {
   }
 }
 
-/** Puts our instructions after the client's: in `instructions`, or after those in the input. */
+/** Appends `text` to the client's `instructions`, or inserts it after those in the input. */
 function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
   const { input, instructions } = body;
   const isInstruction = (item: object) =>
@@ -74,6 +74,6 @@ function withInstructions(body: ResponsesBody, text: string): ResponsesBody {
     return { ...body, instructions: instructions ? `${instructions}\n\n${text}` : text };
   }
   const at = first === -1 ? input.length : first;
-  const more = { type: 'message', role: 'developer', content: text };
-  return { ...body, input: input.toSpliced(at, 0, more) };
+  const added = { type: 'message', role: 'developer', content: text };
+  return { ...body, input: input.toSpliced(at, 0, added) };
 }

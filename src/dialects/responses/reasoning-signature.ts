@@ -1,7 +1,7 @@
 /**
- * The signature of a thought as a Responses client keeps it: in `encrypted_content`, whichever
- * provider signed it. OpenAI's have no mark there, since clients that used OpenAI directly send
- * them without; so all others need a mark, even Anthropic's.
+ * Stores the signature of a thought in `encrypted_content`, whichever provider signed it. OpenAI's
+ * signatures have no mark, because clients that used OpenAI directly send them without one. All
+ * others need a mark, even Anthropic's.
  */
 import type { ReasoningPart } from '../../core/prompt.ts';
 import { markSignature, ownSignature } from '../normalize/signature.ts';
@@ -29,12 +29,12 @@ export function readSignature({
   if (!content) return {};
   if (content.startsWith(anthropicMark)) return { signature: content.slice(anthropicMark.length) };
   if (content.startsWith(redactedMark)) return { redacted: content.slice(redactedMark.length) };
-  // A signature with a provider's mark stays as it is.
+  // A signature with a provider's mark stays unchanged.
   if (ownSignature('anthropic', content) === undefined) return { signature: content };
   return id ? { signature: joinSignature(id, content) } : {};
 }
 
-/** OpenAI knows a thought of its own only together with the item's id, so both are joined. */
+/** Joins the id and the content, because OpenAI accepts its thoughts only with their ids. */
 export function joinSignature(id: string, encrypted: string): string {
   return markSignature('responses', `${id}:${encrypted}`);
 }
@@ -44,7 +44,7 @@ interface SplitSignature {
   readonly encrypted: string;
 }
 
-/** Undefined when the signature is not OpenAI's. */
+/** Returns undefined if the signature isn't OpenAI's. */
 export function splitSignature(signature: string | undefined): SplitSignature | undefined {
   const own = ownSignature('responses', signature) ?? '';
   const [, id, encrypted] = /^([^:]+):(.+)$/s.exec(own) ?? [];
@@ -53,7 +53,7 @@ export function splitSignature(signature: string | undefined): SplitSignature | 
 
 const foreignMarks = [anthropicMark, redactedMark, geminiMark];
 
-/** The item as OpenAI made it; undefined if it is not OpenAI's, or only OpenAI has its content. */
+/** Returns OpenAI's original item; undefined if it isn't OpenAI's or has no encrypted content. */
 export function ownReasoning(item: ReasoningItem): ReasoningItem | undefined {
   const content = item.encrypted_content;
   if (!content || foreignMarks.some((mark) => content.startsWith(mark))) return undefined;

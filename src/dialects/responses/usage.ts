@@ -1,11 +1,11 @@
-/** Token counts as the Responses endpoint reports them, in and out. */
+/** Reads and writes token counts in the format of the Responses endpoint. */
 import { isObject } from '../../core/json.ts';
 import { promptTokens, totalTokens, type Usage, writtenTokens } from '../../core/usage.ts';
 import { readUsage as readChatUsage } from '../openai-chat/usage.ts';
 
-/** The endpoint counts as chats do, under other names. */
+/** Reads the counts of chats under other names. */
 export function readUsage(raw: unknown): Usage | undefined {
-  // No request has an empty prompt: a server that reports one has not counted.
+  // No request has an empty prompt, so a server that reports one hasn't counted.
   if (!isObject(raw) || raw.input_tokens === 0) return undefined;
   const usage = readChatUsage({
     prompt_tokens: raw.input_tokens,
@@ -18,7 +18,7 @@ export function readUsage(raw: unknown): Usage | undefined {
   return { ...usage, reasoningTokens: Math.min(usage.reasoningTokens, usage.outputTokens) };
 }
 
-/** The `usage` object our clients see; `cost` is in credits. */
+/** Returns the `usage` object for clients. `cost` is in credits. */
 export function writeUsage(usage: Usage, costCredits: number) {
   return {
     input_tokens: promptTokens(usage),

@@ -36,8 +36,7 @@ import {
   toTools,
 } from './tool-forms.ts';
 
-/** An OpenAI client's request in our own words, for upstreams that speak differently. */
-
+/** Converts an OpenAI client's request for upstreams of other dialects. */
 export function readPrompt(request: OpenAiRequest): Prompt {
   const { body: parsedBody, source, tenantId = null, unsupported = [] } = request;
   const body = toTools(withExactNumbers(parsedBody, source));
@@ -85,12 +84,12 @@ export function readPrompt(request: OpenAiRequest): Prompt {
   });
 }
 
-/** The places of search tools, of which no other dialect is told. */
+/** Returns the paths of search tools, which other dialects don't get. */
 function searchesIn(tools: ChatBody['tools']): readonly string[] {
   return (tools ?? []).flatMap((tool, at) => (isSearchTool(tool) ? [`tools[${at}]`] : []));
 }
 
-/** What other dialects have no place for: names of speakers, and pictures that a model made. */
+/** Returns what other dialects can't represent: names of speakers, and generated images. */
 function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] {
   const images = generatedImageUrls(messages).length > 0 ? ['messages.images'] : [];
   return [...images, ...speakerNames(messages)];
@@ -98,14 +97,14 @@ function unrepresentableIn(messages: readonly ToolMessage[]): readonly string[] 
 
 const reasoningFields = { effort: 0, budget_tokens: 0, max_tokens: 0, enabled: 0, exclude: 0 };
 
-/** The fields of `reasoning` that no upstream is told of. */
+/** Returns the fields of `reasoning` that no upstream gets. */
 export function unsupportedReasoningFields({
   reasoning,
 }: Pick<ChatBody, 'reasoning'>): readonly string[] {
   return reasoning ? [...unknownReasoningFields(reasoning, reasoningFields)] : [];
 }
 
-/** Fields of the schema have words of ours or are the gateway's; all others are other vendors'. */
+/** Fields that are part of the prompt or handled by the gateway. All others are vendors' own. */
 const knownFields = { ...chatSchema.properties, top_k: null, cache_control: null };
 
 function readTool(tool: FunctionTool): Tool {
@@ -124,7 +123,7 @@ export function readReasoningOptions({
   reasoning,
   reasoning_effort: topLevelEffort,
 }: Pick<ChatBody, 'reasoning' | 'reasoning_effort'>): ReasoningOptions | null {
-  // Clients name the effort in either of these places.
+  // Clients send the effort in either of these fields.
   const effort =
     topLevelEffort ?? reasoning?.effort ?? (reasoning?.enabled === false ? 'none' : null);
   if (effort === null && !reasoning) return null;
@@ -136,7 +135,7 @@ export function readReasoningOptions({
   };
 }
 
-/** The same wish in Anthropic's `thinking`, which clients of LiteLLM put into a chat. */
+/** Reads Anthropic's `thinking`, which LiteLLM's clients send in chats. */
 function readThinking(body: object): ReasoningOptions | null {
   const { type, budget_tokens: budget } = fieldsOf(fieldsOf(body).thinking);
   if (type === 'disabled') return { effort: 'none', budgetTokens: null, visible: true };
@@ -145,8 +144,6 @@ function readThinking(body: object): ReasoningOptions | null {
   const isAdaptive = type === 'adaptive';
   return { effort: null, budgetTokens: isCounted ? budget : null, isAdaptive, visible: true };
 }
-
-/** The messages of an OpenAI client as turns. */
 
 type MessageOf<R extends ToolMessage['role']> = Extract<ToolMessage, { role: R }>;
 
@@ -163,7 +160,7 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
       results.push(readToolResult(message));
       continue;
     }
-    // What the user says after results of tools is one turn with them.
+    // A user message after tool results belongs to the same turn.
     endResults(message.role === 'user' ? marked(message, readUserParts(message)) : undefined);
     if (message.role === 'assistant') {
       turns.push({ role: 'assistant', parts: marked(message, readAssistant(message)) });
@@ -175,7 +172,7 @@ export function readTurns(messages: readonly ToolMessage[]): readonly Turn[] {
   return turns;
 }
 
-/** A cache mark on a message goes to its last part that can have one, unless that has its own. */
+/** Moves a message's cache mark to its last part that can have one, unless that has its own. */
 function marked<P extends UserPart | AssistantPart>(message: object, parts: readonly P[]) {
   const mark = cacheMark(message);
   if (mark.cacheControl === undefined) return parts;
@@ -207,7 +204,7 @@ function readUserPart(part: UserContent): UserPart {
       return readText(part);
     case 'image_url': {
       const { url, detail } = part.image_url;
-      // Clients of LiteLLM send a PDF where pictures go.
+      // LiteLLM's clients send a PDF as an image.
       const isPdf = readDataUrl(url)?.mediaType === 'application/pdf';
       if (isPdf) return { kind: 'document', source: { url }, ...cacheMark(part) };
       return { kind: 'image', url, detail: detail || undefined, ...cacheMark(part) };
@@ -223,14 +220,13 @@ function readUserPart(part: UserContent): UserPart {
 }
 
 /**
- * A cache mark on a part of a result goes to the result itself, where marks are counted: requests
- * may have four.
+ * Moves a cache mark on a part of a result to the result, because requests may have only 4 marks.
  */
 function readToolResult(message: MessageOf<'tool'>): ToolResultPart {
   const { content, tool_call_id: callId } = message;
-  const isOne = typeof content === 'string';
-  const parts = isOne ? readTexts(content) : content.map(readShown);
-  const sources = isOne ? [message] : [message, ...content];
+  const isPlainText = typeof content === 'string';
+  const parts = isPlainText ? readTexts(content) : content.map(readShown);
+  const sources = isPlainText ? [message] : [message, ...content];
   const mark = sources.map(cacheMark).find(({ cacheControl }) => cacheControl);
   return { kind: 'tool_result', callId, parts, isError: false, ...mark };
 }
@@ -250,17 +246,17 @@ function readAssistant(message: MessageOf<'assistant'>): readonly AssistantPart[
   const callSignatures = new Set(
     calls.flatMap((part) => (part.kind === 'reasoning' ? part.signature : [])),
   );
-  // A signature that also stands on a call belongs to the call, and so does the thought it proves.
+  // A signature that is also on a call belongs to the call, and so does its thought.
   const thoughts = reasoning.filter(({ signature }) => !callSignatures.has(signature));
-  // In an answer of nothing but signed calls, a signature that none of them has came after them.
-  const isLast = ({ text, signature }: ReasoningPart) =>
+  // In an answer with only signed calls, a signature that isn't on any of them came after them.
+  const isAfterCalls = ({ text, signature }: ReasoningPart) =>
     callSignatures.size > 0 && contentParts.length === 0 && text === '' && signature !== undefined;
   return [
-    ...thoughts.filter((thought) => !isLast(thought)),
+    ...thoughts.filter((thought) => !isAfterCalls(thought)),
     ...contentParts,
     ...(refusal ? [{ kind: 'refusal' as const, text: refusal }] : []),
     ...calls,
-    ...thoughts.filter(isLast),
+    ...thoughts.filter(isAfterCalls),
   ];
 }
 
@@ -270,7 +266,7 @@ function readContentPart(part: AssistantContent): AssistantPart {
   return part.type === 'refusal' ? { kind: 'refusal', text: part.refusal } : readText(part);
 }
 
-/** A call, after the thought that its signature proves, or after the bare signature. */
+/** Returns a call after the thought that its signature belongs to, or after a bare signature. */
 function readCall(
   call: ToolCall,
   signedThoughts: Map<string | undefined, ReasoningPart>,
@@ -280,15 +276,15 @@ function readCall(
   const read: AssistantPart = { kind: 'tool_call', ...callFields, ...cacheMark(call) };
   const signature = googleSignature(call);
   if (signature === undefined) return [read];
-  const proved = signedThoughts.get(signature);
-  // Once: repeated before every call of one signature, a long thought would grow without bound.
+  const signedThought = signedThoughts.get(signature);
+  // Only once: repeating a long thought before every call with its signature could exhaust memory.
   signedThoughts.delete(signature);
-  return [proved ?? { kind: 'reasoning', text: '', signature }, read];
+  return [signedThought ?? { kind: 'reasoning', text: '', signature }, read];
 }
 
 /**
- * Thoughts come back as `reasoning_details`, in as many pieces as they were streamed in, or as bare
- * text from clients that keep nothing else.
+ * Reads thoughts from `reasoning_details`, in as many pieces as they were streamed in, or from the
+ * plain text of clients that keep nothing else.
  */
 function readReasoning(message: MessageOf<'assistant'>): readonly ReasoningPart[] {
   const { reasoning_details: details } = message as { reasoning_details?: unknown };

@@ -1,4 +1,4 @@
-/** An answer told in our words, as one chat completion. */
+/** Writes neutral events as a chat completion. */
 import type { Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
 import type { Fields } from '../../../core/json.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
@@ -16,7 +16,7 @@ interface Call {
   arguments: string;
 }
 
-/** One thought with its signature, in the words of OpenRouter, which most clients keep. */
+/** A thought with its signature in OpenRouter's format, which most clients send back. */
 interface Thought {
   readonly type: 'reasoning.text';
   readonly index: number;
@@ -38,11 +38,11 @@ export class OpenAiReplyWriter implements ReplyWriter {
   #reasoningName: ReasoningName | undefined;
   #refusal = '';
   #thought: Thought | undefined;
-  /** The last signature told, until a call takes it. */
+  /** The last signature, until a call uses it. */
   #signature = '';
   #finishReason: string | null = null;
 
-  /** `number`: the number of the choice that this writer writes. */
+  /** `number`: the index of this writer's choice. */
   constructor(identity: ReplyIdentity, options: ReplyOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;
@@ -122,7 +122,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const choices = [this, ...others].map((choice) => choice.#write());
     const usage = writeUsage(settled.usage, settled.costCredits);
     const completion = { id, object: 'chat.completion', created, model, provider, choices };
-    // No upstream told a fingerprint, but clients that check an answer's shape look for the field.
+    // Clients that validate an answer's shape require the field.
     return JSON.stringify({ ...completion, system_fingerprint: null, usage });
   }
 
@@ -140,24 +140,23 @@ export class OpenAiReplyWriter implements ReplyWriter {
       refusal: this.#refusal || undefined,
       reasoning: this.#reasoning || undefined,
       ...(this.#reasoningName && { [this.#reasoningName]: this.#reasoning }),
-      reasoning_details: filled(this.#details),
+      reasoning_details: nonEmpty(this.#details),
       ...(usesLegacyFunctions
         ? { function_call: calls[0]?.function }
-        : { tool_calls: filled(calls) }),
-      annotations: filled(this.#annotations),
-      images: filled(this.#images),
+        : { tool_calls: nonEmpty(calls) }),
+      annotations: nonEmpty(this.#annotations),
+      images: nonEmpty(this.#images),
     };
     convertCustomCalls(message, customTools);
     return { index: this.#number, message, finish_reason: this.#finishReason };
   }
 }
 
-/** Lists with nothing in them are left out. */
-function filled(list: readonly object[]): readonly object[] | undefined {
+function nonEmpty(list: readonly object[]): readonly object[] | undefined {
   return list.length > 0 ? list : undefined;
 }
 
-/** Whether the client asked for another choice of this number. */
+/** True if the client requested another choice with this index. */
 export function isRequestedChoice(number: number, { choices = 1 }: ReplyOptions): boolean {
   return number > 0 && number < choices;
 }
@@ -169,7 +168,7 @@ export function finishName(reason: FinishReason, { usesLegacyFunctions }: ReplyO
 }
 
 export function annotationOf({ url, title, quote, range }: Citation): object {
-  // Clients that check an answer's shape want a range, even where the upstream told none.
+  // Clients that validate an answer's shape require a range, even if the upstream sent none.
   const { start, end } = range ?? { start: 0, end: 0 };
   const content = quote === '' ? {} : { content: quote };
   const indexes = { start_index: start, end_index: end };

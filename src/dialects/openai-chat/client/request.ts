@@ -1,4 +1,3 @@
-import type { RawBody } from '../../dialect.ts';
 import { Compile } from 'typebox/schema';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf, isText, itemsOf, textOf } from '../../../core/json.ts';
@@ -9,11 +8,9 @@ import type {
   OwnAccountNeed,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
+import type { RawBody } from '../../dialect.ts';
 import { checkBytes, checkDataUrl } from '../../normalize/requests/content.ts';
-import {
-  unknownFields,
-  withExactNumbers,
-} from '../../normalize/requests/edit-body.ts';
+import { unknownFields, withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import {
   addressesIn,
   firstNeed,
@@ -31,25 +28,28 @@ import { checkAllowed, nestTools } from './tool-forms.ts';
 
 const validator = Compile(chatSchema);
 
-/** A chat request in OpenAI's words: checked, with `input` already turned into `messages`. */
+/** A validated chat request, with `input` already converted to `messages`. */
 export interface ChatRequest {
   readonly request: ChatRequestInfo;
   readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
-  /** The client's text, as long as it says the same as `body`. */
+  /** The client's text, or null once it differs from `body`. */
   readonly source: RawBody | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
   readonly includeUsage: boolean;
-  /** The tenant that asks, to keep tenants' prompt caches apart; null where there are no others. */
+  /** Separates the tenants' prompt caches; null if there are no other tenants. */
   readonly tenantId: string | null;
-  /** Names of the fields beside `input` that chat has no words for. */
+  /** Fields of a request with `input` that chat lacks. */
   readonly unsupported: readonly string[];
 }
 
-/** The part of a request that is in OpenAI's words. */
+/** The parts of a request that upstream requests are written from. */
 export type OpenAiRequest = Pick<ChatRequest, 'body' | 'source'> &
   Partial<Pick<ChatRequest, 'tenantId' | 'unsupported'>>;
 
-/** `expectsUsage`: the client wants the usage although its request does not ask for it. */
+/**
+ * Validates a chat request. `expectsUsage`: send the usage even if the request doesn't ask for it.
+ * Throws 400.
+ */
 export function readChatRequest(
   value: Record<string, unknown>,
   source: RawBody,
@@ -105,7 +105,7 @@ export function readChatRequest(
   };
 }
 
-/** A request that names no model is refused for that, whatever else is wrong with it. */
+/** Reports a missing model first, whatever else is wrong. */
 function chatBodyError(value: Record<string, unknown>): GatewayError {
   const named = value.model ?? value.models ?? none;
   const isNamed = !Array.isArray(named) || named.length > 0;
@@ -118,7 +118,7 @@ function requestsUsage({ stream_options: options, usage }: SentBody): boolean {
 
 const none: readonly never[] = [];
 
-/** The body in chat's own words; the very same object where it already is. */
+/** Converts the body to chat's own format. Returns the same object if nothing changed. */
 function toMessagesBody(sent: SentBody): ChatRequest['body'] {
   const nested = nestTools(sent);
   const body = nested.max_output_tokens ? capped(nested) : nested;
@@ -130,7 +130,7 @@ function toMessagesBody(sent: SentBody): ChatRequest['body'] {
     return { ...toChatBody(body), messages: inputToMessages(input, instructions ?? undefined) };
   }
   if (!hasMessages(body)) {
-    throw invalidRequest('messages is required: a list of messages.', 'messages');
+    throw invalidRequest('messages is required and must be an array.', 'messages');
   }
   if (!instructions) return body;
   return { ...body, messages: [{ role: 'system', content: instructions }, ...body.messages] };
@@ -146,13 +146,13 @@ function hasMessages(body: ChatBody): body is ChatBody & { messages: ChatMessage
 
 type Part = Extract<ChatMessage['content'], readonly unknown[]>[number];
 
-/** A part, and where it stands. */
+/** A part and its path. */
 interface LocatedPart {
   readonly part: Part;
   readonly path: string;
 }
 
-/** The parts of all messages that are more than plain text. */
+/** Returns the parts of all messages that aren't plain text. */
 function locateParts(messages: readonly ChatMessage[]): readonly LocatedPart[] {
   const found: LocatedPart[] = [];
   for (let i = 0; i < messages.length; i += 1) {
@@ -167,7 +167,7 @@ function locateParts(messages: readonly ChatMessage[]): readonly LocatedPart[] {
   return found;
 }
 
-/** Whether a part has other fields than its type and content. Asked of every part: must be fast. */
+/** True if a part has fields other than its type and content. Runs for every part: keep it fast. */
 function hasOtherFields(part: Part): boolean {
   for (const name in part) if (name !== 'type' && name !== part.type) return true;
   return false;
@@ -178,10 +178,10 @@ function imageAt({ part, path }: LocatedPart): readonly AddressInput[] {
   return [{ param: `${path}.image_url.url`, url: part.image_url.url }];
 }
 
-/** Bytes that count as 2,000 tokens, as many as are reserved for any picture. */
+/** Bytes that count as 2,000 tokens, the reserve for any image. */
 const imageReserveBytes = 6_000;
 
-/** Bytes of model-made pictures above that size: a picture's tokens do not grow with its bytes. */
+/** Returns the bytes of generated images above the reserve: tokens don't grow with the bytes. */
 function generatedImageBytes(messages: readonly ChatMessage[]): number {
   let bytes = 0;
   for (const url of generatedImageUrls(messages))
@@ -189,7 +189,7 @@ function generatedImageBytes(messages: readonly ChatMessage[]): number {
   return bytes;
 }
 
-/** A file or a sound. */
+/** A file or audio. */
 interface Attachment extends LocatedPart {
   readonly part: Extract<Part, { readonly type: 'file' | 'input_audio' }>;
 }
@@ -199,7 +199,7 @@ function attachmentAt({ part, path }: LocatedPart): readonly Attachment[] {
   return [{ part, path: `${path}.${part.type}` }];
 }
 
-/** Refuses an attachment that has nothing to be read. */
+/** Rejects an attachment without readable content. Throws 400. */
 function checkAttachment({ part, path }: Attachment): void {
   if (part.type === 'input_audio') checkBytes(part.input_audio.data, `${path}.data`);
   else if (part.file.file_data) checkBytes(part.file.file_data, `${path}.file_data`);
@@ -210,16 +210,16 @@ function checkAttachment({ part, path }: Attachment): void {
 
 function addressesOf({ part, path }: Attachment): readonly AddressInput[] {
   if (part.type === 'file') return addressesIn(part.file, path);
-  // Some servers take an address here.
+  // Some servers accept a URL here.
   return addressesIn(part.input_audio.data, `${path}.data`, true);
 }
 
-/** Servers such as vLLM may look into unknown fields of a part for an address to fetch. */
+/** Servers such as vLLM may fetch URLs in unknown fields of a part. */
 function addressesInOtherFields({ part, path }: LocatedPart): readonly AddressInput[] {
   return hasOtherFields(part) ? addressesIn({ ...part, [part.type]: undefined }, path) : none;
 }
 
-/** Clients send a spoken answer back by its id alone; OpenAI keeps the audio. */
+/** Clients send an audio answer back by its id alone. OpenAI stores the audio. */
 function storedAudioNeed(messages: readonly ChatMessage[]): OwnAccountNeed | undefined {
   const at = messages.findIndex(
     (message) => 'audio' in message && isText(fieldsOf(message.audio).id),
@@ -253,8 +253,8 @@ function readNeeds(body: ChatRequest['body'], content: ContentSummary): ModelNee
   };
 }
 
-/** Fields every dialect must carry, or that are ours: not «parameters» a provider may lack. */
-const always = new Set([
+/** Fields that every dialect supports, or that are ours: no provider can lack them. */
+const universalFields = new Set([
   'model',
   'models',
   'messages',
@@ -271,10 +271,10 @@ const always = new Set([
 ]);
 
 function parametersOf(body: ChatRequest['body']): readonly string[] {
-  return presentParameterNames(body).filter((name) => !always.has(name));
+  return presentParameterNames(body).filter((name) => !universalFields.has(name));
 }
 
-/** The addresses of pictures that came with earlier answers, as clients hand them back. */
+/** Returns the URLs of generated images that clients send back with earlier answers. */
 export function generatedImageUrls(messages: readonly object[]): readonly string[] {
   const found: string[] = [];
   for (const message of messages) {

@@ -86,7 +86,7 @@ describe('items become messages', () => {
   });
 
   test('nothing but reasoning is no conversation', () => {
-    expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('at least one item');
+    expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('no messages or tool calls');
   });
 });
 

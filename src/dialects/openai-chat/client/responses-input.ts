@@ -1,4 +1,4 @@
-/** Responses-style `input` in place of `messages`: the same conversation, spelt as items. */
+/** Converts Responses-style `input`, which clients may send instead of `messages`. */
 import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
@@ -21,13 +21,13 @@ import {
   partsOf,
 } from '../../responses/client/input-items.ts';
 import { responsesOnlyFields } from '../../responses/client/prompt.ts';
-import { refuseState } from '../../responses/client/request.ts';
+import { rejectState } from '../../responses/client/request.ts';
 import { type ResponsesBody, responsesSchema } from '../../responses/client/schema.ts';
 import type { ChatBody, ChatMessage, ToolCall } from './schema.ts';
 
 type TextFormat = NonNullable<ResponsesBody['text']>['format'];
 
-/** The kinds of Responses items that chat has words for. */
+/** The types of Responses items that have an equivalent in chat. */
 const itemSchema = Type.Object({
   type: optional(
     oneOf(
@@ -57,7 +57,7 @@ const optionsSchema = Type.Pick(responsesSchema, [
 ]);
 const optionsValidator = Compile(optionsSchema);
 
-/** Fields that chat has no words for, and that OpenAI's own chat endpoint refuses. */
+/** Fields that chat lacks and that OpenAI's own chat endpoint rejects. */
 const unsupportedFields: ReadonlySet<string> = new Set([
   'background',
   'client_metadata',
@@ -70,9 +70,9 @@ const unsupportedFields: ReadonlySet<string> = new Set([
   'truncation',
 ]);
 
-/** A body that has `input`, with the fields beside it in chat's words. */
+/** Converts the other fields of a body that has `input` to chat's format. */
 export function toChatBody(body: ChatBody): ChatBody {
-  refuseState(body);
+  rejectState(body);
   if (!optionsValidator.Check(body)) throw validationError(optionsSchema, body);
   const format = body.response_format ?? toFormat(body.text?.format);
   const supported = Object.entries(body).filter(([name]) => !unsupportedFields.has(name));
@@ -80,7 +80,7 @@ export function toChatBody(body: ChatBody): ChatBody {
   return { ...Object.fromEntries(supported), ...formatField } as ChatBody;
 }
 
-/** The names of what such a body asks for and does not get. */
+/** Returns the names of requested features that chat lacks. */
 export function unsupportedIn(body: object): readonly string[] {
   const names = optionsValidator.Check(body) ? [...responsesOnlyFields(body)] : [];
   return fieldsOf(body).client_metadata ? [...names, 'client_metadata'] : names;
@@ -98,12 +98,12 @@ export function inputToMessages(
 ): readonly ChatMessage[] {
   const messages: ChatMessage[] = instructions ? [{ role: 'system', content: instructions }] : [];
   if (typeof input === 'string') return [...messages, { role: 'user', content: input }];
-  for (const item of checked(input)) addItem(messages, item);
-  if (messages.length === 0) throw invalidRequest('input must have at least one item.', 'input');
+  for (const item of validated(input)) addItem(messages, item);
+  if (messages.length === 0) throw invalidRequest('input has no messages or tool calls.', 'input');
   return messages;
 }
 
-function checked(input: readonly object[]): readonly AnyItem[] {
+function validated(input: readonly object[]): readonly AnyItem[] {
   const items = input.map((item, at) => {
     if (!isItem.Check(item)) throw validationError(itemSchema, item, `input[${at}]`);
     return item;
@@ -118,7 +118,7 @@ function checked(input: readonly object[]): readonly AnyItem[] {
   return items;
 }
 
-/** Encrypted reasoning belongs to the Responses API; chat has no place for it. */
+/** Drops encrypted reasoning, which has no equivalent in chat. */
 function addItem(messages: ChatMessage[], rawItem: AnyItem): void {
   const item = orphanResultAsMessage(rawItem);
   if (isMessage(item)) addMessage(messages, item);
@@ -137,12 +137,12 @@ function toCall(item: ItemOf<'function_call'> | ItemOf<'custom_tool_call'>): Too
     : { id, type: 'function', function: { name, arguments: item.arguments } };
 }
 
-/** Calls of one turn are separate items here and one assistant message in chat. */
+/** Adds a call to the assistant message of its turn. As items, the calls of a turn are separate. */
 function addCall(messages: ChatMessage[], call: ToolCall): void {
   const last = messages.at(-1);
   if (last?.role !== 'assistant')
     messages.push({ role: 'assistant', content: null, tool_calls: [call] });
-  // Added in place: with thousands of calls, a copy for each would take minutes.
+  // Append in place: with thousands of calls, a copy for each would take minutes.
   else if (last.tool_calls) last.tool_calls.push(call);
   else messages[messages.length - 1] = { ...last, tool_calls: [call] };
 }
@@ -154,18 +154,18 @@ function addMessage(messages: ChatMessage[], { role, content }: ItemOf<'message'
   else messages.push({ role: 'system', content: joinTexts(content, '\n\n') });
 }
 
-/** Words after calls go into the calls' message: nothing may stand between calls and results. */
+/** Adds text after calls to the calls' message: nothing may come between calls and results. */
 function addAnswer(messages: ChatMessage[], content: Content): void {
   const text = joinTexts(content, '');
   const refusal = typeof content === 'string' ? '' : content.map(refusalIn).join('');
-  const refused = refusal === '' ? {} : { refusal };
+  const refusalField = refusal === '' ? {} : { refusal };
   const last = messages.at(-1);
   if (last?.role === 'assistant' && last.tool_calls && !last.content) {
-    messages[messages.length - 1] = { ...last, content: text, ...refused };
-  } else messages.push({ role: 'assistant', content: text, ...refused });
+    messages[messages.length - 1] = { ...last, content: text, ...refusalField };
+  } else messages.push({ role: 'assistant', content: text, ...refusalField });
 }
 
-/** A result with pictures is a list of parts; one of words alone is a text. */
+/** Returns a list of parts for a result with images, otherwise a string. */
 function toResult(output: Content): string | ReturnType<typeof toPart>[] {
   const hasImages = typeof output !== 'string' && output.some(isImagePart);
   return hasImages ? output.map(toPart) : joinTexts(output, '\n\n');
@@ -184,7 +184,7 @@ function toPart(part: AnyPart) {
   return { type: 'image_url' as const, image_url: detail ? { url, detail } : { url } };
 }
 
-/** The images in items that `inputToMessages` has checked, with their places in the request. */
+/** Returns the images in items that `inputToMessages` has validated, with their paths. */
 export function imagesOfInput(input: string | readonly AnyItem[]): readonly AddressInput[] {
   if (typeof input === 'string') return [];
   return input.flatMap((item, at) =>
@@ -200,10 +200,10 @@ function refusalIn(part: AnyPart): string {
   return isKnownPart(part) && part.type === 'refusal' ? part.refusal : '';
 }
 
-function joinTexts(content: string | readonly AnyPart[], between: string): string {
+function joinTexts(content: string | readonly AnyPart[], separator: string): string {
   if (typeof content === 'string') return content;
   return content
     .filter(isTextPart)
     .map(({ text }) => text)
-    .join(between);
+    .join(separator);
 }

@@ -9,8 +9,8 @@ import { toolNameDescription, toolNamePattern } from '../../normalize/requests/t
 import { grammarFields, customTool as responsesTool } from '../../responses/client/tools.ts';
 
 /**
- * What a client may send to `/v1/chat/completions`. Known fields are checked; unknown ones pass on
- * to OpenAI-style upstreams. SDKs write `null` for «not set», so every optional field allows it.
+ * What a client may send to `/v1/chat/completions`. Known fields are validated. Unknown ones pass
+ * to OpenAI-style upstreams. Every optional field allows `null`, which SDKs send for "not set".
  */
 
 const textPart = Type.Object({ type: Type.Literal('text'), text: Type.String() });
@@ -82,7 +82,7 @@ const named = {
   name: Type.String({ pattern: toolNamePattern, expected: toolNameDescription }),
   description: optional(Type.String()),
 };
-/** Checks only those parts of a JSON schema that every provider reads the same way. */
+/** Validates only the parts of a JSON schema that every provider reads the same way. */
 const parameters = Type.Object({
   type: optional(Type.Union([Type.String(), Type.Array(Type.String())])),
   properties: optional(Type.Object({})),
@@ -99,10 +99,10 @@ const functionTool = Type.Object({
 
 export type FunctionTool = Static<typeof functionTool>;
 
-/** A flat tool has no `function`; a tool that has one is checked as nested. */
+/** A flat tool has no `function`. A tool that has one is validated as nested. */
 const flat = { type: Type.Literal('function'), function: Type.Optional(Type.Never()) };
 
-/** A function tool as the Responses endpoint spells it; Cursor sends such tools to chat. */
+/** A function tool in the format of the Responses endpoint. Cursor sends such tools to chat. */
 const flatTool = Type.Object({
   ...flat,
   ...named,
@@ -112,7 +112,7 @@ const flatTool = Type.Object({
 
 export type FlatTool = Static<typeof flatTool>;
 
-/** A free-form tool, which takes a text that is no JSON. */
+/** A free-form tool, whose input is text instead of JSON. */
 const customTool = Type.Object({
   type: Type.Literal('custom'),
   custom: Type.Object({
@@ -174,7 +174,7 @@ export const chatSchema = Type.Object({
   top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
   max_tokens: optional(outputLimitSchema),
   max_completion_tokens: optional(outputLimitSchema),
-  /** The name of the output limit in Responses requests. */
+  /** The output limit's name in Responses requests. */
   max_output_tokens: optional(outputLimitSchema),
   n: optional(Type.Integer({ minimum: 1, maximum: 16 })),
   tools: optional(
@@ -186,7 +186,7 @@ export const chatSchema = Type.Object({
     Type.Union([choiceWord, chosenTool, flatChoice, chosenCustom, allowedTools]),
   ),
   parallel_tool_calls: optional(Type.Boolean()),
-  /** The older form of `tools`. */
+  /** OpenAI's older form of `tools`. */
   functions: optional(
     Type.Array(Type.Object({ ...named, parameters: optional(parameters) }), { maxItems: 1024 }),
   ),
@@ -218,7 +218,7 @@ export const chatSchema = Type.Object({
 });
 export type SentBody = Static<typeof chatSchema>;
 
-/** The sent body with every tool in chat's own words. */
+/** The body with every tool in chat's own format. */
 export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
   tools?: (FunctionTool | CustomTool | Static<typeof searchToolSchema>)[] | null;
   tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;

@@ -22,25 +22,25 @@ import {
 } from './reply-writer.ts';
 import { CustomCalls } from './tool-forms.ts';
 
-/** What an OpenAI client wants to hear of an answer. */
+/** How an OpenAI client wants its answer written. */
 export interface OpenAiClientOptions {
   readonly includeUsage: boolean;
-  /** Reasoning is paid for but not shown. */
+  /** Reasoning is billed but not shown. */
   readonly hidesReasoning?: boolean;
-  /** How many answers it asked for at once. */
+  /** The number of choices it requested. */
   readonly choices?: number;
-  /** It asked with `functions`, as was done before there were tools, and waits for one call. */
+  /** It sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
   readonly usesLegacyFunctions?: boolean;
-  /** Names of its free-form tools: their calls are told with a text instead of JSON. */
+  /** Names of its free-form tools, whose calls have text instead of JSON arguments. */
   readonly customTools?: ReadonlySet<string> | undefined;
-  /** What all of its tools are called. */
+  /** Names of all its tools. */
   readonly toolNames?: readonly string[] | undefined;
 }
 
-/** The same for a whole reply, which has its usage in any case. */
+/** Options for a reply, which always has its usage. */
 export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
-/** What an OpenAI client hears of an answer that was told in our words. */
+/** Returns the writers of neutral events for an OpenAI client. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   return {
     writeStream: (identity) => new OpenAiStreamWriter(identity, options),
@@ -48,27 +48,26 @@ export function openAiClient(options: OpenAiClientOptions): ClientDialect {
   };
 }
 
-/** An answer told in our words, as the chunks of an OpenAI stream. */
-
+/** Writes neutral events as the chunks of an OpenAI stream. */
 export class OpenAiStreamWriter implements StreamWriter {
   readonly #identity: ReplyIdentity;
   readonly #options: OpenAiClientOptions;
-  /** Every chunk begins alike, up to its delta. */
+  /** The start of every chunk, up to its delta. */
   readonly #head: string;
   #out = '';
   #isOpen = false;
-  /** Number of the thought being told, and whether it is over. */
+  /** The index of the current thought, and whether it has ended. */
   #thought = 0;
   #thoughtEnded = false;
-  /** The last signature told, until a call takes it. */
+  /** The last signature, until a call uses it. */
   #signature = '';
   #images = 0;
   readonly #customCalls: CustomCalls | undefined;
-  /** The finish chunk, sent last because some upstreams go on after a finish. */
+  /** The finish chunk, sent last because some upstreams send content after a finish. */
   #finish = '';
   readonly #others: OpenAiStreamWriter[] = [];
 
-  /** `number`: the number of the choice that this writer writes. */
+  /** `number`: the index of this writer's choice. */
   constructor(identity: ReplyIdentity, options: OpenAiClientOptions, number = 0) {
     this.#identity = identity;
     this.#options = options;
@@ -213,7 +212,7 @@ export class OpenAiStreamWriter implements StreamWriter {
   }
 }
 
-/** What an OpenAI client hears from us outside of an upstream's answer. */
+/** Writes the errors of streams that no upstream answered. */
 export const openAiStreamFormat: StreamFormat = {
   fail(error, identity) {
     const { message, symbol: type, status: code, param } = error;
@@ -223,7 +222,7 @@ export const openAiStreamFormat: StreamFormat = {
   },
 };
 
-/** How a complete answer ends; `told` are the numbers, for a client that wants them. */
+/** Returns the end of a complete answer. `settled` is null if the client doesn't want usage. */
 export function closingEvents(
   identity: StreamIdentity,
   settled: SettledUsage | null,

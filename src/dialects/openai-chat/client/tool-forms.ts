@@ -21,17 +21,15 @@ import type {
   ToolCall,
 } from './schema.ts';
 
-/**
- * What OpenAI's own chat has known since GPT-5, and few other servers do: free-form tools, which
- * take a text that is no JSON, and a choice that allows only some tools. Other servers get a
- * free-form tool as a function with one text, as for Responses clients, and only the tools that may
- * be called.
- */
+// Free-form tools, whose input is text instead of JSON, and choices that allow only some tools.
+// OpenAI's own chat endpoint has had both since GPT-5; few other servers do. Other servers get a
+// free-form tool as a function with one text parameter, and only the tools that may be called.
+
+const functionType = 'function' as const;
 
 type AnyTool = NonNullable<ChatBody['tools']>[number];
 type Tools = Pick<ChatBody, 'tools' | 'tool_choice'>;
 
-/** Searches, the third kind of tool, are run by the gateway itself. */
 export function isFunction(tool: AnyTool): tool is FunctionTool {
   return tool.type === 'function';
 }
@@ -49,13 +47,13 @@ export function namesOf(tools: ChatBody['tools']): readonly string[] | undefined
   return tools?.map(nameOf).filter((name) => name !== undefined);
 }
 
-/** The names of free-form tools; undefined where there are none. */
+/** Returns the names of the free-form tools, or undefined if there are none. */
 export function customNames(tools: ChatBody['tools']): ReadonlySet<string> | undefined {
   const free = tools?.filter(isCustom);
   return free?.length ? new Set(free.map(({ custom }) => custom.name)) : undefined;
 }
 
-/** Refuses a choice that allows tools which are not in the list. */
+/** Rejects a choice that allows tools which aren't in the list. Throws 400. */
 export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
   const names = new Set(tools?.map(nameOf));
@@ -63,11 +61,11 @@ export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
     const { name } = tool.type === 'custom' ? tool.custom : tool.function;
     if (names.has(name)) continue;
     const param = `tool_choice.allowed_tools.tools[${at}].${tool.type}.name`;
-    throw invalidRequest(`${param} is the name of none of the tools.`, param);
+    throw invalidRequest(`${param} isn't the name of any tool.`, param);
   }
 }
 
-/** The body with functions in place of what is newer; the very same object where nothing is. */
+/** Replaces free-form tools and newer choices with functions. Returns the same object if none. */
 export function toFunctionTools(
   request: Pick<ChatRequest, 'body' | 'source'>,
 ): ChatRequest['body'] {
@@ -86,7 +84,7 @@ export function functionToolFields({ tools, tool_choice: choice }: Tools) {
     return { tools: functions, tool_choice: choice ?? null };
   }
   if (choice.type === 'custom') {
-    const chosen = { type: 'function' as const, function: choice.custom };
+    const chosen = { type: functionType, function: choice.custom };
     return { tools: functions, tool_choice: chosen };
   }
   const { mode, tools: allowed } = choice.allowed_tools;
@@ -94,7 +92,7 @@ export function functionToolFields({ tools, tool_choice: choice }: Tools) {
   return { tools: functions?.filter((tool) => names.has(nameOf(tool))) ?? null, tool_choice: mode };
 }
 
-/** Keeps all other fields of the tool, such as a mark for prompt caching. */
+/** Keeps the other fields of the tool, such as `cache_control`. */
 function toFunction({ custom, ...otherFields }: CustomTool): FunctionTool {
   const { format, ...rest } = custom;
   const grammar = format?.type === 'grammar' ? { type: format.type, ...format.grammar } : null;
@@ -122,13 +120,11 @@ function toFunctionCalls(message: ChatMessage): ChatMessage {
   return { ...message, tool_calls: calls ?? null };
 }
 
-/** Tools and tool choices that are spelt as the Responses endpoint has them, in chat's words. */
+// Flat tools and tool choices, in the format of the Responses endpoint, converted to chat's format.
 
 type SentTool = NonNullable<SentBody['tools']>[number];
 
-const functionType = 'function' as const;
-
-/** Every tool in chat's own words; the very same body where each is already. */
+/** Converts flat tools to chat's format. Returns the same object if there are none. */
 export function nestTools(sent: SentBody): ChatBody {
   if (isNested(sent)) return sent;
   const { tools, tool_choice: choice, ...rest } = sent;
@@ -145,7 +141,7 @@ function isNested(sent: SentBody): sent is SentBody & ChatBody {
   return !sent.tools?.some(isFlat) && !isFlatChoice(sent.tool_choice);
 }
 
-/** In chat's words, all that a tool or a choice says stands in a field named after its type. */
+/** In chat's format, the content of a tool or a choice is in a field named after its type. */
 function isFlat(tool: SentTool): tool is FlatTool | FlatCustomTool {
   return (tool.type === functionType || tool.type === 'custom') && !(tool.type in tool);
 }
@@ -167,27 +163,23 @@ function nest(tool: FlatTool | FlatCustomTool): FunctionTool | CustomTool {
   };
 }
 
-/** OpenAI refuses an empty schema. */
+/** OpenAI rejects an empty schema. */
 const noParameters = { type: 'object', properties: {} };
 
 function nestFunction({ parameters, ...rest }: Omit<FlatTool, 'type'>): FunctionTool {
   return { type: functionType, function: { ...rest, parameters: parameters ?? noParameters } };
 }
 
-/**
- * `functions`, `function_call` and messages of the role `function`: OpenAI's form of tool calling
- * before there were tools. OpenAI-style upstreams get them as they are; for all others they become
- * tools, and a call in the answer becomes a `function_call` again.
- */
+// `functions`, `function_call` and messages with the role `function`: OpenAI's tool calling before
+// there were tools. OpenAI-style upstreams get them unchanged. For all others they are converted to
+// tools, and a call in the answer is converted back.
 
-/** A message without the older role `function`. */
+/** A message that doesn't have the legacy role `function`. */
 export type ToolMessage = Exclude<ChatMessage, { readonly role: 'function' }>;
 
 type ToolsBody = Omit<ChatBody, 'messages'> & { readonly messages: readonly ToolMessage[] };
 
-const callType = 'function' as const;
-
-/** Whether a call in the answer is to be told as a `function_call`. */
+/** True if the client expects a call as a `function_call`. */
 export function usesLegacyFunctions({ functions, tools }: Pick<ChatBody, 'functions' | 'tools'>) {
   return (functions?.length ?? 0) > 0 && (tools?.length ?? 0) === 0;
 }
@@ -196,19 +188,19 @@ export function toTools(body: ChatRequest['body']): ToolsBody {
   const messages = toToolMessages(body.messages);
   const { functions, function_call: choice, tools, tool_choice: newer } = body;
   if (!functions?.length) return { ...body, messages };
-  const older =
-    typeof choice === 'object' && choice ? { type: callType, function: choice } : choice;
+  const legacy =
+    typeof choice === 'object' && choice ? { type: functionType, function: choice } : choice;
   return {
     ...body,
     messages,
     tools: [...(tools ?? []), ...functions.map(nestFunction)],
-    tool_choice: newer ?? older ?? null,
-    // An answer with a `function_call` has room for one call.
+    tool_choice: newer ?? legacy ?? null,
+    // A message has only one `function_call`.
     parallel_tool_calls: usesLegacyFunctions(body) ? false : (body.parallel_tool_calls ?? null),
   };
 }
 
-/** Calls of functions have no ids: a result belongs to the last call of its name. */
+/** Assigns ids to legacy calls, which have none: a result belongs to the last call of its name. */
 function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[] {
   const ids = new Map<string, string>();
   return messages.map((message, at): ToolMessage => {
@@ -222,23 +214,20 @@ function toToolMessages(messages: readonly ChatMessage[]): readonly ToolMessage[
     ids.set(call.name, id);
     return {
       ...rest,
-      tool_calls: [...(rest.tool_calls ?? []), { id, type: callType, function: call }],
+      tool_calls: [...(rest.tool_calls ?? []), { id, type: functionType, function: call }],
     };
   });
 }
 
-/**
- * Upstreams know free-form tools as functions; this turns their calls back into free-form calls for
- * the client. The text comes wrapped in JSON, so a stream tells it only once it is whole.
- */
+// Upstreams get free-form tools as functions, so their calls are converted back for the client. The
+// input is wrapped in JSON and can be extracted only once it is complete.
 
-/** The names of free-form tools. */
 type CustomTools = ReadonlySet<string>;
 
-/** Turns the calls of a stream back. */
+/** Converts the calls of a stream. */
 export class CustomCalls {
   readonly #names: CustomTools;
-  /** The JSON that waits, by choice and by index of its call. */
+  /** The buffered JSON by choice and by the call's index. */
   readonly #json = new Map<unknown, Map<unknown, string>>();
   #length = 0;
 
@@ -246,7 +235,7 @@ export class CustomCalls {
     this.#names = names;
   }
 
-  /** What can be told of a delta's calls now; at the end of the choice, all that waited too. */
+  /** Returns the calls of a delta that can be sent now. At the end, adds the buffered input. */
   convert(calls: readonly Fields[], isEnd: boolean, choice: unknown = 0): readonly Fields[] {
     const converted = calls
       .filter((call) => !this.#mustWait(call, choice))
@@ -254,7 +243,7 @@ export class CustomCalls {
     const waiting = isEnd ? this.#json.get(choice) : undefined;
     for (const [index, json] of waiting ?? []) {
       if (json !== '') converted.push({ index, custom: { input: freeFormInput(json) } });
-      // Some servers add more after the end; it belongs to the same call.
+      // Some servers send more after the end. It belongs to the same call.
       waiting?.set(index, '');
     }
     return converted;
@@ -268,14 +257,14 @@ export class CustomCalls {
     if (before === undefined) return false;
     this.#length += lengthOf(json);
     if (this.#length > bufferedArgumentsMax) {
-      throw new MalformedAnswer('longer texts for free-form tools than can wait for their ends');
+      throw new MalformedAnswer('input for free-form tools that is too long to be buffered');
     }
     this.#json.set(choice, waiting.set(index, before + textOf(json)));
     return !isOpening;
   }
 }
 
-/** Turns the calls of a whole message back, in place. */
+/** Converts the calls of a complete message in place. */
 export function convertCustomCalls(message: Fields, names: CustomTools | undefined): void {
   if (!names || !Array.isArray(message.tool_calls)) return;
   message.tool_calls = objectsIn(message.tool_calls).map((call) =>

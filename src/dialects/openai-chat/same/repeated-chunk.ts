@@ -1,35 +1,35 @@
 /**
- * Nearly every chunk of a stream differs from the one before only in its words. Where all text
- * around the words is the same to the letter, parsing the chunk would find the same, too.
+ * Recognizes chunks that differ from an earlier one only in their text, as nearly all chunks of a
+ * stream do. Such a chunk needs no parsing.
  */
 import { fieldsOf, itemsOf } from '../../../core/json.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 
-/** How often a chunk is learned: some upstreams write something new into each, so none repeats. */
-const lessonsMax = 4;
+/** How often a template is learned. Some upstreams' chunks all differ, so learning never pays. */
+const templatesMax = 4;
 
 const contentKey = '"content":"';
 
-/** What ends a JSON string, or must be escaped in one. */
+/** Characters that end a JSON string or must be escaped in one. */
 const special = /["\\\p{Cc}]/u;
 
-/** Empty words are not plain: what they mean depends on what was said before. */
+/** An empty text isn't plain: its meaning depends on earlier chunks. */
 function isPlainText(content: string): boolean {
   return content !== '' && !special.test(content);
 }
 
-/** Random, so that no upstream can have written it. */
+/** Random, so no upstream can have sent it. */
 const marker = crypto.randomUUID();
 
 export class RepeatedChunk {
-  #lessons = 0;
+  #templates = 0;
   #isKnown = false;
   #before = '';
   #after = '';
   #ownBefore = '';
   #ownAfter = '';
 
-  /** The words of a chunk that repeats the known one; undefined when it is no such chunk. */
+  /** Returns the text of a chunk that matches the template, or undefined. */
   contentOf(data: string): string | undefined {
     if (!this.#isKnown || !data.startsWith(this.#before) || !data.endsWith(this.#after)) {
       return undefined;
@@ -40,15 +40,15 @@ export class RepeatedChunk {
     return isPlainText(content) ? content : undefined;
   }
 
-  /** The known chunk as the client gets it, with other words. */
+  /** Returns the client's version of the chunk with another text. */
   write(content: string): string {
     return this.#ownBefore + content + this.#ownAfter;
   }
 
-  /** Takes a chunk that says these words and nothing else, and went to the client as `said`. */
+  /** Learns a chunk with only the text `content`, which was sent to the client as `output`. */
   learn(data: string, output: string, content: string): void {
-    if (this.#lessons >= lessonsMax || !isPlainText(content)) return;
-    this.#lessons += 1;
+    if (this.#templates >= templatesMax || !isPlainText(content)) return;
+    this.#templates += 1;
     const upstreamTemplate = cutOut(content, data);
     const ownTemplate = cutOut(content, output);
     if (
@@ -75,7 +75,7 @@ function cutOut(content: string, text: string): ChunkTemplate | undefined {
 
 const eventStart = 'data: ';
 
-/** Whether the cut is at the delta's content: a look-alike would be exchanged or counted. */
+/** True if the cut is at the delta's own content, not at a field that looks like it. */
 function isDeltaContent([before, after]: ChunkTemplate): boolean {
   const start = before.startsWith(eventStart) ? eventStart.length : 0;
   const chunk = parseExact(before.slice(start) + marker + after);

@@ -1,42 +1,30 @@
 /**
- * An OpenAI-style stream on its way to an OpenAI client. Nearly every chunk passes as the text it
- * came in, with only its head exchanged: unknown fields and long numbers survive, and it is cheap.
+ * Passes an OpenAI-style stream to an OpenAI client. Nearly every chunk is forwarded as the
+ * upstream wrote it with only its first fields replaced, which keeps unknown fields and long
+ * numbers intact and costs little.
  */
 import type { GatewayError } from '../../../core/errors.ts';
 import { type Fields, fieldsOf, isObject, objectsIn } from '../../../core/json.ts';
-import type {
-  ReplyIdentity,
-  SettledUsage,
-  SseMessage,
-  StreamTransform,
-  UpstreamFailure,
-} from '../../dialect.ts';
+import type { ReplyIdentity, SettledUsage, SseMessage, StreamTransform } from '../../dialect.ts';
 import { keepAlive } from '../../events.ts';
-import { failureInside, invalidJsonEvent, readErrorObject } from '../../failure.ts';
 import { parseExact } from '../../normalize/exact-json.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
-import {
-  ChunkNormalizer,
-  isNullChunk,
-  isTerminator,
-  type SplitFinish,
-  splitFinish,
-} from '../chunk.ts';
+import { ChunkParser, type ParsedChunk } from '../answer-parser.ts';
+import { ChunkNormalizer, type SplitFinish, splitFinish } from '../chunk.ts';
 import type { OpenAiClientOptions } from '../client/stream-writer.ts';
 import { closingEvents, openAiStreamFormat } from '../client/stream-writer.ts';
 import { CustomCalls } from '../client/tool-forms.ts';
 import { charactersIn, hideReasoning, isChoiceIndex } from '../message.ts';
-import { isPromptAlone, mergeUsage, outputDetailsIn, usageIn } from '../usage.ts';
 import { RepeatedChunk } from './repeated-chunk.ts';
 
-/** True if there was any reasoning. */
+/** Removes the reasoning from each delta. Returns true if there was any. */
 function hideReasoningIn(choices: readonly Fields[]): boolean {
   let isHidden = false;
   for (const { delta } of choices) if (isObject(delta) && hideReasoning(delta)) isHidden = true;
   return isHidden;
 }
 
-/** The words of a choice that has plain words and nothing else; otherwise undefined. */
+/** Returns the text of a choice that contains nothing but text, or undefined. */
 function plainTextOf({ delta, finish_reason: reason }: Fields = {}) {
   if (typeof reason === 'string' || !isObject(delta)) return undefined;
   const { content, tool_calls: calls } = delta;
@@ -44,30 +32,24 @@ function plainTextOf({ delta, finish_reason: reason }: Fields = {}) {
   return charactersIn(delta) === content.length ? content : undefined;
 }
 
-/** Cannot stand inside a JSON string: its quotes would be escaped there. */
+/** This can't occur inside a JSON string, where its quotes would be escaped. */
 const noUsageYet = ',"usage":null';
 
 export class OpenAiPassThrough implements StreamTransform {
   readonly metrics = new RecordedMetrics();
   started = false;
-  /** Nothing more is forwarded: terminator, failure or last words. */
+  /** Set after the terminator, a failure or our own closing events: nothing more is forwarded. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #includeUsage: boolean;
   readonly #hidesReasoning: boolean;
   readonly #customCalls: CustomCalls | undefined;
   readonly #normalizer: ChunkNormalizer;
+  readonly #parser: ChunkParser;
   readonly #repeated = new RepeatedChunk();
-  readonly #choices = {
-    open: new Set<number>(),
-    finished: new Set<number>(),
-    /** Finish reasons that came beside words: told once it is certain that no more words follow. */
-    pending: new Map<number, Fields>(),
-  };
-  /** The terminator came. */
-  #isTerminated = false;
-  #outputDetails: Fields | undefined;
-  /** The text before `"choices"` that this upstream repeats in every chunk, and our text for it. */
+  /** Finish chunks that came with content, held until no more content can follow. */
+  readonly #pending = new Map<number, Fields>();
+  /** The text before `"choices"` that the upstream repeats in every chunk, and our version. */
   #upstreamHead = '';
   #ownHead = '';
 
@@ -82,6 +64,7 @@ export class OpenAiPassThrough implements StreamTransform {
     }: OpenAiClientOptions,
   ) {
     this.#normalizer = new ChunkNormalizer(toolNames, !usesLegacyFunctions);
+    this.#parser = new ChunkParser(this.#normalizer);
     this.#identity = identity;
     this.#includeUsage = includeUsage;
     this.#hidesReasoning = hidesReasoning;
@@ -89,58 +72,40 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   get finished(): boolean {
-    const { finished, open } = this.#choices;
-    return (
-      finished.size > 0 &&
-      open.size === 0 &&
-      (this.#isTerminated || !this.#normalizer.continuesAfterFinish)
-    );
+    return this.#parser.finished;
   }
 
-  push({ event, data }: SseMessage): string {
-    if (this.ended) return this.#takeLateUsage(data);
-    const text = event === null ? this.#repeated.contentOf(data) : undefined;
+  push(message: SseMessage): string {
+    const { event, data } = message;
+    const text = event === null && !this.ended ? this.#repeated.contentOf(data) : undefined;
     if (text !== undefined) {
       this.metrics.outputCharacters += text.length;
-      if (this.#choices.open.size === 0) this.#normalizer.continuesAfterFinish = true;
+      if (this.#parser.choices.open.size === 0) this.#normalizer.continuesAfterFinish = true;
       return this.#repeated.write(text);
     }
-    if (isTerminator(data)) {
-      this.ended = true;
-      this.#isTerminated = true;
-      return this.#emitEnds();
+    if (this.ended && !this.#parser.isTerminated) return '';
+    const parsed = this.#parser.parse(message);
+    if (parsed.hasUsage) this.#recordUsage();
+    switch (parsed.kind) {
+      case 'chunk':
+        return this.#transformChunk(parsed, data);
+      case 'failed':
+        this.ended = true;
+        this.metrics.failure = parsed.failure;
+        return '';
+      case 'terminator':
+        this.ended = true;
+        return this.#emitEnds();
+      case 'ignored':
+        return '';
     }
-    const chunk = parseExact(data);
-    if (!isObject(chunk)) return this.#takeGarbage(event, data);
-    const isCounted = this.#takeUsage(chunk);
-    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
-    if (failure !== undefined) return this.#break(failure);
-    const choices = objectsIn(chunk.choices);
-    if (choices.length === 0) return this.#passAside(chunk);
-    const plainText = this.#plainTextIn(choices);
-    let isChanged = this.#normalizer.normalize(chunk, choices);
-    for (const choice of choices) if (this.#takeContent(choice)) isChanged = true;
-    if (isCounted) this.metrics.markCounted();
-    const split = splitFinish(choices, this.#choices, this.#normalizer);
-    for (const choice of choices) this.#takeChoice(choice);
-    this.started = true;
-    // Counted before it is hidden: what the client does not want to see is paid for all the same.
-    const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
-    if (split) return this.#rewriteSplit(chunk, split);
-    // Usage that is all zeros, a placeholder, is kept from clients like any other until the end.
-    const hasUsage = isCounted || (chunk.usage ?? null) !== null;
-    if (isHidden || hasUsage) return this.#rewrite(chunk);
-    const output = isChanged ? this.#rewrite(chunk) : this.#forward(data, chunk);
-    if (plainText !== undefined && plainText === plainTextOf(choices[0])) {
-      this.#repeated.learn(data, output, plainText);
-    }
-    return output;
   }
 
   close(settled: SettledUsage): string {
     this.ended = true;
     const usageToReport = this.#includeUsage ? settled : null;
-    return this.#emitEnds() + closingEvents(this.#identity, usageToReport, this.#outputDetails);
+    const { outputDetails } = this.#parser;
+    return this.#emitEnds() + closingEvents(this.#identity, usageToReport, outputDetails);
   }
 
   fail(error: GatewayError): string {
@@ -152,59 +117,55 @@ export class OpenAiPassThrough implements StreamTransform {
     return keepAlive;
   }
 
-  #break(failure: UpstreamFailure): string {
-    this.ended = true;
-    this.metrics.failure = failure;
-    return '';
+  #recordUsage(): void {
+    this.metrics.usage = this.#parser.usage;
+    this.metrics.isEstimate = this.#parser.isPromptOnly;
   }
 
-  #takeGarbage(event: string | null, data: string): string {
-    if (event === 'error') return this.#break(readErrorObject(data));
-    if (isNullChunk(data)) return '';
-    // A connection cut after the finish reason loses at most the usage: the answer is whole.
-    return this.finished ? '' : this.#break(invalidJsonEvent(data));
+  #transformChunk({ chunk, choices, hasUsage }: ParsedChunk, data: string): string {
+    if (choices.length === 0) return this.#rewriteModeration(chunk);
+    const plainText = this.#plainTextIn(choices);
+    let isChanged = this.#normalizer.normalize(chunk, choices);
+    for (const choice of choices) if (this.#countAndConvert(choice)) isChanged = true;
+    // A usage report includes the content of its own chunk.
+    if (hasUsage) this.metrics.markCounted();
+    const { open, finished } = this.#parser.choices;
+    const states = { open, finished, pending: this.#pending };
+    const split = splitFinish(choices, states, this.#normalizer);
+    for (const choice of choices) this.#trackChoice(choice);
+    this.started = true;
+    // Reasoning is hidden only after it is counted, because hidden reasoning is billed too.
+    const isHidden = this.#hidesReasoning && hideReasoningIn(choices);
+    if (split) return this.#rewriteSplit(chunk, split);
+    // Clients get usage only at the end, so a placeholder of zeros is removed as well.
+    const hasUsageField = hasUsage || (chunk.usage ?? null) !== null;
+    if (isHidden || hasUsageField) return this.#rewrite(chunk);
+    const output = isChanged ? this.#rewrite(chunk) : this.#forward(data, chunk);
+    if (plainText !== undefined && plainText === plainTextOf(choices[0])) {
+      this.#repeated.learn(data, output, plainText);
+    }
+    return output;
   }
 
-  /**
-   * Chunks without choices, as Azure's first or the usage, are not for clients; moderations are.
-   */
-  #passAside(chunk: Fields): string {
+  /** Drops a chunk without choices, such as usage or Azure's first one, unless it moderates. */
+  #rewriteModeration(chunk: Fields): string {
     if (!isObject(chunk.moderation)) return '';
     this.#normalizer.normalize(chunk, []);
     return this.#rewrite(chunk);
   }
 
-  /** Some servers send the usage after their terminator; nothing else is read there. */
-  #takeLateUsage(data: string): string {
-    const { usage, failure } = this.metrics;
-    const chunk = usage === undefined && failure === undefined ? parseExact(data) : undefined;
-    if (isObject(chunk)) this.#takeUsage(chunk);
-    return '';
-  }
-
-  #takeUsage(chunk: Fields): boolean {
-    const usage = usageIn(chunk, this.metrics.usage);
-    if (usage !== undefined) {
-      const merged = mergeUsage(this.metrics.usage, usage);
-      this.metrics.usage = merged;
-      this.metrics.isEstimate = isPromptAlone(chunk, merged);
-      this.#outputDetails = outputDetailsIn(chunk) ?? this.#outputDetails;
-    }
-    return usage !== undefined;
-  }
-
   /**
-   * Counts words as the upstream sends them. True where calls are told in another form than it
-   * sent.
+   * Counts the content of a choice and turns calls of free-form tools back into the client's form.
+   * Returns true if calls were changed.
    */
-  #takeContent({ index, delta, finish_reason: reason }: Fields): boolean {
+  #countAndConvert({ index, delta, finish_reason: reason }: Fields): boolean {
     const deltaFields = fieldsOf(delta);
     const characters = charactersIn(deltaFields);
     this.metrics.outputCharacters += characters;
     if (!this.#customCalls) return false;
     const calls = objectsIn(deltaFields.tool_calls);
     const mayEnd = typeof reason === 'string';
-    // A reason beside a piece of a call need not be the end: then the call goes on waiting.
+    // A finish reason next to content may not be the end, so the input stays buffered.
     const converted = this.#customCalls.convert(
       calls,
       mayEnd && characters + calls.length === 0,
@@ -213,25 +174,25 @@ export class OpenAiPassThrough implements StreamTransform {
     const [first] = calls;
     if (converted.length > 0) deltaFields.tool_calls = converted;
     else if (first !== undefined) {
-      // An empty piece, because an end beside words is held back until nothing follows.
+      // The chunk needs some content, or its finish reason would be sent before the input.
       deltaFields.tool_calls = mayEnd ? [{ index: first.index, custom: { input: '' } }] : undefined;
     }
     return calls.length + converted.length > 0;
   }
 
   /**
-   * Now nothing more can follow: tells what calls still lack, even where the end of their choice
-   * was told before, and then the ends that were held back.
+   * Writes what is left once nothing more can follow: missing parts of tool calls, even of choices
+   * whose finish chunk was sent, and the finish chunks that were held.
    */
   #emitEnds(): string {
     let ends = '';
-    for (const index of this.#choices.finished) ends += this.#emitEnd(index);
-    this.#choices.pending.clear();
+    for (const index of this.#parser.choices.finished) ends += this.#emitEnd(index);
+    this.#pending.clear();
     return ends;
   }
 
   #emitEnd(index: number): string {
-    const pending = this.#choices.pending.get(index);
+    const pending = this.#pending.get(index);
     const [choice = { index }] = objectsIn(pending?.choices);
     const missing = this.#normalizer.complete(index, choice.finish_reason);
     const calls = this.#customCalls?.convert(missing, true, index) ?? missing;
@@ -243,37 +204,32 @@ export class OpenAiPassThrough implements StreamTransform {
     );
   }
 
-  #takeChoice({ index, finish_reason: reason }: Fields): void {
-    if (!isChoiceIndex(index)) return;
-    if (typeof reason === 'string') {
-      this.#choices.open.delete(index);
-      this.#choices.finished.add(index);
-      if (index === 0) this.metrics.finishReason = reason;
-    } else if (!this.#choices.finished.has(index)) {
-      this.#choices.open.add(index);
-    }
-    this.metrics.hasOpenChoice = this.#choices.open.size > 0;
+  #trackChoice(choice: Fields): void {
+    this.#parser.trackChoice(choice);
+    const { index, finish_reason: reason } = choice;
+    if (index === 0 && typeof reason === 'string') this.metrics.finishReason = reason;
+    this.metrics.hasOpenChoice = this.#parser.choices.open.size > 0;
   }
 
   /**
-   * The words of a chunk with one choice, which has begun before: a first chunk also says who
-   * speaks, so it cannot stand for those that follow.
+   * Returns the text of a chunk whose only choice contains nothing else. The first chunk of a
+   * choice is excluded: it also has the role, so later chunks don't repeat it.
    */
   #plainTextIn(choices: readonly Fields[]): string | undefined {
     const [choice] = choices;
     if (choices.length !== 1 || !isChoiceIndex(choice?.index)) return undefined;
-    return this.#choices.open.has(choice.index) ? plainTextOf(choice) : undefined;
+    return this.#parser.choices.open.has(choice.index) ? plainTextOf(choice) : undefined;
   }
 
   #forward(data: string, chunk: Fields): string {
     const isKnown = this.#upstreamHead !== '' && data.startsWith(this.#upstreamHead);
-    // Data of several lines would need several `data:` lines; the event reader leaves only `\n`.
+    // Data with line breaks would need several `data:` lines, so it is written anew.
     if ((!isKnown && !this.#learnHead(data, chunk)) || data.includes('\n')) {
       return this.#rewrite(chunk);
     }
     const start = this.#upstreamHead.length;
     if (chunk.usage === undefined) return `data: ${this.#ownHead}${data.slice(start)}\n\n`;
-    // Because we ask for usage, OpenAI writes `null` into every chunk; clients see it at the end.
+    // OpenAI writes `"usage":null` into every chunk because we request usage. Remove it.
     const at = data.lastIndexOf(noUsageYet);
     if (at < start) return this.#rewrite(chunk);
     const rest = data.slice(start, at) + data.slice(at + noUsageYet.length);
@@ -281,9 +237,9 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   /**
-   * Takes the text before `"choices"` as the head only if it parses as the beginning of the chunk,
-   * with the same value in every field to be exchanged. Then none of them is repeated after
-   * `"choices"`, and the key was not found inside a nested object or a string.
+   * Learns the text before `"choices"`. It must parse as the start of the chunk and have the
+   * chunk's own value for every field we replace. This ensures that no such field is repeated after
+   * `"choices"` and that the key wasn't found in a nested object or a string.
    */
   #learnHead(data: string, chunk: Fields): boolean {
     const key = '"choices"';
@@ -293,14 +249,14 @@ export class OpenAiPassThrough implements StreamTransform {
     if (typeof head.id !== 'string' || typeof head.model !== 'string') return false;
     const mustMatch = ['id', 'model', 'created', 'object', 'provider'];
     if (mustMatch.some((field) => head[field] !== chunk[field])) return false;
-    const own = JSON.stringify(this.#sign({ ...head, choices: undefined }));
+    const own = JSON.stringify(this.#replaceIdentity({ ...head, choices: undefined }));
     this.#upstreamHead = data.slice(0, at) + key;
     this.#ownHead = `${own.slice(0, -1)},${key}`;
     return true;
   }
 
-  /** Puts our names where the upstream's are. */
-  #sign(chunk: Fields): Fields {
+  /** Replaces the upstream's id, model, time and provider with ours. */
+  #replaceIdentity(chunk: Fields): Fields {
     chunk.id = this.#identity.id;
     chunk.model = this.#identity.model;
     chunk.created = this.#identity.created;
@@ -309,10 +265,10 @@ export class OpenAiPassThrough implements StreamTransform {
   }
 
   #rewriteSplit(chunk: Fields, { content, closed, held }: SplitFinish): string {
-    for (const { index } of closed) if (isChoiceIndex(index)) this.#choices.pending.delete(index);
+    for (const { index } of closed) if (isChoiceIndex(index)) this.#pending.delete(index);
     for (const choice of held) {
       const { index } = choice;
-      if (isChoiceIndex(index)) this.#choices.pending.set(index, { ...chunk, choices: [choice] });
+      if (isChoiceIndex(index)) this.#pending.set(index, { ...chunk, choices: [choice] });
     }
     const split = [content, closed].filter((choices) => choices.length > 0);
     return split.map((choices) => this.#rewrite({ ...chunk, choices })).join('');
@@ -320,6 +276,6 @@ export class OpenAiPassThrough implements StreamTransform {
 
   #rewrite(chunk: Fields): string {
     chunk.usage = undefined;
-    return `data: ${JSON.stringify(this.#sign(chunk))}\n\n`;
+    return `data: ${JSON.stringify(this.#replaceIdentity(chunk))}\n\n`;
   }
 }

@@ -1,4 +1,4 @@
-/** A dialogue in OpenAI's words, before a vendor's quirks are put to it. */
+/** Writes a prompt as a chat request, before a vendor's quirks are applied. */
 import type {
   AssistantPart,
   DocumentPart,
@@ -21,30 +21,30 @@ import type { ChatBody, ChatMessage } from '../client/schema.ts';
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
 /**
- * Coding agents ask every model to think; some servers refuse that where the model does not reason,
- * so it is left out there. Requests of OpenAI clients do not come this way: `passChat` takes them.
+ * Returns the body and the names of dropped parameters. Coding agents request reasoning from every
+ * model, and some servers reject it for models that don't reason, so it is dropped for those.
+ * Requests of OpenAI clients don't take this path: `passChat` handles them.
  */
 export function writeBody(
   prompt: Prompt,
-  reasons = true,
+  isReasoningModel = true,
 ): { body: ChatRequest['body']; dropped: readonly string[] } {
   const effort = levelOf(prompt.reasoning);
   const dropped = new Set<string>(cacheMarkNames(prompt));
   if (prompt.sampling.topK !== undefined) dropped.add('top_k');
-  if (!reasons && effort !== null && effort !== 'none') dropped.add('reasoning');
+  if (!isReasoningModel && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = prompt.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
-    // Many servers do not know the newer `max_completion_tokens`; a quirk says which vendors want
-    // it.
+    // Many servers lack the newer `max_completion_tokens`. A quirk names the vendors that want it.
     max_tokens: prompt.outputTokensMax,
     stop: prompt.stop.length > 0 ? [...prompt.stop] : null,
     tools: prompt.tools.length > 0 ? prompt.tools.map(writeTool) : null,
     tool_choice: writeToolChoice(prompt),
     parallel_tool_calls: prompt.tools.length > 0 ? prompt.parallelTools : null,
     response_format: writeFormat(prompt),
-    reasoning_effort: reasons ? effort : null,
+    reasoning_effort: isReasoningModel ? effort : null,
     ...writeSampling(prompt),
-    // OpenAI takes 64 characters; Claude Code sends a JSON text with ids in it.
+    // OpenAI accepts 64 characters. Claude Code sends a longer JSON text with ids.
     user: prompt.user?.slice(0, 64) ?? null,
     stream: prompt.stream ? true : null,
   };
@@ -80,12 +80,12 @@ function joinTexts(parts: readonly TextPart[]): string {
   return parts.map(({ text }) => text).join('\n\n');
 }
 
-/** Tool results first, each a message of its own; their pictures can only follow as the user's. */
+/** Writes each tool result as a message, followed by a user message with the results' images. */
 function writeUser(parts: readonly UserPart[], dropped: Set<string>): ChatMessage[] {
   const results = parts.filter((part) => part.kind === 'tool_result');
-  const shown = results.flatMap((result) => result.parts.filter((part) => part.kind !== 'text'));
+  const attached = results.flatMap((result) => result.parts.filter((part) => part.kind !== 'text'));
   const otherParts = parts.filter((part) => part.kind !== 'tool_result');
-  const content = [...shown, ...otherParts].flatMap((part) => writePart(part, dropped));
+  const content = [...attached, ...otherParts].flatMap((part) => writePart(part, dropped));
   const messages: ChatMessage[] = results.map(writeToolResult);
   const [only] = content;
   if (content.length === 1 && only?.type === 'text')
@@ -130,7 +130,7 @@ function writeDocument({ source, name }: DocumentPart, dropped: Set<string>): Co
   if (/^data:/i.test(source.url)) {
     return [{ type: 'file', file: { filename, file_data: source.url } }];
   }
-  // Chat completions know documents by their bytes only.
+  // Chat completions accept documents only as bytes.
   dropped.add('document.url');
   return [{ type: 'text', text: `Document: ${source.url}` }];
 }

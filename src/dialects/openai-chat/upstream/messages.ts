@@ -10,8 +10,8 @@ import type { ChatMessage, ToolCall } from '../client/schema.ts';
 type LooseMessage = ChatMessage & Record<string, unknown>;
 
 /**
- * The messages as one vendor wants them. Answers the very same list when there is nothing to
- * change, which is what lets a large conversation pass through untouched.
+ * Normalizes the messages for one vendor. Returns the same list if nothing changed, so a large
+ * conversation passes through untouched.
  */
 export function normalizeMessages(
   messages: readonly ChatMessage[],
@@ -49,7 +49,7 @@ function changed(messages: readonly ChatMessage[], change: Change): readonly Cha
   return messages;
 }
 
-/** Puts fetched pictures where their addresses stood, in user messages and in tool results. */
+/** Replaces the URLs of fetched images in user messages and tool results. */
 function putImages(images: FetchedImages): Change {
   return (message) => {
     if (message.role !== 'user' && message.role !== 'tool') return message;
@@ -65,9 +65,9 @@ function putImages(images: FetchedImages): Change {
 }
 
 /**
- * vLLM caches a part under the `uuid` that its sender chose, and shares the cache among all
- * callers: what one tenant sent under a `uuid`, another would be shown. Without it, a part is known
- * by its content.
+ * Drops the `uuid` of parts. vLLM caches a part under a `uuid` chosen by its sender and shares that
+ * cache among all callers, so one tenant could get another's content. Without it, vLLM identifies a
+ * part by its content.
  */
 export function withoutNamedParts(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   return changed(messages, dropUuids);
@@ -80,7 +80,7 @@ const dropUuids: Change = (message) => {
   return { ...message, content: unnamed } as ChatMessage;
 };
 
-/** Libraries write null or an empty list, which OpenAI refuses, for a turn without calls. */
+/** Drops null and empty lists of calls, which libraries send and OpenAI rejects. */
 const dropEmptyCalls: Change = (message) => {
   if (message.role !== 'assistant') return message;
   const { tool_calls: calls, function_call: called } = message;
@@ -92,7 +92,7 @@ const dropEmptyCalls: Change = (message) => {
   return copy;
 };
 
-/** An answer that was cut off before its first word may have null content: OpenAI refuses it. */
+/** An answer that was cut off before any output may have null content, which OpenAI rejects. */
 const addEmptyContent: Change = (message) => {
   if (message.role !== 'assistant' || (message.content ?? null) !== null) return message;
   const loose: LooseMessage = message;
@@ -103,7 +103,7 @@ const addEmptyContent: Change = (message) => {
 const developerToSystem: Change = (message) =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
 
-/** Joins texts into one; content with pictures stays a list. */
+/** Joins text parts into a string. Content with images stays a list. */
 const joinTexts: Change = (message) => {
   const { content } = message;
   if (!Array.isArray(content)) return message;
@@ -112,7 +112,7 @@ const joinTexts: Change = (message) => {
   return { ...message, content: oneText(texts) } as ChatMessage;
 };
 
-/** Reports names of speakers as left out. The name on a tool's result is not that of a speaker. */
+/** Reports dropped names of speakers. The name on a tool result isn't a speaker's. */
 export function speakerNames(messages: readonly ChatMessage[]): readonly string[] {
   const isNamed = ({ role, name }: LooseMessage) =>
     role !== 'tool' && role !== 'function' && isText(name);
@@ -120,13 +120,13 @@ export function speakerNames(messages: readonly ChatMessage[]): readonly string[
 }
 
 const dropName: Change = (message) => {
-  // The result of a function has nothing but its name to say which call it answers.
+  // A function's result needs its name, which is its only link to the call.
   if (!('name' in message) || message.role === 'function') return message;
   const { name: _, ...rest } = message as LooseMessage;
   return rest as ChatMessage;
 };
 
-/** OpenAI's models put a refusal into a field of its own: to other vendors that answer is empty. */
+/** Moves a refusal to the content: vendors without that field would see an empty answer. */
 const refusalAsContent: Change = (message) => {
   if (message.role !== 'assistant' || !message.refusal || message.content?.length) return message;
   const { refusal: content, ...rest } = message;
@@ -135,13 +135,13 @@ const refusalAsContent: Change = (message) => {
 
 const reasoningFields = ['reasoning', 'reasoning_content', 'reasoning_details'];
 
-/** Fields of an answer that are kept when it is sent back; `prefix` is Mistral's own. */
+/** Fields of an answer that are sent back to the upstream. `prefix` is Mistral's own. */
 const answerFields: ReadonlySet<string> = new Set([
   ...['role', 'content', 'name', 'tool_calls', 'function_call', 'prefix'],
   ...reasoningFields,
 ]);
 
-/** Clients send answers back with everything that their library put into them. */
+/** Drops all other fields, because clients send back everything their library adds. */
 const dropLeftovers: Change = (message) => {
   if (message.role !== 'assistant') return message;
   const all = Object.entries(message);
@@ -151,7 +151,7 @@ const dropLeftovers: Change = (message) => {
 
 type ReasoningField = NonNullable<Quirks['replay_reasoning']>;
 
-/** Earlier reasoning goes back in the field the vendor reads, and in no other. */
+/** Sends earlier reasoning back in the vendor's own field, and in no other. */
 function replayReasoning(field: ReasoningField, missing?: string): Change {
   return (message) => {
     if (message.role !== 'assistant') return message;
@@ -160,8 +160,8 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
     const present = reasoningFields.filter((name) => loose[name] !== undefined);
     if (present.length === 0 && missing === undefined) return message;
     const details = withoutForeignSignatures(loose.reasoning_details);
-    const isTheirs = details === loose.reasoning_details;
-    if (present.length === 1 && present[0] === field && isTheirs) return message;
+    const isOwn = details === loose.reasoning_details;
+    if (present.length === 1 && present[0] === field && isOwn) return message;
     const isOther = ([name]: [string, unknown]) => !reasoningFields.includes(name);
     const others = Object.fromEntries(Object.entries(loose).filter(isOther));
     const text = content ?? reasoning ?? missing;
@@ -171,7 +171,7 @@ function replayReasoning(field: ReasoningField, missing?: string): Change {
   };
 }
 
-/** Signatures with our mark are from another dialect: OpenAI-style vendors refuse them. */
+/** Drops signatures with our mark: they are from another dialect, and vendors reject them. */
 function withoutForeignSignatures(details: unknown): unknown {
   if (!Array.isArray(details)) return details;
   const remaining = details.filter((detail) => {
@@ -183,8 +183,8 @@ function withoutForeignSignatures(details: unknown): unknown {
 }
 
 /**
- * Takes Gemini's signatures off calls: they are for Google's OpenAI-style endpoint, and some
- * vendors refuse the field.
+ * Drops Gemini's signatures from calls. They are for Google's OpenAI-style endpoint, and some
+ * vendors reject the field.
  */
 const dropCallSignatures: Change = (message) => {
   if (message.role !== 'assistant' || !message.tool_calls) return message;
@@ -198,8 +198,7 @@ const dropCallSignatures: Change = (message) => {
 const replayChanges: Readonly<Record<ReasoningField, Change>> = {
   drop: replayReasoning('drop'),
   reasoning: replayReasoning('reasoning'),
-  // With tools, a turn without this field is refused. Many clients do not keep it: an empty one
-  // will do.
+  // With tools, a turn without this field is rejected. Many clients drop it; an empty one suffices.
   reasoning_content: replayReasoning('reasoning_content', ''),
   reasoning_details: replayReasoning('reasoning_details'),
 };
@@ -217,13 +216,13 @@ function shortenCallIds(shorten: (id: string) => string): Change {
   };
 }
 
-/** OpenAI refuses longer call ids; vLLM makes them. */
+/** OpenAI rejects longer call ids, which vLLM generates. */
 const callIdLengthMax = 40;
 
 const shortenLongCallIds = shortenCallIds((id) => shortCallId(id, callIdLengthMax));
 const shortenAllCallIds = shortenCallIds(nineCharacterCallId);
 
-/** All system texts, joined, in front: some chat templates accept one system message only. */
+/** Merges all system messages into the first: some chat templates accept only one. */
 function mergeSystem(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const system = messages.filter((message) => message.role === 'system');
   const [first] = messages;
@@ -237,7 +236,7 @@ function oneText(content: string | readonly { readonly text: string }[]): string
   return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n\n');
 }
 
-/** An answer that was stopped before its first word. */
+/** True for an answer that was stopped before any output. */
 function isEmptyAnswer(message: ChatMessage): boolean {
   if (message.role !== 'assistant' || message.tool_calls || message.function_call) return false;
   const { content } = message;
@@ -245,23 +244,23 @@ function isEmptyAnswer(message: ChatMessage): boolean {
   return !content?.some((part) => part.type !== 'text' || part.text !== '');
 }
 
-/** Put between tool results and the user's words; an answer must have words. */
-const resultsSeen: ChatMessage = { role: 'assistant', content: 'I have the results.' };
+/** Inserted between tool results and a user message. It can't be empty. */
+const resultsReply: ChatMessage = { role: 'assistant', content: 'I have the results.' };
 
 function answerResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const isUnanswered = ({ role }: ChatMessage, at: number) =>
     role === 'user' && messages[at - 1]?.role === 'tool';
   if (!messages.some(isUnanswered)) return messages;
   return messages.flatMap((message, at) =>
-    isUnanswered(message, at) ? [resultsSeen, message] : [message],
+    isUnanswered(message, at) ? [resultsReply, message] : [message],
   );
 }
 
 const continueMessage: ChatMessage = { role: 'user', content: 'Continue.' };
 
 /**
- * Asks the model to go on where the last message is its own or an instruction. Not after tool
- * calls, which wait for results, nor with `prefix`, with which Mistral goes on by itself.
+ * Asks the model to continue if the last message is its own or an instruction. Not after tool
+ * calls, which wait for results, nor with `prefix`, which makes Mistral continue by itself.
  */
 function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const last = messages.at(-1);
@@ -269,12 +268,13 @@ function continueLast(messages: readonly ChatMessage[]): readonly ChatMessage[] 
   return isAnswer || last?.role === 'system' ? [...messages, continueMessage] : messages;
 }
 
-/** Takes Anthropic's cache marks out of a request to a vendor that refuses them. */
+// Removes Anthropic's cache marks for vendors that reject them.
 
 type Unmark = (value: unknown) => unknown;
 
 /**
- * Takes the mark off an object, or off each in a list, and off what it has under names of `inside`.
+ * Returns a function that removes the mark from an object, or from each in a list, and from its
+ * fields named in `inside`.
  */
 function unmarking(inside: Readonly<Record<string, Unmark>> = {}): Unmark {
   const unmark: Unmark = (value) => {
@@ -299,7 +299,7 @@ const unmarkAll = unmarking({
   tools: unmarking({ function: unmarking(), custom: unmarking() }),
 });
 
-/** The very same request where neither the body nor anything in it is marked. */
+/** Returns the same request if it has no cache marks. */
 export function withoutMarks(request: OpenAiRequest): OpenAiRequest {
   const { body, source } = request;
   if (unmarkAll(body) === body) return request;

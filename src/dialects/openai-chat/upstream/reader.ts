@@ -275,7 +275,7 @@ export class AnswerEmitter {
     call.waiting += json;
     this.#waitingLength += json.length;
     if (this.#waitingLength <= bufferedArgumentsMax) return;
-    throw new MalformedAnswer('arguments of tool calls that have no names or no form');
+    throw new MalformedAnswer('tool call arguments without a tool name');
   }
 
   #open(call: EmittedCall): void {

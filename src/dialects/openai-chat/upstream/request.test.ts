@@ -117,9 +117,9 @@ const quirks: fc.Arbitrary<Quirks> = fc.record(
     message_names: fc.constantFrom('keep', 'drop'),
     tool_call_ids: fc.constantFrom('keep', 'nine_characters'),
     tool_choice_required: fc.constantFrom('required', 'any'),
-    stream_usage: fc.constantFrom('ask', 'always'),
+    stream_usage: fc.constantFrom('on_request', 'always'),
     efforts: fc.constantFrom({ low: 'little', high: 'much' }, { none: 'none' }),
-    sampling_while_reasoning: fc.constantFrom('keep', 'drop', 'drop_when_asked'),
+    sampling_while_reasoning: fc.constantFrom('keep', 'drop', 'drop_when_requested'),
     replay_reasoning: fc.constantFrom('drop', 'reasoning', 'reasoning_content'),
     json_schema: fc.constantFrom('native', 'instruct'),
   },
@@ -267,7 +267,7 @@ describe('what a vendor cannot take is put differently', () => {
       ...{ logit_bias: { 1: 2 }, logprobs: true, top_logprobs: 3 },
     };
     expect(write(all, oddities)).toEqual({ model: target().upstreamModel, messages });
-    const patient: Quirks = { ...oddities, sampling_while_reasoning: 'drop_when_asked' };
+    const patient: Quirks = { ...oddities, sampling_while_reasoning: 'drop_when_requested' };
     expect(write(all, patient)).toMatchObject(all);
     expect(write({ ...all, reasoning_effort: 'low' }, patient)).not.toHaveProperty('temperature');
     const quiet = write({ temperature: 1, reasoning: { enabled: false } }, oddities);
@@ -399,13 +399,13 @@ describe('a wish that a model reasons, and no more', () => {
 
   test('is one for the middle level, in the vendor’s word', () => {
     expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
-    const requested = target({ efforts: content, sampling_while_reasoning: 'drop_when_asked' });
+    const requested = target({ efforts: content, sampling_while_reasoning: 'drop_when_requested' });
     expect(sent(request, requested).reasoning_effort).toBe('normal');
     expect(passChat(request, requested).dropped).toEqual(['temperature']);
   });
 
   test('is left out where nobody says that the model does, and the client is told', () => {
-    const to = { ...target({ efforts: content }), reasons: false };
+    const to = { ...target({ efforts: content }), isReasoningModel: false };
     expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
     expect(passChat(request, to).dropped).toEqual(['reasoning']);
   });
@@ -518,7 +518,7 @@ describe('JSON output beside tools', () => {
 });
 
 describe('for LM Studio', () => {
-  const quirks = { json_object: 'schema', tool_choice_named: 'alone' } as const;
+  const quirks = { json_object: 'schema', tool_choice_named: 'only_tool' } as const;
   const tool = (name: string) => ({ type: 'function', function: { name, parameters: {} } });
   const pass = (options: object, to: Quirks = quirks) =>
     sent(read(JSON.stringify({ ...chat, ...options })), target(to));

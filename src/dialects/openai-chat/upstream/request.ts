@@ -31,7 +31,7 @@ import { normalizeMessages, speakerNames, withoutMarks, withoutNamedParts } from
 
 type Body = ChatRequest['body'] & Record<string, unknown>;
 
-/** Fields that are the gateway's own, or that each upstream gets in words of its own. */
+/** Fields that are the gateway's own, or that are written in each upstream's format. */
 const replaced: ReadonlySet<string> = new Set([
   ...gatewayFields,
   'input',
@@ -51,7 +51,7 @@ const sampling = [
   'top_logprobs',
 ];
 
-/** An OpenAI client's request for an OpenAI-style upstream: the same words, edited as needed. */
+/** Passes an OpenAI client's request to an OpenAI-style upstream, edited as needed. */
 export function passChat(original: OpenAiRequest, target: Target): UpstreamRequest {
   const { quirks } = target;
   const refusesMarks = quirks.drop_params?.includes('cache_control') ?? false;
@@ -83,7 +83,7 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   const refused: readonly string[] = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
   if (refused.length > 0) leaveOut(withDependents(refused), body, edits);
   rename(body, quirks, edits);
-  // A wish in Anthropic's `thinking` is passed on as it is, so it is not unheard.
+  // Anthropic's `thinking` passes unchanged, so a request with it loses nothing.
   const isReasoningDropped =
     edits.reasoning_effort === undefined && (isReasoningOff || !body.thinking);
   const dropped = [
@@ -122,7 +122,7 @@ function writeToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
   edits.tool_choice = requiredName;
 }
 
-/** Clients send an empty list for one that was not filled in; OpenAI and DeepSeek refuse it. */
+/** Drops empty lists of tools, which OpenAI and DeepSeek reject. */
 function leaveOutEmptyLists(body: Body, edits: Edits): void {
   for (const names of listsOfTools) {
     const list = body[names[0]];
@@ -162,7 +162,7 @@ function limitOutput(body: Body, target: Target, edits: Edits): void {
   if (other in body) edits[other] = undefined;
 }
 
-/** Always ask for usage, whatever the client asked: the bill depends on it. */
+/** Always requests usage, whatever the client requested, because the bill depends on it. */
 function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
   if (body.stream !== true || quirks.stream_usage === 'always') {
     if ('stream_options' in body) edits.stream_options = undefined;
@@ -172,8 +172,8 @@ function requestUsage(body: Body, quirks: Quirks, edits: Edits): void {
 }
 
 /**
- * Whether a vendor that has a switch for reasoning is told not to reason: because the client says
- * so, or because the vendor can be forced to call a tool only then.
+ * True if reasoning must be switched off at a vendor that has a switch for it: because the client
+ * requests that, or because the vendor can be forced to call a tool only then.
  */
 function mustNotReason(body: Body, { reasoning_off: switchedBy }: Quirks): boolean {
   if (switchedBy !== 'thinking') return false;
@@ -186,7 +186,7 @@ function requestsReasoning(body: Body): boolean {
   return effort !== null && effort !== 'none';
 }
 
-/** Puts the format into the vendor's words; where the vendor has none, answers an instruction. */
+/** Writes the vendor's response format. Returns an instruction if the vendor has none. */
 function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefined {
   const { response_format: format, tools } = body;
   if (!format || format.type === 'text') return undefined;
@@ -205,9 +205,9 @@ function writeFormat(body: Body, quirks: Quirks, edits: Edits): string | undefin
 }
 
 /**
- * Puts the effort into the vendor's words. True when the vendor refuses sampling parameters beside
- * it. A wish to reason without a level becomes the middle level only where the catalogue says that
- * the model reasons.
+ * Writes the vendor's reasoning effort. Returns true if the vendor rejects sampling parameters next
+ * to it. A request for reasoning without a level gets the middle level only if the catalog says
+ * that the model reasons.
  */
 function setEffort(
   body: Body,

@@ -1,4 +1,4 @@
-/** The items of `input`: each is known by its type, and checked by the schema of that type. */
+/** Validates the items of `input`, each by the schema of its type. */
 import { type Static, Type } from 'typebox';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import type { AddressInput } from '../../../core/request-info.ts';
@@ -9,12 +9,12 @@ import { type OneOf, SchemasByType } from '../../normalize/requests/schemas-by-t
 import { checkSearch } from './tools.ts';
 
 const text = { text: Type.String() };
-const filled = Type.String({ minLength: 1 });
+const nonEmpty = Type.String({ minLength: 1 });
 
 const partSchemas = {
   input_text: Type.Object({ type: Type.Literal('input_text'), ...text }),
   output_text: Type.Object({ type: Type.Literal('output_text'), ...text }),
-  /** Some clients send a text under its type in chats. */
+  /** Some clients send text with its type in chats. */
   text: Type.Object({ type: Type.Literal('text'), ...text }),
   refusal: Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() }),
   input_image: Type.Object({
@@ -41,8 +41,8 @@ export interface AnyPart {
 }
 
 const content = Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }))]);
-const output = { call_id: filled, output: content };
-const call = { call_id: filled, name: filled, namespace: optional(Type.String()) };
+const output = { call_id: nonEmpty, output: content };
+const call = { call_id: nonEmpty, name: nonEmpty, namespace: optional(Type.String()) };
 
 const itemSchemas = {
   message: Type.Object({
@@ -88,7 +88,7 @@ export function typeOf({ type }: AnyItem): string {
   return type ?? 'message';
 }
 
-/** Whether an item is of a known type; `checkItems` makes sure that it fits its schema. */
+/** True if an item's type is known. `checkItems` validates it against its schema. */
 export function isKnownItem(item: AnyItem): item is Item {
   return itemKinds.has(typeOf(item));
 }
@@ -99,19 +99,19 @@ export function isMessage(item: AnyItem): item is ItemOf<'message'> {
 
 export type ResultItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>;
 
-/** Decided by the type, since an item may have fields that do not belong to it. */
+/** Checks only the type, because an item may have fields that don't belong to it. */
 export function isResult(item: AnyItem): item is ResultItem {
   const type = typeOf(item);
   return type === 'function_call_output' || type === 'custom_tool_call_output';
 }
 
 /**
- * When one task of Codex's desktop starts another, the input begins with a result that answers no
- * call. Upstreams other than OpenAI get its words as a message of the user, as they are meant.
+ * Converts a result without a call to a user message for upstreams other than OpenAI. Codex's
+ * desktop app sends one at the start of the input when one task starts another.
  */
 export function orphanResultAsMessage(item: AnyItem): AnyItem {
-  const answersCall = 'call_id' in item || !('output' in item);
-  if (item.type !== 'function_call_output' || answersCall) return item;
+  const hasCall = 'call_id' in item || !('output' in item);
+  if (item.type !== 'function_call_output' || hasCall) return item;
   const message = { type: 'message', role: 'user', content: item.output };
   return message;
 }
@@ -126,14 +126,14 @@ export function isKnownPart(part: AnyPart): part is Part {
   return partKinds.has(part.type);
 }
 
-/** Throws at the first item that does not fit the schema of its type. */
+/** Throws 400 for the first invalid item. */
 export function checkItems(items: readonly AnyItem[]): void {
   for (const [at, rawItem] of items.entries()) {
     const item = orphanResultAsMessage(rawItem);
     const path = `input[${at}]`;
     if (item.type === 'item_reference') {
-      const why = 'refers to an item of before, but nothing is kept here: send it whole.';
-      throw invalidRequest(`${path} ${why}`, path);
+      const problem = "references a stored item, but this gateway doesn't store responses.";
+      throw invalidRequest(`${path} ${problem} Send the full item.`, path);
     }
     itemKinds.check(typeOf(item), item, path);
     checkSearch(item, path);
@@ -144,7 +144,7 @@ export function checkItems(items: readonly AnyItem[]): void {
   }
 }
 
-/** Refuses a picture, file or sound without readable content. */
+/** Rejects an image, file or audio without readable content. */
 function checkContent(part: Part, path: string): void {
   switch (part.type) {
     case 'input_image':
@@ -154,7 +154,7 @@ function checkContent(part: Part, path: string): void {
     case 'input_file':
       if (part.file_data) checkBytes(part.file_data, `${path}.file_data`);
       else if (!part.file_url && !part.file_id)
-        throw missingFields(path, 'file_data, file_url or file_id');
+        throw missingFields(path, 'file_data, file_url, or file_id');
       return;
     case 'input_audio':
       checkBytes(part.input_audio.data, `${path}.input_audio.data`);
@@ -170,7 +170,7 @@ export interface LocatedPart {
   readonly path: string;
 }
 
-/** The parts of a message or a result, with their paths. */
+/** Returns the parts of a message or a result with their paths. */
 export function* partsOf(item: AnyItem, path: string): Generator<LocatedPart> {
   const field = isResult(item) ? 'output' : 'content';
   const parts = isResult(item) ? item.output : isMessage(item) ? item.content : '';
@@ -178,7 +178,7 @@ export function* partsOf(item: AnyItem, path: string): Generator<LocatedPart> {
   for (const [at, part] of parts.entries()) yield { part, path: `${path}.${field}[${at}]` };
 }
 
-/** The address of the part's picture, if it has one. */
+/** Returns the URL of the part's image, if it has one. */
 export function imageIn({ part, path }: LocatedPart): readonly AddressInput[] {
   if (!isKnownPart(part) || part.type !== 'input_image' || !part.image_url) return [];
   return [{ param: `${path}.image_url`, url: part.image_url }];

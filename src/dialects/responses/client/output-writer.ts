@@ -1,4 +1,4 @@
-/** An answer told in our words, as the items of an output and the events that tell of them. */
+/** Writes neutral events as the output items of a response, and as the events of a stream. */
 import type { AnswerSink, Citation, FinishReason } from '../../../core/answer.ts';
 import { fieldsOf } from '../../../core/json.ts';
 import type { ReplyIdentity } from '../../dialect.ts';
@@ -12,7 +12,7 @@ import { type Echo, isIncomplete } from './response-object.ts';
 import type { ToolForm, ToolForms } from './tools.ts';
 import { searchArguments } from './tools.ts';
 
-interface OpenItem {
+interface ItemPosition {
   readonly id: string;
   readonly index: number;
 }
@@ -21,16 +21,16 @@ type Content =
   | { readonly type: 'output_text'; readonly annotations: object[]; text: string }
   | { readonly type: 'refusal'; refusal: string };
 
-interface OpenMessage extends OpenItem {
+interface MessageItem extends ItemPosition {
   readonly content: Content[];
 }
 
-interface OpenThought extends OpenItem {
+interface ReasoningItem extends ItemPosition {
   text: string;
   encrypted: string;
 }
 
-interface OpenCall extends OpenItem {
+interface CallItem extends ItemPosition {
   readonly callId: string;
   readonly form: ToolForm;
   readonly end: JsonEndScanner;
@@ -39,78 +39,82 @@ interface OpenCall extends OpenItem {
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
 
-const idBeginnings: Readonly<Record<ToolForm['type'], string>> = {
+const idPrefixes: Readonly<Record<ToolForm['type'], string>> = {
   function: 'fc',
   custom: 'ctc',
   tool_search: 'tsc',
 };
 
-/** Several tool calls may be open at a time, but only one message and one thought. */
-export abstract class OutputWriter implements AnswerSink {
-  /** The finished items at their places; an open item leaves a gap. */
+/** Receives the events of a streamed response. A non-streaming reply has none. */
+export interface EventOutput {
+  emit(type: string, fields: object): void;
+  /** Counts what is stored until the end. Throws if that, or the number of items, is too much. */
+  trackSize(characters: number, items: number): void;
+}
+
+/** Keeps at most one message and one reasoning item open, but any number of tool calls. */
+export class OutputWriter implements AnswerSink {
+  /** The finished items by index. An open item leaves a gap. */
   protected readonly output: object[] = [];
   protected reason: FinishReason = 'stop';
-  /** How many items have begun, finished or not. */
-  protected items = 0;
   protected readonly identity: ReplyIdentity;
   protected readonly echo: Echo;
+  readonly #events: EventOutput | undefined;
   readonly #forms: ToolForms;
-  readonly #calls = new Map<number, OpenCall>();
+  /** The number of items that have started, finished or not. */
+  #items = 0;
+  readonly #calls = new Map<number, CallItem>();
   readonly #ended = new EndedCalls();
-  #message: OpenMessage | undefined;
-  /** The length of the answer's text so far, and where its last part begins. */
+  #message: MessageItem | undefined;
+  /** The length of the answer's text so far, and where its last part starts. */
   #textLength = 0;
   #partStart = 0;
-  #thought: OpenThought | undefined;
+  #thought: ReasoningItem | undefined;
 
-  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo) {
+  constructor(identity: ReplyIdentity, forms: ToolForms, echo: Echo, events?: EventOutput) {
     this.identity = identity;
-    this.#forms = forms;
     this.echo = echo;
+    this.#forms = forms;
+    this.#events = events;
   }
-
-  /** Sends one event; a whole reply has none. */
-  protected abstract emit(type: string, fields: object): void;
-  /** Counts what has to be kept until the end. */
-  protected abstract trackSize(characters: number): void;
 
   text(text: string): void {
     if (text === '') return;
-    this.trackSize(text.length);
+    this.#trackSize(text.length);
     const { at, part } = this.#ensureContent('output_text');
     if (part.type === 'output_text') part.text += text;
     this.#textLength += codePointLength(text);
-    this.emit('response.output_text.delta', { ...at, delta: text, logprobs: [] });
+    this.#events?.emit('response.output_text.delta', { ...at, delta: text, logprobs: [] });
   }
 
   refusal(text: string): void {
     if (text === '') return;
-    this.trackSize(text.length);
+    this.#trackSize(text.length);
     const { at, part } = this.#ensureContent('refusal');
     if (part.type === 'refusal') part.refusal += text;
-    this.emit('response.refusal.delta', { ...at, delta: text });
+    this.#events?.emit('response.refusal.delta', { ...at, delta: text });
   }
 
   reasoning(text: string): void {
     if (text === '') return;
-    this.trackSize(text.length);
+    this.#trackSize(text.length);
     const thought = this.#think();
     const at = { ...itemPosition(thought), summary_index: 0 };
     if (thought.text === '') {
-      this.emit('response.reasoning_summary_part.added', { ...at, part: summaryOf('') });
+      this.#events?.emit('response.reasoning_summary_part.added', { ...at, part: summaryOf('') });
     }
     thought.text += text;
-    this.emit('response.reasoning_summary_text.delta', { ...at, delta: text });
+    this.#events?.emit('response.reasoning_summary_text.delta', { ...at, delta: text });
   }
 
   reasoningSignature(signature: string): void {
-    this.trackSize(signature.length);
+    this.#trackSize(signature.length);
     this.#think().encrypted = writeSignature(signature);
     this.#endThought();
   }
 
   redactedReasoning(data: string): void {
-    this.trackSize(data.length);
+    this.#trackSize(data.length);
     this.#endThought();
     this.#think().encrypted = writeRedacted(data);
     this.#endThought();
@@ -120,8 +124,8 @@ export abstract class OutputWriter implements AnswerSink {
     this.#endMessage('completed');
     this.#endThought();
     const form = this.#forms.formOf(name);
-    const open: OpenCall = {
-      ...this.#next(idBeginnings[form.type]),
+    const open: CallItem = {
+      ...this.#next(idPrefixes[form.type]),
       callId: id,
       form,
       end: new JsonEndScanner(),
@@ -138,27 +142,31 @@ export abstract class OutputWriter implements AnswerSink {
       this.#ended.rejectTrailing(call, json);
       return;
     }
-    this.trackSize(json.length);
+    this.#trackSize(json.length);
     open.json += json;
-    const wasOver = open.end.isComplete;
+    const wasComplete = open.end.isComplete;
     open.end.push(json);
-    // A free-form text has to be taken out of its JSON first, and a search is told whole.
+    // Free-form input has to be extracted from its JSON first, and a search is sent complete.
     if (open.form.type === 'function') {
-      this.emit('response.function_call_arguments.delta', { ...itemPosition(open), delta: json });
+      this.#events?.emit('response.function_call_arguments.delta', {
+        ...itemPosition(open),
+        delta: json,
+      });
     }
-    if (open.end.isComplete && !wasOver && isRead(open)) this.#endCall(call, open, 'completed');
+    if (open.end.isComplete && !wasComplete && isCompleteCall(open))
+      this.#endCall(call, open, 'completed');
   }
 
   citation({ url, title, range }: Citation): void {
     const message = this.#message;
     const part = message?.content.at(-1);
-    // A citation belongs in the part of its text, which may be closed by now.
+    // A citation belongs to the part with its text, which may be closed by now.
     if (!message || part?.type !== 'output_text') return;
     const { start, end } = range ?? { start: this.#partStart, end: this.#textLength };
     const [start_index, end_index] = [start, end].map((at) => Math.max(0, at - this.#partStart));
     const annotation = { type: 'url_citation', url, title, start_index, end_index };
-    this.trackSize(JSON.stringify(annotation).length);
-    this.emit('response.output_text.annotation.added', {
+    this.#trackSize(JSON.stringify(annotation).length);
+    this.#events?.emit('response.output_text.annotation.added', {
       ...contentPosition(message),
       annotation_index: part.annotations.length,
       annotation,
@@ -167,7 +175,7 @@ export abstract class OutputWriter implements AnswerSink {
   }
 
   image(_mediaType: string, base64: string): void {
-    this.trackSize(base64.length);
+    this.#trackSize(base64.length);
     this.#endAll('completed');
     const item = this.#next('ig');
     const fields = { id: item.id, type: 'image_generation_call' };
@@ -179,29 +187,33 @@ export abstract class OutputWriter implements AnswerSink {
     this.reason = reason;
   }
 
-  /** Ends all open items: nothing follows the finish reason. */
+  /** Ends all open items. Nothing follows the finish reason. */
   protected endItems(): void {
     this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
   }
 
-  #next(kind: string): OpenItem {
-    const index = this.items;
-    this.items += 1;
+  #trackSize(characters: number): void {
+    this.#events?.trackSize(characters, this.#items);
+  }
+
+  #next(kind: string): ItemPosition {
+    const index = this.#items;
+    this.#items += 1;
     const number = index.toString(16).padStart(4, '0');
     return { id: answerId(kind, this.identity.id) + number, index };
   }
 
-  #add({ index }: OpenItem, item: object): void {
-    this.trackSize(JSON.stringify(item).length);
-    this.emit('response.output_item.added', { output_index: index, item });
+  #add({ index }: ItemPosition, item: object): void {
+    this.#trackSize(JSON.stringify(item).length);
+    this.#events?.emit('response.output_item.added', { output_index: index, item });
   }
 
-  #done({ index }: OpenItem, item: object): void {
+  #done({ index }: ItemPosition, item: object): void {
     this.output[index] = item;
-    this.emit('response.output_item.done', { output_index: index, item });
+    this.#events?.emit('response.output_item.done', { output_index: index, item });
   }
 
-  /** The part of the message that the next words go into, begun here if necessary. */
+  /** Returns the part for the next content, starting one if necessary. */
   #ensureContent(type: Content['type']): { at: object; part: Content } {
     const message = this.#message ?? this.#openMessage();
     let part = message.content.at(-1);
@@ -210,31 +222,34 @@ export abstract class OutputWriter implements AnswerSink {
       part = type === 'refusal' ? { type, refusal: '' } : { type, annotations: [], text: '' };
       message.content.push(part);
       this.#partStart = this.#textLength;
-      this.trackSize(JSON.stringify(part).length);
-      this.emit('response.content_part.added', { ...contentPosition(message), part: { ...part } });
+      this.#trackSize(JSON.stringify(part).length);
+      this.#events?.emit('response.content_part.added', {
+        ...contentPosition(message),
+        part: { ...part },
+      });
     }
     return { at: contentPosition(message), part };
   }
 
-  #openMessage(): OpenMessage {
+  #openMessage(): MessageItem {
     this.#endThought();
     this.#endCalls('completed');
-    const message: OpenMessage = { ...this.#next('msg'), content: [] };
+    const message: MessageItem = { ...this.#next('msg'), content: [] };
     this.#message = message;
     this.#add(message, writeMessage(message, 'in_progress'));
     return message;
   }
 
-  #endContent(message: OpenMessage): void {
+  #endContent(message: MessageItem): void {
     const part = message.content.at(-1);
     if (!part) return;
     const at = contentPosition(message);
     if (part.type === 'refusal') {
-      this.emit('response.refusal.done', { ...at, refusal: part.refusal });
+      this.#events?.emit('response.refusal.done', { ...at, refusal: part.refusal });
     } else {
-      this.emit('response.output_text.done', { ...at, text: part.text, logprobs: [] });
+      this.#events?.emit('response.output_text.done', { ...at, text: part.text, logprobs: [] });
     }
-    this.emit('response.content_part.done', { ...at, part });
+    this.#events?.emit('response.content_part.done', { ...at, part });
   }
 
   #endMessage(status: Status): void {
@@ -245,11 +260,11 @@ export abstract class OutputWriter implements AnswerSink {
     this.#done(message, writeMessage(message, status));
   }
 
-  #think(): OpenThought {
+  #think(): ReasoningItem {
     if (this.#thought) return this.#thought;
     this.#endMessage('completed');
     this.#endCalls('completed');
-    const thought: OpenThought = { ...this.#next('rs'), text: '', encrypted: '' };
+    const thought: ReasoningItem = { ...this.#next('rs'), text: '', encrypted: '' };
     this.#thought = thought;
     this.#add(thought, writeThought(thought));
     return thought;
@@ -262,27 +277,32 @@ export abstract class OutputWriter implements AnswerSink {
     if (thought.text !== '') {
       const at = { ...itemPosition(thought), summary_index: 0 };
       const { text } = thought;
-      this.emit('response.reasoning_summary_text.done', { ...at, text });
-      this.emit('response.reasoning_summary_part.done', { ...at, part: summaryOf(text) });
+      this.#events?.emit('response.reasoning_summary_text.done', { ...at, text });
+      this.#events?.emit('response.reasoning_summary_part.done', { ...at, part: summaryOf(text) });
     }
     this.#done(thought, writeThought(thought));
   }
 
-  #endCall(call: number, open: OpenCall, status: Status): void {
+  #endCall(call: number, open: CallItem, status: Status): void {
     this.#calls.delete(call);
     const at = itemPosition(open);
     if (open.form.type === 'custom') {
       const input = freeFormInput(open.json);
-      if (input !== '') this.emit('response.custom_tool_call_input.delta', { ...at, delta: input });
-      this.emit('response.custom_tool_call_input.done', { ...at, input });
+      if (input !== '')
+        this.#events?.emit('response.custom_tool_call_input.delta', { ...at, delta: input });
+      this.#events?.emit('response.custom_tool_call_input.done', { ...at, input });
     } else if (open.form.type === 'function') {
-      // A call without arguments gets an empty object, as a delta too: clients add up deltas.
+      // A call without arguments gets an empty object, also as a delta, since clients join deltas.
       if (open.json.trim() === '' && status === 'completed') {
         open.json += '{}';
-        this.emit('response.function_call_arguments.delta', { ...at, delta: '{}' });
+        this.#events?.emit('response.function_call_arguments.delta', { ...at, delta: '{}' });
       }
       const { name } = open.form;
-      this.emit('response.function_call_arguments.done', { ...at, name, arguments: open.json });
+      this.#events?.emit('response.function_call_arguments.done', {
+        ...at,
+        name,
+        arguments: open.json,
+      });
     }
     this.#done(open, writeCall(open, status));
   }
@@ -301,16 +321,16 @@ export abstract class OutputWriter implements AnswerSink {
   }
 }
 
-/** Whether complete JSON is a complete call: free text without its wrapping may go on after it. */
-function isRead({ form, json }: OpenCall): boolean {
+/** True if complete JSON is a complete call. Free-form text without its wrapper may continue. */
+function isCompleteCall({ form, json }: CallItem): boolean {
   return form.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
 }
 
-function itemPosition({ id, index }: OpenItem) {
+function itemPosition({ id, index }: ItemPosition) {
   return { item_id: id, output_index: index };
 }
 
-function contentPosition(message: OpenMessage) {
+function contentPosition(message: MessageItem) {
   return { ...itemPosition(message), content_index: message.content.length - 1 };
 }
 
@@ -318,7 +338,7 @@ function summaryOf(text: string) {
   return { type: 'summary_text', text };
 }
 
-function writeMessage({ id, content }: OpenMessage, status: Status): object {
+function writeMessage({ id, content }: MessageItem, status: Status): object {
   return {
     id,
     type: 'message',
@@ -330,7 +350,7 @@ function writeMessage({ id, content }: OpenMessage, status: Status): object {
   };
 }
 
-function writeThought({ id, text, encrypted }: OpenThought): object {
+function writeThought({ id, text, encrypted }: ReasoningItem): object {
   return {
     id,
     type: 'reasoning',
@@ -339,7 +359,7 @@ function writeThought({ id, text, encrypted }: OpenThought): object {
   };
 }
 
-function writeCall({ id, callId, form, json }: OpenCall, status: Status): object {
+function writeCall({ id, callId, form, json }: CallItem, status: Status): object {
   const { type, name, namespace } = form;
   const named = namespace === undefined ? { name } : { name, namespace };
   if (type === 'custom') {

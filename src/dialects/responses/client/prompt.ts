@@ -48,10 +48,9 @@ import {
   toolSearchName,
 } from './tools.ts';
 
-/** A Responses client's request in our own words, for upstreams that speak differently. */
-
 type PromptSource = Pick<ResponsesRequest, 'body' | 'source'>;
 
+/** Converts a Responses client's request for upstreams of other dialects. */
 export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   const body = withExactNumbers(parsedBody, source);
   const foreign = new UnsupportedNames();
@@ -77,10 +76,10 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
   });
 }
 
-/** `cache_control` is Anthropic's, but clients may send it here, too. */
+/** `cache_control` is Anthropic's, but clients may send it here too. */
 const knownFields = { ...responsesSchema.properties, cache_control: null };
 
-/** Names wishes that a dialogue cannot express, unless they only ask for the default. */
+/** Adds the fields that a prompt can't represent, unless they have default values. */
 function addForeignNames(body: ResponsesBody, foreign: UnsupportedNames): void {
   for (const name in unknownFields(body, knownFields)) foreign.add(name);
   for (const name of responsesOnlyFields(body)) foreign.add(name);
@@ -96,7 +95,7 @@ type ResponsesOnlyFields = Pick<
   'include' | 'max_tool_calls' | 'text' | 'truncation'
 >;
 
-/** Wishes that only the Responses endpoint has fields for, and chats do not. */
+/** Returns requested features that only the Responses endpoint has. */
 export function* responsesOnlyFields(body: ResponsesOnlyFields): Iterable<string> {
   if (body.include?.some((name) => name !== encryptedThoughts)) yield 'include';
   if (body.max_tool_calls) yield 'max_tool_calls';
@@ -120,21 +119,19 @@ function readChoice(
     const toolChoice: ToolChoice = mode ?? 'auto';
     return { tools: tools.filter((tool) => names.has(tool.name)), toolChoice };
   }
-  const isOwn = (type === 'function' || type === 'custom') && name;
-  if (isOwn) return { tools, toolChoice: { name } };
+  const isNamed = (type === 'function' || type === 'custom') && name;
+  if (isNamed) return { tools, toolChoice: { name } };
   foreign.add('tool_choice');
   return { tools, toolChoice: null };
 }
 
-/** Thoughts are shown to clients that ask for a summary of them. */
+/** Thoughts are visible to clients that request a summary. */
 function readReasoningOptions({ reasoning }: ResponsesBody): ReasoningOptions | null {
   if (!reasoning) return null;
   const { effort = null, summary = null } = reasoning;
   if (effort === null && summary === null) return null;
   return { effort, budgetTokens: null, visible: summary !== null };
 }
-
-/** The input of a Responses client as turns. */
 
 function readTurns(
   { instructions, input }: Pick<ResponsesBody, 'instructions' | 'input'>,
@@ -154,9 +151,9 @@ function readTurns(
 }
 
 /**
- * OpenAI's own summary of a long conversation, which no other provider can read, and the wish for
- * one. Without the summary all that was said would be lost, and without the wish the client would
- * get an answer in its place; so other upstreams do not get such a request.
+ * OpenAI's summary of a long conversation, which no other provider can read, and the request for
+ * one. Other upstreams don't get such a request: without the summary, they would lack the
+ * conversation; without the request, the client would get an answer instead of a summary.
  */
 const compactions: ReadonlySet<unknown> = new Set([
   'compaction',
@@ -165,7 +162,7 @@ const compactions: ReadonlySet<unknown> = new Set([
   'compaction_trigger',
 ]);
 
-/** Items of one side in a row become one turn; results come before the user's words. */
+/** Groups consecutive items of one role into a turn. Results come before the user's content. */
 class TurnBuilder {
   readonly #turns: Turn[] = [];
   #assistantParts: AssistantPart[] = [];
@@ -193,8 +190,8 @@ class TurnBuilder {
   }
 
   /**
-   * Another message of the assistant becomes a new turn, or its words would run into the last
-   * message. After calls it stays in their turn: nothing may stand between calls and results.
+   * Starts a new turn for another assistant message, or its text would be joined to the last one.
+   * After calls it stays in their turn: nothing may come between calls and results.
    */
   addAssistantMessage(parts: readonly AssistantPart[]): void {
     const before = this.#assistantParts;
@@ -237,7 +234,7 @@ function readItem(
   foreign: UnsupportedNames,
 ): void {
   const item = orphanResultAsMessage(rawItem);
-  // These tools are read together with the request's other tools.
+  // `ToolForms` reads these tools together with the request's other tools.
   if (item.type === 'additional_tools') return;
   if (isSearchCall.Check(item)) {
     const { call_id: id, arguments: rawArguments } = item;
@@ -270,9 +267,9 @@ function readMessage(
   else turns.addSystem(parts.flatMap((part) => marked(readTextOnly(part, foreign), part)));
 }
 
-/** The parts with the client's cache mark, if it set one. */
+/** Adds the client's cache mark, if it set one. */
 function marked<Read extends Cacheable>(read: readonly Read[], part: AnyPart): readonly Read[] {
-  return read.map((one) => ({ ...one, ...cacheMark(part) }));
+  return read.map((readPart) => ({ ...readPart, ...cacheMark(part) }));
 }
 
 type ThoughtOrCall = Exclude<Item, ItemOf<'message'> | ResultItem>;
@@ -329,7 +326,7 @@ function readShown(
   switch (part.type) {
     case 'input_image': {
       const { image_url: url, detail } = part;
-      if (!url) return leftOut('input_image.file_id', foreign);
+      if (!url) return dropped('input_image.file_id', foreign);
       return [{ kind: 'image', url, detail: detail || undefined }];
     }
     case 'input_file':
@@ -354,12 +351,12 @@ function readAnswer(part: AnyPart, foreign: UnsupportedNames): readonly Assistan
 }
 
 function readTextOnly(part: AnyPart, foreign: UnsupportedNames): readonly TextPart[] {
-  if (!isTextPart(part)) return leftOut(part.type, foreign);
+  if (!isTextPart(part)) return dropped(part.type, foreign);
   return part.text === '' ? [] : [{ kind: 'text', text: part.text }];
 }
 
-/** Leaves an item or part out, and notes its type to tell the client. */
-function leftOut(type: string, foreign: UnsupportedNames): readonly [] {
+/** Drops an item or part and records its type, which is reported to the client. */
+function dropped(type: string, foreign: UnsupportedNames): readonly [] {
   foreign.add(`input.${type}`);
   return [];
 }

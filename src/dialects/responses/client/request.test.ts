@@ -130,8 +130,8 @@ describe('a request is refused', () => {
 
   test('says what to do instead of referring to what is not kept', () => {
     expect(refusal({ previous_response_id: 'resp_1' }).message).toBe(
-      'previous_response_id refers to a response of before, but nothing is kept here: ' +
-        'send the whole conversation as input.',
+      "previous_response_id references a stored response, but this gateway doesn't store " +
+        'responses. Send the full conversation as input.',
     );
   });
 });
@@ -181,7 +181,7 @@ describe('a request is taken', () => {
       safety_identifier: 'ann',
     });
     expect(request).toMatchObject({
-      operation: 'chat',
+      operationName: 'chat',
       stream: true,
       outputTokensMax: 77,
       user: 'ann',

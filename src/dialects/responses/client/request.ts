@@ -1,4 +1,3 @@
-import type { RawBody } from '../../dialect.ts';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
@@ -10,6 +9,7 @@ import type {
   SearchOptions,
 } from '../../../core/request-info.ts';
 import { validationError } from '../../../core/schema.ts';
+import type { RawBody } from '../../dialect.ts';
 import { unknownFields } from '../../normalize/requests/edit-body.ts';
 import {
   addressesIn,
@@ -45,13 +45,13 @@ import {
 
 const validator = Compile(responsesSchema);
 
-/** A request in the words of the Responses API, checked. */
+/** A validated request of the Responses API. */
 export interface ResponsesRequest {
   readonly request: ChatRequestInfo;
   readonly body: ResponsesBody;
-  /** The bytes that the client sent; null once `body` no longer says the same. */
+  /** The client's bytes, or null once they differ from `body`. */
   readonly source: RawBody | null;
-  /** Keeps tenants' prompt caches apart; null where there are no other tenants. */
+  /** Separates the tenants' prompt caches; null if there are no other tenants. */
   readonly tenantId: string | null;
 }
 
@@ -60,7 +60,7 @@ export function readResponsesRequest(
   source: RawBody,
   tenantId: string | null = null,
 ): ResponsesRequest {
-  refuseState(value);
+  rejectState(value);
   if (!validator.Check(value)) throw validationError(responsesSchema, value);
   const models = readChain(value);
   const items = typeof value.input === 'string' ? [] : value.input;
@@ -90,27 +90,29 @@ export function readResponsesRequest(
   return { request, body: value, source, tenantId };
 }
 
-/** Fields that refer to an earlier response or other stored state, and why they are refused. */
+/** Fields that refer to stored state, and why they are rejected. */
 const stateful: Readonly<Record<string, string>> = {
   previous_response_id:
-    'refers to a response of before, but nothing is kept here: ' +
-    'send the whole conversation as input.',
+    "references a stored response, but this gateway doesn't store responses. " +
+    'Send the full conversation as input.',
   conversation:
-    'refers to a conversation that is kept, but nothing is kept here: send all of it as input.',
-  background: 'asks for an answer to be fetched later, but nothing is kept here: leave it out.',
-  prompt: 'refers to a prompt that is kept elsewhere: send its text as instructions and input.',
+    "references a stored conversation, but this gateway doesn't store conversations. " +
+    'Send all of it as input.',
+  background: "isn't supported because this gateway doesn't store responses. Leave it out.",
+  prompt: 'references a stored prompt. Send its text as instructions and input.',
 };
 
-export function refuseState(body: Readonly<Record<string, unknown>>): void {
-  for (const [name, why] of Object.entries(stateful)) {
+export function rejectState(body: Readonly<Record<string, unknown>>): void {
+  for (const [name, problem] of Object.entries(stateful)) {
     const fieldValue = body[name] ?? null;
-    if (fieldValue !== null && fieldValue !== false) throw invalidRequest(`${name} ${why}`, name);
+    if (fieldValue !== null && fieldValue !== false)
+      throw invalidRequest(`${name} ${problem}`, name);
   }
 }
 
 /**
- * The addresses in files and sounds, and in parts, items, tools and fields that only an upstream
- * knows. Past calls of a model do not count: pages that it opened are not fetched again.
+ * Returns the URLs in files and audio, and in parts, items, tools and fields that only an upstream
+ * knows. Past calls of a model don't count, because the pages they opened aren't fetched again.
  */
 function addressesOf(
   { tools }: ResponsesBody,
@@ -132,7 +134,7 @@ function addressesOf(
   ];
 }
 
-/** Why the request needs the tenant's own account: it refers to what a provider keeps there. */
+/** Returns why the request needs the tenant's own account: it refers to content stored there. */
 function ownAccountFor(
   body: ResponsesBody,
   items: readonly AnyItem[],
@@ -150,7 +152,7 @@ function ownAccountFor(
 function accountNeedOfItem(item: AnyItem, at: number): OwnAccountNeed | undefined {
   const { type } = item;
   const isImage = type === 'image_generation_call';
-  // A picture that was drawn before may be sent back by its id alone.
+  // An image that was generated before may be sent back by its id alone.
   if (isImage && !fieldsOf(item).result) return storedContentAt(`input[${at}].id`);
   const isPast = isKnownItem(item) || /_call$|^additional_tools$/.test(type ?? '');
   return isPast ? undefined : storedContentIn(item, `input[${at}]`);
@@ -190,14 +192,14 @@ function readNeeds(body: ResponsesBody, parts: readonly LocatedPart[]): ModelNee
   };
 }
 
-/** Clients here mean OpenAI's own search: OpenAI does it unless the gateway has an engine. */
+/** Clients expect OpenAI's own search. OpenAI runs it unless the gateway has an engine. */
 function readSearch(body: ResponsesBody): SearchOptions | null {
   const { model = null, models = null, plugins = null } = body;
   const search = readSearchOptions({ model, models, plugins, tools: searchesIn(body) });
   return search?.param.startsWith('tools') ? { ...search, isVendors: true } : search;
 }
 
-/** The parameters of the request by their names in chats, which the model list uses. */
+/** Returns the parameters by their names in chats, which the model list uses. */
 function parametersOf(body: ResponsesBody): readonly string[] {
   return presentParameterNames({
     max_tokens: body.max_output_tokens,

@@ -1,4 +1,4 @@
-/** The response object around the output: who answered, how it ended, and what was asked. */
+/** Writes the response object: the outcome, and the request fields that a response repeats. */
 import type { FinishReason } from '../../../core/answer.ts';
 import type { GatewayError } from '../../../core/errors.ts';
 import type { SettledUsage, StreamIdentity } from '../../dialect.ts';
@@ -8,7 +8,7 @@ import type { ResponsesBody } from './schema.ts';
 
 interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
-  /** In seconds; null unless the response is completed. */
+  /** Unix seconds; null unless the response is completed. */
   readonly completed_at: number | null;
   readonly error: object | null;
   readonly incomplete_details: { readonly reason: string } | null;
@@ -40,18 +40,18 @@ export function ended(
   output: readonly unknown[],
   { usage, costCredits, endedAt = Date.now() }: SettledUsage,
 ): Outcome {
-  const why = incompleteReasons[reason];
+  const incompleteReason = incompleteReasons[reason];
   return {
-    status: why === undefined ? 'completed' : 'incomplete',
-    completed_at: why === undefined ? Math.floor(endedAt / 1000) : null,
+    status: incompleteReason === undefined ? 'completed' : 'incomplete',
+    completed_at: incompleteReason === undefined ? Math.floor(endedAt / 1000) : null,
     error: null,
-    incomplete_details: why === undefined ? null : { reason: why },
+    incomplete_details: incompleteReason === undefined ? null : { reason: incompleteReason },
     output,
     usage: writeUsage(usage, costCredits),
   };
 }
 
-/** Codes that OpenAI's clients act upon; all other errors have our own code. */
+/** Codes that OpenAI's clients handle. All other errors have our own code. */
 const errorCodes: Partial<Record<GatewayError['symbol'], string>> = {
   insufficient_credits: 'insufficient_quota',
   upstream_error: 'server_error',
@@ -93,7 +93,7 @@ export function echoOf(body: ResponsesBody): Echo {
     },
     safety_identifier: body.safety_identifier ?? null,
     service_tier: body.service_tier ?? null,
-    // Nothing is stored, whatever the client asked for.
+    // Nothing is stored, whatever the client requested.
     store: false,
     temperature: body.temperature ?? null,
     text: { ...body.text, format: body.text?.format ?? { type: 'text' } },

@@ -6,9 +6,9 @@ import { label, routingFields } from '../../normalize/requests/routing.ts';
 import { addedFields } from '../../normalize/requests/search-options.ts';
 
 /**
- * What a client may send to `/v1/responses`. Known fields are checked; unknown ones pass on to
- * upstreams of the same kind. Items and tools are checked one by one, each by the schema of its
- * type; those of unknown types are left to the upstream to check.
+ * What a client may send to `/v1/responses`. Known fields are validated. Unknown ones pass to
+ * Responses upstreams. Items and tools are validated one by one by the schemas of their types; the
+ * upstream validates those of unknown types.
  */
 
 export const anyTyped = Type.Object({ type: optional(Type.String()) });
@@ -38,7 +38,7 @@ const toolChoiceSchema = Type.Union([
   }),
 ]);
 
-/** The `include` value for encrypted thoughts, which the client sends back with the next turn. */
+/** The `include` value for encrypted reasoning, which the client sends back in the next turn. */
 export const encryptedThoughts = 'reasoning.encrypted_content';
 
 export const responsesSchema = Type.Object({

@@ -15,15 +15,13 @@ import {
 import type { UnsupportedNames } from '../../normalize/requests/unsupported.ts';
 import { anyTyped, type ResponsesBody } from './schema.ts';
 
-/**
- * A search for tools that the client does itself. Codex does not send the tools of its MCP servers
- * until the model searches for them, and then sends those that it found.
- */
+// A search for tools that the client runs. Codex doesn't send the tools of its MCP servers until
+// the model searches for them, and then sends those it found.
 
-/** The name of the search as a function of the model. */
+/** The function that represents the search to the model. */
 export const toolSearchName = 'tool_search';
 
-/** Searches that OpenAI does have another `execution`; no other upstream can do those. */
+/** Searches that OpenAI runs have another `execution`. Other upstreams can't run those. */
 const byClient = { execution: Type.Literal('client') };
 const answered = { ...byClient, call_id: Type.String({ minLength: 1 }) };
 
@@ -49,23 +47,21 @@ export const isSearchCall = Compile(searchCall);
 export const isSearchOutput = Compile(searchOutput);
 const items = new SchemasByType({ tool_search_call: searchCall, tool_search_output: searchOutput });
 
-/** Checks a search, since leaving out a bad call or result would leave the other one alone. */
+/** Validates a search: dropping an invalid call or result would leave the other one alone. */
 export function checkSearch(item: Static<typeof anyTyped>, path: string): void {
   if ('execution' in item && item.execution === 'client') items.check(item.type ?? '', item, path);
 }
 
-/** Arguments that are not an object become an empty one. */
+/** Returns an empty object for arguments that aren't an object. */
 export function searchArguments(json: string): object {
   return fieldsOf(parseArguments(json));
 }
 
-/** The result for the model: only names, as it finds the tools themselves among its tools. */
+/** Returns the result for the model: only names, because the tools are added to its tools. */
 export function foundNames(tools: readonly object[]): string {
   const names = tools.map((tool) => fieldsOf(tool).name).filter(isText);
-  return names.length > 0 ? `Found: ${names.join(', ')}` : 'Nothing was found.';
+  return names.length > 0 ? `Found: ${names.join(', ')}` : 'No tools found.';
 }
-
-/** The tools of a Responses client, wherever they stand, and what is checked of them. */
 
 const name = Type.String({ pattern: toolNamePattern, expected: toolNameDescription });
 const description = optional(Type.String());
@@ -94,7 +90,7 @@ const namespaceTool = Type.Object({
   description,
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-/** The item in which Codex sends its tools to OpenAI's newest models. */
+/** The item with which Codex sends its tools to OpenAI's newest models. */
 const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
@@ -106,7 +102,7 @@ const ownKinds = new SchemasByType(ownSchemas);
 const isSearch = Compile(searchToolSchema);
 const isAdded = Compile(addedTools);
 
-/** Throws at the first tool that does not fit the schema of its type. */
+/** Throws 400 for the first invalid tool. */
 export function checkTools(tools: readonly AnyTool[], path: string): void {
   for (const [at, tool] of tools.entries()) {
     const toolPath = `${path}[${at}]`;
@@ -127,7 +123,7 @@ export interface ToolList {
   readonly path: string;
 }
 
-/** The lists of tools in a request: its own, and those that items of its input add. */
+/** Returns the request's own tools and those that items of its input add. */
 export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   const lists: ToolList[] = [{ tools: tools ?? [], path: 'tools' }];
   const items = typeof input === 'string' ? [] : (input ?? []);
@@ -140,30 +136,24 @@ export function toolLists({ tools, input }: WithTools): readonly ToolList[] {
   return lists;
 }
 
-/** Whether there are tools that the client runs, not only tools of the provider. */
+/** True if there are tools that the client runs, not only the provider's own. */
 export function hasOwnTools(body: ResponsesBody): boolean {
   return toolLists(body).some(({ tools }) =>
     tools.some((tool) => isOwnTool(tool) || isToolSearch.Check(tool)),
   );
 }
 
-/** Decided by the type alone; `checkTools` makes sure that the tool fits its schema. */
+/** Checks only the type. `checkTools` validates the tool against its schema. */
 export function isOwnTool(tool: AnyTool): tool is OneOf<typeof ownSchemas> {
   return ownKinds.has(tool.type ?? '');
 }
 
-/** The tools, each that is no search tool replaced by an empty object, so that places stay. */
+/** Replaces tools other than searches with empty objects, which keeps the indexes. */
 export function searchesIn({ tools }: ResponsesBody): readonly object[] {
   return (tools ?? []).map((tool) => (isSearchTool(tool) && isSearch.Check(tool) ? tool : {}));
 }
 
-/**
- * Turns the tools of a Responses client into functions, which every upstream knows, and calls back
- * into the client's form. A free-form tool becomes a function of one text; a tool in a namespace
- * gets a longer name.
- */
-
-/** How the client knows the tool that the model calls. */
+/** The client's form of a tool. */
 export interface ToolForm {
   readonly type: 'function' | 'custom' | 'tool_search';
   readonly name: string;
@@ -175,6 +165,11 @@ export function flatName(toolName: string, namespace: string | null | undefined)
   return namespace.endsWith('__') ? namespace + toolName : `${namespace}__${toolName}`;
 }
 
+/**
+ * Converts a Responses client's tools to functions, which every upstream supports, and calls back
+ * to the client's form. A free-form tool becomes a function with one text parameter. A tool in a
+ * namespace gets a longer name.
+ */
 export class ToolForms {
   readonly tools: Tool[] = [];
   readonly #forms = new Map<string, ToolForm>();
@@ -187,7 +182,7 @@ export class ToolForms {
     }
   }
 
-  /** The names of all functions, and of namespaced tools also the names inside their namespace. */
+  /** The names of all functions, and the names of tools inside their namespaces. */
   get names(): ReadonlySet<string> {
     return new Set([...this.#forms].flatMap(([flat, form]) => [flat, form.name]));
   }
@@ -203,7 +198,7 @@ export class ToolForms {
       return;
     }
     if (!isOwnTool(tool) || (tool.type === 'namespace' && namespace !== undefined)) {
-      // The managed search replaces a tool of the client, which it finds by this path.
+      // The gateway's search replaces a client's tool, which it finds by this path.
       this.#foreign?.add(path);
       return;
     }
@@ -213,12 +208,13 @@ export class ToolForms {
       }
       return;
     }
-    const { type, name: own } = tool;
-    const read = type === 'function' ? readFunction(tool, this.#foreign) : freeFormFunction(tool);
-    this.#register({ type, name: own, ...(namespace ? { namespace } : {}) }, read);
+    const { type, name: toolName } = tool;
+    const converted =
+      type === 'function' ? readFunction(tool, this.#foreign) : freeFormFunction(tool);
+    this.#register({ type, name: toolName, ...(namespace ? { namespace } : {}) }, converted);
   }
 
-  /** Keeps a tool once: a search may find it again, and upstreams refuse a name that is doubled. */
+  /** Skips duplicates: a search may find a tool again, and upstreams reject duplicate names. */
   #register(form: ToolForm, tool: Omit<Tool, 'name'>): void {
     const flat = flatName(form.name, form.namespace);
     if (this.#forms.has(flat)) return;
@@ -241,7 +237,7 @@ function readFunction(tool: Partial<FunctionTool>, foreign?: UnsupportedNames): 
   };
 }
 
-/** Refuses a choice of functions that do not exist; other choices are left to the upstream. */
+/** Rejects a choice of functions that don't exist. Other choices are left to the upstream. */
 export function checkAllowed(body: ResponsesBody): void {
   const { tool_choice: choice } = body;
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return;
@@ -250,6 +246,6 @@ export function checkAllowed(body: ResponsesBody): void {
     if (!allowed || names.has(allowed)) continue;
     if (type && type !== 'function' && type !== 'custom') continue;
     const param = `tool_choice.tools[${at}].name`;
-    throw invalidRequest(`${param} is the name of none of the tools.`, param);
+    throw invalidRequest(`${param} isn't the name of any tool.`, param);
   }
 }

@@ -69,7 +69,7 @@ describe('a request that passes through', () => {
     const { body, dropped } = pass(options, { quirks });
     expect(body.reasoning).toEqual({ effort: 'xhigh', summary: 'auto' });
     expect([body.temperature, dropped]).toEqual([undefined, ['temperature']]);
-    const patient = { ...quirks, sampling_while_reasoning: 'drop_when_asked' as const };
+    const patient = { ...quirks, sampling_while_reasoning: 'drop_when_requested' as const };
     expect(pass(options, { quirks: patient }).dropped).toEqual(['temperature']);
     expect(pass({ temperature: 1 }, { quirks: patient }).body.temperature).toBe(1);
     expect(pass({ temperature: 1 }, { quirks }).body.temperature).toBeUndefined();

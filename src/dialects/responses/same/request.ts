@@ -33,20 +33,19 @@ import { toolLists } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, ownCallId } from '../upstream/request.ts';
 
-/** A Responses client's request for an upstream of that kind: the same words, edited as needed. */
-
+/** Passes a Responses client's request to a Responses upstream, edited as needed. */
 export function passResponse(request: ResponsesRequest, target: Target): UpstreamRequest {
   const body: ResponsesBody & Record<string, unknown> = request.body;
   const edits: Edits = { model: target.upstreamModel };
   dropFields(body, gatewayFields, edits);
   dropLookalikes(body, responsesSchema.properties, edits);
   limitOutput(body, target, edits);
-  // The gateway stores no responses, so the upstream must not store them either.
+  // The gateway stores no responses, so the upstream mustn't either.
   if (body.store !== false) edits.store = false;
-  const left = leaveOutPaidTools(body, target, edits);
-  const input = normalizeInput(left.input, target.images);
+  const filtered = dropPaidTools(body, target, edits);
+  const input = normalizeInput(filtered.input, target.images);
   if (input !== body.input) edits.input = input;
-  const dropped = new Set([...dropSurcharged(body, target, edits), ...left.dropped]);
+  const dropped = new Set([...dropSurcharged(body, target, edits), ...filtered.dropped]);
   const drop = (name: string) => {
     if ((body[name] ?? null) === null) return;
     edits[name] = undefined;
@@ -73,7 +72,7 @@ function limitOutput(body: ResponsesBody, target: Target, edits: Edits): void {
   if (limit !== body.max_output_tokens) edits.max_output_tokens = limit;
 }
 
-/** Asks for encrypted thoughts, since none are stored; models that do not think refuse that. */
+/** Requests encrypted reasoning, as none is stored. Models that don't reason reject that. */
 function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, edits: Edits): void {
   const include = body.include ?? [];
   if (thinking === null) {
@@ -84,7 +83,9 @@ function includeEncryptedReasoning(body: ResponsesBody, { thinking }: Target, ed
   }
 }
 
-/** Sets the effort in the vendor's words. True if that rules out sampling parameters. */
+/**
+ * Writes the vendor's effort. Returns true if the vendor rejects sampling parameters next to it.
+ */
 function setEffort(
   body: ResponsesBody,
   { quirks, thinking }: Target,
@@ -93,7 +94,7 @@ function setEffort(
 ): boolean {
   const effort = body.reasoning?.effort ?? null;
   if (thinking === null) {
-    // To such a model, the wish not to think is no loss.
+    // Dropping `none` loses nothing, because the model doesn't reason anyway.
     if (effort === 'none') edits.reasoning = undefined;
     else drop('reasoning');
     return false;
@@ -103,29 +104,29 @@ function setEffort(
   return refusesSampling(word, quirks);
 }
 
-/** Leaves out tools that cost more than the endpoint's price, wherever a request has them. */
+// Tools that cost more than the endpoint's price are dropped, wherever a request has them.
 
 type Choice = ResponsesBody['tool_choice'];
 
-interface Left {
+interface FilteredInput {
   readonly input: ResponsesBody['input'];
   readonly dropped: readonly string[];
 }
 
-/** Returns the input without such tools; changes of `tools` and `tool_choice` go into `edits`. */
-function leaveOutPaidTools(body: ResponsesBody, target: Target, edits: Edits): Left {
-  const { tools, removed: lost, dropped } = withoutPaidTools(body.tools ?? [], target);
+/** Returns the input without such tools. Edits `tools` and `tool_choice`. */
+function dropPaidTools(body: ResponsesBody, target: Target, edits: Edits): FilteredInput {
+  const { tools, removed, dropped } = withoutPaidTools(body.tools ?? [], target);
   const names = [...dropped];
   const input = withoutAdded(body.input, target, names);
   if (names.length === 0) return { input, dropped: names };
-  if (lost.length > 0) edits.tools = tools.length > 0 ? tools : undefined;
-  const isAnyLeft = toolLists({ tools: [...tools], input }).some((list) => list.tools.length > 0);
-  const choice = isAnyLeft ? leftChoice(body.tool_choice, target) : undefined;
+  if (removed.length > 0) edits.tools = tools.length > 0 ? tools : undefined;
+  const hasTools = toolLists({ tools: [...tools], input }).some((list) => list.tools.length > 0);
+  const choice = hasTools ? allowedChoice(body.tool_choice, target) : undefined;
   if (choice !== body.tool_choice) edits.tool_choice = choice;
   return { input, dropped: names };
 }
 
-/** Items with tools in them: those that Codex adds, and the results of its search for tools. */
+/** Items that contain tools: those Codex adds, and the results of its tool search. */
 const itemTypesWithTools: readonly unknown[] = ['additional_tools', 'tool_search_output'];
 
 function withoutAdded(
@@ -134,33 +135,32 @@ function withoutAdded(
   names: string[],
 ): ResponsesBody['input'] {
   if (typeof input === 'string') return input;
-  let left = input;
+  let filtered = input;
   for (const [at, item] of input.entries()) {
     if (!itemTypesWithTools.includes(item.type) || !('tools' in item)) continue;
     const addedTools = objectsIn(item.tools);
     const { tools, dropped } = withoutPaidTools(addedTools, target, `input[${at}].tools`);
     if (dropped.length === 0) continue;
     const rest = { ...item, tools };
-    left = left.with(at, rest);
+    filtered = filtered.with(at, rest);
     names.push(...dropped);
   }
-  return left;
+  return filtered;
 }
 
-/** The tool choice; undefined if the tool it names was left out. */
-function leftChoice(choice: Choice, target: Target): Choice {
+/** Returns the tool choice, or undefined if its tool was dropped. */
+function allowedChoice(choice: Choice, target: Target): Choice {
   if (!choice || typeof choice === 'string') return choice;
   if (withoutPaidTools([choice], target).removed.length > 0) return undefined;
-  const { tools, removed: lost } = withoutPaidTools(choice.tools ?? [], target);
-  if (lost.length === 0) return choice;
+  const { tools, removed } = withoutPaidTools(choice.tools ?? [], target);
+  if (removed.length === 0) return choice;
   return tools.length > 0 ? { ...choice, tools: [...tools] } : undefined;
 }
 
 /**
- * A conversation may have begun with another provider. Whatever that provider left in it and
- * OpenAI would refuse is taken out. If there is nothing to take out, the same list is returned.
+ * Removes what other providers left in a conversation and OpenAI would reject. Returns the same
+ * list if there is nothing to remove.
  */
-
 function normalizeInput(
   input: ResponsesBody['input'],
   images: FetchedImages,
@@ -169,7 +169,7 @@ function normalizeInput(
   const normalized = input.map((item) => normalizeItem(item, images));
   const remaining = normalized.filter((item) => item !== undefined);
   if (remaining.length === input.length) return sameIfUnchanged(input, remaining);
-  // By an item's id OpenAI knows that a thought belongs before it, and refuses it without that.
+  // By an item's id, OpenAI knows which thought belongs before it, and rejects it without that.
   return remaining.map((item) => ('id' in item ? { ...item, id: undefined } : item));
 }
 

@@ -1,9 +1,9 @@
 /**
- * A streamed response on its way to a Responses client. Every event but those that hold the whole
- * response passes as the text it came in, so that items and fields unknown to us survive.
+ * Passes a streamed response to a Responses client. Events are forwarded as the upstream wrote them,
+ * except those with the full response object, so unknown items and fields survive.
  */
 import type { GatewayError } from '../../../core/errors.ts';
-import { type Fields, fieldsOf, isObject } from '../../../core/json.ts';
+import { type Fields, isObject } from '../../../core/json.ts';
 import type {
   ReplyIdentity,
   SettledUsage,
@@ -12,11 +12,9 @@ import type {
   UpstreamFailure,
 } from '../../dialect.ts';
 import { keepAlive } from '../../events.ts';
-import { failureInside, invalidJsonEvent, readErrorObject } from '../../failure.ts';
-import { parseExact } from '../../normalize/exact-json.ts';
+import { parseEvent, statusIn, tooManyItems } from '../answer-parser.ts';
 import { eventText, failureEvents, responsesStreamFormat } from '../client/answer-writers.ts';
 import { type Echo, failed } from '../client/response-object.ts';
-import { tooManyItems } from '../upstream/reader.ts';
 import {
   countedUsage,
   EmittedItems,
@@ -30,14 +28,14 @@ export class ResponsesPassThrough implements StreamTransform {
   readonly #output = new PassedOutput();
   readonly metrics = this.#output.metrics;
   started = false;
-  /** Nothing more is forwarded after the end, a failure or the gateway's own last words. */
+  /** Set after the end, a failure or our own closing events: nothing more is forwarded. */
   ended = false;
   readonly #identity: ReplyIdentity;
   readonly #echo: Echo;
   readonly #emittedItems = new EmittedItems();
-  /** The number of the next event. */
+  /** The sequence number of the next event. */
   #number = 0;
-  /** The last event waits for the settled numbers. */
+  /** The last event, which is held until its usage is settled. */
   #last: { readonly type: string; readonly fields: Fields; readonly response: Fields } | undefined;
 
   constructor(identity: ReplyIdentity, echo: Echo) {
@@ -49,15 +47,21 @@ export class ResponsesPassThrough implements StreamTransform {
     return this.#last !== undefined;
   }
 
-  push({ event, data }: SseMessage): string {
-    // OpenAI sends nothing after the last event; some servers add `[DONE]`, as chats have it.
-    if (this.ended || data.startsWith('[DONE]')) return '';
-    const fields = parseExact(data);
-    if (!isObject(fields)) {
-      return this.#break(event === 'error' ? readErrorObject(data) : invalidJsonEvent(data));
+  push(message: SseMessage): string {
+    if (this.ended) return '';
+    const parsed = parseEvent(message);
+    switch (parsed.kind) {
+      case 'item':
+        return this.#forward(parsed.type, parsed.fields, message.data);
+      case 'opening':
+        return this.#rewriteOpening(parsed.type, parsed.response);
+      case 'end':
+        return this.#holdEnd(parsed.type, parsed.fields, parsed.response);
+      case 'failed':
+        return this.#recordFailure(parsed.failure);
+      case 'ignored':
+        return '';
     }
-    const type = typeof fields.type === 'string' ? fields.type : (event ?? '');
-    return this.#take(type, fields, data);
   }
 
   close(settled: SettledUsage): string {
@@ -81,31 +85,9 @@ export class ResponsesPassThrough implements StreamTransform {
     return keepAlive;
   }
 
-  #take(type: string, fields: Fields, data: string): string {
-    switch (type) {
-      case 'response.completed':
-      case 'response.incomplete':
-        return this.#end(type, fields);
-      case 'response.failed':
-      case 'response.cancelled':
-        return this.#break(readErrorObject(isObject(fields.response) ? fields.response : fields));
-      case 'error':
-        return this.#break(readErrorObject(fields));
-      case 'response.created':
-      case 'response.queued':
-      case 'response.in_progress':
-        return this.#open(type, fields);
-      default:
-        return this.#forward(type, fields, data);
-    }
-  }
-
-  /** The opening names our model. The answer has not begun yet: that takes its first item. */
-  #open(type: string, fields: Fields): string {
-    const response = fieldsOf(fields.response);
-    const failure = failureInside(response);
-    if (failure) return this.#break(failure);
-    // An opening that comes after the answer has begun is left out.
+  /** Writes our model into an opening event. The answer starts only with its first item. */
+  #rewriteOpening(type: string, response: Fields): string {
+    // An opening that comes after the answer has started is dropped.
     if (this.started) return '';
     const own = signResponse(response, this.#identity, this.#echo, null);
     const text = eventText(type, this.#number, {});
@@ -113,11 +95,8 @@ export class ResponsesPassThrough implements StreamTransform {
     return withResponse(text, own);
   }
 
-  #end(type: string, fields: Fields): string {
-    const response = fieldsOf(fields.response);
-    const failure = failureInside(response);
-    if (failure) return this.#break(failure);
-    const status = type.slice('response.'.length);
+  #holdEnd(type: string, fields: Fields, response: Fields): string {
+    const status = statusIn(type);
     this.#output.end({ ...response, status });
     const output = this.#emittedItems.outputFor(response);
     this.#last = { type, fields, response: { status, ...response, output } };
@@ -127,9 +106,8 @@ export class ResponsesPassThrough implements StreamTransform {
   }
 
   #forward(type: string, fields: Fields, data: string): string {
-    if (type === '' && fields.error !== undefined) return this.#break(readErrorObject(fields));
     if (!isPlainType.test(type)) return '';
-    // Clients expect `response.created` first: keep-alive events before it are left out.
+    // Clients expect `response.created` first, so keep-alive events before it are dropped.
     if (this.#number === 0 && !type.startsWith('response.')) return '';
     const isNamed = nameItem(fields.item);
     const index = this.#output.take(type, fields);
@@ -137,25 +115,25 @@ export class ResponsesPassThrough implements StreamTransform {
     if (type === 'response.output_item.done' && isObject(fields.item)) {
       this.#emittedItems.add(fields.output_index, fields.item, data.length);
     }
-    if (this.#output.isFull) return this.#break(tooManyItems());
+    if (this.#output.isFull) return this.#recordFailure(tooManyItems());
     this.started = true;
     const number = this.#number;
     this.#number += 1;
-    // Data of several lines would need several `data:` lines.
-    const isAsItIs = !isChanged && fields.sequence_number === number && !data.includes('\n');
-    if (isAsItIs) return `event: ${type}\ndata: ${data}\n\n`;
+    // Data with line breaks would need several `data:` lines, so it is written anew.
+    const isUnchanged = !isChanged && fields.sequence_number === number && !data.includes('\n');
+    if (isUnchanged) return `event: ${type}\ndata: ${data}\n\n`;
     const { type: _, sequence_number: __, ...rest } = fields;
     return eventText(type, number, rest);
   }
 
-  #break(failure: UpstreamFailure): string {
+  #recordFailure(failure: UpstreamFailure): string {
     this.ended = true;
     this.metrics.failure = failure;
     return '';
   }
 }
 
-/** An event with one more field, which is JSON already. */
+/** Adds a `response` field, which is JSON already, to an event. */
 function withResponse(event: string, json: string): string {
   return `${event.slice(0, -'}\n\n'.length)},"response":${json}}\n\n`;
 }

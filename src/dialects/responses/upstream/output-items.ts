@@ -21,19 +21,19 @@ import { newCallId } from '../../normalize/responses/identity.ts';
 import { JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { joinSignature } from '../reasoning-signature.ts';
 
-/** What was told so far of one item of the output. */
+/** The state of one output item. */
 interface ItemState {
-  /** A call as announced. It is told only with its arguments: other words may come before. */
+  /** A call as announced. It is emitted with its arguments, as other content may come first. */
   announced: Fields | undefined;
-  /** The number of the item's call; undefined until the call is told. */
+  /** The number of the item's call, undefined until the call is emitted. */
   call: number | undefined;
-  /** The item's text, thought, refusal or arguments came in pieces. */
-  hasPieces: boolean;
-  /** How much of the arguments was told, and whether their JSON is complete. */
+  /** Set once a delta of the item's text, thought, refusal or arguments has come. */
+  hasDeltas: boolean;
+  /** How much of the arguments was emitted, and whether their JSON is complete. */
   argumentsLength: number;
   readonly argumentsEnd: JsonEndScanner;
   isDone: boolean;
-  /** Where the item's text, or its current part, begins in the text of the whole answer. */
+  /** Where the item's text, or its current part, starts in the text of the answer. */
   start: number;
 }
 
@@ -42,31 +42,31 @@ const imageTypes: ReadonlyMap<unknown, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
-/** Calls that the client has to answer; the provider answers all others itself. */
+/** Calls that the client runs. The provider runs all others. */
 const callTypes: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
-/** Searches that xAI runs itself, but writes as calls of free-form tools with these names. */
-const searches: ReadonlySet<unknown> = new Set([
+/** Searches that xAI runs itself but returns as calls of free-form tools. */
+const xaiSearches: ReadonlySet<unknown> = new Set([
   'x_keyword_search',
   'x_semantic_search',
   'x_thread_fetch',
   'x_user_search',
 ]);
 
-/** Whether an item is a call that waits for the client. */
+/** True if an item is a call that the client must run. */
 export function isClientCall({ type, name }: Fields): boolean {
-  return callTypes.has(type) && !(type === 'custom_tool_call' && searches.has(name));
+  return callTypes.has(type) && !(type === 'custom_tool_call' && xaiSearches.has(name));
 }
 
-const betweenMessages = '\n\n';
+const messageSeparator = '\n\n';
 
-/** The arguments as JSON; `{}` for a call whose arguments the server left out. */
+/** Returns the arguments as JSON, `{}` if the server sent none. */
 export function argumentsOf({ type, arguments: json, input }: Fields): string {
   if (type === 'custom_tool_call') return freeFormArguments(textOf(input));
   return isText(json) ? json : JSON.stringify(fieldsOf(json));
 }
 
-/** Tells the items of an output, whole or in pieces, and every word only once. */
+/** Emits output items, complete or in deltas, each piece of content once. */
 export class ItemEmitter {
   readonly #sink: AnswerSink;
   readonly #states = new Map<unknown, ItemState>();
@@ -75,7 +75,7 @@ export class ItemEmitter {
   #announced = 0;
   #namesLength = 0;
   #textLength = 0;
-  /** The message whose text was told last, and whether that text ended with white space. */
+  /** The last message with text, and whether that text ended with white space. */
   #lastMessage: ItemState | undefined;
   #endsWithSpace = true;
 
@@ -87,7 +87,7 @@ export class ItemEmitter {
     return this.#calls > 0;
   }
 
-  /** No further item can be told. */
+  /** True if no further item can be read. */
   get isFull(): boolean {
     return this.#states.size === outputItemsMax;
   }
@@ -104,7 +104,7 @@ export class ItemEmitter {
         return;
       case 'response.reasoning_summary_part.added':
         // The parts of a summary are paragraphs.
-        if (this.#states.get(index)?.hasPieces) this.#sink.reasoning('\n\n');
+        if (this.#states.get(index)?.hasDeltas) this.#sink.reasoning('\n\n');
         return;
       case 'response.content_part.added': {
         const state = this.#stateAt(index);
@@ -115,61 +115,61 @@ export class ItemEmitter {
         this.#cite(message.annotation, this.#states.get(index)?.start ?? 0);
         return;
       case 'response.function_call_arguments.done':
-        this.#takeArguments(index, message.arguments);
+        this.#readArguments(index, message.arguments);
         return;
       case 'response.custom_tool_call_input.done':
-        this.#takeArguments(index, isText(message.input) && freeFormArguments(message.input));
+        this.#readArguments(index, isText(message.input) && freeFormArguments(message.input));
         return;
       default:
-        if (isText(delta)) this.#takeDelta(type, index, delta);
+        if (isText(delta)) this.#readDelta(type, index, delta);
     }
   }
 
-  /** Some servers announce a call and send nothing else of it: then it has no arguments. */
+  /** Completes calls that some servers announce without sending any arguments. */
   end(): void {
     for (const state of this.#states.values()) {
-      const call = state.hasPieces || state.isDone ? undefined : this.#callOf(state);
+      const call = state.hasDeltas || state.isDone ? undefined : this.#callOf(state);
       if (call === undefined) continue;
       state.isDone = true;
       this.#sink.toolArguments(call, '{}');
     }
   }
 
-  /** Takes the whole arguments: some servers send no pieces before them. */
-  #takeArguments(index: unknown, json: unknown): void {
+  /** Reads complete arguments. Some servers send no deltas before them. */
+  #readArguments(index: unknown, json: unknown): void {
     const state = this.#states.get(index);
     if (state !== undefined && !state.isDone && isText(json)) this.#emitRest(state, json);
   }
 
-  /** Some servers stop sending pieces early: the rest is taken from the whole arguments. */
+  /** Emits what the deltas lacked of the complete arguments. Some servers stop the deltas early. */
   #emitRest(state: ItemState, json: string): void {
     const rest = state.argumentsEnd.isComplete ? '' : json.slice(state.argumentsLength);
     if (rest !== '') this.#emitArguments(state, rest);
   }
 
-  /** Does nothing for a call that was not announced: that is told with its whole item. */
+  /** Ignores a call that wasn't announced. It is emitted with its complete item. */
   #emitArguments(state: ItemState, json: string): void {
     const call = this.#callOf(state);
     if (call === undefined) return;
-    state.hasPieces = true;
+    state.hasDeltas = true;
     state.argumentsLength += json.length;
     state.argumentsEnd.push(json);
     this.#sink.toolArguments(call, json);
   }
 
-  /** Tells what is new in the whole output. */
+  /** Emits what is new in the complete output. */
   emitOutput(output: unknown): void {
     for (const [at, item] of itemsOf(output).entries()) {
       if (isObject(item)) this.#emitItem(this.#indexes.indexInOutput(item, at), item);
     }
   }
 
-  /** Tells what is new in a whole item. */
+  /** Emits what is new in a complete item. */
   #emitItem(index: unknown, item: Fields): void {
     const state = this.#stateAt(index);
     if (state === undefined || state.isDone) return;
     state.isDone = true;
-    // Announced without its name, a search of the provider's own looked like a call.
+    // Announced without a name, a provider's own search looked like a call for the client.
     if (!isClientCall({ ...state.announced, ...item })) state.announced = undefined;
     this.#callOf(state, isText(item.name) ? item : (state.announced ?? item));
     if (item.type === 'message') this.#emitMessage(item, state);
@@ -178,7 +178,7 @@ export class ItemEmitter {
     this.#emitRest(state, argumentsOf(item));
   }
 
-  /** Keeps the fields that a call is told by, and refuses more calls than a client could run. */
+  /** Stores a call until it is emitted. Limits the number of calls and the length of names. */
   #announce(index: unknown, item: Fields): void {
     const { type, name, call_id } = item;
     const state = this.#stateAt(index);
@@ -188,14 +188,14 @@ export class ItemEmitter {
     this.#namesLength += lengthOf(name) + lengthOf(call_id);
     if (this.#announced <= toolCallsPerAnswerMax && this.#namesLength <= toolCallNamesLengthMax)
       return;
-    throw new MalformedAnswer('more tool calls than anybody could run');
+    throw new MalformedAnswer('too many tool calls');
   }
 
-  /** The number of the item's call, telling the call if it is new; undefined for other items. */
+  /** Returns the number of the item's call, emitting a new one; undefined for other items. */
   #callOf(state: ItemState, item = state.announced): number | undefined {
     if (state.call !== undefined || item === undefined) return state.call;
     if (!isClientCall(item)) return undefined;
-    // A call without a name is not told yet: the name may come with the whole item.
+    // A call without a name isn't emitted yet, because the name may come with the complete item.
     if (!isText(item.name) && !state.isDone) return undefined;
     state.call = this.#calls;
     this.#calls += 1;
@@ -210,7 +210,7 @@ export class ItemEmitter {
     const state: ItemState = {
       announced: undefined,
       call: undefined,
-      hasPieces: false,
+      hasDeltas: false,
       argumentsLength: 0,
       argumentsEnd: new JsonEndScanner(),
       isDone: false,
@@ -220,12 +220,12 @@ export class ItemEmitter {
     return state;
   }
 
-  #takeDelta(type: string, index: unknown, delta: string): void {
+  #readDelta(type: string, index: unknown, delta: string): void {
     const state = this.#stateAt(index);
     if (state === undefined || state.isDone) return;
     switch (type) {
       case 'response.output_text.delta':
-        this.#beginText(state);
+        this.#startText(state);
         this.#emitText(delta);
         break;
       case 'response.refusal.delta':
@@ -239,31 +239,31 @@ export class ItemEmitter {
         this.#emitArguments(state, delta);
         return;
       case 'response.custom_tool_call_input.delta':
-        // The text is told when it is whole; until then the client at least hears of the call.
+        // The input is emitted once it is complete. Until then, only the call itself is.
         this.#callOf(state);
         return;
       default:
         return;
     }
-    state.hasPieces = true;
+    state.hasDeltas = true;
   }
 
   #emitMessage({ content }: Fields, state: ItemState): void {
-    if (state.hasPieces) return;
+    if (state.hasDeltas) return;
     for (const { text, refusal, annotations } of objectsIn(content)) {
-      if (isText(text)) this.#beginText(state);
+      if (isText(text)) this.#startText(state);
       const start = this.#textLength;
       if (isText(text)) this.#emitText(text);
       if (isText(refusal)) this.#sink.refusal(refusal);
-      for (const note of itemsOf(annotations)) this.#cite(note, start);
+      for (const annotation of itemsOf(annotations)) this.#cite(annotation, start);
     }
   }
 
-  /** Puts an empty line between two messages: models announce in one what they do next. */
-  #beginText(state: ItemState): void {
+  /** Puts an empty line between two messages, as models announce their next step in one. */
+  #startText(state: ItemState): void {
     if (this.#lastMessage !== state && !this.#endsWithSpace) {
-      state.start += betweenMessages.length;
-      this.#emitText(betweenMessages);
+      state.start += messageSeparator.length;
+      this.#emitText(messageSeparator);
     }
     this.#lastMessage = state;
   }
@@ -274,14 +274,14 @@ export class ItemEmitter {
     this.#sink.text(text);
   }
 
-  /** Tells a picture of the provider's own tool. Drafts come in other events and are ignored. */
+  /** Emits an image of the provider's own tool. Previews come in other events and are ignored. */
   #emitImage({ result, output_format: format }: Fields): void {
     if (isText(result)) this.#sink.image(imageTypes.get(format) ?? 'image/png', result);
   }
 
   #emitReasoning(item: Fields, state: ItemState): void {
     const { id, summary, content, encrypted_content: encrypted } = item;
-    if (!state.hasPieces) {
+    if (!state.hasDeltas) {
       const text = textsIn(summary) || textsIn(content);
       if (text !== '') this.#sink.reasoning(text);
     }
@@ -290,7 +290,7 @@ export class ItemEmitter {
     }
   }
 
-  /** `from` is where the text begins to which the indexes of the annotation refer. */
+  /** `from` is the offset of the text that the annotation's indexes refer to. */
   #cite(annotation: unknown, from: number): void {
     if (!isObject(annotation) || !isText(annotation.url)) return;
     const { url, title, start_index: start, end_index: end } = annotation;
@@ -310,43 +310,43 @@ function textsIn(parts: unknown): string {
 }
 
 /**
- * Finds the item of the output that an event is about: by its place, and by its id only if the
- * place is left out, because some gateways change the ids from event to event.
+ * Finds the index of an event's item. The id is used only if the index is missing, because some
+ * gateways change the ids from event to event.
  */
 export class ItemIndexes {
   readonly #byId = new Map<string, number>();
   #last = -1;
-  /** The last item has neither an id nor a call id, and its end has not come yet. */
-  #isNameless = false;
+  /** The last item has neither an id nor a call id and hasn't ended. */
+  #isLastWithoutId = false;
 
-  of({ type, output_index: index, item, item_id: of }: Fields): unknown {
+  of({ type, output_index: index, item, item_id: itemId }: Fields): unknown {
     const isItem = isObject(item);
-    const id = isItem ? nameOf(item) : of;
+    const id = isItem ? idOf(item) : itemId;
     if (typeof index === 'number') {
-      // Some servers send deltas of items that they never announced.
-      if (isItem || isText(of)) this.#remember(index, id);
+      // Some servers send deltas of items they never announced.
+      if (isItem || isText(itemId)) this.#remember(index, id);
       return index;
     }
     const known = isText(id) ? this.#byId.get(id) : undefined;
     if (known !== undefined) return known;
-    if (isItem) this.#begin(id, type !== 'response.output_item.added');
+    if (isItem) this.#start(id, type !== 'response.output_item.added');
     return Math.max(this.#last, 0);
   }
 
-  /** The place of an item in the last event's output; unlike the events, that list has no gaps. */
+  /** Returns an item's index, given its position in the final output, which has no gaps. */
   indexInOutput(item: Fields, at: number): number {
-    const id = nameOf(item);
+    const id = idOf(item);
     return (isText(id) ? this.#byId.get(id) : undefined) ?? at;
   }
 
-  /** Begins a new item, unless this is the end of the last one and neither has an id. */
-  #begin(id: unknown, isEnd: boolean): void {
-    const isAnother = isText(id) || !isEnd || !this.#isNameless;
-    this.#isNameless = !isText(id) && !isEnd;
+  /** Starts a new item, unless this is the end of the last one and neither has an id. */
+  #start(id: unknown, isEnd: boolean): void {
+    const isAnother = isText(id) || !isEnd || !this.#isLastWithoutId;
+    this.#isLastWithoutId = !isText(id) && !isEnd;
     if (isAnother) this.#remember(this.#last + 1, id);
   }
 
-  /** Only the first id of each place is kept. */
+  /** Stores only the first id of each index. */
   #remember(index: number, id: unknown): void {
     if (index <= this.#last || this.#byId.size >= outputItemsMax) return;
     this.#last = index;
@@ -354,7 +354,7 @@ export class ItemIndexes {
   }
 }
 
-/** Earlier versions of llama.cpp give a call no id of its own, only a `call_id`. */
-function nameOf({ id, call_id: call }: Fields): unknown {
+/** Earlier versions of llama.cpp send a call without an id, only with a `call_id`. */
+function idOf({ id, call_id: call }: Fields): unknown {
   return isText(id) ? id : call;
 }

@@ -1,6 +1,7 @@
 import type { AnswerSink } from '../../../core/answer.ts';
 import type { Fields } from '../../../core/json.ts';
 import type { SseMessage, StreamReader, UpstreamDialect, UpstreamFailure } from '../../dialect.ts';
+import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import {
   finishReasonOf,
   parseEvent,
@@ -9,7 +10,6 @@ import {
   statusIn,
   tooManyItems,
 } from '../answer-parser.ts';
-import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import { readUsage } from '../usage.ts';
 import { ItemEmitter } from './output-items.ts';
 import { writeRequest } from './request.ts';

@@ -219,7 +219,7 @@ describe('reasoning', () => {
   });
 
   test('a model that reasons only when asked takes sampling until then', () => {
-    const quirks = { efforts, sampling_while_reasoning: 'drop_when_asked' as const };
+    const quirks = { efforts, sampling_while_reasoning: 'drop_when_requested' as const };
     const sampled = (effort: 'high' | 'none' | null) =>
       write({ reasoning: effort && requested(effort), sampling: { temperature: 1 } }, { quirks })
         .body.temperature;

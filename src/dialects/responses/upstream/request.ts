@@ -26,9 +26,7 @@ import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { encryptedThoughts } from '../client/schema.ts';
 import { splitSignature } from '../reasoning-signature.ts';
 
-/** A dialogue as a request to OpenAI's Responses endpoint, which is told to keep nothing. */
-
-/** Parameters that this endpoint lacks, or whose answers a dialogue cannot express. */
+/** Parameters that this endpoint lacks, or whose results a neutral answer can't represent. */
 const unsupportedParameters = [
   'stop',
   'n',
@@ -41,12 +39,13 @@ const unsupportedParameters = [
   'top_logprobs',
 ];
 
-/** OpenAI refuses a lower output cap; clients that only test the connection send 1. */
+/** OpenAI rejects a lower output cap. Clients that only test the connection send 1. */
 export const outputTokensMin = 16;
 
-/** OpenAI refuses a longer user name; Claude Code sends a long JSON text with ids. */
+/** OpenAI rejects a longer user name. Claude Code sends a long JSON text with ids. */
 const userLengthMax = 64;
 
+/** Writes a prompt as a request to OpenAI's Responses endpoint, which stores nothing. */
 export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
   const { quirks, thinking } = target;
   const effort = thinking === null ? undefined : vendorEffort(levelOf(prompt.reasoning), quirks);
@@ -68,7 +67,7 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     prompt_cache_key: supported.promptCacheKey,
     stream: supported.stream ? true : undefined,
     store: false,
-    // Models that do not think refuse this.
+    // Models that don't reason reject this.
     include: thinking === null ? undefined : [encryptedThoughts],
   };
   return {
@@ -86,7 +85,7 @@ function* unsupportedIn(
   yield* unsupportedParameters;
   yield* quirks.drop_params ?? [];
   if (thinking === null) {
-    // To such a model, the wish not to think is no loss.
+    // Dropping `none` loses nothing, because the model doesn't reason anyway.
     if (reasoning?.effort !== 'none') yield 'reasoning';
     return;
   }
@@ -95,9 +94,9 @@ function* unsupportedIn(
 
 function writeReasoningOptions({ reasoning }: Prompt, effort: string | undefined) {
   if (reasoning === null) return undefined;
-  const isSeen = reasoning.visible && effort !== 'none';
-  if (effort === undefined && !isSeen) return undefined;
-  return { effort, summary: isSeen ? 'auto' : undefined };
+  const isVisible = reasoning.visible && effort !== 'none';
+  if (effort === undefined && !isVisible) return undefined;
+  return { effort, summary: isVisible ? 'auto' : undefined };
 }
 
 function writeTools({ tools, toolChoice, parallelTools }: Prompt) {
@@ -112,7 +111,7 @@ function writeTools({ tools, toolChoice, parallelTools }: Prompt) {
   };
 }
 
-/** `strict` is always sent: if it is missing, this endpoint applies the strict rules. */
+/** Always sends `strict`, because this endpoint defaults to strict mode. */
 function writeTool({ name, description, parameters, strict = false }: Tool) {
   return { type: 'function', name, description, parameters: functionSchema(parameters), strict };
 }
@@ -126,8 +125,6 @@ function writeFormat({ name, description, schema, strict }: JsonFormat) {
   if (schema === null) return { type: 'json_object' };
   return { type: 'json_schema', name, description, schema, strict };
 }
-
-/** The turns of a dialogue as the `input` items of a response. */
 
 export function writeItems(turns: readonly Turn[]): object[] {
   return turns.flatMap(writeTurn);
@@ -159,7 +156,7 @@ function writeUser(parts: readonly UserPart[]): object[] {
   const written = results.map(writeResult);
   const content = parts.flatMap((part) => (part.kind === 'tool_result' ? [] : writeUserPart(part)));
   if (content.length > 0) return [...written, { role: 'user', content }];
-  // A conversation may consist of this message alone, and OpenAI refuses one without items.
+  // This may be the only message, and OpenAI rejects a request without items.
   return written.length > 0 ? written : [{ role: 'user', content: '' }];
 }
 
@@ -195,7 +192,7 @@ type FileSource = Exclude<DocumentPart['source'], { readonly text: string }>;
 
 function writeFile(source: FileSource, name: string | undefined): object {
   if ('fileId' in source) return { file_id: source.fileId };
-  // Bytes are refused without a name; an address is refused with one.
+  // OpenAI rejects bytes without a name, and a URL with one.
   const isInline = /^data:/i.test(source.url);
   return isInline
     ? { filename: name ?? 'document.pdf', file_data: source.url }
@@ -204,12 +201,12 @@ function writeFile(source: FileSource, name: string | undefined): object {
 
 const callIdLengthMax = 64;
 
-/** The id of a call, shortened if OpenAI would refuse it. */
+/** Shortens the id of a call if OpenAI would reject it. */
 export function ownCallId(id: string): string {
   return shortCallId(id, callIdLengthMax);
 }
 
-/** There is no field that says that a tool failed, so its text has to say so. */
+/** Marks a failed tool in its text, because there is no field for that. */
 function writeResult(result: ToolResultPart): object {
   const { callId, parts, isError } = result;
   const mark = isError ? 'Error: ' : '';
@@ -227,13 +224,13 @@ function writeResult(result: ToolResultPart): object {
   return { ...head, output };
 }
 
-/** A reasoning item must be followed by what the model said or did after it. */
+/** Puts reasoning before what the model produced next, because OpenAI rejects it alone. */
 function writeAssistant(parts: readonly AssistantPart[]): object[] {
   const items: object[] = [];
   let thoughts: object[] = [];
   let content: object[] = [];
   const endThoughts = () => {
-    // One by one: there may be more thoughts than a call of `push` can take as arguments.
+    // One by one, since there may be more thoughts than `push` accepts as arguments.
     for (const thought of thoughts) items.push(thought);
     thoughts = [];
   };
@@ -264,7 +261,7 @@ function writeAssistant(parts: readonly AssistantPart[]): object[] {
   return items;
 }
 
-/** Thoughts of other providers are left out, as OpenAI would refuse them. */
+/** Drops thoughts of other providers, which OpenAI rejects. */
 function writeReasoning({ text, signature }: ReasoningPart): object[] {
   const split = splitSignature(signature);
   if (!split) return [];

@@ -1,0 +1,146 @@
+/**
+ * Parses the answers of OpenAI-style upstreams. Pass-through (`same/`) and translation
+ * (`upstream/`) both use it, so they agree on usage, failures, invalid events and the end.
+ */
+import { type Fields, isObject, objectsIn } from '../../core/json.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { ReadResult, SseMessage, UpstreamFailure } from '../dialect.ts';
+import {
+  failureInside,
+  invalidJsonAnswer,
+  invalidJsonEvent,
+  malformed,
+  readErrorObject,
+} from '../failure.ts';
+import { parseExact } from '../normalize/exact-json.ts';
+import type { ChunkNormalizer } from './chunk.ts';
+import { isChoiceIndex } from './message.ts';
+import { isPromptOnly, mergeUsage, outputDetailsIn, usageIn } from './usage.ts';
+
+/** A chunk that is no failure. */
+export interface ParsedChunk {
+  readonly kind: 'chunk';
+  readonly chunk: Fields;
+  readonly choices: readonly Fields[];
+  readonly hasUsage: boolean;
+}
+
+/** What one event of a stream contains. `hasUsage`: it updated the parser's `usage`. */
+export type ChunkEvent =
+  | ParsedChunk
+  | { readonly kind: 'failed'; readonly failure: UpstreamFailure; readonly hasUsage: boolean }
+  | { readonly kind: 'terminator'; readonly hasUsage: false }
+  | { readonly kind: 'ignored'; readonly hasUsage: boolean };
+
+const ignored: ChunkEvent = { kind: 'ignored', hasUsage: false };
+const terminator: ChunkEvent = { kind: 'terminator', hasUsage: false };
+
+export class ChunkParser {
+  readonly normalizer: ChunkNormalizer;
+  /** The choices that have started and not finished, and those that had a finish reason. */
+  readonly choices = { open: new Set<number>(), finished: new Set<number>() };
+  /** All usage reports so far, merged. */
+  usage: Usage | undefined;
+  /** The last report counted no output. */
+  isPromptOnly = false;
+  /** The upstream's own breakdown of the output tokens. */
+  outputDetails: Fields | undefined;
+  /** Set by `[DONE]`. After it, only a usage report is read. */
+  isTerminated = false;
+
+  constructor(normalizer: ChunkNormalizer) {
+    this.normalizer = normalizer;
+  }
+
+  /** True once every choice that started has finished, and no more content can be expected. */
+  get finished(): boolean {
+    const { open, finished } = this.choices;
+    return (
+      finished.size > 0 &&
+      open.size === 0 &&
+      (this.isTerminated || !this.normalizer.continuesAfterFinish)
+    );
+  }
+
+  parse({ event, data }: SseMessage): ChunkEvent {
+    if (this.isTerminated) return this.#parseLateUsage(data);
+    if (isTerminator(data)) {
+      this.isTerminated = true;
+      return terminator;
+    }
+    const chunk = parseExact(data);
+    if (!isObject(chunk)) return this.#parseInvalid(event, data);
+    const hasUsage = this.#readUsage(chunk);
+    const failure = event === 'error' ? readErrorObject(chunk) : failureInside(chunk);
+    if (failure !== undefined) return { kind: 'failed', failure, hasUsage };
+    return { kind: 'chunk', chunk, choices: objectsIn(chunk.choices), hasUsage };
+  }
+
+  /** Records whether a normalized choice is open or has finished. */
+  trackChoice({ index, finish_reason: reason }: Fields): void {
+    if (!isChoiceIndex(index)) return;
+    const { open, finished } = this.choices;
+    if (typeof reason === 'string') {
+      open.delete(index);
+      finished.add(index);
+    } else if (!finished.has(index)) open.add(index);
+  }
+
+  #parseInvalid(event: string | null, data: string): ChunkEvent {
+    if (event === 'error') {
+      return { kind: 'failed', failure: readErrorObject(data), hasUsage: false };
+    }
+    // A connection cut after the finish reason loses only the usage: the answer is complete.
+    if (isNullChunk(data) || this.finished) return ignored;
+    return { kind: 'failed', failure: invalidJsonEvent(data), hasUsage: false };
+  }
+
+  /** Some servers send the usage after their terminator. Nothing else is read there. */
+  #parseLateUsage(data: string): ChunkEvent {
+    const chunk = this.usage === undefined ? parseExact(data) : undefined;
+    return isObject(chunk) ? { kind: 'ignored', hasUsage: this.#readUsage(chunk) } : ignored;
+  }
+
+  #readUsage(chunk: Fields): boolean {
+    const usage = usageIn(chunk, this.usage);
+    if (usage === undefined) return false;
+    this.usage = mergeUsage(this.usage, usage);
+    this.isPromptOnly = isPromptOnly(chunk, this.usage);
+    this.outputDetails = outputDetailsIn(chunk) ?? this.outputDetails;
+    return true;
+  }
+}
+
+function isTerminator(data: string): boolean {
+  return data === '[DONE]' || (data.length < 32 && data.trim() === '[DONE]');
+}
+
+/** Some servers send `null` between their chunks. */
+function isNullChunk(data: string): boolean {
+  return data.trim() === 'null';
+}
+
+/** A reply with content, whose choices are not normalized yet. */
+interface ParsedReply {
+  readonly body: Fields;
+  readonly choices: readonly Fields[];
+  readonly usage: Usage | undefined;
+  readonly isPromptOnly: boolean;
+}
+
+/** Parses a non-streaming reply. */
+export function parseReply(text: string): ReadResult<ParsedReply> {
+  const body = parseExact(text);
+  if (!isObject(body)) return { ok: false, failure: invalidJsonAnswer(text) };
+  const failure = failureInside(body);
+  if (failure !== undefined) return { ok: false, failure };
+  const usage = usageIn(body);
+  const isEstimate = usage !== undefined && isPromptOnly(body, usage);
+  const choices = objectsIn(body.choices);
+  return { ok: true, value: { body, choices, usage, isPromptOnly: isEstimate } };
+}
+
+/** Returns the failure for a reply without any output. */
+export function noOutputFailure(): UpstreamFailure {
+  return malformed('The upstream returned neither output nor a finish reason.');
+}

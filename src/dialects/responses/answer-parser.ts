@@ -1,0 +1,100 @@
+/**
+ * Parses the answers of Responses upstreams. Pass-through (`same/`) and translation (`upstream/`)
+ * both use it, so they agree on failures, invalid events and how an answer ended.
+ */
+import type { FinishReason } from '../../core/answer.ts';
+import { type Fields, fieldsOf, isObject, isText } from '../../core/json.ts';
+import type { ReadResult, SseMessage, UpstreamFailure } from '../dialect.ts';
+import {
+  failureInside,
+  invalidJsonAnswer,
+  invalidJsonEvent,
+  malformed,
+  readErrorObject,
+} from '../failure.ts';
+import { parseExact } from '../normalize/exact-json.ts';
+
+/** An event with the response object: before its first item (`opening`), or after its last. */
+interface ResponseEvent {
+  readonly kind: 'opening' | 'end';
+  readonly type: string;
+  readonly fields: Fields;
+  readonly response: Fields;
+}
+
+export type ParsedEvent =
+  | ResponseEvent
+  /** An event about one item, or one of an unknown type. */
+  | { readonly kind: 'item'; readonly type: string; readonly fields: Fields }
+  | { readonly kind: 'failed'; readonly failure: UpstreamFailure }
+  | { readonly kind: 'ignored' };
+
+const ignored: ParsedEvent = { kind: 'ignored' };
+
+export function parseEvent({ event, data }: SseMessage): ParsedEvent {
+  // OpenAI sends nothing after the last event. Some servers add `[DONE]`, as in chat streams.
+  if (data.startsWith('[DONE]')) return ignored;
+  const fields = parseExact(data);
+  if (!isObject(fields)) {
+    return failed(event === 'error' ? readErrorObject(data) : invalidJsonEvent(data));
+  }
+  const type = typeof fields.type === 'string' ? fields.type : (event ?? '');
+  switch (type) {
+    case 'response.completed':
+    case 'response.incomplete':
+      return parseResponse('end', type, fields);
+    case 'response.created':
+    case 'response.queued':
+    case 'response.in_progress':
+      return parseResponse('opening', type, fields);
+    case 'response.failed':
+    case 'response.cancelled':
+      return failed(readErrorObject(isObject(fields.response) ? fields.response : fields));
+    case 'error':
+      return failed(readErrorObject(fields));
+    case '':
+      return fields.error === undefined ? ignored : failed(readErrorObject(fields));
+    default:
+      return { kind: 'item', type, fields };
+  }
+}
+
+function parseResponse(kind: ResponseEvent['kind'], type: string, fields: Fields): ParsedEvent {
+  const response = fieldsOf(fields.response);
+  const failure = failureInside(response);
+  return failure ? failed(failure) : { kind, type, fields, response };
+}
+
+function failed(failure: UpstreamFailure): ParsedEvent {
+  return { kind: 'failed', failure };
+}
+
+/** Returns the status that the type of a stream's last event claims, such as `completed`. */
+export function statusIn(type: string): string {
+  return type.slice('response.'.length);
+}
+
+/** Parses a non-streaming response. */
+export function parseReply(text: string): ReadResult<Fields> {
+  const response = parseExact(text);
+  if (!isObject(response)) return { ok: false, failure: invalidJsonAnswer(text) };
+  const failure = failureInside(response) ?? statusFailure(response, response.status);
+  return failure ? { ok: false, failure } : { ok: true, value: response };
+}
+
+/** Returns the failure that a response of this status is; undefined if it isn't one. */
+export function statusFailure(response: Fields, status: unknown): UpstreamFailure | undefined {
+  if (status === 'failed' || status === 'cancelled') return readErrorObject(response);
+  if (status === 'completed' || status === 'incomplete') return undefined;
+  return malformed(`The upstream returned the status ${isText(status) ? status : '?'}.`);
+}
+
+export function finishReasonOf(status: unknown, details: unknown, hasCalls: boolean): FinishReason {
+  if (status === 'completed') return hasCalls ? 'tool_calls' : 'stop';
+  const isFiltered = fieldsOf(details).reason === 'content_filter';
+  return isFiltered ? 'content_filter' : 'length';
+}
+
+export function tooManyItems(): UpstreamFailure {
+  return malformed('The upstream returned too many output items.');
+}
