@@ -4,17 +4,15 @@ import type { S3Credentials, Tracing } from './environment.ts';
 import type { EndpointFile, Feature, ModelFile, PricingFile } from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
 
-/** The configuration as every part gets it: complete, checked, frozen, secrets wrapped. */
+/** The configuration: complete, validated, frozen, and with secrets wrapped. */
 export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
-    /**
-     * `null`: the address under which the client called; where there is no client, host and port.
-     */
+    /** Null: the address that the client called, or host and port if there is no client. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
-    /** How long a start waits for a Postgres that cannot be reached. */
+    /** How long a start waits for a Postgres server that can't be reached. */
     readonly databaseWaitSeconds: number;
   };
   readonly dataDir: string;
@@ -22,16 +20,13 @@ export interface Config {
   readonly redis: Secret | null;
   readonly objects: Secret;
   readonly s3Credentials: S3Credentials;
-  /**
-   * Names, addresses and ranges in private networks that may be called when a user gives such an
-   * address.
-   */
+  /** Host names, addresses and ranges in private networks that URLs from users may point to. */
   readonly privateAddresses: readonly string[];
   readonly demo: boolean;
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;
-    /** `null`: as many as the credits allow. */
+    /** Null: no limit but the credits. */
     readonly tokensPerMinute: number | null;
     readonly concurrentRequests: number;
     readonly bodyBytes: number;
@@ -46,7 +41,7 @@ export interface Config {
     readonly durability: 'journal' | 'fsync';
   };
   readonly logs: {
-    /** `null`: forever. */
+    /** Null: forever. */
     readonly keepDays: number | null;
     /** Whether each request writes a line to the operator's log. */
     readonly requests: boolean;
@@ -56,11 +51,11 @@ export interface Config {
   readonly providers: ReadonlyMap<string, Provider>;
   readonly models: readonly Model[];
   readonly bootstrap: Bootstrap;
-  /** Encrypts what must be kept secret in the store; `null`: a file in the data directory does. */
+  /** Encrypts secrets in the store. Null: the key is in a file in the data directory. */
   readonly secretKey: Secret | null;
-  /** The previous key, while credentials encrypted with it are being encrypted again. */
+  /** The previous key, while credentials are re-encrypted with the new one. */
   readonly previousSecretKey: Secret | null;
-  /** The file that the settings came from, for the greeting. */
+  /** The configuration file, for the startup message. */
   readonly source: string;
 }
 
@@ -69,32 +64,29 @@ export interface WebSearch {
   readonly url: string;
   readonly apiKey: Secret | null;
   readonly usdPerSearch: string;
-  /** Of one request. */
+  /** Per request. */
   readonly callsMax: number;
-  /** Of one search. */
+  /** Per search. */
   readonly resultsMax: number;
 }
 
-/** A vendor is data: where it is, which dialect it speaks, how it deviates. */
+/** A provider: its address, dialect, credential and quirks. */
 export interface Provider {
   readonly name: string;
   readonly dialect: DialectName;
   readonly baseUrl: string;
   readonly apiKey: Secret | null;
-  /** The AWS region that requests are signed for, if the address does not name it. */
+  /** The AWS region to sign requests for, if the base URL doesn't name it. */
   readonly region?: string | undefined;
-  /** Some vendors take their credential in a header of their own. */
+  /** Extra headers. Some vendors expect their credential in one. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly timeoutMs: number;
   readonly idleTimeoutMs: number;
-  /** Whether the environment names a proxy through which this provider is called. */
+  /** Whether this provider is called through a proxy set in the environment. */
   readonly isProxied?: boolean;
-  /**
-   * Whether the operator's account may be used; otherwise only tenants with their own key can use
-   * it.
-   */
+  /** Whether tenants may use the operator's account. Otherwise they need their own key. */
   readonly shared: boolean;
-  /** Whether a tenant's own key may come with another address. */
+  /** Whether a tenant's key may have its own base URL. */
   readonly byokBaseUrl: boolean;
   readonly quirks: Quirks;
 }
@@ -106,18 +98,18 @@ export interface Endpoint extends Omit<EndpointFile, 'priority' | 'pricing'> {
 
 export interface Model extends Omit<ModelFile, 'endpoints' | 'features'> {
   readonly features: readonly Feature[];
-  /** By priority. Empty when no provider serves the model, not even with a tenant's own key. */
+  /** Sorted by priority. Empty if no provider serves the model, even with a tenant's key. */
   readonly endpoints: readonly Endpoint[];
   /**
-   * From the shipped list. Such a model's output limit is enforced by its provider; that of a model
-   * in the operator's file is the operator's claim, and the gateway enforces it.
+   * True for models of the built-in catalog, whose output limit the provider enforces. The gateway
+   * enforces the limits of models in the operator's file.
    */
   readonly isShipped?: true;
-  /** Why the model is known but cannot be called, in words that follow its name. */
+  /** Why a known model can't be called, as a phrase after its name. */
   readonly disabledReason?: string;
 }
 
-/** Keys and credits that an unattended start makes sure of. */
+/** Keys and credits that an unattended start creates if they are missing. */
 export interface Bootstrap {
   readonly apiKey: Secret | null;
   readonly managementKey: Secret | null;
@@ -126,13 +118,13 @@ export interface Bootstrap {
 }
 
 export interface ListedModel extends Model {
-  /** Whether every tenant can call the model, through the operator's own accounts. */
+  /** Whether every tenant can call the model, through the operator's accounts. */
   readonly isLive: boolean;
 }
 
 /**
- * A live model lists only the endpoints that the operator's accounts serve; any other model lists
- * those that need a tenant's own key.
+ * Returns all models. A live model has only the endpoints that the operator's accounts serve; other
+ * models have those that need a tenant's key.
  */
 export function listedModels(config: Pick<Config, 'models' | 'providers'>): ListedModel[] {
   const { models, providers } = config;

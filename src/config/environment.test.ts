@@ -52,7 +52,7 @@ describe('traces', () => {
       expect(problems).toEqual([
         {
           path: 'OTEL_EXPORTER_OTLP_HEADERS',
-          message: 'must be name=value pairs with commas between them',
+          message: 'must be name=value pairs separated by commas',
         },
       ]);
     },

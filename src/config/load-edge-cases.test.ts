@@ -87,7 +87,7 @@ const prices = { pricing: { characters: '15' } };
 
 function voiceOf(speech: object, endpoints: readonly object[]) {
   const models = [{ ...speaker, speech, endpoints }];
-  const config = load({ catalog: 'none', providers: { mine: provider }, models });
+  const config = load({ catalogue: 'none', providers: { mine: provider }, models });
   return config.models.find(({ id }) => id === 'acme/voice');
 }
 
@@ -121,7 +121,7 @@ test('a broken model does not hide what is wrong with the next, nor with its end
     { ...speaker, id: 'acme/next', endpoints: [{ ...endpoint, priority: 'x' }, { ...endpoint }] },
     { ...speaker, id: 'acme/last', endpoints: [{ ...endpoint, provider: 'nobody' }] },
   ];
-  const set = () => load({ catalog: 'none', providers: { mine: provider }, models });
+  const set = () => load({ catalogue: 'none', providers: { mine: provider }, models });
   for (const path of ['models[0].name', 'models[1].endpoints[0].priority', 'nobody']) {
     expect(set).toThrow(path);
   }
@@ -190,7 +190,7 @@ test('a mistake in the file is reported even if an override hides it', () => {
   );
   expect(() => load(wrong, { PORT: 'ninety' })).toThrow(/PORT \(server\.port\)[\s\S]*"eighty"/);
   expect(load({ server: { port: 81 } }, { PORT: '8080' }).server.port).toBe(8080);
-  const noName = 'server.port has "${" without the name of a variable';
+  const noName = 'server.port has "${" without a variable name';
   expect(() => load({ server: { port: `\${PORT:-80}` } }, { PORT: '8080' })).toThrow(noName);
   const section = 'server must be a section with host, port';
   expect(() => load({ server: 'gw.example' }, { PORT: '8080' })).toThrow(section);
@@ -218,7 +218,8 @@ test('a price of too many digits is told how many there may be', () => {
     model: 'x',
     pricing: { prompt: '0.1234567891', completion: '0' },
   };
-  const problem = 'prompt must be dollars of at most 9 digits before the point and 9 behind it';
+  const problem =
+    'prompt must be dollars with at most 9 digits before and 9 digits after the point';
   const models = [{ id: 'acme/chat', name: 'Acme', endpoints: [model] }];
   expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });
@@ -242,7 +243,7 @@ test('a variable in braces without quotes is told to need them, and nothing else
     `  mine: { headers: { x: \${MINE} } }`,
   ].join('\n');
   const told = (column: number) =>
-    `column ${column}: inside of braces a text with "\${" in it needs quotes around it`;
+    `column ${column}: inside braces, a text with "\${" needs quotes around it`;
   expect(() => load(file)).toThrow(
     expect.objectContaining({
       problems: [

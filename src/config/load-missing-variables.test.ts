@@ -103,16 +103,16 @@ describe('an endpoint names a provider that cannot be called:', () => {
 
   test('a shipped one says which variable is missing', () => {
     expect(problems({ models: [modelAt('mistral')] })).toEqual([
-      `${at} "mistral", which is not a configured provider: set MISTRAL_API_KEY, ` +
-        'or write its key as providers.mistral.api_key',
+      `${at} "mistral", which is not a configured provider: ` +
+        'set MISTRAL_API_KEY or providers.mistral.api_key',
     ]);
   });
 
   test('any other says where it is described', () => {
-    const hint = 'which is not a configured provider; describe it as providers.my-vllm';
+    const hint = 'which is not a configured provider; add it as providers.my-vllm';
     const own = `${at} "my-vllm", ${hint}`;
     expect(problems({ models: [modelAt('my-vllm')] })).toEqual([own]);
-    const without = { catalog: 'none', models: [modelAt('openai')] };
+    const without = { catalogue: 'none', models: [modelAt('openai')] };
     expect(problems(without)).toEqual([own.replaceAll('my-vllm', 'openai')]);
   });
 });
@@ -121,8 +121,8 @@ test('an address without its beginning is answered with an example', () => {
   const mine = { dialect: 'openai', base_url: 'gpu-1:8000/v1', api_key: null };
   const server = { public_url: 'gateway.example' };
   expect(problems({ providers: { mine }, server })).toEqual([
-    'providers.mine.base_url must be an http(s) address such as "https://api.example.com/v1"',
-    'server.public_url must be an http(s) address such as "https://gateway.example.com"',
+    'providers.mine.base_url must be an http(s) URL such as "https://api.example.com/v1"',
+    'server.public_url must be an http(s) URL such as "https://gateway.example.com"',
   ]);
 });
 
@@ -143,7 +143,7 @@ test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
   (name) => {
     const mine = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: variable(name) };
     expect(problems({ providers: { mine } })).toEqual([
-      'providers.mine.api_key has "${" without the name of a variable in braces behind it',
+      'providers.mine.api_key has "${" without a variable name and a closing brace after it',
     ]);
   },
 );
@@ -154,7 +154,7 @@ test('aliases that repeat each other are a problem of the file', () => {
   const bomb = lines.map((line) => line.replace(/\[(.+)\]/, (_, one) => `[${many(one)}]`));
   const config = join(folder, 'bomb.yaml');
   writeFileSync(config, bomb.join('\n'));
-  expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) repeat too much');
+  expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) expand too much');
 });
 
 test('many models may share one list of prices', () => {
@@ -177,7 +177,7 @@ test('an alias that stands for nothing is told where it is, and not what it says
   const config = join(folder, 'stars.yaml');
   writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
   const sentence =
-    'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
+    'this alias (*name) has no anchor; a text that begins with * needs quotes around it';
   const lines = ['line 3, column 5', 'line 4, column 8'];
   expect(() => loadConfig({ config }, {})).toThrow(
     new Error(lines.map((line) => `${config}: ${line}: ${sentence}`).join('\n')),
@@ -187,7 +187,6 @@ test('an alias that stands for nothing is told where it is, and not what it says
 test('an alias inside of what it stands for is told where it is', () => {
   const config = join(folder, 'circle.yaml');
   writeFileSync(config, 'limits: &all\n  cache: *all\nredis: &url redis://cache\nobjects: *url\n');
-  const sentence =
-    'line 2, column 10: this alias (*name) stands for something that it is a part of';
+  const sentence = 'line 2, column 10: this alias (*name) refers to a value that contains it';
   expect(() => loadConfig({ config }, {})).toThrow(new Error(`${config}: ${sentence}`));
 });

@@ -204,14 +204,13 @@ describe('problems', () => {
         '32 characters without spaces',
       'environment: TOLLGATE_BOOTSTRAP_CREDITS must be a whole number of credits',
       'limits.body_bytes must be a whole number from 1024 to 1073741824, not 1',
-      'models[0].endpoints[0].pricing needs prompt and completion; ' +
-        'what costs nothing is written "0"',
+      'models[0].endpoints[0].pricing needs prompt and completion; ' + 'write "0" if it is free',
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
         'did you mean "mine"?',
       'models[1].id repeats "acme/chat"',
       'models[2].endpoints must have at least 1 item(s)',
       'models[2].id must be <brand>/<model>, not "no-slash"',
-      'providers.half.base_url is required: where it is, such as "https://api.example.com/v1"',
+      'providers.half.base_url is required, for example "https://api.example.com/v1"',
       'providers.odd.dialect must be one of "openai", "openai-responses", "anthropic", "gemini", ' +
         '"bedrock", "cohere", "siliconflow", not "opnai"',
       'server.prot is not a known field; did you mean "port"?',
@@ -233,14 +232,14 @@ describe('problems', () => {
         { ...model, id: 'acme/other', endpoints: [{ provider: 'mine', model: 'x' }] },
       ],
     };
-    const unpriced = 'what costs nothing is written "0"';
+    const unpriced = 'write "0" if it is free';
     expect(
       problems(content)
         .map((line) => line.split(', not ')[0])
         .sort(),
     ).toEqual([
       'models[0].id must be <brand>/<model>',
-      'models[1].endpoints[0].pricing needs completion; what costs nothing is written "0"',
+      'models[1].endpoints[0].pricing needs completion; write "0" if it is free',
       'models[1].endpoints[0].pricing.prompt must be a decimal number of dollars in quotes, ' +
         'such as "0.50"',
       'models[1].endpoints[0].provider names "minne", which is not a configured provider; ' +
@@ -249,10 +248,10 @@ describe('problems', () => {
       'models[1].endpoints[1].provider is required (a string of at least 1 character)',
       expect.stringMatching(/^models\[1\]\.features\[0\] must be one of /),
       `models[2].endpoints[0].pricing needs prompt and completion; ${unpriced}`,
-      'providers.half.base_url is required: where it is, such as "https://api.example.com/v1"',
+      'providers.half.base_url is required, for example "https://api.example.com/v1"',
       expect.stringMatching(/^providers\.half\.timeout_ms must be a whole number/),
       'server.port must be a whole number from 0 to 65535',
-      'server.public_url must be an http(s) address without user, query or fragment',
+      'server.public_url must be an http(s) URL without user, query or fragment',
     ]);
   });
 
@@ -280,13 +279,13 @@ describe('problems', () => {
   test('broken YAML is told by its line, the common mistakes in plain words', () => {
     expect(problems('server:\n  port: [1\nx: y\n')[0]).toMatch(/^line \d+, column \d+: \S/);
     expect(problems('server:\n\tport: 80\n')).toEqual([
-      'line 2, column 1: YAML takes no tabs here; indent with spaces',
+      'line 2, column 1: YAML does not allow tabs here; indent with spaces',
     ]);
     expect(problems('server: port: 80\n')).toEqual([
-      'line 1, column 9: a second colon in one line; put quotes around the text, or break the line',
+      'line 1, column 9: there is a second colon in the line; put quotes around the text, or break the line',
     ]);
     expect(problems('demo: true\ndemo: false\n')).toEqual([
-      'line 2, column 1: this name is in the file twice at the same place; keep one of the two',
+      'line 2, column 1: this name appears twice in the same section; remove one',
     ]);
   });
 
@@ -306,16 +305,17 @@ describe('problems', () => {
     'http://gpu-1/v1#',
   ])('a base address may hold nothing but an address: %s', (base_url) => {
     expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
-      'providers.mine.base_url must be an http(s) address without user, query or fragment',
+      'providers.mine.base_url must be an http(s) URL without user, query or fragment',
     ]);
     expect(problems({ server: { public_url: base_url } })).toEqual([
-      'server.public_url must be an http(s) address without user, query or fragment',
+      'server.public_url must be an http(s) URL without user, query or fragment',
     ]);
   });
 
   const torn = ['a\r\nx-evil: 1', 'a\nb', 'a\0b', 'a\u010ab'];
   test.each(torn)('what no header can carry is refused, and not repeated: %j', (text) => {
-    const unsendable = 'has characters that no header can carry; was it copied whole?';
+    const unsendable =
+      'has characters that are not valid in a header; check that it was copied correctly';
     expect(problems({ providers: { mine: { ...mine, api_key: text } } })).toEqual([
       `providers.mine.api_key ${unsendable}`,
     ]);
@@ -328,7 +328,7 @@ describe('problems', () => {
     ]);
     for (const headers of [{ 'x-a': text }, { [text]: 'a' }, { 'x a': 'b' }]) {
       expect(problems({ providers: { mine: { ...mine, headers } } })).toEqual([
-        'providers.mine.headers has a name or a value that no header can carry',
+        'providers.mine.headers has a name or value that is not valid in a header',
       ]);
     }
   });
@@ -383,12 +383,12 @@ describe('providers and models', () => {
     expect(config.secretKey?.reveal()).toBe(long);
     expect(JSON.stringify(config)).not.toContain('hidden');
     expect(load({}).secretKey).toBeNull();
-    const former = load({}, { TOLLGATE_FORMER_SECRET_KEY: long });
+    const former = load({}, { TOLLGATE_PREVIOUS_SECRET_KEY: long });
     expect(former.secretKey).toBeNull();
     expect(former.previousSecretKey?.reveal()).toBe(long);
     expect(JSON.stringify(former)).not.toContain('hidden');
-    expect(problems({}, { TOLLGATE_FORMER_SECRET_KEY: long.slice(0, 31) })).toEqual([
-      'environment: TOLLGATE_FORMER_SECRET_KEY must have at least 32 characters',
+    expect(problems({}, { TOLLGATE_PREVIOUS_SECRET_KEY: long.slice(0, 31) })).toEqual([
+      'environment: TOLLGATE_PREVIOUS_SECRET_KEY must have at least 32 characters',
     ]);
     expect(problems({}, { TOLLGATE_SECRET_KEY: long.slice(0, 31) })).toEqual([
       'environment: TOLLGATE_SECRET_KEY must have at least 32 characters',
@@ -396,7 +396,7 @@ describe('providers and models', () => {
   });
 
   test('catalogue: none starts from nothing', () => {
-    const config = load({ catalog: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
+    const config = load({ catalogue: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
     expect(config.models).toEqual([]);
     expect(config.providers.size).toBe(0);
   });
@@ -428,7 +428,7 @@ describe('providers and models', () => {
       pricing,
     }));
     const config = load({
-      catalog: 'none',
+      catalogue: 'none',
       providers: { mine },
       models: [{ ...model, endpoints }],
     });
@@ -453,9 +453,7 @@ describe('providers and models', () => {
     const content = { providers: { mine }, models: [{ ...model, features, endpoints }] };
     const found = lacks.length === 0 ? [] : problems(content);
     expect(found).toEqual(
-      lacks.map(
-        (lack) => `models[0].endpoints[0].pricing needs ${lack}; what costs nothing is written "0"`,
-      ),
+      lacks.map((lack) => `models[0].endpoints[0].pricing needs ${lack}; write "0" if it is free`),
     );
     if (lacks.length === 0) expect(load(content).models.at(-1)?.id).toBe('acme/chat');
   });
@@ -508,14 +506,14 @@ describe('providers and models', () => {
       [{ above_tokens: 5, promt: '1' }],
       '.promt is not a known field; did you mean "prompt"?',
     ],
-    ['[0]', [{ above_tokens: 5 }], ' changes nothing; name the prices that are others there'],
+    ['[0]', [{ above_tokens: 5 }], ' changes no price; add the prices that differ'],
     [
       '[1]',
       [
         { above_tokens: 5, prompt: '1' },
         { above_tokens: 5, prompt: '2' },
       ],
-      '.above_tokens must be more than 5, where the step before it begins, not 5',
+      '.above_tokens must be more than 5, the previous step, not 5',
     ],
     [
       '[2]',
@@ -524,7 +522,7 @@ describe('providers and models', () => {
         { above_tokens: 9, prompt: '2' },
         { above_tokens: 8, prompt: '3' },
       ],
-      '.above_tokens must be more than 9, where the step before it begins, not 8',
+      '.above_tokens must be more than 9, the previous step, not 8',
     ],
   ])('a step that cannot be is told by its place: long_prompts%s of %j', (at, steps, problem) => {
     const path = `models[0].endpoints[0].pricing.long_prompts${at}`;
@@ -535,7 +533,7 @@ describe('providers and models', () => {
     const steps = [{ above_tokens: 5, prompt: '1' }];
     const listening = { features: ['transcription'] };
     expect(problems(stepped(steps, { minute: '0.006' }, listening))).toEqual([
-      'models[0].endpoints[0].pricing.long_prompts needs prompt or completion beside it: ' +
+      'models[0].endpoints[0].pricing.long_prompts needs prompt or completion next to it: ' +
         'only token prices have steps',
     ]);
   });

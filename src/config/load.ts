@@ -1,13 +1,13 @@
 import { Compile } from 'typebox/schema';
 import { fieldsOf, isObject } from '../core/json.ts';
-import { explain, type Schema, type ValidationIssue } from '../core/schema.ts';
+import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
 import { readS3Credentials, readTracing } from './environment.ts';
 import { invalidBaseUrl, isValidBaseUrl, mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
-import { ConfigProblems, type ExternalProblem } from './problems.ts';
+import { type ConfigProblem, ConfigProblems } from './problems.ts';
 import {
   type ConfigText,
   convert,
@@ -23,9 +23,9 @@ const validator = Compile(configFileSchema);
 const shape: object = configFileSchema;
 
 /**
- * File, environment and command line as one frozen object. Reports all problems at once, so that
- * five mistakes do not take five starts. A command that uses only some sections (`used`) needs only
- * their variables: a shell in which the books are checked has no provider's key.
+ * Merges file, environment and command line into a frozen configuration. Throws all problems at
+ * once. A command that uses only some sections (`used`) needs only the variables of those: a shell
+ * that verifies the ledger may have no provider keys.
  */
 export function loadConfig(
   flags: Flags,
@@ -33,10 +33,11 @@ export function loadConfig(
   used: readonly (keyof ConfigFile)[] = everySection,
   { source, data }: ConfigText = readConfigText(flags, environment),
 ): Config {
-  const unset: ValidationIssue[] = [];
+  const unset: ConfigProblem[] = [];
   const substituted = substitute(data, shape, environment, unset);
   const overrides = overridesOf(flags, environment);
-  const isOverridden = (path: string) => overrides.some((one) => one.path.join('.') === path);
+  const isOverridden = (path: string) =>
+    overrides.some((override) => override.path.join('.') === path);
   const problems = unset.filter(({ path }) => !isOverridden(path));
   const merged = applyOverrides(substituted, overrides, shape);
   if (!validator.Check(merged)) {
@@ -45,35 +46,37 @@ export function loadConfig(
     problems.push(...schemaProblems.map((problem) => nameOverride(problem, overrides)));
     if (!isObject(merged)) throw new ConfigProblems(source, problems);
   }
-  // A mistake in the file is reported even if an override hides it: it would count once the
-  // override is gone.
-  problems.push(...unset.filter((one) => isOverridden(one.path) && !('variable' in one)));
-  const isUnset = (path: string) => unset.some((one) => one.path === path);
-  const isHidden = (path: string) => overrides.some((one) => isWithin(one.path.join('.'), path));
+  // Report mistakes in the file even if an override hides them now.
+  problems.push(
+    ...unset.filter(({ path, variable }) => isOverridden(path) && variable === undefined),
+  );
+  const isUnset = (path: string) => unset.some((problem) => problem.path === path);
+  const isHidden = (path: string) =>
+    overrides.some((override) => isWithin(override.path.join('.'), path));
   const hiddenProblems = validator.Check(substituted) ? [] : explain(shape, substituted);
   problems.push(...hiddenProblems.filter(({ path }) => isHidden(path) && !isUnset(path)));
-  // Broken fields are left out so that the rest can still be checked in the same run. The path of a
-  // field that came from outside the file is written as `NAME (path)`.
+  // Leave out invalid fields, so that the rest is checked in the same run. The path of a field that
+  // is set outside the file has the form `NAME (path)`.
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
   const checked = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
-  const moreProblems: ValidationIssue[] = [];
+  const moreProblems: ConfigProblem[] = [];
   const config = assemble(checked, environment, source, moreProblems);
   const isBroken = (path: string) => broken.some((at) => isWithin(at, path));
   const models = isObject(merged) ? merged.models : [];
   moreProblems.push(
     ...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken),
   );
-  // A broken field was left out above, so it now looks missing: that is no second problem.
+  // An invalid field was left out above, so it looks missing now. Don't report it twice.
   problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
   const isUsed = (path: string) => used.some((section) => isWithin(path, section));
-  const refused = problems.filter((problem) => !('variable' in problem) || isUsed(problem.path));
+  const refused = problems.filter(({ variable, path }) => variable === undefined || isUsed(path));
   if (refused.length > 0) throw new ConfigProblems(source, refused);
   return deepFreeze(config);
 }
 
 /**
- * The content of the file now; a worker can load it later although the file has changed. `before`
- * is where the file was the last time: if it is gone, that is an error, not "no file".
+ * Reads the file's content, which a worker can load later even if the file has changed. `before` is
+ * the path read last time: if that file is gone, this throws instead of using defaults.
  */
 export function readConfigText(
   flags: Flags,
@@ -86,7 +89,7 @@ export function readConfigText(
 
 export const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
 
-/** Shipped providers that cannot be called because their key is not set, each with its variable. */
+/** Returns the built-in providers without a key, each with the variable for its key. */
 function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
   const shipped = builtinCatalog.providers.filter(
     ({ name }) => providers.get(name)?.shared === false,
@@ -95,8 +98,8 @@ function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
 }
 
 /**
- * Providers that can be called, and those that the file names even if broken: a broken provider is
- * reported once, not again for each of its models.
+ * Returns the providers that can be called and those that the file names, even if invalid: an
+ * invalid provider is reported once, not again for each of its models.
  */
 function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
   const namedInFile = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
@@ -108,7 +111,7 @@ function assemble(
   file: ConfigFile,
   environment: Environment,
   source: string,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): Config {
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalog;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
@@ -165,27 +168,21 @@ function assemble(
   };
 }
 
-/** Settings that come from the environment only, never from the file. */
-function environmentIn(environment: Environment, problems: ValidationIssue[]) {
-  const found: ValidationIssue[] = [];
+/** Reads settings that come only from the environment. */
+function environmentIn(environment: Environment, problems: ConfigProblem[]) {
+  const found: ConfigProblem[] = [];
   const settings = {
     tracing: readTracing(environment, found),
     bootstrap: readBootstrap(environment, found),
     secretKey: readSecretKey('TOLLGATE_SECRET_KEY', environment, found),
-    previousSecretKey: readSecretKey('TOLLGATE_FORMER_SECRET_KEY', environment, found),
+    previousSecretKey: readSecretKey('TOLLGATE_PREVIOUS_SECRET_KEY', environment, found),
   };
-  const external = (problem: ValidationIssue): ExternalProblem => ({
-    ...problem,
-    origin: 'environment',
-  });
-  problems.push(...found.map(external));
+  problems.push(...found.map((problem) => ({ ...problem, origin: 'environment' as const })));
   return settings;
 }
 
-function nameOverride(
-  problem: ValidationIssue,
-  overrides: readonly Override[],
-): ValidationIssue | ExternalProblem {
+/** Adds the option or variable that set the invalid value. */
+function nameOverride(problem: ConfigProblem, overrides: readonly Override[]): ConfigProblem {
   const origin = overrides.findLast(({ path }) => path.join('.') === problem.path);
   if (!origin) return problem;
   const path = `${origin.from} (${problem.path})`;
@@ -200,20 +197,20 @@ function isWithin(path: string, parent: string): boolean {
   return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }
 
-/** Drops broken fields, and the sections, providers and models that are useless without them. */
+/** Drops invalid fields, and sections, providers and models that are incomplete without them. */
 function withoutBroken(data: unknown, broken: ReadonlySet<string>): ConfigFile {
   const valid: Record<string, unknown> = {};
   for (const [section, value] of Object.entries(fieldsOf(data))) {
-    const left = pruned(value, section, broken);
-    if (section === 'providers' && isObject(left)) {
-      const validProviders = Object.entries(left).filter(([name, one]) =>
-        isValid({ providers: { [name]: one } }),
+    const rest = pruned(value, section, broken);
+    if (section === 'providers' && isObject(rest)) {
+      const validProviders = Object.entries(rest).filter(([name, provider]) =>
+        isValid({ providers: { [name]: provider } }),
       );
       valid[section] = Object.fromEntries(validProviders);
-    } else if (section === 'models' && Array.isArray(left)) {
-      valid[section] = left.filter((one) => isValid({ models: [one] }));
-    } else if (isValid({ [section]: left })) {
-      valid[section] = left;
+    } else if (section === 'models' && Array.isArray(rest)) {
+      valid[section] = rest.filter((model) => isValid({ models: [model] }));
+    } else if (isValid({ [section]: rest })) {
+      valid[section] = rest;
     }
   }
   return validator.Check(valid) ? valid : {};
@@ -244,7 +241,7 @@ function deepFreeze<T>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Settings given on the command line; they win over the environment, which wins over the file. */
+/** Command-line settings. They override the environment, which overrides the file. */
 export interface Flags {
   readonly config?: string;
   readonly host?: string;

@@ -23,7 +23,7 @@ const gemini = { dialect: 'gemini', base_url: 'https://eu-aiplatform.googleapis.
 
 test.each(['', 12_345])('a key must be a text with something in it, not %j', (api_key) => {
   expect(() => load({ ...gemini, api_key })).toThrow(
-    'providers.mine.api_key must be a text in quotes that is not empty',
+    'providers.mine.api_key must be a non-empty text in quotes',
   );
 });
 
@@ -37,7 +37,7 @@ describe('a pair of AWS', () => {
     const base_url = 'https://bedrock.acme.example';
     expect(load({ ...aws, base_url, region: 'us-east-1' })?.region).toBe('us-east-1');
     expect(() => load({ ...aws, base_url })).toThrow(
-      'providers.mine.region is required: the key signs for a region, and base_url does not',
+      'providers.mine.region is required: AWS keys sign for a region, and base_url does not',
     );
     expect(() => load({ ...aws, base_url, region: 'US East' })).toThrow(
       'providers.mine.region must be a region such as "eu-central-1"',

@@ -1,29 +1,28 @@
 import { isLoopback } from '../core/network-address.ts';
 import { readProviderKey, regionIn } from '../core/provider-key.ts';
-import type { ValidationIssue } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalog/index.ts';
 import type { Endpoint, Model, Provider } from './config.ts';
 import type { ModelFile } from './model-schema.ts';
-import type { MissingVariable } from './problems.ts';
+import type { ConfigProblem } from './problems.ts';
 import { type DialectName, dialectNames, type ProviderFile } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 
-/** The shipped catalogue and the operator's file, laid over each other. */
+/** Merges the built-in catalog with the operator's file. */
 
 const defaultTimeoutMs = 120_000;
-/** The voices of `first_party` speech models, unless a model lists its own. */
+/** Voices of `first_party` speech models that list none. */
 const defaultVoices = ['alloy', 'echo', 'fable', 'onyx', 'nova', 'shimmer'];
 
 /**
- * The file's providers and the built-in ones. A built-in provider whose key is not set stays, for
- * tenants who bring their own key.
+ * Returns the file's providers and the built-in ones. A built-in provider without a key is kept for
+ * tenants who bring their own.
  */
 export function mergeProviders(
   builtin: readonly BuiltinProvider[],
   file: Readonly<Record<string, ProviderFile>>,
   environment: Environment,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): ReadonlyMap<string, Provider> {
   const shippedByName = new Map(builtin.map((provider) => [provider.name, provider]));
   const notInFile = builtin
@@ -40,35 +39,34 @@ function mergeProvider(
   own: ProviderFile,
   shipped: BuiltinProvider | undefined,
   environment: Environment,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): Provider | undefined {
   const path = `providers.${name}`;
   const refuse = (field: string, message: string) =>
     problems.push({ path: `${path}.${field}`, message });
   const dialect = own.dialect ?? shipped?.dialect;
   const baseUrl = own.base_url ?? shipped?.base_url ?? '';
-  // Null is an answer, too: the key in the environment must not go to a server that gets none.
+  // Null means no key: the key in the environment must not be sent to that server.
   const written = own.api_key === undefined ? environment[shipped?.api_key_env ?? ''] : own.api_key;
-  // A key read from a file often ends in a line break.
+  // A key read from a file often ends with a line break.
   const apiKey = written?.trim();
   if (dialect === undefined) refuse('dialect', `is required: one of ${dialectNames.join(', ')}`);
   if (baseUrl === '') {
-    refuse('base_url', 'is required: where it is, such as "https://api.example.com/v1"');
+    refuse('base_url', 'is required, for example "https://api.example.com/v1"');
   }
   const shared = own.shared ?? true;
   if (shipped && own.api_key === undefined && !apiKey && shared) {
     const variable = shipped.api_key_env;
-    const message = `is required: write it here, set ${variable}, or write null`;
-    const missing: MissingVariable = { path: `${path}.api_key`, message, variable };
+    const message = `is required: set it here or as ${variable}, or write null`;
+    const missing: ConfigProblem = { path: `${path}.api_key`, message, variable };
     problems.push(missing);
   }
   if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...own }));
   const headers = Object.entries(own.headers ?? {});
   if (headers.some((header) => !isValidHeader(...header))) {
-    refuse('headers', 'has a name or a value that no header can carry');
+    refuse('headers', 'has a name or value that is not valid in a header');
   }
-  // A provider without an address is kept: a command that calls no provider need not have its
-  // variable set.
+  // Keep a provider without a base URL: a command that calls no provider doesn't need its variable.
   if (dialect === undefined) return undefined;
   if (baseUrl !== '' && !isValidBaseUrl(baseUrl)) refuse('base_url', invalidBaseUrl);
   return {
@@ -77,8 +75,10 @@ function mergeProvider(
     baseUrl: baseUrl.replace(/\/+$/, ''),
     apiKey: apiKey ? new Secret(apiKey) : null,
     region: own.region,
-    // A value read from a file may end in a line break.
-    headers: Object.fromEntries(headers.map(([of, value]) => [of, new Secret(value.trim())])),
+    // A value read from a file may end with a line break.
+    headers: Object.fromEntries(
+      headers.map(([header, value]) => [header, new Secret(value.trim())]),
+    ),
     timeoutMs: own.timeout_ms ?? defaultTimeoutMs,
     idleTimeoutMs: own.idle_timeout_ms ?? defaultTimeoutMs,
     isProxied: isProxied(baseUrl, environment),
@@ -88,7 +88,7 @@ function mergeProvider(
   };
 }
 
-/** A proxy in the environment is used for other machines, not for loopback addresses. */
+/** Returns whether a proxy from the environment applies. Loopback addresses don't use it. */
 function isProxied(url: string, environment: Environment): boolean {
   const { HTTPS_PROXY, https_proxy, HTTP_PROXY, http_proxy } = environment;
   const proxy = url.startsWith('https:') ? https_proxy || HTTPS_PROXY : http_proxy || HTTP_PROXY;
@@ -101,26 +101,23 @@ interface KeyTarget {
   readonly region?: string;
 }
 
-/** Why no request could be sent with this key; empty if it is usable. */
+/** Returns why requests can't be sent with this key. Empty if they can. */
 function keyProblems(
   path: string,
   text: string,
   { dialect = 'openai', baseUrl, region }: KeyTarget,
-): readonly ValidationIssue[] {
+): readonly ConfigProblem[] {
   const key = readProviderKey(text, dialect);
   if (typeof key === 'string') return [{ path: `${path}.api_key`, message: key }];
   if (key.kind === 'word' && !isValidHeader('authorization', text)) {
     return [{ path: `${path}.api_key`, message: invalidKeyMessage }];
   }
   if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];
-  const message = 'is required: the key signs for a region, and base_url does not name one';
+  const message = 'is required: AWS keys sign for a region, and base_url does not name one';
   return [{ path: `${path}.region`, message }];
 }
 
-/**
- * The file's models replace shipped ones of the same id; endpoints of unknown providers are left
- * out.
- */
+/** Returns all models. Those of the file replace built-in ones with the same id. */
 export function mergeModels(
   builtin: readonly ModelFile[],
   file: readonly ModelFile[],
@@ -142,8 +139,8 @@ function completeModel(model: ModelFile, providers: ReadonlyMap<string, Provider
       ...endpoint,
       priority: endpoint.priority ?? 0,
       pricing: endpoint.pricing ?? {},
-      // As written, without the default voices added below: those are names for clients, and each
-      // dialect knows what its provider calls them.
+      // Without the default voices added below: those are for clients, and each dialect maps them
+      // to its provider's voices.
       ...(speechAsWritten && { speech: endpoint.speech ?? speechAsWritten }),
     }))
     .sort((a, b) => a.priority - b.priority);
@@ -151,28 +148,27 @@ function completeModel(model: ModelFile, providers: ReadonlyMap<string, Provider
   return { ...model, features: model.features ?? [], endpoints, ...(speech && { speech }) };
 }
 
-/** A `first_party` model must refuse unknown voices, so it always has a list of known ones. */
+/** Adds default voices to `first_party` models, which must reject unknown voices. */
 function withVoices(speech: ModelFile['speech']): ModelFile['speech'] {
   if (speech?.style !== 'first_party' || speech.voices) return speech;
   return { ...speech, voices: Object.fromEntries(defaultVoices.map((voice) => [voice, voice])) };
 }
 
-export const invalidBaseUrl = 'must be an http(s) address without user, query or fragment';
+export const invalidBaseUrl = 'must be an http(s) URL without user, query or fragment';
 
-/** Whether a path can be appended to the address. */
+/** Returns whether a path can be appended to the URL. */
 export function isValidBaseUrl(text: string): boolean {
   const url = URL.parse(text);
-  // The text itself is searched: `url.search` is empty for a bare `?`, but a path behind it would
-  // become a query.
+  // Search the text: `url.search` is empty for a final `?`, but a path after it would be a query.
   return url !== null && url.username === '' && !/[?#]/.test(text);
 }
 
-/** Set by each request itself; a second value could make a server read one request as two. */
+/** Set by the client for each request. A second value would allow request smuggling. */
 const bodyHeaders = /^(?:content-length|transfer-encoding)$/i;
 
-/** Whether this header can be sent; otherwise every request would fail. */
+/** Returns whether a header can be sent. Otherwise every request would fail. */
 export function isValidHeader(name: string, value: string): boolean {
-  // Clients and servers disagree on the encoding of letters beyond ASCII.
+  // Clients and servers disagree on the encoding of non-ASCII characters.
   if (bodyHeaders.test(name) || !/^[\t\n\r\x20-\x7e]*$/.test(value)) return false;
   try {
     new Headers([[name, value]]);
@@ -182,4 +178,5 @@ export function isValidHeader(name: string, value: string): boolean {
   }
 }
 
-export const invalidKeyMessage = 'has characters that no header can carry; was it copied whole?';
+export const invalidKeyMessage =
+  'has characters that are not valid in a header; check that it was copied correctly';

@@ -1,26 +1,25 @@
 import { isObject } from '../core/json.ts';
-import type { ValidationIssue } from '../core/schema.ts';
 import { didYouMean } from '../core/text.ts';
 import type { PricingFile } from './model-schema.ts';
-import type { MissingVariable } from './problems.ts';
+import type { ConfigProblem } from './problems.ts';
 
 /**
- * Problems of models that a schema cannot find. Models that broke the schema are checked too, so
- * that both kinds of problems are reported together.
+ * Returns problems of models that the schema can't detect. Models that don't match the schema are
+ * checked too, so that all problems are reported together.
  */
 export function modelProblems(
   models: unknown,
   providers: ReadonlySet<string>,
-  /** Providers that lack only their key, each with the variable in which the key is looked for. */
+  /** Built-in providers without a key, each with the variable for its key. */
   keyless: ReadonlyMap<string, string>,
-  /** Whether a problem at or below a path was reported already. */
+  /** Whether a problem at or below a path has been reported already. */
   isBroken: (path: string) => boolean,
-): ValidationIssue[] {
+): ConfigProblem[] {
   const ids = new Set<unknown>();
   return indexedObjects(models).flatMap(([model, i]) => {
     const path = `models[${i}]`;
     const { id, features } = model;
-    const problems: ValidationIssue[] = [];
+    const problems: ConfigProblem[] = [];
     if (ids.has(id)) problems.push({ path: `${path}.id`, message: `repeats "${id}"` });
     if (typeof id === 'string') ids.add(id);
     const kinds = Array.isArray(features) ? features : [];
@@ -46,13 +45,13 @@ function unknownProvider(
   providers: ReadonlySet<string>,
   variable: string | undefined,
   path: string,
-): ValidationIssue | MissingVariable {
+): ConfigProblem {
   const message = `names "${name}", which is not a configured provider`;
   if (variable === undefined) {
-    const hint = didYouMean(name, providers) || `; describe it as providers.${name}`;
+    const hint = didYouMean(name, providers) || `; add it as providers.${name}`;
     return { path, message: message + hint };
   }
-  const hint = `: set ${variable}, or write its key as providers.${name}.api_key`;
+  const hint = `: set ${variable} or providers.${name}.api_key`;
   return { path, message: message + hint, variable };
 }
 
@@ -61,36 +60,36 @@ function priceProblems(
   pricing: unknown = {},
   path: string,
   isBroken: (path: string) => boolean,
-): ValidationIssue[] {
+): ConfigProblem[] {
   if (!isObject(pricing)) return [];
   const missing = missingPrices(features, pricing);
   if (missing.length > 0) {
-    const message = `needs ${missing.join(' and ')}; what costs nothing is written "0"`;
+    const message = `needs ${missing.join(' and ')}; write "0" if it is free`;
     return [{ path, message }];
   }
   return isBroken(path) ? [] : stepProblems(pricing, `${path}.long_prompts`);
 }
 
-/** What is wrong with the price steps for long prompts; empty if nothing is. */
-export function stepProblems(pricing: PricingFile, path: string): ValidationIssue[] {
+/** Returns the problems of the price steps for long prompts. */
+export function stepProblems(pricing: PricingFile, path: string): ConfigProblem[] {
   const { long_prompts: steps = [], prompt, completion } = pricing;
   if (steps.length > 0 && prompt === undefined && completion === undefined) {
-    const message = 'needs prompt or completion beside it: only token prices have steps';
+    const message = 'needs prompt or completion next to it: only token prices have steps';
     return [{ path, message }];
   }
-  return steps.flatMap(({ above_tokens: above, ...changed }, i): ValidationIssue[] => {
+  return steps.flatMap(({ above_tokens: above, ...changed }, i): ConfigProblem[] => {
     const before = steps[i - 1]?.above_tokens ?? 0;
     if (above <= before) {
-      const message = `must be more than ${before}, where the step before it begins, not ${above}`;
+      const message = `must be more than ${before}, the previous step, not ${above}`;
       return [{ path: `${path}[${i}].above_tokens`, message }];
     }
     if (Object.keys(changed).length > 0) return [];
-    const message = 'changes nothing; name the prices that are others there';
+    const message = 'changes no price; add the prices that differ';
     return [{ path: `${path}[${i}]`, message }];
   });
 }
 
-/** The missing prices without which a model with these features could be used for nothing. */
+/** Returns the missing prices that a model with these features needs. */
 function missingPrices(
   features: readonly unknown[],
   pricing: Readonly<Record<string, unknown>>,

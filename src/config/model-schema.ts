@@ -19,7 +19,7 @@ export type Feature = (typeof features)[number];
 
 const modality = oneOf('text', 'image', 'audio', 'file', 'video');
 
-/** Prices for prompts above `above_tokens`; a price that is left out stays as it is. */
+/** Prices for prompts above `above_tokens`. A price that is left out does not change. */
 const longPromptSchema = Type.Object(
   {
     above_tokens: integer(1),
@@ -28,14 +28,10 @@ const longPromptSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/**
- * Vendors have one step or two. Bounded because every request at such an endpoint checks all steps.
- */
+/** Vendors have 1 or 2 steps. Limited because every request at such an endpoint checks all steps. */
 const longPromptsMax = 10;
 
-/**
- * US dollars as decimal text. Tokens, characters and bytes are priced per million, all else each.
- */
+/** US dollars as decimal text. Prices of tokens, characters and bytes are per million. */
 const pricingSchema = strictObject({
   ...mapPrices(priceNames, () => usd()),
   long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),
@@ -43,39 +39,31 @@ const pricingSchema = strictObject({
 export type PricingFile = Static<typeof pricingSchema>;
 
 const speechSchema = strictObject({
-  /**
-   * `first_party` models refuse unknown voices and wrong speeds; `mapped` ones map or ignore them.
-   */
+  /** `first_party` models reject unknown voices and invalid speeds; `mapped` ones don't. */
   style: oneOf('first_party', 'mapped'),
   voices: Type.Record(Type.String(), Type.String()),
   default_voice: Type.String(),
   input_characters_max: integer(1),
   input_bytes_max: integer(1),
   instructions: Type.Boolean(),
-  /**
-   * Whether the endpoint can stream events that report the tokens used; otherwise they are
-   * estimated.
-   */
+  /** Whether the endpoint can stream events that report usage. Otherwise usage is estimated. */
   reports_usage: Type.Boolean(),
 });
 export type SpeechSettings = Static<typeof speechSchema>;
 
-/** One place where a model can be had. */
+/** A provider that serves a model. */
 const endpointSchema = Type.Object(
   {
     provider: Type.String({ minLength: 1 }),
-    /** The provider's name for the model; never shown to a client. */
+    /** The provider's name for the model. Never shown to a client. */
     model: Type.String({ minLength: 1 }),
-    /** Lowest is tried first. */
+    /** The lowest is tried first. */
     priority: Type.Optional(integer(0, 1000)),
     pricing: Type.Optional(pricingSchema),
     quirks: Type.Optional(quirksSchema),
-    /**
-     * For an endpoint with another dialect than its provider's, at the same address and with the
-     * same key.
-     */
+    /** Overrides the provider's dialect, at the same base URL and with the same key. */
     dialect: Type.Optional(oneOf('openai', 'openai-responses')),
-    /** The endpoint's speech settings, where they differ from the model's. */
+    /** The endpoint's speech settings, if they differ from the model's. */
     speech: Type.Optional(speechSchema),
   },
   { additionalProperties: false },
@@ -98,11 +86,11 @@ export const modelSchema = Type.Object(
     output_modalities: Type.Array(modality, { minItems: 1 }),
     features: Type.Optional(Type.Array(oneOf(...features))),
     tokenizer: Type.Optional(Type.String()),
-    /** The largest image the model takes; larger ones are refused before they cost anything. */
+    /** The largest image the model accepts. Larger ones are rejected before they cost anything. */
     image_limits: Type.Optional(
       strictObject({ long_edge_px: integer(1), megapixels: Type.Number({ minimum: 0 }) }),
     ),
-    /** `adaptive`: the model decides how long to think, and a token budget is an error. */
+    /** `adaptive`: the model decides how long to think and rejects a token budget. */
     thinking: Type.Optional(oneOf('adaptive', 'budget', 'effort')),
     speech: Type.Optional(speechSchema),
     endpoints: Type.Array(endpointSchema, { minItems: 1 }),

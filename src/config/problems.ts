@@ -1,26 +1,22 @@
 import type { ValidationIssue } from '../core/schema.ts';
 
-/**
- * A problem that setting a variable would solve. Commands that do not use the section ignore it.
- */
-export interface MissingVariable extends ValidationIssue {
-  readonly variable: string;
+/** A problem of the configuration. */
+export interface ConfigProblem extends ValidationIssue {
+  /** The variable that would solve it. Commands that don't use the section ignore the problem. */
+  readonly variable?: string;
+  /** Set if the problem is not in the file. */
+  readonly origin?: 'command line' | 'environment';
 }
 
-/** A problem outside the file: in a command-line option or an environment variable. */
-export interface ExternalProblem extends ValidationIssue {
-  readonly origin: 'command line' | 'environment';
-}
-
-/** All problems of a configuration. Printed one problem to a line, with exit code 2. */
+/** All problems of a configuration. Printed one per line, with exit code 2. */
 export class ConfigProblems extends Error {
   override readonly name = 'ConfigProblems';
-  readonly problems: readonly ValidationIssue[];
+  readonly problems: readonly ConfigProblem[];
 
-  constructor(source: string, problems: readonly (ValidationIssue | ExternalProblem)[]) {
-    const originOf = (problem: ValidationIssue | ExternalProblem) =>
-      'origin' in problem ? problem.origin : source;
-    super(problems.map((problem) => `${originOf(problem)}: ${formatProblem(problem)}`).join('\n'));
+  constructor(source: string, problems: readonly ConfigProblem[]) {
+    const line = (problem: ConfigProblem) =>
+      `${problem.origin ?? source}: ${formatProblem(problem)}`;
+    super(problems.map(line).join('\n'));
     this.problems = problems;
   }
 }

@@ -14,101 +14,80 @@ export const dialectNames = [
 export type DialectName = (typeof dialectNames)[number];
 
 /**
- * Every way in which a vendor may deviate from its dialect. A vendor's quirks are data: no code
- * checks a vendor's name. An endpoint's quirks override those of its provider.
+ * How a vendor deviates from its dialect. Quirks are data: no code checks a vendor's name. An
+ * endpoint's quirks override those of its provider.
  */
 export const quirksSchema = strictObject({
-  /**
-   * The parameter for the output cap. OpenAI's newer models refuse `max_tokens`; some vendors know
-   * only that.
-   */
+  /** The output cap's parameter. OpenAI's newer models reject `max_tokens`. */
   output_limit: oneOf('max_tokens', 'max_completion_tokens'),
-  /**
-   * Parameters that the vendor answers with 400, so they are left out. Groq: logprobs, logit_bias.
-   */
+  /** Parameters to leave out because the vendor rejects them. Groq: logprobs, logit_bias. */
   drop_params: Type.Array(Type.String()),
-  /** Anthropic betas that the host does not know and answers with 400; `*` for all. */
+  /** Anthropic betas to leave out because the host rejects them. `*` means all. */
   drop_betas: Type.Array(Type.String()),
-  /** Parameters that the vendor calls by another name. Mistral: seed is random_seed. */
+  /** Parameters with another name at the vendor. Mistral: seed is random_seed. */
   rename_params: Type.Record(Type.String(), Type.String()),
-  /** Vendors other than OpenAI know only the role `system`, not `developer`. */
+  /** Most vendors know the role `system`, but not `developer`. */
   developer_role: oneOf('keep', 'system'),
   /**
-   * vLLM chat templates accept exactly one leading system message; Anthropic's older models take
-   * instructions in `system` only.
+   * vLLM's chat templates accept exactly one leading system message. Anthropic's older models accept
+   * instructions only in `system`.
    */
   system_messages: oneOf('keep', 'merge'),
-  /** DeepSeek takes a single text where OpenAI also takes a list of text parts. */
+  /** DeepSeek accepts a string, but no list of text parts. */
   text_parts: oneOf('keep', 'join'),
-  /** Groq refuses `messages[].name`. */
+  /** Groq rejects `messages[].name`. */
   message_names: oneOf('keep', 'drop'),
-  /**
-   * Mistral and Groq refuse fields of earlier answers beside text and tool calls, such as OpenAI's
-   * `refusal: null`.
-   */
+  /** Mistral and Groq reject other fields of earlier answers, such as OpenAI's `refusal: null`. */
   answer_fields: oneOf('keep', 'known'),
   /**
-   * Mistral wants tool call ids of nine letters and digits. Where nothing is set, ids longer than
-   * OpenAI takes are shortened.
+   * Mistral requires tool call ids of 9 letters and digits. By default, only ids longer than OpenAI's
+   * limit are shortened.
    */
   tool_call_ids: oneOf('keep', 'nine_characters'),
-  /**
-   * Mistral refuses a user message right after tool results: an assistant message is put between.
-   */
+  /** Mistral rejects a user message right after tool results; `answer` inserts an answer. */
   after_tool_results: oneOf('keep', 'answer'),
-  /**
-   * Mistral and xAI refuse an earlier answer that has neither text nor tool calls, as one that was
-   * stopped early.
-   */
+  /** Mistral and xAI reject earlier answers without text and tool calls. */
   empty_answers: oneOf('keep', 'drop'),
   /**
-   * Mistral refuses a conversation that ends with an assistant or a system message: a user message
-   * asks to continue. Tool calls wait for their results instead, and `prefix` is left to Mistral.
+   * Mistral rejects a prompt that ends with an assistant or system message; `continue` adds a user
+   * message that asks to continue. Not after tool calls, and not for messages with `prefix`.
    */
   last_answer: oneOf('keep', 'continue'),
-  /** How the vendor spells `tool_choice: required`. Older Mistral: any. */
+  /** The vendor's value for `tool_choice: required`. Older Mistral: any. */
   tool_choice_required: oneOf('required', 'any'),
-  /** LM Studio cannot be told to call a named tool: it gets only that tool and `required`. */
-  tool_choice_named: oneOf('keep', 'alone'),
-  /**
-   * Free-form tools and `allowed_tools`, which OpenAI's models know in chat completions since
-   * GPT-5.
-   */
+  /** LM Studio rejects a named `tool_choice`; `only_tool` sends only that tool and `required`. */
+  tool_choice_named: oneOf('keep', 'only_tool'),
+  /** Free-form tools and `allowed_tools`, which OpenAI supports since GPT-5. */
   newer_tools: oneOf('translate', 'keep'),
-  /** Whether a stream reports usage only when asked to, or always. */
-  stream_usage: oneOf('ask', 'always'),
-  /**
-   * Our effort levels as the vendor's words; a level that is not listed is left out of the request.
-   */
+  /** Whether streams report usage only if the request asks for it. */
+  stream_usage: oneOf('on_request', 'always'),
+  /** The vendor's values for our effort levels. A level that is not listed is left out. */
   efforts: Type.Record(Type.String(), Type.String()),
-  /** DeepSeek turns reasoning off with `thinking`; only then can it be forced to call a tool. */
+  /** DeepSeek turns reasoning off with `thinking`, which is needed to force a tool call. */
   reasoning_off: oneOf('effort', 'thinking'),
   /**
-   * OpenAI's models refuse sampling parameters while they reason; some reason only when asked to.
+   * OpenAI's models reject sampling parameters while they reason. `drop_when_requested` is for models
+   * that reason only if the request asks for it.
    */
-  sampling_while_reasoning: oneOf('keep', 'drop', 'drop_when_asked'),
+  sampling_while_reasoning: oneOf('keep', 'drop', 'drop_when_requested'),
   /** The field of assistant messages in which earlier reasoning is sent back. */
   replay_reasoning: oneOf('drop', 'reasoning_content', 'reasoning', 'reasoning_details'),
-  /** Vendors without json_schema get the schema as an instruction. */
+  /** For vendors without json_schema, `instruct` sends the schema as an instruction. */
   json_schema: oneOf('native', 'instruct'),
-  /** LM Studio refuses `json_object`: it gets a schema that any object fits. */
+  /** LM Studio rejects `json_object`; `schema` sends a schema that every object matches. */
   json_object: oneOf('native', 'schema'),
-  /**
-   * Groq refuses JSON output together with tools: the wish for JSON then becomes an instruction.
-   */
+  /** Groq rejects JSON output with tools; `instruct` requests JSON by an instruction. */
   json_with_tools: oneOf('native', 'instruct'),
-  /** Vendors such as Ollama take image bytes only: http image URLs are fetched and inlined. */
+  /** Ollama and others accept only image bytes; `inline` fetches image URLs. */
   remote_images: oneOf('pass', 'inline'),
-  /**
-   * The most texts in one call. Text Embeddings Inference takes 32 unless it was started with more.
-   */
+  /** The most texts in one call. Text Embeddings Inference accepts 32 by default. */
   embedding_batch: integer(1, 2048),
   /**
-   * Tools and parameters that vendors charge for separately are dropped; `keep` is for servers of
-   * one's own that know them, such as vLLM and SGLang, and for prices that cover them.
+   * Tools and parameters that vendors charge separately are dropped. `keep` is for self-hosted
+   * servers such as vLLM and SGLang, and for prices that cover them.
    */
-  priced_apart: oneOf('drop', 'keep'),
-  /** Vertex AI takes Claude's Messages format at paths of its own, with the version in the body. */
+  separately_priced: oneOf('drop', 'keep'),
+  /** Vertex AI serves Claude's Messages API at other paths, with the version in the body. */
   hosted_by: oneOf('vertex'),
 });
 export type Quirks = Static<typeof quirksSchema>;
@@ -118,18 +97,18 @@ export const providerSchema = strictObject({
   base_url: httpAddress('https://api.example.com/v1'),
   api_key: nullable(secretText()),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
-  /** The AWS region that requests are signed for, if the address does not name it. */
+  /** The AWS region to sign requests for, if the base URL doesn't name it. */
   region: Type.String({
     pattern: '^[a-z]{2,}(-[a-z0-9]+)+$',
     expected: 'a region such as "eu-central-1"',
   }),
-  /** The longest wait for the first byte of the answer. */
+  /** The longest wait for the first byte of an answer. */
   timeout_ms: integer(1, 3_600_000),
-  /** The longest wait between two bytes of the answer. */
+  /** The longest wait between two bytes of an answer. */
   idle_timeout_ms: integer(1, 3_600_000),
-  /** False: only tenants who bring their own key may use it. */
+  /** False: only tenants who bring their own key can use it. */
   shared: Type.Boolean(),
-  /** Whether a tenant's own key may come with an address of its own. */
+  /** Whether a tenant's key may have its own base URL. */
   byok_base_url: Type.Boolean(),
   quirks: quirksSchema,
 });

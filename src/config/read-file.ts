@@ -2,46 +2,46 @@ import { existsSync, readFileSync } from 'node:fs';
 import { type Document, type ErrorCode, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { failureCode } from '../core/errors.ts';
 import { isObject } from '../core/json.ts';
-import type { Schema, ValidationIssue } from '../core/schema.ts';
-import { ConfigProblems, type MissingVariable } from './problems.ts';
+import type { Schema } from '../core/schema.ts';
+import { type ConfigProblem, ConfigProblems } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const defaultFile = 'tollgate.yaml';
-/** Stands in error messages where the file's name would. */
+/** Used in error messages instead of a file name. */
 export const noFile = 'no configuration file';
 
-/** Plain messages for common mistakes, where the parser's own would speak of YAML's grammar. */
+/** Messages for common mistakes, instead of the parser's own, which use terms of the grammar. */
 const plainMessages: Partial<Record<ErrorCode, string>> = {
-  TAB_AS_INDENT: 'YAML takes no tabs here; indent with spaces',
+  TAB_AS_INDENT: 'YAML does not allow tabs here; indent with spaces',
   BLOCK_AS_IMPLICIT_KEY:
-    'a second colon in one line; put quotes around the text, or break the line',
-  DUPLICATE_KEY: 'this name is in the file twice at the same place; keep one of the two',
+    'there is a second colon in the line; put quotes around the text, or break the line',
+  DUPLICATE_KEY: 'this name appears twice in the same section; remove one',
 };
 
-const bareVariable = 'inside of braces a text with "${" in it needs quotes around it';
+const bareVariable = 'inside braces, a text with "${" needs quotes around it';
 
 const readErrors: Readonly<Record<string, string>> = {
   ENOENT: 'this file does not exist',
   EISDIR: 'this is a folder, not a file',
-  EACCES: 'this file may not be read by this user',
+  EACCES: 'this user may not read the file',
 };
 
 const unanchored =
-  'this alias (*name) stands for nothing; a text that begins with * needs quotes around it';
-/** Generous, because thousands of models may share one list of prices. */
+  'this alias (*name) has no anchor; a text that begins with * needs quotes around it';
+/** Generous, because thousands of models may share a list of prices. */
 const aliasUsesMax = 10_000;
-const circular = 'this alias (*name) stands for something that it is a part of';
+const circular = 'this alias (*name) refers to a value that contains it';
 
-const unnamed = 'has "${" without the name of a variable in braces behind it';
+const unnamed = 'has "${" without a variable name and a closing brace after it';
 
-/** A configuration file as plain data, before variables are put in. */
+/** A configuration file as plain data, before variables are substituted. */
 export interface ConfigText {
   readonly source: string;
   readonly data: unknown;
 }
 
-/** The data is an empty object if no file was named and the default one does not exist. */
+/** Reads a file. The data is an empty object if no file is named and the default doesn't exist. */
 export function readConfigFile(path: string | undefined): ConfigText {
   const file = path ?? (existsSync(defaultFile) ? defaultFile : undefined);
   if (file === undefined) return { source: noFile, data: {} };
@@ -56,7 +56,7 @@ export function readConfigFile(path: string | undefined): ConfigText {
   const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {
     const bare = document.errors.filter(({ pos: [at] }) => text.slice(at - 1, at + 1) === '${');
-    // If there are bare `${`, the parser's other errors follow from them.
+    // If there is an unquoted `${`, the parser's other errors follow from it.
     const problems = (bare.length > 0 ? bare : document.errors).map((error) => {
       const at = error.linePos?.[0];
       const where = at ? `line ${at.line}, column ${at.col}: ` : '';
@@ -71,18 +71,18 @@ export function readConfigFile(path: string | undefined): ConfigText {
   try {
     return { source: file, data: document.toJS({ maxAliasCount: aliasUsesMax }) ?? {} };
   } catch {
-    // The parser refuses anchors nested in each other, which could turn a few lines into millions.
-    const message = 'its aliases (*name) repeat too much; write what they stand for';
+    // The parser rejects nested anchors, which could expand a few lines to millions.
+    const message = 'its aliases (*name) expand too much; replace them by their values';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
 }
 
 /**
- * YAML reads a text such as `*.example.com` as an alias. The text may be a secret, so no message
- * repeats it.
+ * Returns problems with aliases. YAML reads a text such as `*.example.com` as an alias, and the text
+ * may be a secret, so messages don't repeat it.
  */
-function findAliasProblems(document: Document, lines: LineCounter): ValidationIssue[] {
-  const problems: ValidationIssue[] = [];
+function findAliasProblems(document: Document, lines: LineCounter): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
   const anchored = new Map<string, Node>();
   visit(document, {
     Value(_, node) {
@@ -100,18 +100,17 @@ function findAliasProblems(document: Document, lines: LineCounter): ValidationIs
 }
 
 /**
- * Replaces `${NAME}` by environment variables everywhere in the file. The text becomes a number or
- * a boolean where the field wants one, since variables are always text.
+ * Replaces `${NAME}` by environment variables everywhere in the file. Variables are text, so the
+ * result is converted to the field's type.
  */
 export function substitute(
   data: unknown,
   schema: Schema,
   environment: Environment,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): unknown {
   const fill = (text: string, path: string) => {
-    // Such as `${NAME:-other}` of shells. The text may be a secret, so the message does not repeat
-    // it.
+    // For example `${NAME:-other}`. The text may be a secret, so the message doesn't repeat it.
     if (/\$\{(?![A-Za-z_][A-Za-z0-9_]*\})/.test(text)) {
       problems.push({ path, message: unnamed });
     }
@@ -119,7 +118,7 @@ export function substitute(
       const value = environment[name];
       if (value) return value;
       const message = `needs the environment variable ${name}, which is not set`;
-      const missing: MissingVariable = { path, message, variable: name };
+      const missing: ConfigProblem = { path, message, variable: name };
       problems.push(missing);
       return '';
     });
@@ -141,10 +140,7 @@ export function substitute(
   return walk(withoutEmpty(data, schema), schema, '');
 }
 
-/**
- * YAML reads a section whose lines are all comments as null: it counts as absent. Single settings
- * that are null stay as they are.
- */
+/** Drops empty sections: YAML reads a section with only comments as null. */
 function withoutEmpty(data: unknown, { properties }: Schema): unknown {
   if (!isObject(data)) return data;
   const isSection = (name: string) => /object|array/.test(properties?.[name]?.type ?? '');
@@ -154,7 +150,7 @@ function withoutEmpty(data: unknown, { properties }: Schema): unknown {
   return Object.fromEntries(present);
 }
 
-/** Text from the environment, converted to the type of its field; unchanged if it does not fit. */
+/** Converts text from the environment to the type of its field, if it can be converted. */
 export function convert(text: string, schema: Schema): unknown {
   const types = [schema, ...(schema.anyOf ?? [])].map((branch) => branch.type);
   if (

@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
 
-/** The options that a running process cannot change, by the names that people know. */
+/** The options that a running process can't change. */
 const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
   'server.host': ({ server }) => server.host,
   'server.port': ({ server }) => server.port,
@@ -17,12 +17,13 @@ const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
 };
 
 export interface ReloadResult {
-  /** The settings in force from now on. */
+  /** The new configuration. */
   readonly config: Config;
-  /** Options that were changed and stay as they were until the next start. */
+  /** Changed options that take effect at the next start. */
   readonly needRestart: readonly string[];
 }
 
+/** Merges a reloaded configuration into the running one. */
 export function planReload(running: Config, requested: Config): ReloadResult {
   const needRestart = Object.entries(restartOptions)
     .filter(([, read]) => read(running) !== read(requested))

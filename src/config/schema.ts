@@ -6,7 +6,7 @@ import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
 import { httpAddress, secretText, strictObject, usd } from './schema-fields.ts';
 
-/** The schema of `tollgate.yaml`. Everything is optional; load.ts has the defaults. */
+/** The schema of `tollgate.yaml`. All fields are optional; load.ts has the defaults. */
 
 export const configFileSchema = strictObject({
   server: strictObject({
@@ -52,8 +52,8 @@ export const configFileSchema = strictObject({
     durability: oneOf('journal', 'fsync'),
   }),
   logs: strictObject({
-    // At least a week: when a gateway replays the journal of a crash, rows of the log show what was
-    // booked already, so they must outlive the time until that gateway starts again.
+    // At least a week: after a crash, a gateway compares its journal with rows of the log to see
+    // which requests are in the ledger, so rows must be kept until it starts again.
     keep_days: nullable(integer(7, 36_500)),
     requests: Type.Boolean(),
   }),

@@ -90,7 +90,7 @@ test.each([
   '',
 ])('«%s» is a problem, with its place', (entry) => {
   const problem =
-    'private_addresses[1] must be a whole host name without * or a port, or an address or a range';
+    'private_addresses[1] must be a full host name without * and port, or an address or range';
   const refusal = () => load(['10.1.0.0/16', entry]);
   expect(refusal).toThrow(ConfigProblems);
   expect(refusal).toThrow(problem);

@@ -1,18 +1,18 @@
 import { parsePrivateTarget } from '../core/network-address.ts';
-import type { ValidationIssue } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import type { Bootstrap, WebSearch } from './config.ts';
 import { invalidKeyMessage, isValidHeader } from './merge.ts';
+import type { ConfigProblem } from './problems.ts';
 import type { Environment } from './read-file.ts';
 import type { ConfigFile } from './schema.ts';
 
 const defaultCredits = 10_000_000;
 
 /**
- * Keys that an unattended start gets from its environment. Their form is checked: a short key could
- * be guessed.
+ * Reads the keys for an unattended start from the environment. Their form is validated, because a
+ * short key could be guessed.
  */
-export function readBootstrap(environment: Environment, problems: ValidationIssue[]): Bootstrap {
+export function readBootstrap(environment: Environment, problems: ConfigProblem[]): Bootstrap {
   const key = (name: string, prefix: string): Secret | null => {
     const value = environment[name];
     if (!value) return null;
@@ -33,11 +33,11 @@ export function readBootstrap(environment: Environment, problems: ValidationIssu
 
 const secretKeyLengthMin = 32;
 
-/** The key that encrypts tenants' credentials, if the operator keeps it outside the data folder. */
+/** Reads a key that encrypts tenants' credentials. Null if it is in the data directory. */
 export function readSecretKey(
-  path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_FORMER_SECRET_KEY',
+  path: 'TOLLGATE_SECRET_KEY' | 'TOLLGATE_PREVIOUS_SECRET_KEY',
   environment: Environment,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): Secret | null {
   const value = environment[path];
   if (!value) return null;
@@ -46,7 +46,7 @@ export function readSecretKey(
   return null;
 }
 
-function readCredits(text: string | undefined, problems: ValidationIssue[]): number {
+function readCredits(text: string | undefined, problems: ConfigProblem[]): number {
   if (!text) return defaultCredits;
   const credits = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(credits)) return credits;
@@ -56,16 +56,14 @@ function readCredits(text: string | undefined, problems: ValidationIssue[]): num
 }
 
 const expected =
-  'must be a whole host name without * or a port, or an address or a range inside 10.0.0.0/8, ' +
-  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7 or ::1, and no metadata ' +
+  'must be a full host name without * and port, or an address or range inside 10.0.0.0/8, ' +
+  '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7 or ::1, but no metadata ' +
   'service';
 
-/**
- * `private_addresses` of the file; an entry that is no private name, address or range is a problem.
- */
+/** Reads `private_addresses`. Entries must be private host names, addresses or ranges. */
 export function readPrivateAddresses(
   file: ConfigFile,
-  problems: ValidationIssue[],
+  problems: ConfigProblem[],
 ): readonly string[] {
   const entries = file.private_addresses ?? [];
   return entries.filter((entry, at) => {
@@ -85,8 +83,8 @@ const engines: Readonly<
   tavily: { url: 'https://api.tavily.com', needsKey: true },
 };
 
-/** `tools.web_search` of the file; null if it is absent or has problems. */
-export function readWebSearch(file: ConfigFile, problems: ValidationIssue[]): WebSearch | null {
+/** Reads `tools.web_search`. Returns null if it is absent or has problems. */
+export function readWebSearch(file: ConfigFile, problems: ConfigProblem[]): WebSearch | null {
   const search = file.tools?.web_search;
   if (!search) return null;
   const refuse = (field: string, message: string) => {
@@ -97,7 +95,7 @@ export function readWebSearch(file: ConfigFile, problems: ValidationIssue[]): We
   if (engine === undefined) return refuse('engine', 'is required');
   const url = search.url ?? engines[engine].url;
   if (url === null) return refuse('url', `is required for ${engine}`);
-  // Paths and parameters are appended to the address, and a password belongs into api_key.
+  // Paths and parameters are appended to the URL, and a password belongs in api_key.
   if (/[?#]|\/\/[^/]*@/.test(url)) return refuse('url', 'must have no user, query or fragment');
   const apiKey = search.api_key?.trim();
   if (engines[engine].needsKey && !apiKey) return refuse('api_key', `is required for ${engine}`);

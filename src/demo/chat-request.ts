@@ -1,4 +1,4 @@
-/** Reads a chat request as far as the demo cares about it. */
+/** Reads the fields of a chat request that the demo supports. */
 import { invalidRequest } from '../core/errors.ts';
 import { type Fields, fieldsOf, isObject, objectsIn } from '../core/json.ts';
 import { delayField, flagField, integerField, textField } from './http.ts';
@@ -8,7 +8,7 @@ import { readToolChoice, readTools, type Tool, type ToolChoice } from './tool-ca
 export interface Message {
   readonly role: string;
   readonly text: string;
-  /** Addresses of images: `https:` or `data:`. */
+  /** URLs of images: `https:` or `data:`. */
   readonly imageUrls: readonly string[];
   /** Names of the tools that the message calls. */
   readonly called: readonly string[];
@@ -27,14 +27,14 @@ export interface ChatRequest {
   /** The most tokens in each choice. */
   readonly tokensMax: number;
   readonly choices: number;
-  /** `null`: answer without reasoning. */
+  /** Null: answer without reasoning. */
   readonly effort: string | null;
   readonly isStream: boolean;
   readonly includeUsage: boolean;
   readonly delayMs: number;
 }
 
-/** Prompt tokens of an image, a sound or a file, whatever its size. */
+/** Prompt tokens of an image, audio or file, regardless of its size. */
 const tokensPerAttachment = 85;
 /** OpenAI's own limit. */
 const stopsMax = 4;
@@ -154,7 +154,7 @@ function readStops(value: unknown): string[] {
   const stops: unknown[] = Array.isArray(value) ? value : [value];
   const texts = stops.filter((stop) => typeof stop === 'string' && stop !== '');
   if (texts.length === stops.length && stops.length <= stopsMax) return texts.map(String);
-  throw invalidRequest(`'stop' must be a text or up to ${stopsMax} texts, none empty.`, 'stop');
+  throw invalidRequest(`'stop' must be a string or up to ${stopsMax} strings, none empty.`, 'stop');
 }
 
 function readTokensMax(body: Fields): number {

@@ -357,7 +357,7 @@ test('images are counted and measured', async () => {
     ],
   });
   expect(choices[0].message.content).toEndWith(
-    'I received 3 images: PNG of 1×1 pixels; unreadable; an address, not fetched.',
+    'I received 3 images: PNG of 1×1 pixels; unreadable; a URL, not fetched.',
   );
   expect(usage.prompt_tokens).toBe(2 + 3 * 85);
 });

@@ -12,7 +12,7 @@ import { sampleSchema } from './schema-sample.ts';
 import { excerpt, TokenBudget } from './tokens.ts';
 import { callTool, pickTools, type ToolCall } from './tool-calls.ts';
 
-/** POST /v1/chat/completions: the answer in OpenAI's two forms, one body or a stream of chunks. */
+/** POST /v1/chat/completions: a full reply or a stream of chunks. */
 
 /** The fields that every chunk of a stream repeats. */
 interface Envelope {
@@ -61,7 +61,7 @@ function completion(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   };
 }
 
-/** The index of each requested choice; the demo gives every choice the same answer. */
+/** Returns the index of each requested choice. All choices have the same answer. */
 function indexes({ choices }: ChatRequest): readonly number[] {
   return Array.from({ length: choices }, (_, index) => index);
 }
@@ -87,7 +87,7 @@ async function* events(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer
 
 function* chunks(envelope: Envelope, chat: ChatRequest, answer: ChatAnswer) {
   const object = 'chat.completion.chunk';
-  // OpenAI promises a null usage in every chunk but the last once usage was asked for.
+  // Like OpenAI, send a null usage in every chunk but the last if usage was requested.
   const noUsage = chat.includeUsage ? { usage: null } : {};
   for (const { delta, finish_reason } of steps(answer)) {
     for (const index of indexes(chat)) {
@@ -116,16 +116,16 @@ function* deltas(answer: ChatAnswer) {
   }
 }
 
-/** Splits a text at words, and long words into parts; joined again, the pieces are the text. */
+/** Splits a text at words, and long words into parts. Joined, the pieces are the text. */
 function pieces(text: string): readonly string[] {
   return text.match(/^\s+|\S{1,24}\s*/gu) ?? [];
 }
 
-/** What the demo says: an answer that repeats what arrived, so that people see it got through. */
+/** The demo's answer repeats the request, to show that it arrived. */
 
 interface ChatAnswer {
   readonly reasoning: string | null;
-  /** `null` when there are only tool calls. */
+  /** Null if there are only tool calls. */
   readonly text: string | null;
   readonly toolCalls: readonly ToolCall[];
   readonly finishReason: 'stop' | 'length' | 'tool_calls';
@@ -133,10 +133,10 @@ interface ChatAnswer {
   readonly completionTokens: number;
 }
 
-/** The most images that are described one by one; beyond that they are only counted. */
+/** The most images that are described individually. More are only counted. */
 const imagesDescribedMax = 8;
 
-/** `seed` makes the ids of tool calls; equal requests have equal seeds. */
+/** Answers a request. `seed` determines the ids of tool calls; equal requests have equal seeds. */
 function answerChat(request: ChatRequest, seed: string): ChatAnswer {
   const budget = new TokenBudget(request.tokensMax);
   const reasoning = request.effort === null ? null : budget.take(reasoningText(request));
@@ -167,7 +167,7 @@ function callTools(request: ChatRequest, seed: string): ToolCall[] {
   return picked.map((tool, index) => callTool(tool, seed, index));
 }
 
-/** Like a real model, it may run out of tokens inside a call, whose arguments then break off. */
+/** As with a real model, the arguments of a call end early if the tokens run out. */
 function withinBudget(calls: readonly ToolCall[], budget: TokenBudget): ToolCall[] | null {
   if (calls.length === 0) return null;
   return calls.flatMap((call) => {
@@ -189,7 +189,7 @@ function answerText(request: ChatRequest): string {
       {
         demo: true,
         message: 'No language model runs here.',
-        your_question: quoteQuestion(request),
+        you_asked: quoteQuestion(request),
       },
       null,
       2,
@@ -216,9 +216,7 @@ function quoteQuestion(request: ChatRequest): string {
   return excerpt(lastOfUser(request)?.text ?? '');
 }
 
-/**
- * The tool results at the end of the conversation: those of parallel calls are several messages.
- */
+/** Returns the tool results at the end of the prompt. Each parallel call has its own message. */
 function toolResults(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex((message) => message.role !== 'tool') + 1);
 }
@@ -228,7 +226,7 @@ function describeImages(urls: readonly string[]): string[] {
   const sizes = urls.slice(0, imagesDescribedMax).map((url) => {
     const size = readDataUrlImageSize(url);
     if (size !== undefined) return `${size.kind} of ${size.width}×${size.height} pixels`;
-    return url.startsWith('data:') ? 'unreadable' : 'an address, not fetched';
+    return url.startsWith('data:') ? 'unreadable' : 'a URL, not fetched';
   });
   const count = urls.length === 1 ? 'one image' : `${urls.length} images`;
   return [`I received ${count}: ${sizes.join('; ')}.`];

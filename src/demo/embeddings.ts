@@ -1,6 +1,6 @@
 /**
- * POST /v1/embeddings: each word of a text moves a few hashed places of the vector, so equal texts
- * point the same way and texts that share words are near.
+ * POST /v1/embeddings: each word of a text changes a few hashed dimensions, so equal texts have equal
+ * vectors and texts that share words have similar ones.
  */
 import { invalidRequest } from '../core/errors.ts';
 import type { Fields } from '../core/json.ts';
@@ -8,17 +8,17 @@ import { choiceField, integerField, jsonReply, type Reply, readJsonBody } from '
 import { countTokens } from './tokens.ts';
 
 const dimensionsDefault = 256;
-/** As many as OpenAI's largest embedding model has. */
+/** The dimensions of OpenAI's largest embedding model. */
 const dimensionsMax = 3_072;
 const inputsMax = 2_048;
-/** OpenAI's limits. They also keep one request from holding up the process for long. */
+/** OpenAI's limits. They also bound the time of one request. */
 const tokensPerInputMax = 8_192;
 const tokensMax = 300_000;
 
-/** Several places per word, so that two words are rarely alike by a collision of their hashes. */
+/** Several per word, so that two words rarely have the same hashes. */
 const dimensionsPerWord = 4;
 
-/** A text, or a text that the client already cut into token numbers. */
+/** A text, or its tokens. */
 type Input = string | readonly number[];
 
 export async function answerEmbeddings(request: Request): Promise<Reply> {
@@ -29,7 +29,7 @@ export async function answerEmbeddings(request: Request): Promise<Reply> {
   const tokens = countInputs(inputs);
   const data = inputs.map((input, index) => {
     const vector = embed(input, dimensions);
-    // OpenAI's base64 is little-endian, and so is every machine on which the runtime works.
+    // OpenAI's base64 is little-endian, like every machine that the runtime supports.
     const base64 = () => Buffer.from(vector.buffer).toString('base64');
     const embedding = encoding === 'float' ? Array.from(vector) : base64();
     return { object: 'embedding', index, embedding };
@@ -46,12 +46,12 @@ function readInputs(body: Fields): Input[] {
   const { input } = body;
   const inputs = Array.isArray(input) && !isTokens(input) ? input : [input];
   if (inputs.length === 0 || inputs.length > inputsMax) {
-    throw invalidRequest(`'input' must hold 1 to ${inputsMax} texts.`, 'input');
+    throw invalidRequest(`'input' must have 1 to ${inputsMax} texts.`, 'input');
   }
   return inputs.map((item, index) => {
     if ((typeof item === 'string' || isTokens(item)) && item.length > 0) return item;
     throw invalidRequest(
-      "'input' must be a text, an array of texts or token arrays, none of them empty.",
+      "'input' must be a string, or an array of strings or token arrays, none of them empty.",
       inputs.length > 1 ? `input[${index}]` : 'input',
     );
   });
@@ -64,7 +64,7 @@ function countInputs(inputs: readonly Input[]): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total <= tokensMax && counts.every((count) => count <= tokensPerInputMax)) return total;
   throw invalidRequest(
-    `'input' may have ${tokensPerInputMax} tokens per text and ${tokensMax} in all.`,
+    `'input' may have at most ${tokensPerInputMax} tokens per text and ${tokensMax} in total.`,
     'input',
   );
 }
@@ -80,8 +80,7 @@ function isTokens(value: unknown): value is number[] {
 function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float64Array(dimensions);
   for (const word of eachWord(input)) addWord(vector, word);
-  // The words of a text may cancel each other out, or it has none: then the whole text counts as
-  // one word.
+  // If a text has no words, or they cancel each other out, the text counts as one word.
   if (vector.every((value) => value === 0)) {
     vector[Bun.hash.xxHash32(String(input)) % dimensions] = 1;
   }
@@ -89,7 +88,7 @@ function embed(input: Input, dimensions: number): Float32Array<ArrayBuffer> {
   return Float32Array.from(vector, (value) => value / length);
 }
 
-/** Each ideograph is a word by itself: Chinese is written without spaces. */
+/** Yields words. Each ideograph is one, because Chinese is written without spaces. */
 function* eachWord(input: Input): Generator<string> {
   if (typeof input !== 'string') {
     for (const token of input) yield String(token);

@@ -1,34 +1,34 @@
 import { asGatewayError, invalidRequest } from '../core/errors.ts';
 import { type Fields, isObject, parseJson } from '../core/json.ts';
 
-/** Reads request bodies and their fields. `null` counts as absent, as it does at OpenAI. */
+/** Reads request bodies and their fields. As at OpenAI, `null` counts as absent. */
 
-/** Bun's own form, which the global `FormData` type does not match. */
+/** Bun's type, which differs from the global `FormData`. */
 export type Form = Awaited<ReturnType<Request['formData']>>;
 
-/** Long enough for a person to watch a stream, or to hang up in the middle of one. */
+/** Long enough to watch a stream, or to disconnect in the middle of one. */
 const delayMsMax = 2_000;
 
 export async function readJsonBody(request: Request): Promise<Fields> {
   const body = parseJson(await request.text());
   if (isObject(body)) return body;
-  throw invalidRequest('The request body is not a JSON object.');
+  throw invalidRequest("The request body isn't a JSON object.");
 }
 
 export async function readForm(request: Request): Promise<Form> {
   try {
     return await request.formData();
   } catch {
-    throw invalidRequest('The request body is not valid multipart/form-data.');
+    throw invalidRequest("The request body isn't valid multipart/form-data.");
   }
 }
 
-/** The text fields of a form, so that they can be read like those of a JSON body. */
+/** Returns the text fields of a form, to be read like those of a JSON body. */
 export function formFields(form: Form): Fields {
   return Object.fromEntries([...form.entries()].filter(([, value]) => typeof value === 'string'));
 }
 
-/** The files of a form field, also when a client writes the field as `name[]`. */
+/** Returns the files of a form field, which may be spelled `name` or `name[]`. */
 export function formFiles(form: Form, name: string): File[] {
   return [...form.getAll(name), ...form.getAll(`${name}[]`)].filter(
     (value) => typeof value !== 'string',
@@ -59,7 +59,7 @@ export function choiceField<Choice extends string>(
   throw invalidRequest(`'${name}' must be one of ${choices.join(', ')}.`, name);
 }
 
-/** Numbers written as text are accepted too: that is how forms carry them. */
+/** Reads a number. Numeric text is accepted too, because forms have only text. */
 export function numberField(
   fields: Fields,
   name: string,
@@ -91,16 +91,16 @@ export function flagField(fields: Fields, name: string): boolean {
   throw invalidRequest(`'${name}' must be true or false.`, name);
 }
 
-/** `demo_delay_ms`: how long to wait before each chunk of the answer. */
+/** Reads `demo_delay_ms`: the pause before each chunk of the answer. */
 export function delayField(fields: Fields): number {
   return integerField(fields, 'demo_delay_ms', 0, delayMsMax) ?? 0;
 }
 
-/** What a demo endpoint answers; the server alone turns it into bytes on a socket. */
+/** Replies of the demo endpoints. */
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Streams are async generators: Bun then respects back-pressure and stops when clients leave. */
+/** An async generator, so that Bun applies backpressure and stops when the client disconnects. */
 export type ReplyStream = AsyncGenerator<string | Bytes, void, undefined>;
 
 export interface Reply {
@@ -129,7 +129,7 @@ export function streamReply(contentType: string, body: ReplyStream): Reply {
   };
 }
 
-/** Any failure in OpenAI's error shape. */
+/** Writes an error in OpenAI's format. */
 export function errorReply(cause: unknown): Reply {
   const error = asGatewayError(cause);
   const type = error.status >= 500 ? 'server_error' : 'invalid_request_error';
@@ -139,7 +139,7 @@ export function errorReply(cause: unknown): Reply {
   );
 }
 
-/** Waits between two chunks when the caller asked to see them drip. */
+/** Waits between two chunks if the request asks for a delay. */
 export async function pause(delayMs: number): Promise<void> {
   if (delayMs > 0) await Bun.sleep(delayMs);
 }

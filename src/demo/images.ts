@@ -23,7 +23,7 @@ import {
 } from './http.ts';
 import { countTokens } from './tokens.ts';
 
-/** POST /v1/images/generations and /edits: gradients whose colours follow from the prompt. */
+/** POST /v1/images/generations and /edits: gradients whose colors depend on the prompt. */
 
 /** Larger images would take noticeable time to draw. */
 const sideMax = 2_048;
@@ -61,13 +61,10 @@ export async function answerImageEdit(request: Request): Promise<Reply> {
 async function measure(file: File, field: string): Promise<ImageSize> {
   const size = readImageSize(await file.slice(0, imageHeaderBytesMax).bytes());
   if (size !== undefined) return size;
-  throw invalidRequest(`'${field}' is not a PNG, JPEG or WebP image.`, field);
+  throw invalidRequest(`'${field}' must be a PNG, JPEG or WebP image.`, field);
 }
 
-/**
- * A file's header may claim any size: nobody must be billed for an image of four billion pixels a
- * side.
- */
+/** Limits an image's size for billing, because a file's header may claim any size. */
 function fitWithin({ width, height }: Size): Size {
   const scale = Math.min(1, sideMax / Math.max(width, height));
   return {
@@ -116,7 +113,7 @@ function readSize(fields: Fields): Size | undefined {
   );
 }
 
-/** 256 colours that lead from one to another; the seed picks the two ends. */
+/** Returns 256 colors from one to another. The seed determines both. */
 function gradient(seed: string): Uint8Array {
   const [from, to] = [Bun.hash.xxHash32(seed, 1), Bun.hash.xxHash32(seed, 2)];
   const palette = new Uint8Array(256 * 3);
@@ -145,18 +142,18 @@ function imageTokens({ width, height }: Size): number {
   return Math.ceil(width / tilePixels) * Math.ceil(height / tilePixels);
 }
 
-/** Writes PNG files of up to 256 colours: W3C "Portable Network Graphics", sections 5 and 11. */
+/** Writes PNG files with up to 256 colors: W3C "Portable Network Graphics", sections 5 and 11. */
 
 interface PngImage {
   readonly width: number;
   readonly height: number;
-  /** Three bytes for each colour: red, green, blue. */
+  /** 3 bytes for each color: red, green, blue. */
   readonly palette: Uint8Array;
-  /** The result of `compressPixels`; pictures that differ only in their colours can share it. */
+  /** The result of `compressPixels`. Images that differ only in their colors can share it. */
   readonly pixels: Uint8Array;
 }
 
-/** Each pixel is the index of a colour in the palette; rows follow each other. */
+/** Compresses pixels, row by row. Each is the index of a color in the palette. */
 function compressPixels(
   width: number,
   height: number,
@@ -165,7 +162,7 @@ function compressPixels(
   const rowBytes = width + 1;
   const rows = new Uint8Array(rowBytes * height);
   for (let y = 0; y < height; y += 1) {
-    // The first byte of a row names its filter; it stays 0, which means no filter.
+    // The first byte of a row names its filter. It stays 0, which means none.
     for (let x = 0; x < width; x += 1) rows[y * rowBytes + 1 + x] = colorAt(x, y);
   }
   return deflateSync(rows, { level: 1 });

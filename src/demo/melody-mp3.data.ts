@@ -1,7 +1,7 @@
 /**
- * The five notes of the melody as MP3, base64 of ten frames each: what `pcmNote` computes, encoded
- * at 24 kHz, mono, 32 kbit/s constant, without bit reservoir (lame --cbr -b 32 -m m --nores -t) and
- * cut at frame borders, so that every note begins and ends in silence.
+ * The 5 notes of the melody as MP3, each in base64 of 10 frames: what `pcmNote` computes, encoded at
+ * 24 kHz, mono, constant 32 kbit/s, without a bit reservoir (lame --cbr -b 32 -m m --nores -t), and
+ * split at frame boundaries, so that each note begins and ends with silence.
  */
 export const mp3Notes: readonly (readonly string[])[] = [
   [

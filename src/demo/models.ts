@@ -1,7 +1,7 @@
 /**
- * The models of the demo upstream, in the shape of `models:` in the configuration file, so that
- * the gateway lists, routes and bills them exactly like any other. The prices are small but not
- * zero: a newcomer should see credits move.
+ * The models of the demo upstream, in the format of `models:` in the configuration file. The gateway
+ * lists, routes and bills them like any others. Prices are low but not 0, so that newcomers see
+ * charges.
  */
 import type { Config, Model, Provider } from '../config/config.ts';
 import type { ModelFile, PricingFile } from '../config/model-schema.ts';
@@ -31,7 +31,7 @@ export const demoModels = [
   {
     id: 'demo/embed',
     name: 'Demo Embeddings',
-    description: 'Demo, not a model: vectors of hashed words; texts that share words are near.',
+    description: 'Demo, not a model: vectors of hashed words. Texts that share words are similar.',
     context_length: 8_192,
     input_modalities: ['text'],
     output_modalities: ['text'],
@@ -57,7 +57,8 @@ export const demoModels = [
   {
     id: 'demo/transcribe',
     name: 'Demo Transcription',
-    description: 'Demo, recognises no speech: tells the name, size and length of the audio file.',
+    description:
+      'Demo, no speech recognition: returns the name, size and length of the audio file.',
     input_modalities: ['audio'],
     output_modalities: ['text'],
     features: ['transcription'],
@@ -66,7 +67,7 @@ export const demoModels = [
   {
     id: 'demo/image',
     name: 'Demo Images',
-    description: 'Demo, not an image model: draws a colour gradient chosen by the prompt.',
+    description: 'Demo, not an image model: draws a color gradient that depends on the prompt.',
     input_modalities: ['text', 'image'],
     output_modalities: ['image'],
     features: ['image_edit', 'image_generation'],
@@ -78,7 +79,7 @@ export const demoModels = [
 const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({
   ...model,
   endpoints: [],
-  disabledReason: 'is off once a provider is configured, unless demo: true keeps it',
+  disabledReason: 'is off because a provider is configured; set demo: true to keep it',
 }));
 
 type Offers = Pick<Config, 'models' | 'providers'>;

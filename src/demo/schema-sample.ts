@@ -1,20 +1,20 @@
 import { fieldsOf, isObject, itemsOf } from '../core/json.ts';
 
 /**
- * Makes a value that satisfies a JSON schema, always the same value. It knows the keywords that are
- * common in requests to models, not `pattern`, `not` and conditions.
+ * Creates a value that satisfies a JSON schema, always the same one. Supports the keywords that are
+ * common in requests to models, but not `pattern`, `not` and conditions.
  */
 
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * Beyond `small`, the sample only grows where the schema demands it, so recursive schemas come to
- * an end. Beyond `hard` it ends even if it does not fit: a schema can demand billions of values.
+ * Beyond `small`, the sample grows only where the schema requires it, so that recursive schemas end.
+ * Beyond `hard`, it ends even if it is invalid: a schema can require billions of values.
  */
 const depthBounds = { small: 8, hard: 32 };
 const valueBounds = { small: 1_000, hard: 2_000 };
 const itemsMax = 32;
-/** The most references and branches followed for one value: a reference may lead back to itself. */
+/** The most references and branches followed for one value, because references may be circular. */
 const hopsMax = 16;
 
 export function sampleSchema(schema: unknown): unknown {
@@ -29,7 +29,7 @@ class Sampler {
     this.#root = root;
   }
 
-  /** `name` is the name of the value's property; sample texts mention it. */
+  /** Returns a sample. `name` is the name of its property, used in sample texts. */
   sample(rawSchema: unknown, name: string, depth: number): unknown {
     this.#values += 1;
     if (depth > depthBounds.hard || this.#values > valueBounds.hard) return null;
@@ -57,7 +57,7 @@ class Sampler {
   #sampleObject(schema: Schema, depth: number): Record<string, unknown> {
     const properties = fieldsOf(schema.properties);
     const required = itemsOf(schema.required).filter((name) => typeof name === 'string');
-    // If no property is required, an empty object would fit but show nothing.
+    // If no property is required, an empty object would be valid but not useful.
     const isShown = required.length === 0 && depth <= 1;
     const names = isShown ? Object.keys(properties) : [...new Set(required)];
     const entries: [string, unknown][] = [];
@@ -82,7 +82,7 @@ class Sampler {
     );
   }
 
-  /** Follows references and picks branches until what is left describes a value directly. */
+  /** Follows references and picks branches until the schema describes a value directly. */
   #resolve(rawSchema: Schema, isSmall: boolean): Schema {
     let schema = rawSchema;
     for (let hop = 0; hop < hopsMax; hop += 1) {
@@ -102,7 +102,7 @@ class Sampler {
     return {};
   }
 
-  /** A JSON pointer into the schema itself, such as `#/$defs/Person`. */
+  /** Resolves a JSON pointer into the schema itself, such as `#/$defs/Person`. */
   #lookUp(reference: string): unknown {
     let found: unknown = this.#root;
     for (const part of reference.split('/').slice(1)) {
@@ -125,7 +125,7 @@ function merge(left: Schema, right: unknown): Schema {
   };
 }
 
-/** The first branch, unless the sample has to end soon: then one that cannot grow. */
+/** Returns the first branch, or a scalar one if the sample has to end soon. */
 function pickBranch(branches: readonly unknown[], isSmall: boolean): unknown {
   return (isSmall ? branches.find(isScalar) : undefined) ?? branches[0];
 }
@@ -149,9 +149,7 @@ function typeOf(schema: Schema, isSmall: boolean): unknown {
   return 'string';
 }
 
-/** Numbers and texts that satisfy a JSON schema. */
-
-/** A schema may demand a text of any length; longer ones than this are not made. */
+/** A schema may require a text of any length. Samples are not longer than this. */
 const charactersMax = 1_000;
 
 const formatSamples: Readonly<Record<string, string>> = {
@@ -176,7 +174,7 @@ function sampleString(schema: Schema, name: string): string {
   return characters.slice(0, Math.max(0, max)).join('');
 }
 
-/** The allowed number nearest to 1. */
+/** Returns the valid number nearest to 1. */
 function sampleNumber(schema: Schema): number {
   const isInteger = schema.type === 'integer';
   const step = numberOr(schema.multipleOf, isInteger ? 1 : 0);
@@ -184,7 +182,7 @@ function sampleNumber(schema: Schema): number {
   const under = numberOr(schema.exclusiveMaximum, Number.POSITIVE_INFINITY);
   const min = numberOr(schema.minimum, Number.NEGATIVE_INFINITY);
   const max = numberOr(schema.maximum, Number.POSITIVE_INFINITY);
-  // Keeps a distance from excluded ends, however narrow the range between them is.
+  // Keep a margin from exclusive bounds, however narrow the range is.
   const margin = Math.min(1, (Math.min(max, under) - Math.max(min, over)) / 2);
   const low = Math.max(min, isInteger ? Math.floor(over) + 1 : over + margin);
   const high = Math.min(max, isInteger ? Math.ceil(under) - 1 : under - margin);
@@ -194,7 +192,7 @@ function sampleNumber(schema: Schema): number {
   return above <= high ? above : Math.floor(nearest / step) * step;
 }
 
-/** JSON can hold numbers such as 1e999, too large for a double: they count as absent. */
+/** JSON numbers such as 1e999 are too large for a double and count as absent. */
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }

@@ -1,6 +1,6 @@
 /**
- * The demo upstream: a real HTTP server on the loopback address that speaks OpenAI's wire format
- * without any model behind it. Equal requests get equal answers, at once.
+ * The demo upstream: an HTTP server on the loopback address with OpenAI's API, but without a model.
+ * Equal requests get equal answers.
  */
 import { invalidRequest, notFound } from '../core/errors.ts';
 import { answerChatCompletion } from './chat.ts';
@@ -13,15 +13,15 @@ import { excerpt } from './tokens.ts';
 import { answerTranscription } from './transcription.ts';
 
 export interface DemoUpstream {
-  /** The base address, version included: `http://127.0.0.1:PORT/v1`. */
+  /** The base URL with its version: `http://127.0.0.1:PORT/v1`. */
   readonly url: string;
-  /** How many streams are being sent now; a stream whose client left does not count. */
+  /** Returns the number of streams being sent, without those whose client disconnected. */
   readonly openStreams: () => number;
-  /** Stops listening and cuts off answers that are still being sent. */
+  /** Stops listening and aborts answers that are being sent. */
   readonly stop: () => Promise<void>;
 }
 
-/** An image edit may have 100 MB of files; the rest is for the form around them. */
+/** An image edit may have 100 MB of files, plus the form's overhead. */
 const requestBytesMax = 110 * 1024 * 1024;
 
 interface Route {
@@ -52,7 +52,7 @@ export function startDemoUpstream(): DemoUpstream {
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    // Bun would cut a slow stream after ten seconds without a byte.
+    // By default, Bun closes a stream after 10 s without data.
     idleTimeout: 0,
     maxRequestBodySize: requestBytesMax,
     async fetch(request) {
@@ -88,7 +88,7 @@ async function answer(request: Request): Promise<Reply> {
     if (route === undefined) throw notFound(`The demo has no ${excerpt(pathname)}.`);
     if (request.method === route.method) return await route.answer(request);
     const reply = errorReply(
-      invalidRequest(`${pathname} answers ${route.method} only.`, undefined, 405),
+      invalidRequest(`${pathname} accepts only ${route.method}.`, undefined, 405),
     );
     return { ...reply, headers: { ...reply.headers, allow: route.method } };
   } catch (error) {

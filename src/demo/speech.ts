@@ -17,15 +17,15 @@ import {
 } from './http.ts';
 import { mp3Notes } from './melody-mp3.data.ts';
 
-/** POST /v1/audio/speech: the text as a melody, in a file that players open. */
+/** POST /v1/audio/speech: plays the text as a melody. */
 
 /** OpenAI's own limit. */
 const inputCharactersMax = 4_096;
 
-/** About a second of sound per chunk. */
+/** About 1 s of audio per chunk. */
 const notesPerChunk = 4;
 
-/** How a note is written in each format that the demo speaks. */
+/** Encoders of a note, by format. */
 const noteIn = { mp3: mp3Note, wav: pcmNote, pcm: pcmNote } as const;
 const otherFormats = ['opus', 'aac', 'flac'] as const;
 
@@ -49,12 +49,12 @@ function readFormat(body: Fields): keyof typeof noteIn {
     choiceField(body, 'response_format', ['mp3', 'wav', 'pcm', ...otherFormats]) ?? 'mp3';
   if (format === 'mp3' || format === 'wav' || format === 'pcm') return format;
   throw invalidRequest(
-    `The demo speaks mp3, wav and pcm; '${format}' needs a real speech model.`,
+    `The demo supports only mp3, wav and pcm; '${format}' needs a real speech model.`,
     'response_format',
   );
 }
 
-/** Any voice is accepted and plays a melody of its own. Custom voices come as `{id}`. */
+/** Reads the voice. Any is accepted and has its own melody. Custom voices have the form `{id}`. */
 function readVoice(body: Fields): string {
   const voice = isObject(body.voice) ? body.voice.id : (body.voice ?? 'demo');
   if (typeof voice === 'string') return voice;
@@ -75,29 +75,29 @@ async function* play(
 }
 
 /**
- * The demo's voice: a melody with one short bell note for every few characters of the text.
- * WAV and PCM are computed; MP3 is put together from notes that were encoded once, each as ten
- * frames of its own (no bit reservoir, silence at both ends), so they can follow in any order.
+ * The demo's voice is a melody with a short bell note for every few characters of the text. WAV and
+ * PCM are computed. MP3 is joined from notes that were encoded in advance, each as 10 independent
+ * frames (no bit reservoir, silence at both ends), so they can be played in any order.
  */
 
 const sampleRateHz = 24_000;
 const bytesPerSample = 2;
 
-/** 240 ms, exactly ten MP3 frames at this sample rate. */
+/** 240 ms, exactly 10 MP3 frames at this sample rate. */
 const noteSamples = 5_760;
-/** The last 40 ms are silent. The encoder delays by almost two frames, so notes need the room. */
+/** The last 40 ms are silent, because the encoder adds a delay of almost 2 frames. */
 const soundingSamples = 4_800;
 
-/** C, D, E, G, A: these notes sound well together in any order. */
+/** C, D, E, G, A, which sound good together in any order. */
 const pitchesHz = [523.25, 587.33, 659.25, 783.99, 880];
 
-/** The longest melody lasts twenty seconds. */
+/** The longest melody lasts 20 s. */
 const notesMax = 83;
 const notesMin = 2;
 /** At this rate a melody lasts about as long as reading the text aloud. */
 const charactersPerNote = 5;
 
-/** Which notes to play: indexes into the scale. The same text and voice give the same melody. */
+/** Returns notes as indexes into the scale. The same text and voice give the same melody. */
 function composeMelody(text: string, voice: string, speed: number): number[] {
   const characters = Array.from(text);
   const perNote = Math.max(1, Math.round(charactersPerNote * speed));
@@ -109,10 +109,10 @@ function composeMelody(text: string, voice: string, speed: number): number[] {
   });
 }
 
-/** A melody is made of the same five notes; computing each only once keeps the demo fast. */
+/** Caches the 5 notes, so that each is computed only once. */
 const pcmNotes = new Map<number, Bytes>();
 
-/** A note as 16-bit little-endian mono samples. */
+/** Returns a note as 16-bit little-endian mono samples. */
 export function pcmNote(note: number): Bytes {
   const known = pcmNotes.get(note) ?? synthesize(note);
   pcmNotes.set(note, known);
@@ -132,15 +132,15 @@ function synthesize(note: number): Bytes {
   return new Uint8Array(samples.buffer);
 }
 
-/** A note as ten MPEG-2 Layer III frames: 24 kHz, mono, 32 kbit/s. */
+/** Returns a note as 10 MPEG-2 Layer III frames: 24 kHz, mono, 32 kbit/s. */
 export function mp3Note(note: number): Bytes {
   return new Uint8Array(Buffer.from((mp3Notes[note] ?? []).join(''), 'base64'));
 }
 
-/** The 44 bytes in front of the samples of a WAV file. */
+/** Returns the 44 bytes before the samples of a WAV file. */
 export function wavHeader(notes: number): Bytes {
   const format = Buffer.alloc(16);
-  // Plain samples, one channel.
+  // PCM, 1 channel.
   format.writeUInt16LE(1, 0);
   format.writeUInt16LE(1, 2);
   format.writeUInt32LE(sampleRateHz, 4);

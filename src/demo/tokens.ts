@@ -1,4 +1,4 @@
-/** The demo's tokens: four UTF-8 bytes each, rounded up, so that anybody can recompute a bill. */
+/** The demo's tokens: 4 UTF-8 bytes each, rounded up, so that anyone can recompute a charge. */
 
 const bytesPerToken = 4;
 
@@ -10,10 +10,10 @@ export function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
-/** Hands out text until a number of tokens is used up. */
+/** Truncates texts to a total number of tokens. */
 export class TokenBudget {
   used = 0;
-  /** Whether some text did not fit. */
+  /** Whether a text was truncated. */
   exceeded = false;
   readonly #tokensMax: number;
 
@@ -21,7 +21,7 @@ export class TokenBudget {
     this.#tokensMax = tokensMax;
   }
 
-  /** Returns as much of the text as fits, and counts that as used. */
+  /** Returns as much of the text as fits, and counts its tokens. */
   take(text: string): string {
     const bytesLeft = (this.#tokensMax - this.used) * bytesPerToken;
     const fitting = Buffer.byteLength(text) <= bytesLeft ? text : cutToBytes(text, bytesLeft);
@@ -31,7 +31,7 @@ export class TokenBudget {
   }
 }
 
-/** Cuts between characters, never inside one. */
+/** Truncates between characters, not inside one. */
 function cutToBytes(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   let end = bytesMax;
@@ -39,9 +39,9 @@ function cutToBytes(text: string, bytesMax: number): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** The start of a text, for quoting it back. */
+/** Returns the start of a text, for quoting it. */
 export function excerpt(text: string, charactersMax = 200): string {
-  // Two UTF-16 units hold any character, so this slice is enough and stays small.
+  // A character has at most 2 UTF-16 units, so this slice is long enough.
   const characters = Array.from(text.slice(0, charactersMax * 2 + 2));
   if (characters.length <= charactersMax) return characters.join('');
   return `${characters.slice(0, charactersMax).join('')}…`;

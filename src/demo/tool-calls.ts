@@ -1,4 +1,4 @@
-/** Decides which of the offered tools the demo calls, and with what arguments. */
+/** Decides which tools the demo calls, and with which arguments. */
 import { invalidRequest } from '../core/errors.ts';
 import { fieldsOf, isObject } from '../core/json.ts';
 import { sampleSchema } from './schema-sample.ts';
@@ -13,16 +13,16 @@ export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string 
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON text, as on the wire. */
+  /** JSON text. */
   readonly arguments: string;
 }
 
 /** OpenAI's own limit. */
 const toolsMax = 128;
-/** A message may mention every tool; nobody needs more calls at once than this. */
+/** A limit for messages that mention every tool. */
 const callsMax = 16;
 
-/** Function tools only: the demo runs nothing by itself. */
+/** Reads function tools. Others are ignored. */
 export function readTools(value: unknown): Tool[] {
   if (value === null || value === undefined) return [];
   if (!Array.isArray(value) || value.length > toolsMax) {
@@ -54,9 +54,9 @@ interface ToolContext {
   readonly tools: readonly Tool[];
   readonly choice: ToolChoice;
   readonly isParallel: boolean;
-  /** The last message, if it is the user's; otherwise `null`. */
+  /** The last message if it is the user's, or null. */
   readonly userText: string | null;
-  /** Names of the tools that the conversation has called already. */
+  /** Names of the tools called earlier in the prompt. */
   readonly called: readonly string[];
 }
 
@@ -71,8 +71,8 @@ export function pickTools({ tools, choice, isParallel, userText, called }: ToolC
 }
 
 /**
- * Picks the first tool that was not called yet. An agent that must call a tool at every step ends
- * with the tool that takes its answer; always the first tool would keep it going for ever.
+ * Picks the first tool that was not called yet, so that an agent that must call a tool at every step
+ * reaches the tool for its answer instead of looping.
  */
 function nextTool(tools: readonly Tool[], called: readonly string[]): Tool[] {
   const fresh = tools.filter((tool) => !called.includes(tool.name));
@@ -80,8 +80,8 @@ function nextTool(tools: readonly Tool[], called: readonly string[]): Tool[] {
 }
 
 /**
- * The last word of a tool's name, if it has at least four letters: people ask for the weather, not
- * for `get_weather`.
+ * Matches the last word of a tool's name, if it has at least 4 letters: people ask for the weather,
+ * not for `get_weather`.
  */
 const lastWord = /\p{Lu}?[\p{Ll}\p{N}]{4,}$/u;
 
@@ -89,7 +89,7 @@ function isMentioned(text: string, name: string): boolean {
   return [name, ...(lastWord.exec(name) ?? [])].some((word) => mentions(text, word));
 }
 
-/** Whether the name is a separate word in the text: "forget" must not call a tool `get`. */
+/** Returns whether the name is a separate word: "forget" must not call a tool `get`. */
 function mentions(text: string, name: string): boolean {
   const nameCharacter = /[\p{L}\p{N}_-]/u;
   const [lowerText, lowerName] = [text.toLowerCase(), name.toLowerCase()];
@@ -103,7 +103,7 @@ function mentions(text: string, name: string): boolean {
   return false;
 }
 
-/** `seed` makes the ids differ between turns: clients match results to calls by these ids. */
+/** Creates a call. `seed` makes ids differ between turns, because results refer to them. */
 export function callTool(tool: Tool, seed: string, index: number): ToolCall {
   const value = tool.parameters === undefined ? {} : sampleSchema(tool.parameters);
   return {

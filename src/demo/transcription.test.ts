@@ -43,7 +43,7 @@ test('json tells the file’s name, size and seconds', async () => {
   const reply = await readJson<object>(await post(wav, 'memo.wav'));
   expect(reply).toEqual({
     text:
-      'This is the Tollgate demo; no speech was recognised. ' +
+      'This is the Tollgate demo; no speech was recognized. ' +
       `The file "memo.wav" has ${wav.length} bytes and lasts 2.4 s.`,
     duration: 2.4,
     usage: { type: 'duration', seconds: 3 },

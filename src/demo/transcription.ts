@@ -14,10 +14,7 @@ import {
 } from './http.ts';
 import { excerpt } from './tokens.ts';
 
-/**
- * POST /v1/audio/transcriptions: recognises no speech; its text truthfully describes the file that
- * arrived.
- */
+/** POST /v1/audio/transcriptions: describes the uploaded file, without speech recognition. */
 
 interface Span {
   readonly start: number;
@@ -61,12 +58,12 @@ function describeFile(file: File, duration: number): string[] {
   // A line break in a file name would break subtitle files.
   const name = excerpt(file.name.replaceAll(/\p{Cc}/gu, ' '), 100);
   return [
-    'This is the Tollgate demo; no speech was recognised.',
+    'This is the Tollgate demo; no speech was recognized.',
     `The file ${JSON.stringify(name)} has ${file.size} bytes and lasts ${duration} s.`,
   ];
 }
 
-/** Spreads texts over the whole duration, each in proportion to its number of characters. */
+/** Distributes texts over the duration, each in proportion to its number of characters. */
 function spread(texts: readonly string[], duration: number): Span[] {
   const charactersTotal = texts.reduce((sum, text) => sum + text.length, 0);
   let characters = 0;
@@ -81,22 +78,19 @@ function roundToMs(seconds: number): number {
   return Math.round(seconds * 1_000) / 1_000;
 }
 
-/** As at OpenAI, segments are included unless only words are asked for. */
+/** As at OpenAI, segments are included unless only words are requested. */
 function timestamps(form: Form, sentences: readonly string[], duration: number) {
   const granularities = [
     ...form.getAll('timestamp_granularities'),
     ...form.getAll('timestamp_granularities[]'),
   ];
-  const includeWordTimes = granularities.includes('word');
-  const includeSegments = !includeWordTimes || granularities.includes('segment');
-  const wordTexts = sentences.flatMap((sentence) => sentence.split(' '));
-  const wordTimes = spread(wordTexts, duration).map(({ text: word, ...times }) => ({
-    word,
-    ...times,
-  }));
+  const includeWords = granularities.includes('word');
+  const includeSegments = !includeWords || granularities.includes('segment');
+  const texts = sentences.flatMap((sentence) => sentence.split(' '));
+  const words = spread(texts, duration).map(({ text: word, ...times }) => ({ word, ...times }));
   return {
     ...(includeSegments ? { segments: spread(sentences, duration).map(segment) } : {}),
-    ...(includeWordTimes ? { wordTimes } : {}),
+    ...(includeWords ? { words } : {}),
   };
 }
 
@@ -123,12 +117,12 @@ function subtitles(format: 'srt' | 'vtt', spans: readonly Span[]): string {
   return writeSubtitles(format, cues);
 }
 
-/** How long an audio file plays: exact for WAV and MP3, guessed from the size for the rest. */
+/** The length of an audio file is exact for WAV and MP3, and estimated from the size otherwise. */
 
-/** 128 kbit/s, what compressed audio usually has. */
+/** 128 kbit/s, typical for compressed audio. */
 const guessedBytesPerSecond = 16_000;
 
-/** How many other bytes may stand before the first MP3 frame. */
+/** The most bytes before the first MP3 frame. */
 const resyncBytesMax = 64 * 1024;
 
 function audioSeconds(file: Uint8Array): number {
@@ -145,7 +139,7 @@ function mp3Seconds(file: Uint8Array): number | undefined {
   const start = id3Bytes(file);
   for (let at = start; at < Math.min(file.length, start + resyncBytesMax); at += 1) {
     const { frames, seconds } = walkFrames(file, at);
-    // Two frames in a row are proof; one header can be chance.
+    // Two consecutive frames are required: one header may be a coincidence.
     if (frames >= 2) return seconds;
   }
   return undefined;

@@ -405,8 +405,8 @@ describe('an answer that is not heard to its end', () => {
       credits: 30,
       provider: 'openai',
       note:
-        'The provider broke off; 2048 of about 20267 bytes of audio were delivered, ' +
-        'and the charge is in proportion.',
+        'The provider ended the answer early; 2048 of about 20267 bytes of audio were delivered, ' +
+        'and the charge is proportional.',
       estimated: true,
       status: 'error',
     });
@@ -453,7 +453,7 @@ describe('a client that leaves', () => {
     leaving.abort();
     await audio.openai.until((book) => book.find((entry) => entry.outcome === 'client-left'));
     const bill = await audio.bill(idOf(response));
-    expect(bill.note).toMatch(/^The client left before the end; \d+ of about 20267 bytes/);
+    expect(bill.note).toMatch(/^The client disconnected early; \d+ of about 20267 bytes/);
     expect([15, 30]).toContain(bill.credits);
     expect(bill.status).toBe('success');
   });

@@ -120,7 +120,7 @@ describe('both rows of the price table', () => {
     const bill = await audio.bill(await transcribe());
     expect([bill.credits, bill.status]).toEqual([0, 'success']);
     expect(bill.note).toBe(
-      'The provider did not tell how long the audio is, so nothing is charged.',
+      'The provider did not report the length of the audio, so nothing is charged.',
     );
   });
 
@@ -147,7 +147,7 @@ describe('both rows of the price table', () => {
     // What the file's own headers say, for which credits were held.
     expect(reply.json).toEqual({ text: 'ok', duration: 4.8 });
     expect([bill.credits, bill.estimated]).toEqual([480, true]);
-    expect(bill.note).toBe('The provider told a length that this file cannot have.');
+    expect(bill.note).toBe('The provider reported a length that this file cannot have.');
     const { units } = await audio.gateway.record(reply.requestId);
     expect(units).toEqual({ audioMs: 4_800 });
   });

@@ -232,7 +232,7 @@ test(
     const ids = ['acme/one', 'acme/two', 'acme/three', 'acme/four', 'demo/speech'];
     await using gateway = await startGateway({
       config: {
-        catalog: 'none',
+        catalogue: 'none',
         providers: { mine: provider },
         models: [model('acme/embed', 'embeddings'), ...ids.map((id) => model(id))],
       },
@@ -242,7 +242,7 @@ test(
       const { status, body } = await gateway.chat({ model: id, messages });
       return { status, message: isObject(body.error) ? body.error.message : undefined };
     };
-    const off = 'is off once a provider is configured, unless demo: true keeps it';
+    const off = 'is off because a provider is configured; set demo: true to keep it';
     expect(await refused('demo/chat')).toEqual({
       status: 404,
       message: `The model "demo/chat" ${off}; use "acme/one" or "acme/two" or "acme/three".`,

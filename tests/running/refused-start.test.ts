@@ -51,7 +51,7 @@ describe('a wrong configuration', () => {
         'tollgate.yaml: models[0].endpoints[0].provider names "mien", which is not a configured ' +
           'provider; did you mean "mine"?',
         'tollgate.yaml: models[1].endpoints[0].pricing needs prompt and completion; ' +
-          'what costs nothing is written "0"',
+          'write "0" if it is free',
       ]);
       expect(stdout).toBe('');
       expect(exitCode).toBe(2);
@@ -104,7 +104,7 @@ describe('a wrong configuration', () => {
         'tollgate.yaml: providers.groq.api_key needs the environment variable NO_SUCH_KEY, ' +
           'which is not set',
         'tollgate.yaml: models[0].endpoints[0].provider names "openai", which is not a ' +
-          'configured provider: set OPENAI_API_KEY, or write its key as providers.openai.api_key',
+          'configured provider: set OPENAI_API_KEY or providers.openai.api_key',
       ]);
       expect(exitCode).toBe(2);
     },
@@ -204,7 +204,7 @@ test.each([
     const dataDir = join(newFolder(), 'dtaa');
     const finished = await run([topic, command], { dataDir });
     expectOneSentence(finished);
-    expect(finished.stderr).toContain(`There is no database at ${dataDir}/tollgate.db: `);
+    expect(finished.stderr).toContain(`There is no database at ${dataDir}/tollgate.db. `);
     expect(existsSync(dataDir)).toBe(false);
   },
   startMs,

@@ -12,11 +12,11 @@ import together from './together.yaml';
 import xai from './xai.yaml';
 
 /**
- * The shipped model list, one file per vendor. It is part of the program, so that a compiled
- * executable has it. Each model is in one file only; its endpoints may name any vendor of the list.
+ * The built-in catalog, with one file per vendor. It is imported, so that the executable includes
+ * it. Each model is in only one file; its endpoints may name any vendor of the catalog.
  */
 
-/** A vendor that becomes callable when its key is in the environment. */
+/** A provider that can be called if its key is in the environment. */
 export interface BuiltinProvider {
   readonly name: string;
   readonly label: string;
@@ -31,8 +31,7 @@ interface CatalogFile {
   readonly models: readonly ModelFile[];
 }
 
-// The files ship with the program and catalogue.test.ts checks each against the schemas, so a start
-// does not pay for checking them again.
+// catalog.test.ts checks each file against the schemas, so they are not validated at each start.
 const files = [
   openai,
   anthropic,

@@ -1,4 +1,4 @@
-/** YAML files are data of unknown shape until the catalogue test has checked them. */
+/** YAML files are imported as data of unknown type. catalog.test.ts checks those of the catalog. */
 declare module '*.yaml' {
   const data: unknown;
   export = data;
