@@ -1,6 +1,6 @@
 /**
- * Reads server-sent events as real providers send them, which is looser than the standard.
- * Text comes in as it was decoded, cut anywhere; whole messages come out.
+ * Reads server-sent events as real providers send them, which is less strict than the standard.
+ * Input is decoded text, split anywhere. Output is complete messages.
  */
 import { eventBytesMax } from '../core/bounds.ts';
 import type { SseMessage } from './dialect.ts';
@@ -8,26 +8,28 @@ import { MalformedAnswer } from './failure.ts';
 
 const tooLarge = `an event of more than ${eventBytesMax} characters`;
 
-/** Said while there is nothing else to say: a comment, which may stand before the first event. */
+/** A comment that keeps the connection open. It may precede the first event. */
 export const keepAlive = ': keep-alive\n\n';
 
 const lineFeedCode = 10;
 const byteOrderMark = 0xfeff;
 
 export class EventStreamReader {
-  /** The part of a line that has come so far. Only ever appended to, never searched again. */
+  /** The incomplete last line. Only appended to, never searched again. */
   #line = '';
   #event: string | null = null;
   #data: string | null = null;
-  /** Characters of the finished lines of the event that is being read. */
+  /** Characters in the complete lines of the current event. */
   #size = 0;
   /**
-   * JSON outside of events, where Google and others may put an error; told at the end of the
-   * stream.
+   * JSON outside of events, where Google and others may put an error. Emitted as a message at the
+   * end of the stream.
    */
   #rawJson = '';
   #isAtStart = true;
-  /** The last text ended in `\r`: a `\n` at the head of the next one belongs to it. */
+  /**
+   * True if the last text ended in `\r`, so that a `\n` at the start of the next one belongs to it.
+   */
   #endsWithReturn = false;
 
   push(text: string): SseMessage[] {
@@ -36,7 +38,8 @@ export class EventStreamReader {
     let lineFeed = text.indexOf('\n', at);
     let carriage = text.indexOf('\r', at);
     while (lineFeed !== -1 || carriage !== -1) {
-      // Nearly all traffic: one line of data, a blank line, nothing left over from before.
+      // The fast path for nearly all traffic: one data line and a blank line, with nothing
+      // buffered.
       if (carriage === -1 && this.#isBetweenEvents() && text.startsWith('data: ', at)) {
         if (text.charCodeAt(lineFeed + 1) === lineFeedCode && lineFeed > at + 6) {
           if (lineFeed - at > eventBytesMax) throw new MalformedAnswer(tooLarge);
@@ -63,7 +66,10 @@ export class EventStreamReader {
     return messages;
   }
 
-  /** No more input. Some servers leave out the last blank line, or even the last line end. */
+  /**
+   * Ends the input and returns the last messages. Some servers omit the last blank line or line
+   * end.
+   */
   end(): SseMessage[] {
     const messages: SseMessage[] = [];
     if (this.#line !== '') this.#parseLine(this.#line, messages);
@@ -94,7 +100,7 @@ export class EventStreamReader {
 
   #parseLine(line: string, messages: SseMessage[]): void {
     if (line === '') {
-      // An event without data says nothing in any dialect; some servers send it to keep alive.
+      // An event without data has no meaning in any dialect; some servers send it as a keep-alive.
       if (this.#data) messages.push({ event: this.#event, data: this.#data });
       this.#event = null;
       this.#data = null;
@@ -118,7 +124,7 @@ export class EventStreamReader {
     else this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
   }
 
-  /** Bare JSON may span many lines. An event after it discards it: it was not the end. */
+  /** Collects bare JSON, which may span several lines. An event after it discards it. */
   #appendRawLine(line: string): void {
     if (this.#rawJson === '' ? !/^[{[]/.test(line) : line.startsWith(':')) return;
     this.#rawJson += `${line}\n`;

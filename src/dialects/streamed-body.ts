@@ -1,7 +1,7 @@
 import type { LongBytes } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 
-/** Bodies that carry files, read from where the files lie while they are sent. */
+/** Request bodies with files, which are read while they are sent. */
 
 export type Piece = string | LongBytes;
 
@@ -26,12 +26,12 @@ export function bodyFromBytes(content: Uint8Array): LongBytes {
   };
 }
 
-/** The same bytes in base64. */
+/** Encodes the content as base64. */
 export function inBase64(content: LongBytes): LongBytes {
   return {
     bytes: Math.ceil(content.bytes / 3) * 4,
     async *chunks() {
-      // Three bytes are four characters; bytes left over from a chunk are encoded with the next.
+      // 3 bytes become 4 characters. Bytes left over are encoded with the next chunk.
       let rest: Buffer = Buffer.alloc(0);
       for await (const chunk of content.chunks()) {
         const buffered = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
@@ -52,7 +52,10 @@ export interface FileField {
   readonly content: LongBytes;
 }
 
-/** A form; values other than texts are written as JSON, lists as one field for each item. */
+/**
+ * Writes a multipart form. Values other than strings are written as JSON, and lists as one field
+ * per item.
+ */
 export function writeForm(
   fields: Readonly<Record<string, unknown>>,
   files: readonly FileField[],
@@ -67,8 +70,8 @@ export function writeForm(
     }),
   );
   for (const { name, filename, contentType, content } of files) {
-    const about = `; filename="${escapeQuoted(filename)}"\r\ncontent-type: ${contentType}`;
-    pieces.push(`${open(name)}${about}\r\n\r\n`, content, '\r\n');
+    const attributes = `; filename="${escapeQuoted(filename)}"\r\ncontent-type: ${contentType}`;
+    pieces.push(`${open(name)}${attributes}\r\n\r\n`, content, '\r\n');
   }
   return {
     headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
@@ -76,7 +79,7 @@ export function writeForm(
   };
 }
 
-/** Escapes names as browsers do, so that no character of a name can end the header. */
+/** Escapes names as browsers do, so that no name can end the header. */
 function escapeQuoted(name: string): string {
   return name.replaceAll('\r', '%0D').replaceAll('\n', '%0A').replaceAll('"', '%22');
 }

@@ -22,7 +22,7 @@ beforeAll(async () => {
   });
   gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    providers: { server, free: { ...server, quirks: { priced_apart: 'keep' } } },
+    providers: { server, free: { ...server, quirks: { separately_priced: 'keep' } } },
     models: [
       chatModel('acme/chat', [{ provider: 'server', model: 'chat-up' }]),
       chatModel('acme/free', [{ provider: 'free', model: 'free-up' }]),
@@ -157,7 +157,7 @@ describe('a name that is one of ours but for capitals stays out of', () => {
       const several = await gateway.post({ ...body, [name]: 10 }, { path });
       expect([several.status, several.error.message]).toEqual([
         400,
-        `${name} is 10, and only one image can be made per request.`,
+        `${name} is 10, but a request generates one image.`,
       ]);
     }
     expect(upstream.book.length).toBe(1);

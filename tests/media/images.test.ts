@@ -396,7 +396,7 @@ describe('an edit at Gemini', () => {
     expect([filtered.status, filtered.error]).toEqual([
       400,
       {
-        message: 'The provider declined to make this picture (IMAGE_SAFETY).',
+        message: 'The provider declined to generate this image (IMAGE_SAFETY).',
         type: 'invalid_request_error',
         code: 'invalid_request_error',
       },

@@ -6,7 +6,7 @@ import { type EmbeddingBatch, type EmbeddingsDialect, readVectors } from '../med
 import { presentParameterNames } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
 
-/** The most texts that Cohere takes in one call. */
+/** Cohere's maximum number of texts per call. */
 const textsMax = 96;
 
 export const cohereEmbeddings: EmbeddingsDialect = {
@@ -15,7 +15,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
   write({ inputs, dimensions, user, more }, { upstreamModel }) {
     const body = {
       model: upstreamModel,
-      // Cohere must be told what the vectors are for, and OpenAI's words cannot say it.
+      // Cohere requires the purpose of the vectors, which OpenAI's format doesn't have.
       input_type: 'search_document',
       embedding_types: ['float'],
       texts: inputs,
@@ -30,7 +30,7 @@ export const cohereEmbeddings: EmbeddingsDialect = {
 function read(body: Fields): ReadResult<EmbeddingBatch> {
   const { embeddings, meta } = body;
   const found: unknown = isObject(embeddings) ? embeddings.float : embeddings;
-  // Not every answer has billed units; where they are given, Cohere's prices count by them.
+  // Not every answer has billed units. Where they exist, Cohere's prices refer to them.
   const units = fieldsOf(fieldsOf(meta).billed_units);
   return readVectors(body, found, readCount(units.input_tokens));
 }

@@ -18,9 +18,9 @@ import { concatBodies, inBase64, type Piece } from '../streamed-body.ts';
 import { imageModalities, modelName, modelPath } from './upstream/model.ts';
 import { finishReasonOf, readUsage } from './upstream/read.ts';
 
-/** Embeddings of Google's Gemini, `batchEmbedContents`. */
+/** Gemini's embeddings, `batchEmbedContents`. */
 
-/** The most requests that Gemini takes in one batch. */
+/** Gemini's maximum number of requests per batch. */
 const requestsMax = 100;
 
 export const geminiEmbeddings: EmbeddingsDialect = {
@@ -47,11 +47,11 @@ function readBatch(body: Fields): ReadResult<EmbeddingBatch> {
   const found = Array.isArray(embeddings)
     ? embeddings.map((item) => fieldsOf(item).values)
     : undefined;
-  // Only Gemini's newer models count tokens.
+  // Only newer models report token counts.
   return readVectors(body, found, readCount(fieldsOf(usage).promptTokenCount));
 }
 
-/** Images of Google's Gemini, which draws them in the middle of a chat. */
+/** Gemini's images, which it generates in a chat. */
 
 export const geminiImages: ImagesDialect = {
   mask: 'image',
@@ -84,7 +84,7 @@ function inlineImage({ mediaType, content }: ImageFile): readonly Piece[] {
 
 const ratios = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'];
 
-/** Gemini takes no pixels, only a shape and a size class: the nearest ones to the wanted size. */
+/** Returns the aspect ratio and size class nearest to a size. Gemini accepts no pixels. */
 function imageConfigFor(size: string | null): object | undefined {
   const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? [];
   if (width === undefined || height === undefined) return undefined;
@@ -95,7 +95,7 @@ function imageConfigFor(size: string | null): object | undefined {
   };
   const aspectRatio = ratios.reduce((a, b) => (distance(b) < distance(a) ? b : a));
   const longEdge = Math.max(Number(width), Number(height));
-  // Gemini's older models have one size and refuse to be given it.
+  // Older models have one size and reject `imageSize`.
   if (longEdge <= 1536) return { aspectRatio };
   return { aspectRatio, imageSize: longEdge <= 2304 ? '2K' : '4K' };
 }
@@ -114,7 +114,7 @@ function readGeneratedImages(body: Fields): ReadResult<GeneratedImages> {
 
 function imagesIn(content: unknown): readonly GeneratedImage[] {
   return objectsIn(fieldsOf(content).parts).flatMap((part) => {
-    // A picture that the model drew while thinking is a draft.
+    // An image generated while thinking is a draft.
     if (part.thought === true) return [];
     const data = fieldsOf(part.inlineData);
     if (!textOf(data.mimeType).startsWith('image/') || !isText(data.data)) return [];
@@ -122,16 +122,17 @@ function imagesIn(content: unknown): readonly GeneratedImage[] {
   });
 }
 
-/** A filter will refuse again; a model that only wrote text may draw at the next attempt. */
+/**
+ * Returns why there is no image. A filter would reject it again; a model that only wrote text may
+ * generate an image at the next attempt.
+ */
 function noImageFailure(candidate: unknown, feedback: unknown): UpstreamFailure {
   const finish = fieldsOf(candidate).finishReason;
   const block = fieldsOf(feedback).blockReason;
-  const word = [block, finish].find((reason) => typeof reason === 'string');
+  const reason = [block, finish].find((value) => typeof value === 'string');
   const isFiltered =
     block !== undefined || finishReasonOf(textOf(finish), false) === 'content_filter';
-  if (word === undefined || !isFiltered) {
-    return malformed('The upstream answered without a picture.');
-  }
-  const message = `The provider declined to make this picture (${String(word).slice(0, 60)}).`;
+  if (reason === undefined || !isFiltered) return malformed('The upstream returned no image.');
+  const message = `The provider declined to generate this image (${reason.slice(0, 60)}).`;
   return { kind: 'request', status: 400, message, retryAfterSeconds: null };
 }

@@ -1,17 +1,17 @@
 /**
- * JSON that is only passing through. Some servers send integers beyond 2^53 (a `seed`), which a
- * float would change: such numbers are carried as the text they came in.
+ * Parses JSON without losing digits. Some servers send integers beyond 2^53 (a `seed`), which a
+ * float would change, so such numbers keep their original text.
  */
 import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { exceededLimit, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json.ts';
 
-/** Also matches long digits inside a string, which only costs time. */
+/** Also matches digits inside strings, which only costs time. */
 export const longNumber = /\d{16}/;
 
-/** A text this short cannot nest deep enough to hurt. */
+/** Shorter texts can't nest deeply enough to matter. */
 const depthCheckMinLength = 4_096;
 
-/** Numbers of a JSON text that a float may change; digits inside its strings are found as well. */
+/** Returns the numbers that a float may change, including digits inside strings. */
 export function longNumbersIn(text: string): readonly string[] {
   return text.match(/\d[\d.eE+-]{15,}/g) ?? [];
 }
@@ -23,7 +23,7 @@ interface ParseContext {
 const rawJson: unknown = Reflect.get(JSON, 'rawJSON');
 
 function preserveLongInteger(key: string, value: unknown, context?: ParseContext): unknown {
-  // `JSON.stringify` would call a function under this key to write the object that contains it.
+  // `JSON.stringify` would call a function under this key.
   if (key === 'toJSON') return value;
   if (typeof value !== 'number' || Number.isSafeInteger(value)) return value;
   const source = context?.source;
@@ -31,8 +31,8 @@ function preserveLongInteger(key: string, value: unknown, context?: ParseContext
 }
 
 /**
- * Wraps the number in a function. The runtime's raw JSON is a frozen object: where a message is
- * expected it would pass for one, and mending it would fail.
+ * Wraps the number in a function. The runtime's raw JSON is a frozen object, which could be
+ * mistaken for a message and can't be changed.
  */
 function rawNumber(source: string, value: number): unknown {
   if (typeof rawJson !== 'function') return value;
@@ -42,7 +42,7 @@ function rawNumber(source: string, value: number): unknown {
   return number;
 }
 
-/** Answers may have any number of fields: a token with twenty likely alternatives has sixty. */
+/** Answers may have any number of fields: a token with 20 alternatives has 60. */
 const answerLimits = {
   levels: jsonDepthMax,
   names: Number.POSITIVE_INFINITY,
@@ -50,15 +50,14 @@ const answerLimits = {
 };
 const argumentLimits = { ...answerLimits, names: jsonNamesMax };
 
-/** Parses the arguments of a tool call exactly; undefined also when they have too many fields. */
+/** Parses the arguments of a tool call. Returns undefined also if they have too many fields. */
 export function parseArguments(json: string): unknown {
   return parseExact(json, argumentLimits);
 }
 
 /**
- * Like `JSON.parse`, but numbers are written back exactly, and the result is undefined for text
- * that is no JSON or nested too deep: writing 200,000 levels back takes seconds and then overflows
- * the stack.
+ * Parses like `JSON.parse`, but numbers are written back exactly. Returns undefined for text that
+ * isn't JSON or is nested too deeply: writing 200,000 levels takes seconds and overflows the stack.
  */
 export function parseExact(text: string, limits: JsonLimits = answerLimits): unknown {
   if (text.length > scanAboveLength && exceededLimit(text, limits)) return undefined;

@@ -1,39 +1,45 @@
 import { isText } from '../../core/json.ts';
 
 /**
- * Providers sign their thoughts and refuse those that another provider signed, and a conversation
- * may move between providers. So a signature goes through the client with a mark of its maker.
- * Anthropic's go unmarked: Anthropic's own clients send them unchanged.
+ * Providers sign their reasoning and reject signatures of other providers, but a conversation may
+ * move between providers. So the signature that a client gets starts with a prefix that names its
+ * origin. Anthropic's have no prefix, because Anthropic's own clients send them unchanged. An
+ * origin isn't a dialect: Bedrock passes on Anthropic's signatures.
  */
-const marks = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
-export type SignatureOrigin = keyof typeof marks;
+const originPrefixes = { anthropic: '', gemini: 'gemini:', responses: 'responses:' } as const;
+export type SignatureOrigin = keyof typeof originPrefixes;
 
 export function markSignature(origin: SignatureOrigin, signature: string): string {
-  return marks[origin] + signature;
+  return originPrefixes[origin] + signature;
 }
 
-/** The signature as its maker wrote it; undefined when there is none or it is somebody else's. */
+/**
+ * Returns the signature without its prefix; undefined if there is none or it has another origin.
+ */
 export function ownSignature(
   origin: SignatureOrigin,
   marked: string | undefined,
 ): string | undefined {
   if (marked === undefined || marked === '') return undefined;
-  const found = Object.values(marks).find((mark) => mark !== '' && marked.startsWith(mark)) ?? '';
-  return found === marks[origin] ? marked.slice(found.length) : undefined;
+  const prefixes = Object.values(originPrefixes);
+  const found = prefixes.find((prefix) => prefix !== '' && marked.startsWith(prefix)) ?? '';
+  return found === originPrefixes[origin] ? marked.slice(found.length) : undefined;
 }
 
-/** The `format` in which OpenRouter names the maker of an encrypted thought. */
+/** The prefix of OpenRouter's `format` for Anthropic's encrypted reasoning. */
 const anthropicFormat = /^anthropic-/;
 const plainFormat = /^[\w-]{1,40}$/;
 const formatPrefix = /^([\w-]{1,40}):(.*)$/s;
 
-/** Marks an encrypted thought with its format where OpenRouter says that it is not Anthropic's. */
+/** Prefixes encrypted reasoning with OpenRouter's `format`, unless it is Anthropic's. */
 export function markEncrypted(format: unknown, data: string): string {
   if (!isText(format) || anthropicFormat.test(format)) return data;
   return `${plainFormat.test(format) ? format : 'unknown'}:${data}`;
 }
 
-/** An encrypted thought as its maker wrote it, and OpenRouter's `format`; none for Anthropic's. */
+/**
+ * Splits encrypted reasoning into its data and OpenRouter's `format`. Anthropic's has no format.
+ */
 export function splitEncrypted(marked: string): {
   readonly data: string;
   readonly format?: string;
@@ -42,7 +48,7 @@ export function splitEncrypted(marked: string): {
   return format === undefined || data === undefined ? { data: marked } : { data, format };
 }
 
-/** Whether Anthropic can read an encrypted thought. */
+/** Returns true if Anthropic can read the encrypted reasoning. */
 export function isAnthropicRedacted(redacted: string | undefined): redacted is string {
   return redacted !== undefined && splitEncrypted(redacted).format === undefined;
 }

@@ -24,17 +24,17 @@ import { readUsage } from '../openai-chat/usage.ts';
 /** Far above any vocabulary. */
 const tokenMax = 10_000_000;
 
-/** Whether `input` is a list of several inputs; a list of numbers is one input. */
+/** Returns true for a list of inputs. A list of numbers is a single input. */
 function isInputList(
   input: EmbeddingInput | readonly EmbeddingInput[],
 ): input is readonly EmbeddingInput[] {
   return Array.isArray(input) && typeof input[0] !== 'number';
 }
 
-/** What is wrong with an input that the schema refused, and where. */
+/** Returns what is wrong with an input that the schema rejected, and where. */
 function inputProblem(input: unknown): ValidationIssue {
   const path = 'input';
-  const kinds = 'a text, a list of texts, or lists of token numbers';
+  const kinds = 'a string, a list of strings, or lists of token numbers';
   if (input === undefined || input === null) return { path, message: `is required: ${kinds}` };
   if (input === '') return { path, message: emptyInput };
   if (!Array.isArray(input)) return { path, message: `must be ${kinds}` };
@@ -44,7 +44,7 @@ function inputProblem(input: unknown): ValidationIssue {
     const most = embeddingsInputsMax;
     return { path, message: `has ${input.length} items; at most ${most} are allowed` };
   }
-  // All items must be of the kind of the first.
+  // All items must have the type of the first.
   if (typeof first === 'number') return firstProblem(input, path, problemOfToken);
   return firstProblem(input, path, Array.isArray(first) ? problemOfTokens : problemOfText);
 }
@@ -59,16 +59,16 @@ function firstProblem(items: readonly unknown[], path: string, check: ItemCheck)
   return { path, message: 'is not valid' };
 }
 
-const emptyInput = 'is empty; there is nothing to embed';
+const emptyInput = 'is empty';
 
 function problemOfText(item: unknown, path: string): ValidationIssue | undefined {
-  if (typeof item !== 'string') return { path, message: 'must be a text' };
+  if (typeof item !== 'string') return { path, message: 'must be a string' };
   return item === '' ? { path, message: emptyInput } : undefined;
 }
 
 function problemOfToken(item: unknown, path: string): ValidationIssue | undefined {
   const isToken = Number.isInteger(item) && Number(item) >= 0 && Number(item) <= tokenMax;
-  return isToken ? undefined : { path, message: 'must be the number of a token' };
+  return isToken ? undefined : { path, message: 'must be a token number' };
 }
 
 function problemOfTokens(item: unknown, path: string): ValidationIssue | undefined {
@@ -78,9 +78,9 @@ function problemOfTokens(item: unknown, path: string): ValidationIssue | undefin
   return at < 0 ? undefined : problemOfToken(item[at], `${path}[${at}]`);
 }
 
-/** An embeddings request in OpenAI's words, as clients send it. */
+/** Embeddings requests in OpenAI's format, as clients send them. */
 
-/** Some models have 4,096; this only keeps absurd numbers out. */
+/** Some models have 4,096. This only keeps absurd numbers out. */
 const dimensionsMax = 65_536;
 
 const tokens = Type.Array(Type.Integer({ minimum: 0, maximum: tokenMax }), { minItems: 1 });
@@ -121,7 +121,7 @@ export function readEmbeddingsRequest(value: Record<string, unknown>): Embedding
   };
 }
 
-/** Four kinds of input are too many for the schema to explain: `misfitOf` explains `input`. */
+/** Explains `input` separately, because the schema can't explain a union of 4 types. */
 function validationError(value: Record<string, unknown>): GatewayError {
   const { input, ...rest } = value;
   const [problem] = explain(Type.Omit(embeddingsSchema, ['input']), rest);
@@ -129,11 +129,11 @@ function validationError(value: Record<string, unknown>): GatewayError {
   return invalidRequest(`${path} ${message}.`, path);
 }
 
-/** Embeddings of an OpenAI-style upstream. */
+/** Embeddings of OpenAI-style upstreams. */
 
-/** The most inputs that OpenAI takes in one call. */
+/** OpenAI's maximum number of inputs per call. */
 const inputsMax = 2_048;
-/** Written as decimals, more vectors of 3,072 numbers would exceed the longest answer read. */
+/** As decimals, more vectors of 3,072 numbers would exceed the longest answer that is read. */
 const decimalInputsMax = 512;
 
 export const openAiEmbeddings: EmbeddingsDialect = {
@@ -149,7 +149,7 @@ export const openAiEmbeddings: EmbeddingsDialect = {
     return {
       path: '/embeddings',
       body: JSON.stringify(body),
-      // Which encoding an upstream answers with is not the client's concern.
+      // The client doesn't need to know which encoding the upstream uses.
       dropped: dropped.filter((name) => name !== 'encoding_format'),
     };
   },
@@ -163,14 +163,14 @@ function read(body: Fields): ReadResult<EmbeddingBatch> {
   const vectors: Vector[] = [];
   for (const [position, item] of data.entries()) {
     if (!isObject(item)) {
-      const message = 'The upstream answered with an item that is none.';
+      const message = 'The upstream returned an item that is not an object.';
       return { ok: false, failure: malformed(message) };
     }
     const vector = readVector(item.embedding);
     const index = Number.isInteger(item.index) ? Number(item.index) : position;
     const isFree = index >= 0 && index < data.length && vectors[index] === undefined;
     if (vector === undefined || !isFree) {
-      const message = `The upstream's item ${position} is no embedding in its place.`;
+      const message = `The upstream returned an invalid embedding or index in item ${position}.`;
       return { ok: false, failure: malformed(message) };
     }
     vectors[index] = vector;
@@ -178,7 +178,9 @@ function read(body: Fields): ReadResult<EmbeddingBatch> {
   return { ok: true, value: { vectors, promptTokens: promptTokensIn(body.usage) } };
 }
 
-/** Embeddings have no output tokens: the total, which is all that Voyage tells, is the prompt. */
+/**
+ * Embeddings have no output tokens, so the total, which is all that Voyage reports, is the prompt.
+ */
 function promptTokensIn(raw: unknown): number | null {
   const isTotal = isObject(raw) && (raw.prompt_tokens ?? null) === null;
   const usage = readUsage(isTotal ? { prompt_tokens: raw.total_tokens } : raw);

@@ -1,19 +1,19 @@
-/** The routing fields of a request, as forms write them. */
+/** Reads the routing fields of multipart forms. */
 import { duplicateField, parseFormFlag } from '../../core/form.ts';
 import { type Fields, fieldsOf, itemsOf, parseJson } from '../../core/json.ts';
 
-/** A form knows only texts, and a field may come several times. */
+/** A form's values are strings, and a field may come several times. */
 export type FormFields = ReadonlyMap<string, readonly string[]>;
 
 interface SortedForm {
-  /** `models`, `provider` and `route` as they would stand in JSON; unchecked. */
+  /** `models`, `provider`, and `route` in their JSON form, not validated. */
   readonly routing: Readonly<Fields>;
   readonly rest: FormFields;
 }
 
 /**
- * Lists and objects come as JSON in one field, or the way OpenAI's libraries write them:
- * `models[]` for each model, `provider[order][]` for each name, `provider[max_price][prompt]`.
+ * Separates the routing fields. Lists and objects come as JSON in one field, or the way OpenAI's
+ * libraries write them: `models[]`, `provider[order][]`, `provider[max_price][prompt]`.
  */
 export function sortForm(fields: FormFields): SortedForm {
   const rest = new Map<string, readonly string[]>();
@@ -50,15 +50,15 @@ function providerPath(name: string): readonly string[] | undefined {
 }
 
 function preferenceIn(name: string, texts: readonly string[]): unknown {
-  // A number in the brackets is a place in a list; it is not needed, since items come in order.
+  // A number in brackets is a list index, which isn't needed because items come in order.
   if (/\[\d*\]$/.test(name)) return texts;
   const text = only(name, texts);
   return text && parseFormFlag(text);
 }
 
 function only(name: string, texts: readonly string[]): string | undefined {
-  const [text, ...more] = texts;
-  if (more.length > 0) throw duplicateField(name);
+  const [text, ...duplicates] = texts;
+  if (duplicates.length > 0) throw duplicateField(name);
   return text;
 }
 

@@ -21,9 +21,9 @@ import { readCount } from '../normalize/responses/counts.ts';
 import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';
 import { type FileField, writeForm } from '../streamed-body.ts';
 
-/** Requests for images in OpenAI's words, as clients send them. */
+/** Image requests in OpenAI's format, as clients send them. */
 
-/** Models take some 30,000 characters; this only bounds what is held in memory. */
+/** Models accept about 30,000 characters. This only limits memory. */
 const promptLengthMax = 500_000;
 
 export const imagesSchema = Type.Object({
@@ -39,7 +39,7 @@ export const imagesSchema = Type.Object({
   n: optional(Type.Integer({ minimum: 1 })),
   background: optional(oneOf('transparent', 'opaque', 'auto')),
   output_format: optional(oneOf('png', 'jpeg', 'webp')),
-  /** Every image is answered as `b64_json`; some clients ask for that anyway. */
+  /** Every image is returned as `b64_json`, which some clients also set. */
   response_format: optional(oneOf('b64_json')),
   stream: optional(Type.Boolean()),
   user: label,
@@ -53,15 +53,22 @@ export interface ImagesRequest {
   readonly more: Readonly<Record<string, unknown>>;
 }
 
-/** The fields by which vendors are told how many images to make; each image is charged for. */
-const counts = ['n', 'batch_size', 'num_images', 'num_images_per_prompt', 'num_outputs', 'samples'];
+/** The fields in which vendors accept the number of images. Each image is charged. */
+const countFields = [
+  'n',
+  'batch_size',
+  'num_images',
+  'num_images_per_prompt',
+  'num_outputs',
+  'samples',
+];
 
 function refuseSeveral(body: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(body)) {
-    // `Number`, because forms send only texts.
-    if (!counts.includes(foldCase(name)) || !(Number(value ?? 1) > 1)) continue;
+    // `Number`, because form values are strings.
+    if (!countFields.includes(foldCase(name)) || !(Number(value ?? 1) > 1)) continue;
     const found = `${name} is ${JSON.stringify(value)}`;
-    throw invalidRequest(`${found}, and only one image can be made per request.`, name);
+    throw invalidRequest(`${found}, but a request generates one image.`, name);
   }
 }
 
@@ -70,7 +77,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   const { stream, user } = value;
   refuseSeveral(value);
   if (stream) {
-    throw invalidRequest('stream must be left out: images are answered whole.', 'stream');
+    throw invalidRequest('stream is not supported for images. Leave it out.', 'stream');
   }
   const more = forwardableFields(value, imagesSchema.properties);
   return {
@@ -87,7 +94,7 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
   };
 }
 
-/** Images of an OpenAI-style upstream. */
+/** Images of OpenAI-style upstreams. */
 
 export const openAiImages: ImagesDialect = {
   mask: 'alpha',
@@ -113,23 +120,23 @@ function fileOf(name: string, { mediaType, content }: ImageFile): FileField {
   return { name, filename, contentType: mediaType, content };
 }
 
-/** Also reads SiliconFlow's answers, which have the list under `images`. */
+/** Reads an answer's images. SiliconFlow's list is under `images`. */
 export function readImages(body: Fields): ReadResult<GeneratedImages> {
   const failure = failureInside(body);
   if (failure !== undefined) return { ok: false, failure };
-  // Some servers write the one picture without its list.
+  // Some servers send a single image without a list.
   const lists = [body.data, body.images].map((list) => (isObject(list) ? [list] : itemsOf(list)));
   const images = lists.find((list) => list.length > 0)?.flatMap(readImage) ?? [];
   if (images.length === 0) {
-    return { ok: false, failure: malformed('The upstream answered without a picture.') };
+    return { ok: false, failure: malformed('The upstream returned no image.') };
   }
   const { size, quality, background, output_format, usage } = body;
-  const about = Object.entries({ size, quality, background, output_format });
+  const metadata = Object.entries({ size, quality, background, output_format });
   const value: GeneratedImages = {
     images,
-    // Some servers report the usage of images under the names of chats.
+    // Some servers report image usage under the field names of chats.
     usage: isObject(usage) && 'input_tokens' in usage ? readMediaUsage(usage) : readUsage(usage),
-    metadata: Object.fromEntries(about.filter(([, value]) => isWord(value))),
+    metadata: Object.fromEntries(metadata.filter(([, value]) => isPlainValue(value))),
     usageDetails: detailsIn(usage),
   };
   return { ok: true, value };
@@ -146,8 +153,8 @@ function readImage(raw: unknown): readonly GeneratedImage[] {
 }
 
 /**
- * Some servers put a whole `data:` URL there, or write base64url, which clients do not read. Null
- * when no client could decode the data.
+ * Reads base64. Some servers send a complete `data:` URL, or base64url, which clients can't read.
+ * Returns null for data that no client could decode.
  */
 function readBase64(raw: unknown): string | null {
   if (typeof raw !== 'string') return null;
@@ -156,14 +163,14 @@ function readBase64(raw: unknown): string | null {
   return base64 === '' || /[^A-Za-z0-9+/=\s]/.test(base64) ? null : base64;
 }
 
-/** `1536x864`, `high`, `transparent`, `png`. */
-function isWord(value: unknown): boolean {
+/** Matches values such as `1536x864`, `high`, `transparent`, `png`. */
+function isPlainValue(value: unknown): boolean {
   return typeof value === 'string' && /^[\w:-]{1,40}$/.test(value);
 }
 
 const detailNames = ['input_tokens_details', 'output_tokens_details'];
 
-/** How many of the tokens were words and how many pictures. */
+/** Returns the token counts by modality. */
 function detailsIn(raw: unknown): Fields {
   if (!isObject(raw)) return {};
   const found = detailNames.map((name) => {

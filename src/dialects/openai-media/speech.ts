@@ -14,7 +14,7 @@ import { label, nonStreamingRequest, routingFields } from '../normalize/requests
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readMediaUsage } from '../openai-chat/usage.ts';
 
-/** A request for speech in OpenAI's words, as clients send it. */
+/** Speech requests in OpenAI's format, as clients send them. */
 
 export const speechSchema = Type.Object({
   ...routingFields,
@@ -25,7 +25,7 @@ export const speechSchema = Type.Object({
 });
 const validator = Compile(speechSchema);
 
-/** The voice is named as the client names it. */
+/** `voice` is the client's name of the voice. */
 export interface SpeechRequest extends Omit<SpeechOptions, 'asEvents'> {
   readonly request: RequestInfo;
 }
@@ -35,12 +35,10 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
   const { input, speed, instructions } = value;
   refuseInvalidSpeechInput(input);
   if (value.stream_format === 'sse') {
-    throw invalidRequest(
-      'stream_format must be audio: speech is answered in bytes.',
-      'stream_format',
-    );
+    const message = 'stream_format must be audio; the events of sse are not supported.';
+    throw invalidRequest(message, 'stream_format');
   }
-  // Audio always comes as it is made, so `stream` says nothing.
+  // Audio is always sent as it comes, so `stream` has no effect.
   const more = forwardableFields(value, { ...speechSchema.properties, stream: null });
   return {
     request: nonStreamingRequest('speech', value, more),
@@ -53,7 +51,7 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
   };
 }
 
-/** Speech of an OpenAI-style upstream. */
+/** Speech of OpenAI-style upstreams. */
 
 export const openAiSpeech: SpeechDialect = {
   formats: speechFormats,
@@ -73,7 +71,7 @@ export const openAiSpeech: SpeechDialect = {
   openEvents: () => new SpeechEvents(),
 };
 
-/** `speech.audio.delta` with audio in base64, then `speech.audio.done` with usage. */
+/** Reads `speech.audio.delta` with audio in base64, then `speech.audio.done` with usage. */
 class SpeechEvents implements AudioEvents {
   finished = false;
   usage: Usage | undefined;

@@ -19,9 +19,9 @@ test.each([
 });
 
 test.each([
-  ['text', '<!DOCTYPE html><title>Bad gateway</title>', 'The provider answered with a web page.'],
-  ['srt', ' <html>', 'The provider answered with a web page.'],
-  ['vtt', '{"text":"ok"}', 'The provider answered with JSON where vtt was asked for.'],
+  ['text', '<!DOCTYPE html><title>Bad gateway</title>', 'The provider returned a web page.'],
+  ['srt', ' <html>', 'The provider returned a web page.'],
+  ['vtt', '{"text":"ok"}', 'The provider returned JSON in place of vtt.'],
 ] as const)('where %s was asked for, %s is no transcript', (format, answer, message) => {
   expect(failureIn(readTranscript(answer, format))).toMatchObject({ kind: 'malformed', message });
 });

@@ -25,7 +25,7 @@ import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { writeForm } from '../streamed-body.ts';
 import { type FormFields, sortForm } from './form-routing.ts';
 
-/** A request for a transcript in OpenAI's words, as the fields of a form. */
+/** Transcription requests in OpenAI's format, as the fields of a form. */
 
 export const transcriptionSchema = Type.Object({
   ...routingFields,
@@ -45,7 +45,7 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
   const { value, more } = valuesOf(fields);
   if (!validator.Check(value)) throw validationError(transcriptionSchema, value);
   if (value.stream) {
-    throw invalidRequest('stream must be left out: transcripts are answered whole.', 'stream');
+    throw invalidRequest('stream is not supported for transcripts. Leave it out.', 'stream');
   }
   const granularities = value.timestamp_granularities ?? [];
   refuseUnsupportedTimestamps(value.response_format, granularities);
@@ -63,10 +63,10 @@ export function readTranscriptionRequest(fields: FormFields): TranscriptionReque
 }
 
 /**
- * Fields in which vendors (Groq, Mistral) take the address or the id of a recording. They are
- * refused: only the uploaded file was measured, and an id may be another tenant's.
+ * Fields in which vendors (Groq, Mistral) accept the URL or id of an audio file. They are rejected:
+ * only the uploaded file was measured, and an id may be another tenant's.
  */
-const otherRecording = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
+const otherAudioField = /^(?:ur[il]|(?:audio|file|media)_?(?:ur[il]|id|data))s?(?:\[\])?$/i;
 
 function valuesOf(fields: FormFields) {
   const { routing, rest } = sortForm(fields);
@@ -75,8 +75,8 @@ function valuesOf(fields: FormFields) {
   const times: unknown[] = [];
   for (const [name, texts] of rest) {
     if (formListName(name) === 'timestamp_granularities') times.push(...parseFormList(texts));
-    else if (otherRecording.test(name)) {
-      throw invalidRequest(`${name} names another recording than file: leave it out.`, name);
+    else if (otherAudioField.test(name)) {
+      throw invalidRequest(`${name} is not supported. Upload the audio in file.`, name);
     } else if (!Object.hasOwn(transcriptionSchema.properties, name)) more[name] = texts;
     else if (texts.length > 1) throw duplicateField(name);
     else value[name] = readValue(name, texts[0] ?? '');
@@ -85,7 +85,7 @@ function valuesOf(fields: FormFields) {
   return { value, more };
 }
 
-/** Forms also send fields that were left blank; those count as not set. */
+/** Forms also send blank fields, which count as unset. */
 function readValue(name: string, text: string): unknown {
   if (text === '') return undefined;
   if (name === 'temperature') return parseFormNumber(text);
@@ -93,7 +93,7 @@ function readValue(name: string, text: string): unknown {
   return text;
 }
 
-/** Transcription of an OpenAI-style upstream, asked for the format that the client wants. */
+/** Transcription of OpenAI-style upstreams, in the format that the client requested. */
 
 export const openAiTranscription: TranscriptionDialect = {
   formats: transcriptFormats,
@@ -112,37 +112,37 @@ export const openAiTranscription: TranscriptionDialect = {
 
 const isPage = /^\s*<(?:!doctype|html)/i;
 
-/** Text formats come as they are; but some servers know only JSON, whatever was asked for. */
+/** Reads a transcript. Text formats come as plain text, but some servers always send JSON. */
 export function readTranscript(text: string, format: TranscriptFormat): ReadResult<Transcript> {
   if (format === 'json' || format === 'verbose_json') return readAnswer(text, readFields);
   const body = text.trimStart().startsWith('{') ? parseJson(text) : undefined;
   if (!isObject(body)) {
     if (!isPage.test(text)) return { ok: true, value: { kind: 'text', text } };
-    return { ok: false, failure: malformed('The provider answered with a web page.') };
+    return { ok: false, failure: malformed('The provider returned a web page.') };
   }
   const read = readFields(body);
   if (!read.ok || format === 'text') return read;
-  const message = `The provider answered with JSON where ${format} was asked for.`;
+  const message = `The provider returned JSON in place of ${format}.`;
   return { ok: false, failure: malformed(message) };
 }
 
 function readFields(body: Fields): ReadResult<Transcript> {
   const failure = failureInside(body);
   if (failure) return { ok: false, failure };
-  // The raw `duration` is taken out: clients get the one that `readSeconds` could read, or none.
+  // Drop the raw `duration`: clients get the one that `readSeconds` could read, or none.
   const { text, duration: _, ...fields } = body;
   if (typeof text !== 'string') {
-    return { ok: false, failure: malformed('The provider answered without a transcript.') };
+    return { ok: false, failure: malformed('The provider returned no transcript.') };
   }
   return { ok: true, value: { kind: 'fields', text, seconds: readSeconds(body), fields } };
 }
 
-/** `duration`, or what the usage says; null when neither is a length. */
+/** Reads the length from `duration` or the usage. Returns null if neither has a valid one. */
 function readSeconds({ duration, usage }: Readonly<Fields>): number | null {
   const used = fieldsOf(usage);
-  // Mistral has a name of its own for the length.
+  // Mistral has its own name for the length.
   for (const value of [duration, used.seconds, used.prompt_audio_seconds]) {
-    // OpenAI wrote the duration in quotes for a while.
+    // OpenAI sent the duration as a string for a while.
     const isText = typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
     const seconds = isText ? Number(value) : value;
     if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return seconds;

@@ -14,9 +14,9 @@ import { readImages } from '../openai-media/images.ts';
 import { readTranscript } from '../openai-media/transcription.ts';
 import { concatBodies, inBase64, type Piece, writeForm } from '../streamed-body.ts';
 
-/** Speech of SiliconFlow: OpenAI's request, with voices that are named after their model. */
+/** SiliconFlow's speech: OpenAI's request, with voices named after their model. */
 
-/** The sample rate of OpenAI's raw audio; SiliconFlow's would be 44,100 unless asked for. */
+/** The sample rate of OpenAI's raw audio. SiliconFlow's default is 44,100. */
 const pcmSampleRate = 24_000;
 
 export const siliconFlowSpeech: SpeechDialect = {
@@ -41,7 +41,7 @@ export const siliconFlowSpeech: SpeechDialect = {
     const body = JSON.stringify({
       model: upstreamModel,
       input,
-      // A voice that a customer made has a full name already, with colons in it.
+      // A customer's own voice already has a full name, with colons in it.
       voice: voice.includes(':') ? voice : `${upstreamModel}:${voice}`,
       response_format: format,
       stream: true,
@@ -53,11 +53,11 @@ export const siliconFlowSpeech: SpeechDialect = {
   },
 };
 
-/** Images of SiliconFlow: edits, too, go to the endpoint that makes images from words. */
+/** SiliconFlow's images. Edits use the endpoint that generates images. */
 
 const path = '/images/generations';
 
-/** The fields for the image and its mask; some of SiliconFlow's models name them differently. */
+/** The fields of the image and its mask. Some models name them differently. */
 const imageFields = ['image', 'image2'];
 
 export const siliconFlowImages: ImagesDialect = {
@@ -95,10 +95,10 @@ function inlined(field: string, { mediaType, content }: ImageFile): readonly Pie
   return [`,${JSON.stringify(field)}:"data:${mediaType};base64,`, inBase64(content), '"'];
 }
 
-/** Transcription of SiliconFlow: it takes a file, answers with a text, and has no options. */
+/** SiliconFlow's transcription, which accepts a file, returns text, and has no options. */
 
 export const siliconFlowTranscription: TranscriptionDialect = {
-  // Its transcripts have no times, which subtitles need.
+  // Its transcripts have no timestamps, which subtitles need.
   formats: ['json', 'text'],
   write({ language, prompt, temperature, more }, audio, { upstreamModel }) {
     const form = writeForm({ model: upstreamModel }, [{ name: 'file', ...audio }]);

@@ -129,8 +129,8 @@ describe('a data: URL', () => {
     ['data:image/png;base64,', 'url is empty.'],
     ['data:,', 'url is empty.'],
     ['data:image/png;base64,<svg>', 'url is not valid base64.'],
-    ['data:image/png', 'url is no data: URL that can be read.'],
-    ['data:text/plain,%zz', 'url is no data: URL that can be read.'],
+    ['data:image/png', 'url is not a valid data: URL.'],
+    ['data:text/plain,%zz', 'url is not a valid data: URL.'],
   ])('%s is refused', (url, message) => {
     expect(refusalOf(() => checkDataUrl(url, 'url'))).toContain(message);
   });

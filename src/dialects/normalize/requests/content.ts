@@ -3,7 +3,7 @@ import { fileTypeOf } from '../../../core/media/images.ts';
 import type { Prompt, Turn, UserPart } from '../../../core/prompt.ts';
 import type { FetchedImages } from '../../dialect.ts';
 
-/** The picture, sound or document inside a `data:` URL. */
+/** The image, audio, or document inside a `data:` URL. */
 interface InlineData {
   readonly mediaType: string;
   readonly base64: string;
@@ -11,9 +11,9 @@ interface InlineData {
 
 const dataUrlPrefix = /^data:([^;,]*)((?:;[^;,]*)*),/i;
 
-/** Undefined for other addresses, and for a `data:` URL that cannot be read. */
+/** Returns undefined for other URLs, and for a `data:` URL that can't be read. */
 export function readDataUrl(url: string): InlineData | undefined {
-  // Only the head is searched: what follows may be megabytes.
+  // Search only the start: what follows may be megabytes.
   const match = dataUrlPrefix.exec(url.slice(0, 4096));
   if (!match) return undefined;
   const [prefix, mediaType, options = ''] = match;
@@ -25,8 +25,8 @@ export function readDataUrl(url: string): InlineData | undefined {
 }
 
 /**
- * Pictures often come with a wrong media type. OpenAI overlooks that, but Anthropic refuses a type
- * that the bytes contradict, and Gemini refuses `image/jpg`. Browsers have no type for some files.
+ * Images often have a wrong media type. OpenAI ignores that, but Anthropic rejects a type that
+ * contradicts the bytes, and Gemini rejects `image/jpg`. Browsers have no type for some files.
  */
 function typeOf(declared: string, base64: string): string {
   if (!declared.startsWith('image/') && declared !== 'application/octet-stream') return declared;
@@ -43,8 +43,8 @@ function encodeText(content: string): string | undefined {
 }
 
 /**
- * Checks pictures, sounds and documents that a request has as base64. What is not base64 is refused
- * here: an upstream would refuse it later in other words, or ignore it and answer all the same.
+ * Validates base64 in requests. An upstream would reject invalid base64 later with a different
+ * message, or ignore it and answer anyway.
  */
 
 export function checkBase64(text: string, param: string): void {
@@ -54,17 +54,17 @@ export function checkBase64(text: string, param: string): void {
 }
 
 const pieceLength = 64 * 1024;
-/** Every piece is decoded into this buffer only to learn its length; the bytes are not used. */
+/** Each piece is decoded into this buffer only to learn its length. The bytes aren't used. */
 const scratch = Buffer.alloc((pieceLength / 4) * 3);
 
 /**
- * Whether a text is base64 without line breaks, in either alphabet, with or without padding. The
- * runtime skips characters that are not base64, so that bytes are missing from what it decodes;
- * checking each character ourselves takes ten times as long.
+ * Returns true for base64 without line breaks, in either alphabet, with or without padding. The
+ * runtime skips other characters, so invalid text decodes to fewer bytes. Checking each character
+ * takes 10 times as long.
  */
 function isSingleLineBase64(text: string): boolean {
   const length = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
-  // A single last letter has only six bits, and a byte needs eight.
+  // A single last character has only 6 bits, and a byte needs 8.
   if (length % 4 === 1) return false;
   // The runtime reads only the lower byte of a character beyond Latin-1, which may be a letter.
   if (Buffer.byteLength(text) !== text.length) return false;
@@ -76,7 +76,7 @@ function isSingleLineBase64(text: string): boolean {
   return true;
 }
 
-/** Whether a text is base64 in lines, as in mails. Removing the breaks ourselves is far slower. */
+/** Returns true for base64 in lines, as in emails. Removing the line breaks first is far slower. */
 function isWrappedBase64(text: string): boolean {
   try {
     return atob(text) !== '';
@@ -85,29 +85,29 @@ function isWrappedBase64(text: string): boolean {
   }
 }
 
-/** Refuses a `data:` URL that cannot be read; other addresses are not checked. */
+/** Throws 400 for a `data:` URL that can't be read. Other URLs aren't checked. */
 export function checkDataUrl(url: string, param: string): void {
   if (!/^data:/i.test(url)) return;
   const inline = readDataUrl(url);
   if (inline) checkBase64(inline.base64, param);
-  else throw invalidRequest(`${param} is no data: URL that can be read.`, param);
+  else throw invalidRequest(`${param} is not a valid data: URL.`, param);
 }
 
-/** An address, which some servers take in place of the bytes. */
+/** A URL, which some servers accept in place of the bytes. */
 const address = /^[^!-~]*[a-z][a-z\d+.-]{1,30}:/i;
 
-/** Checks bytes given as base64 or as a `data:` URL; another address passes. */
+/** Validates base64 or a `data:` URL. Other URLs pass. */
 export function checkBytes(text: string, param: string): void {
   if (address.test(text)) checkDataUrl(text, param);
   else checkBase64(text, param);
 }
 
-/** Bytes or their address as an address. Bytes without a type are taken for a PDF. */
+/** Returns a URL for bytes or a URL. Bytes without a type count as PDF. */
 export function addressOfBytes(text: string): string {
   return address.test(text) ? text : `data:application/pdf;base64,${text}`;
 }
 
-/** Replaces addresses by the fetched pictures, in the user's words and in results of tools. */
+/** Replaces URLs with the fetched images, in user messages and tool results. */
 export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt {
   if (images.size === 0) return prompt;
   const fetched = <Part extends UserPart>(part: Part): Part => {
@@ -119,18 +119,18 @@ export function withFetchedImages(prompt: Prompt, images: FetchedImages): Prompt
   return { ...prompt, turns: prompt.turns.map(inTurn) };
 }
 
-/** The name of the wish how closely to look at pictures, which only OpenAI can grant. */
+/** Returns `detail` if the prompt sets the detail of images, which only OpenAI supports. */
 export function detailNames({ turns }: Prompt): readonly string[] {
   return turns.some(requestsDetail) ? ['detail'] : [];
 }
 
-/** `auto` asks for nothing: it is the default of every model. */
+/** `auto` is the default of every model. */
 function requestsDetail(turn: Turn): boolean {
   if (turn.role !== 'user') return false;
   return turn.parts.some((part) => part.kind === 'image' && (part.detail ?? 'auto') !== 'auto');
 }
 
-/** A text document with its title on top, for vendors that have no field for the title. */
+/** Puts the title above a text document, for vendors without a title field. */
 export function documentText(text: string, title: string | undefined): string {
   return title ? `${title}\n\n${text}` : text;
 }

@@ -5,11 +5,11 @@ import { longNumber, parseExact } from '../exact-json.ts';
 import { cacheNames } from './prompt-cache.ts';
 import { surchargedParameters } from './restricted-parameters.ts';
 
-/** A client's body for an upstream that speaks the same dialect: the same but for a few fields. */
+/** Edits a client's body for an upstream of the same dialect. */
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** Fields that are meant for the gateway; no upstream knows them. */
+/** Fields for the gateway, which no upstream knows. */
 export const gatewayFields: ReadonlySet<string> = new Set([
   'models',
   'provider',
@@ -19,8 +19,8 @@ export const gatewayFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Leaves out the fields of these names. Clients write null for fields that they did not set: known
- * fields that are null are left out, too, because some servers refuse them.
+ * Removes the fields with these names, and known fields that are null: clients write null for unset
+ * fields, and some servers reject it.
  */
 export function dropFields(
   body: Body,
@@ -36,15 +36,14 @@ export function dropFields(
 
 interface EditableRequest {
   readonly body: Body;
-  /** The bytes that the client sent; null once `body` no longer says the same. */
+  /** The body as the client sent it; null once `body` differs from it. */
   readonly source: RawBody | null;
 }
 
 /**
- * Writing a large body again costs more than everything else on the way. So when the only changes
- * are the model's name, standing first in the body as SDKs write it, and fields that were not
- * there before, the client's text follows a new beginning. Another field may stand there instead
- * of a model that is left out.
+ * Writing a large body again costs more than all other work on a request. So if the edits only
+ * change the model, which SDKs write first, or add fields, the client's text is kept after a new
+ * start. If the model is removed, an added field takes its place.
  */
 export function editBody({ body, source }: EditableRequest, edits: Edits): string | SplicedBody {
   const head = source && onlyAdds(edits, body) ? modelField(source.text, body.model) : undefined;
@@ -59,18 +58,19 @@ export function editBody({ body, source }: EditableRequest, edits: Edits): strin
   }
   const { text, bytes } = source;
   if (text.length < splicedLengthMin) return start + text.slice(head);
-  // All before `head` is ASCII, but the bytes may begin with a byte order mark that `text` lacks.
+  // Everything before `head` is ASCII, but the bytes may start with a byte order mark that `text`
+  // lacks.
   const rest = bytes.subarray(bytes[0] === byteOrderMark ? head + 3 : head);
   return { start, rest };
 }
 
-/** Shorter bodies are sent faster in one piece. */
+/** Shorter bodies are faster to send in one piece. */
 const splicedLengthMin = 16 * 1024;
 
-/** The first byte of U+FEFF in UTF-8; no JSON begins with it. */
+/** The first byte of U+FEFF in UTF-8. No JSON starts with it. */
 const byteOrderMark = 0xef;
 
-/** Whether the edits only add fields or change the model's name. */
+/** Returns true if the edits only add fields or change the model. */
 function onlyAdds(edits: Edits, body: Body): boolean {
   for (const name in edits) {
     if (name !== 'model' && (edits[name] === undefined || name in body)) return false;
@@ -79,10 +79,10 @@ function onlyAdds(edits: Edits, body: Body): boolean {
 }
 
 const modelFirst = /^\s*\{\s*"model"\s*:\s*("[\x20\x21\x23-\x5b\x5d-\x7e]*")/;
-/** A name that JSON writes without escapes. */
+/** A name without characters that JSON escapes. */
 const plainName = /^[\w./:@+-]+$/;
 
-/** Where `{"model":"…"` ends, if the body starts with it. */
+/** Returns the end of `{"model":"…"` if the body starts with it. */
 function modelField(text: string, model: unknown): number | undefined {
   const expected = `{"model":"${model}"`;
   if (text.startsWith(expected) && typeof model === 'string' && plainName.test(model)) {
@@ -93,22 +93,21 @@ function modelField(text: string, model: unknown): number | undefined {
 }
 
 /**
- * Requests with integers beyond 2^53, such as the largest 64-bit integer in a tool's schema, or an
- * id in the arguments of a call. The gateway checks and counts them as floats, but upstreams get
- * the digits that the client wrote.
+ * Keeps integers beyond 2^53 exact, such as a limit in a tool's schema or an id in a call's
+ * arguments. The gateway checks them as floats, but upstreams get the client's digits.
  */
 
-/** Exactness costs time for each value, so a body of millions of values is sent with floats. */
+/** Exactness costs time for each value, so bodies with millions of values are sent with floats. */
 const bodyLimits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonNamesMax };
 
-/** The client's body with exact numbers; undefined if none of its numbers is long. */
+/** Returns the body with exact numbers; undefined if it has no long numbers. */
 function parseExactBody(source: RawBody | null): Readonly<Fields> | undefined {
   if (source === null || !longNumber.test(source.text)) return undefined;
   const exact = parseExact(source.text, bodyLimits);
   return isObject(exact) ? exact : undefined;
 }
 
-/** Fields in which clients put JSON of their own, in all dialects. */
+/** Fields that contain the client's own JSON, in all dialects. */
 const freeFields = [
   'messages',
   'input',
@@ -120,7 +119,7 @@ const freeFields = [
   'text',
 ];
 
-/** The body to translate, with exact numbers in the fields that hold JSON of the client's own. */
+/** Returns the body with exact numbers in the fields that contain the client's own JSON. */
 export function withExactNumbers<RequestBody extends object>(
   body: RequestBody,
   source: RawBody | null,
@@ -131,9 +130,9 @@ export function withExactNumbers<RequestBody extends object>(
   return { ...body, ...Object.fromEntries(free.map((name) => [name, exact[name]])) };
 }
 
-/** Finds fields that a body has twice: we read the last one, but a server may read the first. */
+/** Finds duplicate fields: the gateway reads the last one, but a server may read the first. */
 
-/** Fields that decide which model is called, for how much and for whom, or that were checked. */
+/** Fields that decide the model, the price, or the billed account, or that were checked. */
 const checkedNames = [
   'model',
   'messages',
@@ -158,13 +157,13 @@ const checkedNames = [
 ].map((name) => ({ name, key: Buffer.from(`"${name}"`) }));
 
 const anyEscape = Buffer.from('\\u00');
-/** Escapes of letters, which could hide such a name and serve no honest purpose. */
+/** Escapes of letters, which could hide such a name and have no honest use. */
 const escapedLetters = ['\\u005', '\\u006', '\\u007'].map((letter) => Buffer.from(letter));
 
 /**
- * Whether a body may have a decisive field twice. A server that reads the first one, or a second
- * `model` after ours, would do what was not checked or priced. The same name deeper inside counts,
- * too, which only costs the time to write the body again.
+ * Returns true if the body may have one of these fields twice. A server that reads the first one,
+ * or a second `model` after ours, would run what wasn't checked or priced. Nested fields count too,
+ * which only costs the time to write the body again.
  */
 function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
   const segments = excludeLargestText(bytes, body);
@@ -177,9 +176,10 @@ function hasDuplicateNames(bytes: Uint8Array, body: object): boolean {
 }
 
 /**
- * The bytes in which names can stand. Most of a large body may be one text, such as a document or a
- * picture, with at least one byte for each character. Let `others` be the bytes that are left: all
- * that precedes the text is within that many of the start, and all that follows it, of the end.
+ * Returns the bytes that can contain names. Most of a large body may be one text, such as a
+ * document or an image, with at least one byte per character. With `others` bytes outside of it,
+ * everything before the text is within that many bytes of the start, and everything after it within
+ * that many of the end.
  */
 function excludeLargestText(bytes: Uint8Array, body: object): readonly Uint8Array[] {
   if (bytes.length < largeBytesMin) return [bytes];
@@ -188,12 +188,12 @@ function excludeLargestText(bytes: Uint8Array, body: object): readonly Uint8Arra
   return others < length ? [bytes.subarray(0, others), bytes.subarray(length)] : [bytes];
 }
 
-/** Smaller bodies are searched faster than their longest text is found. */
+/** Searching a smaller body is faster than finding its longest text. */
 const largeBytesMin = 16 * 1024;
-/** If a body has more values than this, hardly one of them is most of it. */
+/** In a body with more values than this, a single one is rarely most of it. */
 const valuesMax = 200;
 
-/** The length of the longest text among the first values of a body. */
+/** Returns the length of the longest text among the first values of a body. */
 function largestText(body: object): number {
   const values: unknown[] = [body];
   let longest = 0;
@@ -202,7 +202,7 @@ function largestText(body: object): number {
     if (typeof value === 'string') longest = Math.max(longest, value.length);
     else if (typeof value === 'object' && value !== null) {
       const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
-      for (const one of inner) if (values.push(one) > valuesMax) return longest;
+      for (const child of inner) if (values.push(child) > valuesMax) return longest;
     }
   }
   return longest;
@@ -223,16 +223,16 @@ function isTwiceIn(segments: readonly Uint8Array[], pattern: Buffer): boolean {
   return false;
 }
 
-/** Bytes are searched many times faster than text; this call takes them without a copy. */
+/** Searching bytes is many times faster than text, and this call doesn't copy them. */
 function find(bytes: Uint8Array, pattern: Buffer, from = 0): number {
   return Buffer.prototype.indexOf.call(bytes, pattern, from);
 }
 
-/** Fields that we do not know, a few of which some servers read as known ones. */
+/** Handles unknown fields, some of which a server may read as known ones. */
 
 const noFields = {};
 
-/** The fields of a request that are unknown to us; its provider may know them. */
+/** Returns the fields that the gateway doesn't know. The provider may know them. */
 export function unknownFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(body).filter(
     ([name, value]) => !Object.hasOwn(known, name) && value !== null,
@@ -240,28 +240,26 @@ export function unknownFields(body: object, known: object): Readonly<Record<stri
   return unknown.length === 0 ? noFields : Object.fromEntries(unknown);
 }
 
-/** The unknown fields to send beside known ones: none that a server could read as a known one. */
+/** Returns the unknown fields to forward, without those that a server could read as known ones. */
 export function forwardableFields(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(unknownFields(body, known));
   return Object.fromEntries(unknown.filter(([name]) => !isLookalike(name, known)));
 }
 
-/** Nearly every name is written so, and such a name cannot be a look-alike. */
+/** Nearly every name matches, and such a name can't be a look-alike. */
 const smallName = /^[a-z0-9_]*$/;
 
 /**
- * Whether a name differs from a known one only in capitals. Servers written in Go read `Model` as
- * `model` and take the last of the two, which was neither checked nor priced.
+ * Returns true if a name differs from a known one only in case. Servers written in Go read `Model`
+ * as `model` and use the last of the two, which wasn't checked or priced.
  */
 function isLookalike(name: string, known: object): boolean {
   if (smallName.test(name) || Object.hasOwn(known, name)) return false;
-  const word = foldCase(name);
-  return Object.hasOwn(known, word) || surchargedParameters.has(word);
+  const folded = foldCase(name);
+  return Object.hasOwn(known, folded) || surchargedParameters.has(folded);
 }
 
-/**
- * Folds capitals as Go does when it compares names: the long s is an s, the Kelvin sign a k.
- */
+/** Folds case as Go does when it compares names: the long s becomes s, the Kelvin sign k. */
 export function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
@@ -271,10 +269,10 @@ export function dropLookalikes(body: object, known: object, edits: Edits): void 
 }
 
 /**
- * Returns the very list from before if nothing in it was changed. By that identity the code that
- * writes the body knows that it can send the client's own text.
+ * Returns `before` itself if nothing changed. Writers compare identities to know whether they can
+ * send the client's own text.
  */
 export function sameIfUnchanged<List extends readonly unknown[]>(before: List, after: List): List {
-  const isSame = after.length === before.length && after.every((one, at) => one === before[at]);
+  const isSame = after.length === before.length && after.every((item, at) => item === before[at]);
   return isSame ? before : after;
 }

@@ -4,7 +4,7 @@ import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
 import { type Fields, fieldsOf, isObject, isText } from '../../../core/json.ts';
 import type { AddressInput, OwnAccountNeed } from '../../../core/request-info.ts';
 
-/** Addresses in requests. Schemes may have capitals, and JSON Schema patterns have no such flag. */
+/** URLs in requests. Schemes may be uppercase, and JSON Schema patterns have no flag for that. */
 
 const web = '[Hh][Tt][Tt][Pp][Ss]?://';
 
@@ -15,33 +15,35 @@ export const imageAddress = Type.String({
   expected: 'an http(s) address or a base64 data: URL',
 });
 
-/** Finds addresses that upstreams fetch, in parts of a request that only upstreams know. */
+/** Finds URLs that an upstream may fetch, in fields that the gateway doesn't know. */
 
 /**
  * Names of fields whose text may be fetched: `file_url`, `server_url`, `videoUri`, `input_image`.
- * A field `documents` is none of them: it holds the words that a model is to answer from.
+ * `documents` isn't one: it contains the text that a model answers from.
  */
 const fetched = 'image|audio|video|file|mask|media|server|document(?=s?_?ur)';
 const fetchedName = new RegExp(`(?:^|_)(?:${fetched})s?(?:_?ur[il]|_data|_id)?s?$`, 'i');
 
-/** The field of a source that has its address; some servers also take one in `data` of a sound. */
+/** The URL field of a source. Some servers also accept a URL in the `data` of audio. */
 const sourceName = /^(?:ur[il]|data)$/i;
 
 /** Names of fields with labels, which are only stored: `metadata`, `client_metadata`. */
 const labelsName = /(?:^|_)metadata$/;
 
 /**
- * An address in a network or on a machine. Programs skip invisible characters before it, so the
- * pattern does, too. A text that begins with "File: " is not an address.
+ * A URL, possibly after invisible characters, which programs skip. A text that starts with "File: "
+ * isn't a URL.
  */
 const address = /^[^!-~]*(?:https?|ftps?|file|gopher):(?! )/i;
 
 export function tooManyAddresses(param: string): GatewayError {
-  const message = `${param} is one address too many: at most ${addressesMax} are taken.`;
+  const message = `${param} is one URL too many; at most ${addressesMax} are allowed.`;
   return invalidRequest(message, param);
 }
 
-/** `value` stands at `path`; `isFetched` says whether it would be fetched if it is a text. */
+/**
+ * Finds the URLs in `value`, which is at `path`. `isFetched` is true if a text there is fetched.
+ */
 export function addressesIn(
   value: unknown,
   path: string,
@@ -56,7 +58,7 @@ export function addressesIn(
       found.push({ param, url: inner });
     } else if (Array.isArray(inner)) {
       for (let at = 0; at < inner.length; at += 1) {
-        // Numbers are skipped at once: lists of a million token ids or vectors are common.
+        // Skip numbers early: lists of a million token numbers or vectors are common.
         if (typeof inner[at] !== 'number') walk(inner[at], { name: at, parent: step }, isCandidate);
       }
     } else if (isObject(inner)) {
@@ -73,7 +75,7 @@ export function addressesIn(
   return found;
 }
 
-/** One step of the path to a value. The path is written out only if it leads to an address. */
+/** One step of the path to a value. The path is written only if it leads to a URL. */
 interface Step {
   readonly name: string | number;
   readonly parent: Step | undefined;
@@ -86,32 +88,32 @@ function pathOf(step: Step | undefined): string {
 }
 
 /**
- * Finds what reaches into the account that pays the vendor: ids of files, stores and containers
- * there, and tunnels into the network of its owner. Tenants share the operator's accounts, so an
- * id may well be another tenant's.
+ * Finds references into the vendor account that pays: ids of files, stores, and containers, and
+ * tunnels into the owner's network. Tenants share the operator's accounts, so an id may be another
+ * tenant's.
  */
 
 const storedIdName =
   /^(?:(?:file|vector_?store|collection|container|tunnel)_?ids?|cached_?content)$/i;
-/** The field for sources that Azure searches with the rights of the account. */
+/** The field of sources that Azure searches with the account's permissions. */
 const sourcesName = /^data_?sources$/i;
 /**
- * Fields that are only words for the model, in which no vendor looks up ids: samples in a JSON
- * schema, words for a template, texts to answer from.
+ * Fields that contain only text for the model, in which no vendor looks up ids: JSON schema
+ * samples, template values, texts to answer from.
  */
 const freeFieldName =
   /^(?:default|const|enum|examples?|dependentRequired|chat_template_kwargs|documents)$/;
 
-const storedContentProblem = 'refers to what a provider keeps in its account';
+const storedContentProblem = "references content in the provider's account";
 
-/** Where the first id of such a thing stands in `value`, which itself stands at `path`. */
+/** Returns the path of the first such id in `value`, which is at `path`. */
 export function storedContentIn(value: object, path: string): OwnAccountNeed | undefined {
   const container = containerAt(fieldsOf(value).container);
   if (container === undefined) return storedContentOutsideContainer(value, path);
   return { param: paramAt(path, container), why: `${storedContentProblem}: leave it out` };
 }
 
-/** Like `keptIn`, but without `container`, which outside of chats is the format of a file. */
+/** Like `storedContentIn`, but without `container`, which outside of chats is a file format. */
 export function storedContentOutsideContainer(
   value: object,
   path: string,
@@ -125,15 +127,15 @@ function paramAt(path: string, idPath: string): string {
 }
 
 /**
- * The path of a container's id. Only this field is searched: deeper inside a request the word
- * can mean anything, such as the format of a video.
+ * Returns the path of a container's id. Only this field is checked: deeper in a request, the name
+ * can mean anything, such as a video format.
  */
 function containerAt(value: unknown): string | undefined {
   if (isText(value)) return '.container';
   return isObject(value) && isText(value.id) ? '.container.id' : undefined;
 }
 
-/** The path to the first id inside `value`, such as `.file_id` or `[2].source.file_id`. */
+/** Returns the path of the first id in `value`, such as `.file_id` or `[2].source.file_id`. */
 function storedIdPath(value: object): string | undefined {
   if (Array.isArray(value)) return storedIdPathInList(value);
   for (const [name, inner] of Object.entries(value)) {
@@ -161,7 +163,7 @@ function isIdAt(name: string, value: unknown): boolean {
   return storedIdName.test(name) && (isText(value) || (Array.isArray(value) && value.some(isText)));
 }
 
-/** The need of the first one in the list that has any. */
+/** Returns the first need in the list, if any. */
 export function firstNeed<Item>(
   list: readonly Item[],
   needOf: (item: Item, at: number) => OwnAccountNeed | undefined,
@@ -174,30 +176,30 @@ export function storedContentAt(param: string): OwnAccountNeed {
   return { param, why: `${storedContentProblem}: send the content itself` };
 }
 
-/** Addresses by which vendors reach a storage of the account: `gs:`, `s3:`, `ms:`. */
+/** URLs of an account's storage: `gs:`, `s3:`, `ms:`. */
 const storageAddress = /^[^!-~]*(?!https?:|data:)[a-z][a-z\d+.-]{1,30}:/i;
 
-/** For a field with bytes or their address: one in an account's storage needs that account. */
+/** For a field with bytes or a URL: a URL in an account's storage needs that account. */
 export function storedBytes(text: string | null | undefined, param: string) {
   return text && storageAddress.test(text) ? storedContentAt(param) : undefined;
 }
 
 /**
- * The region in which an answer is to be computed: any but `global` costs more. It is refused, not
- * left out, so that no client believes that it was followed.
+ * Rejects regions, because any but `global` costs more. The field isn't dropped, so that no client
+ * believes that it was applied.
  */
 export function regionNeed(body: Readonly<Fields>): OwnAccountNeed | undefined {
   const { inference_geo: region } = body;
   if (typeof region !== 'string' || region === 'global') return undefined;
-  return { param: 'inference_geo', why: 'has a price of its own: leave it out' };
+  return { param: 'inference_geo', why: 'has a separate price: leave it out' };
 }
 
 /**
- * Programs that OpenAI opens only to accounts it has checked, such as research into attacks: an
- * operator cannot lend that permission to tenants.
+ * Rejects programs that OpenAI allows only for verified accounts, such as security research. An
+ * operator can't share that permission with tenants.
  */
 export function programNeed({ access_programs: programs }: Readonly<Fields>) {
   const chosen = isObject(programs) ? Object.values(programs) : [];
   if (chosen.every((program) => (program ?? 'standard') === 'standard')) return undefined;
-  return { param: 'access_programs', why: 'is allowed to one account only: leave it out' };
+  return { param: 'access_programs', why: 'is allowed for a single account: leave it out' };
 }

@@ -3,32 +3,34 @@ import type { Cacheable, CacheControl, Prompt, Turn } from '../../../core/prompt
 import type { Edits, RawBody } from '../../dialect.ts';
 
 /**
- * Marks for prompt caching: Anthropic's `cache_control`, which clients of other dialects may set as
- * well, and OpenAI's `prompt_cache_breakpoint` on a part.
+ * Prompt caching marks: Anthropic's `cache_control`, which clients of other dialects may set too,
+ * and OpenAI's `prompt_cache_breakpoint` on a part.
  */
 
 const breakpoint = 'prompt_cache_breakpoint';
 
-/** The mark on a part, a message, a tool or the whole request, in Anthropic's or OpenAI's form. */
+/** Reads the mark on a part, a message, a tool, or the whole request, in either format. */
 export function cacheMark(value: object): { cacheControl?: CacheControl } {
   const { cache_control: mark, [breakpoint]: point } = fieldsOf(value);
   if (isObject(point)) return { cacheControl: { ...fieldsOf(mark), [breakpoint]: point } };
   return isObject(mark) ? { cacheControl: mark } : {};
 }
 
-/** A mark in Anthropic's form; OpenAI's becomes Anthropic's shorter one, which costs as much. */
+/**
+ * Returns the mark in Anthropic's format. OpenAI's becomes the 5-minute one, which costs the same.
+ */
 export function cacheField({ cacheControl: mark }: Cacheable): object {
   if (mark === undefined) return {};
   const { [breakpoint]: point, ...own } = mark;
   return { cache_control: point === undefined ? mark : { type: 'ephemeral', ...own } };
 }
 
-/** A mark in OpenAI's form, if the client set it so. */
+/** Returns the mark in OpenAI's format, if the client set it so. */
 export function breakpointField({ cacheControl: mark }: Cacheable): object {
   return mark && breakpoint in mark ? { [breakpoint]: mark[breakpoint] } : {};
 }
 
-/** The names of the fields by which the client set marks. */
+/** Returns the names of the fields in which the client set marks. */
 export function cacheMarkNames(prompt: Prompt): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { [breakpoint]: point, ...own } of marksIn(prompt)) {
@@ -47,12 +49,12 @@ function* marksIn(prompt: Prompt): Iterable<CacheControl> {
   }
 }
 
-/** Anthropic refuses a fifth mark. */
+/** Anthropic rejects a request with more marks. */
 const marksMax = 4;
 
 /**
- * Keeps only the last marks of a dialogue with too many, since each covers all that stands before
- * it. Libraries copy the mark of a message to every result in it.
+ * Keeps only the last marks of a prompt with too many, because each covers everything before it.
+ * Libraries copy a message's mark to every tool result in it.
  */
 export function keepLastMarks(prompt: Prompt): Prompt {
   let surplus = [...marksIn(prompt)].length - marksMax;
@@ -63,18 +65,18 @@ export function keepLastMarks(prompt: Prompt): Prompt {
     surplus -= 1;
     return { ...part, cacheControl: undefined };
   };
-  // In the order of the prompt, which begins with the tools.
+  // In prompt order, which starts with the tools.
   const markedTools = tools.map(keep);
   const inTurn = (turn: Turn) => ({ ...turn, parts: turn.parts.map(keep<object>) }) as Turn;
   return { ...prompt, tools: markedTools, turns: turns.map(inTurn) };
 }
 
-/** A character of `ttl`, `1h` or `12h` written as an escape, which only serves to hide it. */
+/** A character of `ttl`, `1h`, or `12h` as an escape, which has no use except to hide it. */
 const escapedTtl = /\\u00(?:31|32|68|6c|74)/i;
 
 /**
- * Whether a client wants a part of its prompt cached for an hour, or for OpenAI's twelve hours, in
- * any block. The text is searched at most once, and not at all where an hour costs no extra.
+ * Returns a check for 1-hour caching, or OpenAI's 12-hour caching, anywhere in the body. The text
+ * is searched at most once, and not at all if longer caching costs no extra.
  */
 export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   let found: boolean | undefined;
@@ -84,7 +86,7 @@ export function usesLongCacheTtl({ text }: RawBody): () => boolean {
   };
 }
 
-/** Fields by which clients name a cached prompt at OpenAI, vLLM, Fireworks and SGLang. */
+/** Fields that name a cached prompt at OpenAI, vLLM, Fireworks, and SGLang. */
 export const cacheNames = [
   'prompt_cache_key',
   'cache_salt',
@@ -93,9 +95,9 @@ export const cacheNames = [
 ];
 
 /**
- * Tenants share the operator's accounts, and with them the caches there. A tenant that could use
- * another's name would learn from speed and price what was asked under it. So each name is replaced
- * by a hash of tenant and name: 43 characters, where OpenAI takes 64.
+ * Isolates the caches of tenants, who share the operator's accounts. A tenant that could use
+ * another's cache name would learn from speed and price what was requested under it. So each name
+ * is replaced by a hash of tenant and name: 43 characters, where OpenAI allows 64.
  */
 export function isolateCaches(
   body: Readonly<Record<string, unknown>>,
@@ -109,7 +111,7 @@ export function isolateCaches(
   }
 }
 
-/** Replaces one name in this way, for a request that is written anew. */
+/** Hashes one cache name in the same way, for translated requests. */
 export function tenantCacheName(
   tenantId: string | null,
   chosen: string | null | undefined,
@@ -118,7 +120,7 @@ export function tenantCacheName(
   return tenantId === null ? chosen : hashWithTenant(tenantId, chosen);
 }
 
-/** No tenant's id has a line break, so two tenants never give the same text. */
+/** Tenant ids have no line breaks, so two tenants can't produce the same text. */
 function hashWithTenant(tenantId: string, chosen: unknown): string {
   const text = `${tenantId}\n${JSON.stringify(chosen)}`;
   return new Bun.CryptoHasher('sha256').update(text).digest('base64url');

@@ -3,12 +3,12 @@ import type { Edits, Target } from '../../dialect.ts';
 
 /**
  * Fields that the machines of an inference server use among themselves: vLLM, SGLang, TensorRT-LLM,
- * llama.cpp, LoRAX. Such a server trusts every caller, and with the operator's credential that is
- * every tenant. A tenant that calls a server of its own may send them.
+ * llama.cpp, LoRAX. Such a server trusts every caller, and the operator's credential is used for
+ * every tenant. Tenants may send them to servers of their own.
  */
 
 export const serverParameters: ReadonlySet<string> = new Set([
-  // Which other machine to call, whose memory to read, and where to write.
+  // Which machine to call, whose memory to read, and where to write.
   'kv_transfer_params',
   'bootstrap_host',
   'bootstrap_port',
@@ -16,21 +16,21 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'bootstrap_pair_key',
   'disaggregated_params',
   'http_worker_ipc',
-  // Whose conversation to continue, by the ids of its requests on that server.
+  // Which conversation to continue, by a request id on that server.
   'session_params',
   'request_id',
   'rid',
   'id_slot',
-  // Which request comes first, and which machine does the work.
+  // Scheduling: which request runs first and on which machine.
   'priority',
   'data_parallel_rank',
   'routed_dp_rank',
   'disagg_prefill_dp_rank',
-  // How much to write regardless of `max_tokens` and `n`: discarded tokens would not be counted.
+  // Output beyond `max_tokens` and `n`: discarded tokens would not be counted.
   'n_predict',
   'auto_max_new_tokens',
   'best_of',
-  // Programs to run, and weights other than those that the price is for.
+  // Programs to run, and weights other than the priced ones.
   'custom_logit_processor',
   'logits_processors',
   'lora_path',
@@ -39,8 +39,8 @@ export const serverParameters: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the names of what was left out. A null is left out, too, but not named: the body may have
- * the field twice, and a server may read the first one where we see the last.
+ * Removes server parameters and returns their names. A null is removed without being named: the
+ * body may have the field twice, and a server may read the first.
  */
 export function dropServerParameters(
   body: Readonly<Record<string, unknown>>,
@@ -56,21 +56,21 @@ export function dropServerParameters(
 }
 
 /**
- * Leaves out what a vendor charges for beside its usual price of a token. An endpoint has only that
- * price, so this is not asked for with the operator's account, but tenants may with their own.
+ * Removes what a vendor charges for in addition to its token price. An endpoint has only that
+ * price, so these fields are removed for the operator's account and kept for a tenant's own.
  */
 
 type BilledAccount = Pick<Target, 'isOwnAccount' | 'outputModalities' | 'quirks'>;
 type IsSurcharged = (value: unknown, billedAccount: BilledAccount) => boolean;
 
 const whenSet: IsSurcharged = (value) => (value ?? false) !== false;
-/** Sounds cost many times what words do; only a model listed with audio is priced for them. */
+/** Audio costs many times more than text. Only models listed with audio are priced for it. */
 const unlessAudioModel = (isSurcharged: IsSurcharged): IsSurcharged => {
   return (value, billedAccount) =>
     isSurcharged(value, billedAccount) && !billedAccount.outputModalities?.includes('audio');
 };
 
-/** Tiers of OpenAI, Anthropic, Groq and Amazon that cost the usual price or less. */
+/** Tiers of OpenAI, Anthropic, Groq, and Amazon that don't cost more than the usual price. */
 const standardTiers: ReadonlySet<unknown> = new Set([
   ...['auto', 'default', 'flex', 'scale', 'standard', 'standard_only', 'batch'],
   ...['on_demand', 'reserved'],
@@ -81,11 +81,11 @@ export const surchargedParameters: ReadonlyMap<string, IsSurcharged> = new Map<
   string,
   IsSurcharged
 >([
-  // Vendors add tiers: an unknown one may cost anything.
+  // Vendors add tiers, and an unknown one may have any price.
   ['service_tier', (value) => isText(value) && !standardTiers.has(value)],
   ['speed', (value) => value === 'fast'],
-  // Searches by the vendor, at a price for each: xAI, Alibaba, Baidu. Models that understand
-  // `web_search_options` search without it too: their `request` price covers that.
+  // Searches by the vendor, priced per search: xAI, Alibaba, Baidu. Models that support
+  // `web_search_options` search without it too, so their `request` price covers it.
   ['search_parameters', whenSet],
   ['enable_search', whenSet],
   ['web_search', whenSet],
@@ -105,8 +105,8 @@ function allowsSurcharges({ isOwnAccount, quirks }: BilledAccount): boolean {
 }
 
 /**
- * Returns the names of what it left out, except what was left out before. Server words go even
- * where nothing costs extra: an operator's own server must not obey tenants.
+ * Removes surcharged fields and returns the names of those not removed before. Server parameters
+ * are removed even if nothing costs extra, because the operator's own server must not obey tenants.
  */
 export function dropSurcharged(
   body: Readonly<Record<string, unknown>>,
@@ -123,7 +123,7 @@ export function dropSurcharged(
   return dropped;
 }
 
-/** Beginnings of the types of tools that vendors run and charge for by call, hour or picture. */
+/** Prefixes of the types of tools that vendors run and charge for. */
 const paidTools = [
   'advisor',
   'browser_search',
@@ -135,12 +135,12 @@ const paidTools = [
   'web_search',
   'x_search',
 ];
-/** A paid tool may also have the vendor's name in front: `openrouter:web_search`. */
+/** A paid tool may also have the vendor's name as a prefix: `openrouter:web_search`. */
 const paidTool = new RegExp(`^(?:[a-z]+:|${paidTools.join('|')})`);
 
 function isPaid(tool: object): boolean {
   const { type, environment } = fieldsOf(tool);
-  // If the client does not run the shell itself, the vendor rents out a machine for it.
+  // If the client doesn't run the shell itself, the vendor rents out a machine for it.
   const isRented = textOf(fieldsOf(environment).type).startsWith('container');
   return typeof type === 'string' && (isRented || paidTool.test(type));
 }
@@ -148,11 +148,11 @@ function isPaid(tool: object): boolean {
 interface AllowedTools<Tool> {
   readonly tools: readonly Tool[];
   readonly removed: readonly Tool[];
-  /** The paths of the tools that were left out, such as `tools[2]`. */
+  /** The paths of the removed tools, such as `tools[2]`. */
   readonly dropped: readonly string[];
 }
 
-/** Takes out the tools that cost more than the endpoint's price. */
+/** Removes the tools that cost more than the endpoint's price. */
 export function withoutPaidTools<Tool extends object>(
   tools: readonly Tool[],
   billedAccount: BilledAccount,

@@ -1,4 +1,4 @@
-/** How a request chooses its models and providers; the same on every endpoint. */
+/** Routing fields: how a request chooses models and providers, on every endpoint. */
 import { type Static, type TObject, Type } from 'typebox';
 import { chainModelsMax } from '../../../core/bounds.ts';
 import { type GatewayError, invalidRequest } from '../../../core/errors.ts';
@@ -18,7 +18,7 @@ const price = Type.Union([
   Type.String({ pattern: '^\\d+(\\.\\d+)?$', expected: 'a price in dollars' }),
 ]);
 
-/** The client's wishes about providers. */
+/** The client's provider preferences. */
 const preferencesSchema = Type.Object({
   order: optional(nameList),
   only: optional(nameList),
@@ -31,12 +31,12 @@ const preferencesSchema = Type.Object({
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
 
-/** A name that a client gives its end user, or its prompt. */
+/** A label that a client sets for its end user or its prompt. */
 export const label = optional(Type.String({ maxLength: 1000 }));
 
 export const routingFields = {
   model: optional(alias),
-  // The chain has a lower limit of its own, for which a repeated alias does not count.
+  // The chain has a lower limit, for which duplicates don't count.
   models: optional(Type.Array(alias, { maxItems: 100 })),
   provider: optional(preferencesSchema),
   route: optional(oneOf('fallback', 'sort')),
@@ -44,7 +44,7 @@ export const routingFields = {
 
 type Routing = Static<TObject<typeof routingFields>>;
 
-/** The aliases to try, in order. */
+/** Returns the aliases to try, in order. */
 export function readChain({ model, models }: Routing): readonly string[] {
   if (model && !models) return [withoutSuffix(model)];
   const named = [...(model ? [model] : []), ...(models ?? [])];
@@ -67,7 +67,7 @@ export function readPreferences(body: Routing): RoutePreferences {
   const provider = body.provider ?? {};
   return {
     order: provider.order ?? [],
-    // An empty list was not filled in; it does not mean that no provider is wanted.
+    // An empty list means unset, not that no provider is allowed.
     only: provider.only?.length ? provider.only : null,
     ignore: provider.ignore ?? [],
     allowFallbacks: provider.allow_fallbacks ?? true,
@@ -85,7 +85,7 @@ function readPrice(price: number | string | null | undefined): number | null {
   return price === null || price === undefined ? null : Number(price);
 }
 
-/** The ask of a request that is never streamed. */
+/** Returns the summary of a request that is never streamed. */
 export function nonStreamingRequest(
   operationName: RequestInfo['operationName'],
   body: Routing & { readonly user?: string | null },

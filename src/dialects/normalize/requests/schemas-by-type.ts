@@ -1,9 +1,9 @@
-/** Checks values that have a `type`, each by the schema of that type. */
+/** Validates values with a `type` against the schema of that type. */
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { validationError } from '../../../core/schema.ts';
 
-/** A value that fits one of the schemas. */
+/** A value that matches one of the schemas. */
 export type OneOf<Schemas extends Readonly<Record<string, TSchema>>> = {
   [Type in keyof Schemas]: Static<Schemas[Type]>;
 }[keyof Schemas];
@@ -22,7 +22,7 @@ export class SchemasByType {
     return this.#kinds.has(type);
   }
 
-  /** Refuses a value that does not fit the schema of its type; unknown types are not checked. */
+  /** Throws 400 if a value doesn't match the schema of its type. Unknown types aren't checked. */
   check(type: string, value: unknown, path: string): void {
     const kind = this.#kinds.get(type);
     if (kind && !kind.matches(value)) throw validationError(kind.schema, value, path);

@@ -1,23 +1,23 @@
-/** The three spellings of managed web search: a tool, a plugin, or a suffix of the model's name. */
+/** Reads managed web search in its three forms: a tool, a plugin, or a suffix of the model. */
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { SearchOptions } from '../../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../../core/schema.ts';
 import { unknownFields } from './edit-body.ts';
 
-/** Without bounds, because a vendor's own tool may go on to the vendor; searches here have some. */
+/** Unlimited, because a vendor's own tool may be forwarded. Managed searches have limits. */
 const domains = optional(Type.Array(Type.String()));
 
-/** OpenAI's place for them. */
+/** OpenAI's form of the domain lists. */
 const filters = { allowed_domains: domains, blocked_domains: domains };
 
 const optionFields = {
-  /** Without an upper bound, because vendors have none; the operator's holds for searches here. */
+  /** Unlimited, because vendors have no maximum. The operator's applies to managed searches. */
   max_uses: optional(Type.Integer({ minimum: 1 })),
   max_results: optional(Type.Integer({ minimum: 1, maximum: 100 })),
   allowed_domains: domains,
   excluded_domains: domains,
-  /** Anthropic's word for the excluded ones. */
+  /** Anthropic's name for the excluded domains. */
   blocked_domains: domains,
   filters: optional(Type.Object(filters)),
 };
@@ -26,7 +26,7 @@ const optionFields = {
 export const searchToolSchema = Type.Object({
   type: Type.String({ pattern: '^web_search', expected: 'function, custom or web_search' }),
   ...optionFields,
-  /** OpenAI's word: false forbids the open web. */
+  /** OpenAI's field: false disables the open web. */
   external_web_access: optional(Type.Boolean()),
 });
 
@@ -35,7 +35,7 @@ const searchToolValidator = Compile(searchToolSchema);
 const pluginSchema = Type.Object({ id: oneOf('web'), ...optionFields });
 type OptionFields = Partial<Static<typeof pluginSchema>>;
 
-/** Fields for what the gateway itself adds to a chat; the same in every client's dialect. */
+/** Fields for the gateway's additions to a chat, in every client dialect. */
 export const addedFields = {
   plugins: optional(Type.Array(pluginSchema, { maxItems: 10 })),
   skills: optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
@@ -67,7 +67,7 @@ interface Spellings {
   readonly plugins?: readonly OptionFields[] | null;
 }
 
-/** The wish in the first spelling that the request has; null if it wants no search. */
+/** Returns the options in the first form that the request uses; null if it requests no search. */
 export function readSearchOptions({
   model,
   models,
@@ -112,14 +112,14 @@ function toSearchOptions(fields: OptionFields, param: string): SearchOptions {
   };
 }
 
-/** The first of several lists for the same that has entries; a search follows no other. */
+/** Returns the first nonempty list. A search ignores the others. */
 function firstFilled(lists: Readonly<Record<string, readonly string[] | null | undefined>>) {
   const filled = Object.entries(lists).filter(([, domains]) => domains?.length);
   const [[name, domains] = ['', []], ...others] = filled;
   return { name, domains: domains ?? [], others: others.map(([other]) => other) };
 }
 
-/** What a tool or plugin may have besides: its names, and what is true of every search here. */
+/** Other supported fields of a tool or plugin: its names, and what applies to every search here. */
 const supportedFields = {
   ...optionFields,
   type: 0,
@@ -129,7 +129,7 @@ const supportedFields = {
   external_web_access: 0,
 };
 
-/** Wishes that no engine here is told of, such as `user_location`. */
+/** Returns the options that no search engine here supports, such as `user_location`. */
 function unsupportedIn(fields: OptionFields): readonly string[] {
   const filtered = Object.keys(unknownFields(fields.filters ?? {}, filters));
   return [

@@ -2,13 +2,13 @@ import { type Fields, isObject } from '../../../core/json.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 
 /**
- * Turns schemas into JSON Schema 2020-12. Tool servers write older versions, and Anthropic, OpenAI
- * and others refuse a whole request because of one such schema.
+ * Converts schemas to JSON Schema 2020-12. Tool servers write older versions, and Anthropic,
+ * OpenAI, and others reject a whole request because of one such schema.
  */
 
 type Schema = Readonly<Fields>;
 
-/** Keys whose values are never schemas, even if they look like one. */
+/** Keys whose values are data, even if they look like a schema. */
 const literalKeys: ReadonlySet<string> = new Set([
   'enum',
   'const',
@@ -17,12 +17,12 @@ const literalKeys: ReadonlySet<string> = new Set([
   'example',
 ]);
 
-/** Keys whose values map free names to schemas; such a name may equal a schema key. */
+/** Keys whose values map arbitrary names to schemas. Such a name may equal a schema key. */
 export const schemasByName: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'],
 ]);
 
-/** Returns the very same dialogue if it has no schema of an older version. */
+/** Returns the same prompt object if it has no schema of an older version. */
 export function withCurrentSchemas(prompt: Prompt): Prompt {
   const { tools, json } = prompt;
   if (!tools.some(({ parameters }) => isOld(parameters)) && !isOld(json?.schema)) return prompt;
@@ -57,7 +57,7 @@ function isFlag(value: unknown): value is boolean {
   return typeof value === 'boolean';
 }
 
-/** OpenAI refuses an array without `items`, even if anything may be in it. */
+/** OpenAI rejects an array without `items`, even if it may contain anything. */
 function lacksItems({ type, items, prefixItems }: Schema): boolean {
   return type === 'array' && items === undefined && prefixItems === undefined;
 }
@@ -82,15 +82,15 @@ function toCurrentValue(key: string, value: unknown): unknown {
     ]);
     return Object.fromEntries(schemas);
   }
-  // The list `items` became `prefixItems`, so references into it change, too.
+  // The list `items` became `prefixItems`, so references into it change too.
   if (key === '$ref' && typeof value === 'string') {
     return value.replaceAll(/\/items\/(?=\d)/g, '/prefixItems/');
   }
-  if (Array.isArray(value)) return value.map((each) => toCurrentValue('', each));
+  if (Array.isArray(value)) return value.map((item) => toCurrentValue('', item));
   return isObject(value) ? toCurrent(value) : value;
 }
 
-/** In older schemas `exclusiveMinimum` was a flag beside `minimum`; now it is the bound. */
+/** In older schemas, `exclusiveMinimum` was a flag beside `minimum`. Now it is the bound. */
 function toCurrentBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
   if (!isFlag(schema[`exclusive${name}`])) return schema;
   const { [`exclusive${name}`]: isOutside, [name.toLowerCase()]: bound, ...rest } = schema;
@@ -98,15 +98,17 @@ function toCurrentBound(schema: Fields, name: 'Minimum' | 'Maximum'): Fields {
   return { ...rest, [isOutside ? `exclusive${name}` : name.toLowerCase()]: bound };
 }
 
-/** The parameters of a function as OpenAI takes them; other providers take more. */
+/** Converts function parameters for OpenAI, which is stricter than other providers. */
 
 /**
- * Parts of regular expressions that JavaScript knows but OpenAI refuses, since it reads them as
- * Python does. A tool of Claude Code has some.
+ * Regular expression syntax that JavaScript supports but OpenAI rejects, because it expects
+ * Python's. One of Claude Code's tools uses it.
  */
 const unsupportedSyntax = /\\[pP]\{|\\u\{|\\k<|\(\?<[A-Za-z_]/;
 
-/** Adds missing properties, which MCP and Anthropic do not demand, or a type (Codex's desktop). */
+/**
+ * Adds `properties`, which MCP and Anthropic don't require, and a missing `type` (Codex desktop).
+ */
 export function functionSchema(parameters: Tool['parameters']): Fields {
   const original = parameters ?? {};
   const schema = {

@@ -4,35 +4,33 @@ import { exceededLimit, isObject } from '../../../core/json.ts';
 import type { Prompt, Tool, ToolCallPart, Turn } from '../../../core/prompt.ts';
 import { parseArguments } from '../exact-json.ts';
 
-/** Whether the model must call a tool, be it any tool or the one that is named. */
+/** Returns true if the model must call a tool, either any tool or a named one. */
 export function isForced(choice: string | object | null | undefined): boolean {
   return choice === 'required' || (typeof choice === 'object' && choice !== null);
 }
 
-/** Lists of tools, each with the fields that vendors refuse without it. */
+/** The tool lists, each with the fields that vendors reject without it. */
 export const listsOfTools = [
   ['tools', 'tool_choice', 'parallel_tool_calls'],
   ['functions', 'function_call'],
 ] as const;
 
-/** These names, and those of the fields that cannot be sent without them. */
+/** Adds the names of the fields that can't be sent without these. */
 export function withDependents(names: readonly string[]): ReadonlySet<string> {
   const lost = listsOfTools.filter(([list]) => names.includes(list));
   return new Set([...names, ...lost.flat()]);
 }
 
-/** The calls of tools that are in a conversation already. */
-
 export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
   return turns.flatMap(({ parts }) => parts.filter((part) => part.kind === 'tool_call'));
 }
 
-/** The least characters per name: its two quotes, its colon, a value and a comma. */
+/** The minimum length of a field in JSON: 2 quotes, a colon, a value, and a comma. */
 const nameLengthMin = 5;
 
 /**
- * The arguments of calls are JSON inside JSON, so reading the request did not count their names,
- * and some upstreams want them parsed. All together may have as many names as a whole request.
+ * Throws 400 if the arguments of all calls have too many fields. They are JSON inside JSON, so
+ * their fields weren't counted with the request's, and some upstreams need them parsed.
  */
 export function rejectTooManyArguments({ turns }: Prompt): void {
   const texts = callsIn(turns).map((call) => call.arguments);
@@ -47,15 +45,15 @@ export function rejectTooManyArguments({ turns }: Prompt): void {
 }
 
 /**
- * Changes ids of calls that came from another provider into ones that a provider takes. The same
- * id always gets the same replacement, so calls and results still match.
+ * Converts call ids of another provider to ids that a provider accepts. The same id always gets the
+ * same replacement, so calls and results still match.
  */
 
 export function shortCallId(id: string, lengthMax: number): string {
   return id.length <= lengthMax ? id : `call_${digestOf(id).slice(0, 24)}`;
 }
 
-/** Replaces the dots, colons and the like that some providers put into their ids. */
+/** Replaces the dots, colons, and other characters that some providers use in ids. */
 export function plainCallId(id: string): string {
   if (/^[\w-]+$/.test(id)) return id;
   return `${id.replace(/[^\w-]/g, '_')}_${digestOf(id).slice(0, 8)}`;
@@ -63,7 +61,7 @@ export function plainCallId(id: string): string {
 
 const nineCharacterPattern = /^[A-Za-z0-9]{9}$/;
 
-/** For Mistral, which wants nine letters and digits. */
+/** For Mistral, which requires 9 letters and digits. */
 export function nineCharacterCallId(id: string): string {
   if (nineCharacterPattern.test(id)) return id;
   const number = BigInt(`0x${digestOf(id).slice(0, 16)}`);
@@ -74,11 +72,11 @@ function digestOf(id: string): string {
   return new Bun.CryptoHasher('sha256').update(id).digest('hex');
 }
 
-/** Gives tools whose names an upstream refuses other names, which all upstreams take. */
+/** Renames tools whose names an upstream rejects to names that all upstreams accept. */
 
-/** The names that clients may give a tool, in all dialects. */
+/** The tool names that clients may use, in all dialects. */
 export const toolNamePattern = '^[A-Za-z0-9_.:-]{1,128}$';
-/** The pattern above in words. */
+/** Describes the pattern above in error messages. */
 export const toolNameDescription = 'a name for a tool of 1 to 128 letters, digits or _.:-';
 
 const digestLength = 8;
@@ -102,7 +100,7 @@ export class ToolNames {
     }
   }
 
-  /** The names of the tools at the upstream. */
+  /** The tool names that are sent upstream. */
   get offered(): readonly string[] {
     return this.#names.map((name) => this.#short(name));
   }
@@ -122,7 +120,7 @@ export class ToolNames {
     };
   }
 
-  /** The client's own name for a tool. */
+  /** Returns the client's own name of a tool. */
   restore(name: string): string {
     return this.#longByShort.get(name) ?? name;
   }
@@ -140,17 +138,20 @@ export class ToolNames {
   }
 }
 
-/** OpenAI takes two tools of the same name; Anthropic and Google refuse them. */
+/** OpenAI accepts two tools of the same name; Anthropic and Google reject them. */
 function isFirstOfName({ name }: Tool, at: number, tools: readonly Tool[]): boolean {
   return tools.findIndex((tool) => tool.name === name) === at;
 }
 
-/** Only some upstreams take dots and colons; Google takes no name that begins with a digit. */
+/** Only some upstreams accept dots and colons. Google accepts no name that starts with a digit. */
 function isAccepted(name: string, lengthMax: number): boolean {
   return name.length <= lengthMax && /^[A-Za-z_][\w-]*$/.test(name);
 }
 
-/** The same name always becomes the same short one, so that earlier turns agree with later ones. */
+/**
+ * Shortens a name. The same name always becomes the same short one, so earlier turns match later
+ * ones.
+ */
 function shorten(name: string, lengthMax: number): string {
   const digest = new Bun.CryptoHasher('sha256').update(name).digest('hex');
   const plain = name.replace(/[^\w-]/g, '_').replace(/^[\d-]/, '_$&');
@@ -159,8 +160,8 @@ function shorten(name: string, lengthMax: number): string {
 }
 
 /**
- * Turns tools that take any text into functions with one text, which every upstream knows, and
- * turns their calls back.
+ * Converts free-form tools to functions with one text parameter, which every upstream supports, and
+ * converts their calls back.
  */
 
 const inputInstruction = 'The whole text for this tool goes into `input`, as it is.';
@@ -173,13 +174,16 @@ interface FreeFormTool {
     | undefined;
 }
 
-/** A grammar cannot be enforced on a function, but the description can state it. */
-export function freeFormFunction({ description: toolDescription, format }: FreeFormTool) {
+/**
+ * Returns the function for a free-form tool. A grammar can't be enforced on a function, but the
+ * description can state it.
+ */
+export function freeFormFunction({ description, format }: FreeFormTool) {
   const { syntax, definition } = format ?? {};
   const grammar = definition
     ? `It has to follow this${syntax ? ` ${syntax}` : ''} grammar:\n${definition}`
     : '';
-  const texts = [toolDescription ?? '', inputInstruction, grammar].filter((part) => part !== '');
+  const texts = [description ?? '', inputInstruction, grammar].filter((part) => part !== '');
   return {
     description: texts.join('\n\n'),
     parameters: {
@@ -195,7 +199,7 @@ export function freeFormArguments(input: string): string {
   return JSON.stringify({ input });
 }
 
-/** The text in a call of such a function, which a model may write without the JSON around it. */
+/** Reads the text in a call of such a function. A model may write it without the JSON around it. */
 export function freeFormInput(json: string): string {
   const value = parseArguments(json);
   if (!isObject(value)) return json;

@@ -7,17 +7,17 @@ interface AnyPart {
   readonly type?: string | null;
 }
 
-/** The names of wishes that only upstreams of the client's own dialect can grant. */
+/** Collects the names of options that only upstreams of the client's own dialect support. */
 export class UnsupportedNames {
   readonly #names = new Set<string>();
   unsupportedPart: UnsupportedPart | undefined;
 
-  /** Keeps each name once, up to a limit. */
+  /** Records a name once, up to a limit. */
   add(name: string): void {
     if (this.#names.size < foreignNamesMax) this.#names.add(name);
   }
 
-  /** Notes the first part that cannot be put in our words; an empty text is none such. */
+  /** Records the first part without a neutral form. Empty texts don't count. */
   noteUnsupported<Part extends AnyPart>(
     parts: readonly Part[],
     isRepresentable: (part: Part) => boolean,
@@ -33,13 +33,13 @@ export class UnsupportedNames {
   }
 }
 
-/** The text of a part of an unknown type. */
+/** Returns the text of a part of an unknown type, if it has one. */
 export function textPartsOf(part: AnyPart): readonly TextPart[] {
   const { text } = fieldsOf(part);
   return isText(text) ? [{ kind: 'text', text }] : [];
 }
 
-/** Leaves out of a dialogue what an upstream has no words for, and names it as the client does. */
+/** Removes from a prompt what an upstream doesn't support, by the client's parameter names. */
 
 const samplingFields: Readonly<Record<string, keyof Sampling>> = {
   temperature: 'temperature',
@@ -56,7 +56,7 @@ const samplingFields: Readonly<Record<string, keyof Sampling>> = {
 const removeReasoning = ({ reasoning }: Prompt) =>
   reasoning === null ? undefined : { reasoning: null };
 
-/** How to take each of the other wishes out of a dialogue; undefined if it has no such wish. */
+/** How to remove each other parameter from a prompt; undefined if the prompt doesn't set it. */
 const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | undefined>> = {
   stop: ({ stop }) => (stop.length > 0 ? { stop: [] } : undefined),
   user: ({ user }) => (user === null ? undefined : { user: null }),
@@ -65,9 +65,9 @@ const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | un
     promptCacheKey === undefined ? undefined : { promptCacheKey: undefined },
   n: ({ choices }) => (choices > 1 ? { choices: 1 } : undefined),
   tools: ({ tools }) => (tools.length > 0 ? { tools: [] } : undefined),
-  // Only a forced call is left out: `none` forbids calls, which is another wish.
+  // Only a forced call is removed: `none` forbids calls, which is a different option.
   tool_choice: ({ toolChoice }) => (isForced(toolChoice) ? { toolChoice: null } : undefined),
-  // Parallel calls are every model's default, so only their refusal is a wish.
+  // Parallel calls are every model's default, so only disabling them is an option.
   parallel_tool_calls: ({ parallelTools }) =>
     parallelTools === false ? { parallelTools: null } : undefined,
   response_format: ({ json }) => (json === null ? undefined : { json: null }),
@@ -78,11 +78,11 @@ const removals: Readonly<Record<string, (prompt: Prompt) => Partial<Prompt> | un
 
 interface ReducedPrompt {
   readonly prompt: Prompt;
-  /** Those of the names for which the dialogue had a wish. */
+  /** The names that the prompt set. */
   readonly dropped: readonly string[];
 }
 
-/** The dialogue without these parameters, which go by the client's names. */
+/** Returns the prompt without these parameters. */
 export function dropParameters(prompt: Prompt, names: Iterable<string>): ReducedPrompt {
   let current = prompt;
   const dropped = new Set<string>();

@@ -4,19 +4,21 @@ import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import type { ToolNames } from '../requests/tools.ts';
 
-/** What the meter and the log need to know about an answer, noted while it comes. */
+/** Collects what billing and logging need to know about an answer while it comes. */
 export class RecordedMetrics implements AnswerMetrics {
   finishReason: string | undefined = undefined;
-  /** Whether other choices go on after the first, whose finish reason `finishReason` is. */
+  /** True if other choices continue after the first. `finishReason` is the first choice's. */
   hasOpenChoice = false;
   outputCharacters = 0;
   failure: UpstreamFailure | undefined = undefined;
   #usage: Usage | undefined = undefined;
   #isReportedEstimate = false;
-  /** How many of the characters came before the last usage report, or with it. */
+  /** The characters that the last usage report covers. */
   #countedCharacters = 0;
 
-  /** The last report, and estimated words after it: a broken answer gets no further report. */
+  /**
+   * Returns the last report plus an estimate of later output. A broken answer gets no final report.
+   */
   get usage(): Usage | undefined {
     const uncounted = this.#uncounted;
     return this.#usage && addUncounted(this.#usage, this.outputCharacters - uncounted, uncounted);
@@ -35,36 +37,36 @@ export class RecordedMetrics implements AnswerMetrics {
     this.#isReportedEstimate = isReportedEstimate;
   }
 
-  /** Notes that the last report counts all words so far. */
+  /** Marks all output so far as covered by the last report. */
   markCounted(): void {
     this.#countedCharacters = this.outputCharacters;
   }
 
   /**
-   * Characters that no report has counted. A report of no output is about the prompt alone and
-   * counts none. After the end, any report counts as complete, unless it has no output and words
-   * followed it.
+   * Returns the characters that no report covers. A report without output is about the prompt alone
+   * and covers none. After the end, any report counts as complete, unless it has no output and
+   * content followed it.
    */
   get #uncounted(): number {
-    const behind = this.outputCharacters - this.#countedCharacters;
+    const uncovered = this.outputCharacters - this.#countedCharacters;
     const isOfPrompt = this.#usage?.outputTokens === 0;
     const hasEnded = this.finishReason !== undefined && !this.hasOpenChoice;
-    if (hasEnded && !(isOfPrompt && behind > 0)) return 0;
-    return isOfPrompt ? this.outputCharacters : behind;
+    if (hasEnded && !(isOfPrompt && uncovered > 0)) return 0;
+    return isOfPrompt ? this.outputCharacters : uncovered;
   }
 }
 
 /**
- * Adds an estimate of the words that came after a count. Hardly any text takes more than one token
- * per character: a count above that for the words before it may include later words. Then only the
- * excess of an estimate of all words over the count is added, so that nobody pays twice.
+ * Adds an estimate of the output after a count. Hardly any text takes more than one token per
+ * character, so a count above that for the characters before it may include later output. Then only
+ * the excess of the total estimate over the count is added, so that nothing is billed twice.
  */
 function addUncounted(usage: Usage, counted: number, uncounted: number): Usage {
   const { outputTokens } = usage;
   const remaining = tokensIn(counted + uncounted) - outputTokens;
-  const behind = tokensIn(uncounted);
-  const more = outputTokens > counted ? Math.min(behind, remaining) : behind;
-  return more > 0 ? { ...usage, outputTokens: outputTokens + more } : usage;
+  const uncountedTokens = tokensIn(uncounted);
+  const added = outputTokens > counted ? Math.min(uncountedTokens, remaining) : uncountedTokens;
+  return added > 0 ? { ...usage, outputTokens: outputTokens + added } : usage;
 }
 
 function tokensIn(characters: number): number {
@@ -72,8 +74,8 @@ function tokensIn(characters: number): number {
 }
 
 /**
- * Tells a picture by its address. Some clients' formats have pictures only as bytes: they get a
- * Markdown link, which most of them show and the others let users copy.
+ * Emits an image by its URL. Clients whose formats contain images only as bytes get a Markdown link
+ * instead, which most of them render.
  */
 export function emitImageUrl(url: string, sink: AnswerSink): void {
   const escapedUrl = url.replace(/[ ()]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);
@@ -81,9 +83,7 @@ export function emitImageUrl(url: string, sink: AnswerSink): void {
   else sink.text(`\n![image](${escapedUrl})\n`);
 }
 
-/** What an answer comes to for the meter and the log, counted while it is told. */
-
-/** Finish reasons in the words of the log, which are OpenAI's. */
+/** Finish reasons as OpenAI's values, which the logs use. */
 export const openAiFinishReasons: Readonly<Record<FinishReason, string>> = {
   stop: 'stop',
   stop_sequence: 'stop',
@@ -94,16 +94,16 @@ export const openAiFinishReasons: Readonly<Record<FinishReason, string>> = {
   pause: 'stop',
 };
 
-/** Passes an answer on and notes its facts. */
+/** Forwards an answer to another sink and records its metrics. */
 export class MeteringSink implements AnswerSink {
   readonly metrics: RecordedMetrics;
-  /** Whether the answer has said anything. */
+  /** True once the answer has any content. */
   started = false;
   readonly #sink: AnswerSink;
   readonly #names: ToolNames | undefined;
-  /** The tally of the first choice, which keeps the totals of all choices. */
+  /** The sink of the first choice, which has the totals of all choices. */
   readonly #root: MeteringSink;
-  /** Used in the first tally: the other choices that have begun and not ended. */
+  /** Used in the first choice's sink: the other choices that have begun and not ended. */
   readonly #openChoices = new Set<MeteringSink>();
 
   constructor(sink: AnswerSink, names?: ToolNames, root?: MeteringSink) {
@@ -138,7 +138,7 @@ export class MeteringSink implements AnswerSink {
     this.#sink.redactedReasoning(data);
   }
 
-  /** A call without a name cannot be run, and upstreams refuse a conversation that contains one. */
+  /** A call without a name can't be run, and upstreams reject a conversation that contains one. */
   toolCall(call: number, id: string, name: string): void {
     if (name === '') throw new MalformedAnswer('a tool call without a name');
     this.#count(name.length);

@@ -1,19 +1,21 @@
 import { randomText } from '../../../core/ids.ts';
 import { isText } from '../../../core/json.ts';
 
-/** Ids that the gateway makes: for answers and their items, and for calls that came without one. */
+/** Ids that the gateway creates: for answers, their items, and calls that came without one. */
 
-/** `msg_…` for `chatcmpl-…`: the rest stays the same, so that each of the ids finds the request. */
+/**
+ * Returns `msg_…` for `chatcmpl-…`. The rest stays the same, so that each id leads to the request.
+ */
 export function answerId(kind: string, completionId: string): string {
   return `${kind}_${completionId.replace(/^chatcmpl-/, '')}`;
 }
 
-/** Clients refer to a tool call by its id, and not every upstream sends one. */
+/** Creates a call id. Clients refer to a tool call by its id, and not every upstream sends one. */
 export function newCallId(kind: 'call' | 'toolu' = 'call'): string {
   return `${kind}_${randomText(24)}`;
 }
 
-/** Puts the alias wherever a JSON text has the upstream's name of the model as a value. */
+/** Replaces the upstream's model name with the alias wherever it is a value in a JSON text. */
 export function renameModel(json: string, upstreamModel: unknown, alias: string): string {
   if (!isText(upstreamModel)) return json;
   return json.replaceAll(JSON.stringify(upstreamModel), JSON.stringify(alias));

@@ -15,19 +15,19 @@ function isClosing(code: number): boolean {
 }
 
 /**
- * Follows a JSON text that comes in pieces and knows when its object or list has closed. A text
- * that begins otherwise is never over: a model may write code where JSON belongs.
+ * Detects where a JSON object or list ends in a text that comes in pieces. A text that starts
+ * differently never ends: a model may write code in place of JSON.
  */
 export class JsonEndScanner {
   #isNotContainer = false;
   #depth = 0;
   #inString = false;
   #isEscaped = false;
-  /** Whether it has begun as an object. */
+  /** True if the text started as an object. */
   isObject = false;
   isComplete = false;
 
-  /** Returns how many characters of the piece come before the end. */
+  /** Returns the number of characters in the piece that come before the end. */
   push(piece: string): number {
     if (this.isComplete) return 0;
     if (this.#depth === 0) this.#isNotContainer ||= otherStart.test(piece);
@@ -53,23 +53,23 @@ export class JsonEndScanner {
   }
 }
 
-/** An empty object, or any piece of one. */
+/** Matches an empty object, or any piece of one. */
 const emptyObject = /^[\s{}]*$/;
 const blank = /^\s*$/;
 
-/** Calls that the client was told are over, though more of their arguments may still come. */
+/** Calls that were reported as complete, though more of their arguments may still come. */
 export class EndedCalls {
-  /** By call: the arguments that may still come without the client missing anything. */
+  /** By call: the arguments that may still come without changing the input. */
   readonly #allowedRest = new Map<number, RegExp>();
 
-  /** `isEmpty`: no arguments of the call came before. */
+  /** `isEmpty` means that the call had no arguments so far. */
   add(call: number, isEmpty: boolean): void {
     this.#allowedRest.set(call, isEmpty ? emptyObject : blank);
   }
 
-  /** Throws if a call's arguments go on: a tool that is run with half of its input may do harm. */
+  /** Throws if a call's arguments continue: a tool that runs with half its input may do harm. */
   rejectTrailing(call: number, json: string): void {
     if (this.#allowedRest.get(call)?.test(json) ?? true) return;
-    throw new MalformedAnswer('arguments of a tool call behind its end');
+    throw new MalformedAnswer('arguments of a tool call after its end');
   }
 }

@@ -2,9 +2,9 @@ import { type Fields, fieldsOf, isObject, isText, textOf } from '../../../core/j
 import type { FailureKind } from '../../dialect.ts';
 import { parseExact } from '../exact-json.ts';
 
-/** What an upstream complains of: no two upstreams word or shape their errors alike. */
+/** Reads upstream errors, whose shapes differ between vendors. */
 
-/** The fields in which vendors put the sentence of an error, the surest first. */
+/** The fields that may contain an error's message, the most reliable first. */
 const messageNames = [
   'error',
   'message',
@@ -18,7 +18,7 @@ const messageNames = [
   'title',
 ];
 
-/** The sentence in an error of any shape: an object, a list of them, or the text itself. */
+/** Returns the message in an error of any shape: an object, a list, or text. */
 function findMessage(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return messageInText(raw.trim(), depth);
   if (depth > 4) return undefined;
@@ -32,8 +32,7 @@ function findMessage(raw: unknown, depth = 0): string | undefined {
 }
 
 /**
- * The place in the request, which FastAPI puts into `loc`; its sentence may be just «Field
- * required».
+ * Returns the request path that FastAPI puts in `loc`. Its message may be just «Field required».
  */
 function pathPrefix({ loc }: Fields): string {
   if (!Array.isArray(loc)) return '';
@@ -44,44 +43,47 @@ function pathPrefix({ loc }: Fields): string {
   return plainPath.test(path) ? `${path}: ` : '';
 }
 
-/** The first of the errors below a heading, such as «Validation Error». */
+/** Returns the first error below a heading such as «Validation Error». */
 function listedDetail({ errors }: Fields, heading: string, depth: number): string {
   const listed = findMessage(errors, depth + 1) ?? firstSentence(errors, depth);
   if (listed === undefined || heading.includes(listed)) return '';
   return `${/[.!?:]$/.test(heading) ? '' : ':'} ${listed}`;
 }
 
-/** A server that passes on another's error may put all of its JSON where the sentence should be. */
+/** A server that forwards another's error may put its JSON in place of the message. */
 function messageInText(text: string, depth: number): string | undefined {
   const quoted = /^[{[]/.test(text) ? parseExact(text) : undefined;
   return quoted === undefined ? text || undefined : findMessage(quoted, depth + 1);
 }
 
-/** For errors of an unknown shape: the first text of several words. */
+/** Returns the first text of several words, for errors of an unknown shape. */
 function firstSentence(raw: unknown, depth = 0): string | undefined {
   if (typeof raw === 'string') return /\S\s/.test(raw.trim()) ? raw.trim() : undefined;
   if (depth > 2 || typeof raw !== 'object' || raw === null) return undefined;
-  for (const each of Object.values(raw)) {
-    const found = firstSentence(each, depth + 1);
+  for (const value of Object.values(raw)) {
+    const found = firstSentence(value, depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-/** OpenRouter's own sentence says only that a provider failed; `raw` is what that provider said. */
+/**
+ * Returns the provider's message, which OpenRouter puts in `raw`; its own only says that a provider
+ * failed.
+ */
 function quotedMessage({ raw }: Fields): string | undefined {
   const quoted = findMessage(raw);
   return quoted?.startsWith('<') ? undefined : quoted;
 }
 
-/** Matches only what can be the name of a field, not a text that somebody wrote into one. */
+/** Matches only possible field names, not text that someone put into a field. */
 const plainPath = /^[\w.[\]-]{1,100}$/;
 
 export interface UpstreamProblem {
   readonly message: string | undefined;
-  /** The field of the request that the error is about. */
+  /** The request field that the error is about. */
   readonly param: string | undefined;
-  /** In lower case, the most telling first. */
+  /** In lowercase, the most specific first. */
   readonly codes: readonly string[];
   readonly claimedStatus: number | null;
   readonly details: readonly unknown[];
@@ -100,7 +102,7 @@ export function readProblem(raw: unknown, errorTypeHeader: string | null = null)
   const innermost = fieldsOf(inside.innererror);
   const metadata = fieldsOf(inside.metadata);
   const details = Array.isArray(inside.details) ? inside.details : [inside.details];
-  const reasons = details.filter(isObject).flatMap((each) => [each.reason, each.error_code]);
+  const reasons = details.filter(isObject).flatMap((detail) => [detail.reason, detail.error_code]);
   const innerCodes = [innermost.code, ...reasons, inside.code, inside.type, inside.status];
   const shapeNames = [errorTypeHeader, outside.__type].filter(isText).map(shapeName);
   const codes = [...innerCodes, outside.code, outside.type, outside.error_type, ...shapeNames];
@@ -115,17 +117,17 @@ export function readProblem(raw: unknown, errorTypeHeader: string | null = null)
   };
 }
 
-/** Amazon may write the name of an error between a namespace and an address. */
+/** Returns an error's name, which Amazon may write between a namespace and a URL. */
 function shapeName(name: string): string {
   return name.replaceAll(/^[^#:]*#|:.*$/g, '');
 }
 
 /**
- * Decides from an upstream's complaint where a failed request goes next. Codes are looked at before
- * the status, because the status often says less.
+ * Classifies upstream errors, which decides where a failed request goes next. Codes come before the
+ * status, because the status often says less.
  */
 
-/** Codes that mean one thing whatever the status beside them. */
+/** Codes with one meaning regardless of the status. */
 const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['insufficient_quota', 'quota'],
   ['exceeded_current_quota_error', 'quota'],
@@ -145,11 +147,11 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['content_policy_violation', 'request'],
   ['responsibleaipolicyviolation', 'request'],
   ['context_length_exceeded', 'request'],
-  // Groq's model wrote output that Groq itself rejects: the next attempt may well succeed.
+  // The model wrote output that Groq itself rejects. The next attempt may succeed.
   ['tool_use_failed', 'server'],
   ['json_validate_failed', 'server'],
   ['output_parse_failed', 'server'],
-  // Amazon says these with 400 or 429, as if the request or its pace were at fault.
+  // Amazon sends these with 400 or 429, as if the request or its rate were at fault.
   ['servicequotaexceededexception', 'quota'],
   ['expiredtokenexception', 'credential'],
   ['incompletesignatureexception', 'credential'],
@@ -157,7 +159,7 @@ const decisiveCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['throttlingexception', 'rate_limited'],
 ]);
 
-/** Codes with which OpenAI breaks off a response because the request itself is at fault. */
+/** Codes with which OpenAI ends a response because the request itself is invalid. */
 const invalidInputCodes = [
   ...['invalid_prompt', 'bio_policy', 'misalignment_policy_violation'],
   ...['invalid_image', 'invalid_image_format', 'invalid_image_mode', 'invalid_image_url'],
@@ -166,7 +168,7 @@ const invalidInputCodes = [
   ...['unsupported_image_media_type', 'failed_to_download_image', 'image_file_not_found'],
 ];
 
-/** Codes and types that decide only where there is no status: inside a stream. */
+/** Codes and types that count only if there is no status, as in a stream. */
 const fallbackCodes: ReadonlyMap<string, FailureKind> = new Map([
   ['invalid_request_error', 'request'],
   ['bad_request_error', 'request'],
@@ -198,7 +200,7 @@ const fallbackCodes: ReadonlyMap<string, FailureKind> = new Map([
   ...invalidInputCodes.map((code): [string, FailureKind] => [code, 'request']),
 ]);
 
-/** Error numbers of MiniMax and Baidu, which come in answers of status 200. */
+/** Error numbers of MiniMax and Baidu, which come with status 200. */
 export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
   [1001, 'timeout'],
   [1002, 'rate_limited'],
@@ -221,9 +223,9 @@ export const kindsByNumericCode: ReadonlyMap<number, FailureKind> = new Map([
   [336100, 'overloaded'],
 ]);
 
-/** Anchored: text of the request that an error quotes must not pass for a bad credential. */
+/** Anchored, so that request text quoted in an error can't pass for an invalid credential. */
 const invalidKey = /^(?:incorrect api key provided|api key not valid|invalid api key)/i;
-/** xAI refuses content with 403, as if the account were at fault. */
+/** xAI rejects content with 403, as if the account were at fault. */
 const refusedContent = /^content violates usage guidelines/i;
 const insufficientFunds = new RegExp(
   [
@@ -235,21 +237,23 @@ const insufficientFunds = new RegExp(
   ].join('|'),
   'i',
 );
-/** Anthropic and Google say these with 400, as if the request were at fault, and only in words. */
+/**
+ * Anthropic and Google send these with 400, as if the request were at fault, and without a code.
+ */
 export const closedAccount = new RegExp(
   [
     '^your credit balance is too low',
     '^you have reached your specified (?:workspace )?api usage limits',
     '^this organization has been disabled',
     '^user location is not supported for the api use',
-    // After another sentence, but never inside a quotation.
+    // After another sentence, but not inside a quotation.
     '^[^"“`]*please enable billing on your project',
   ].join('|'),
   'i',
 );
 
 /**
- * Statuses about how or when a request was sent, not its content: of wrong addresses or proxies.
+ * Statuses about how or when a request was sent, such as a wrong URL or a proxy, not its content.
  */
 const nonRequestStatuses: ReadonlySet<number> = new Set([
   405, 406, 407, 409, 421, 424, 425, 426, 499,
@@ -264,7 +268,10 @@ function kindOfStatus(status: number): FailureKind {
   return status >= 400 && status < 500 && !nonRequestStatuses.has(status) ? 'request' : 'server';
 }
 
-/** Quotas per day come with the same status and code as those per minute: Gemini's, Bedrock's. */
+/**
+ * Recognizes daily quotas, which Gemini and Bedrock report with the same status and code as
+ * per-minute limits.
+ */
 function isDailyQuota({ message = '', details }: UpstreamProblem): boolean {
   const isOfTokens = /^too many tokens per day/i.test(message);
   return isOfTokens || /"quotaId":"[^"]*PerDay/.test(JSON.stringify(details));
@@ -285,21 +292,19 @@ export function kindOf(problem: UpstreamProblem, status: number | null): Failure
   if ((status === null || status < 500) && invalidKey.test(message)) return 'credential';
   if (status === 400 && closedAccount.test(message)) return 'quota';
   if (problem.isModeration || refusedContent.test(message)) return 'request';
-  // Fireworks answers with 412 when its bill has not been paid.
+  // Fireworks returns 412 if its bill hasn't been paid.
   const isRefusal = status === 403 || status === 412 || status === 429;
   if (isRefusal && insufficientFunds.test(message)) return 'quota';
   if (status !== null) return kindOfStatus(status);
   return firstMatch(codes, fallbackCodes) ?? 'server';
 }
 
-/** How long an upstream asked us to stay away. */
-
-/** The longest wait that is believed: no rate limit lasts longer than a day. */
+/** The longest plausible wait: no rate limit lasts longer than a day. */
 const waitSecondsMax = 86_400;
 
 const unitSeconds = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
-/** `12ms`, `1.5s`, `6m0s`, `1h2m`, or plain seconds; null for anything else. */
+/** Reads `12ms`, `1.5s`, `6m0s`, `1h2m`, or plain seconds. Returns null for anything else. */
 function readDuration(text: string): number | null {
   const trimmed = text.trim();
   if (/^\d{1,12}(?:\.\d{1,12})?$/.test(trimmed)) return Number(trimmed);
@@ -315,14 +320,14 @@ function readWait(text: string | null, nowMs: number): number | null {
   if (text === null) return null;
   const seconds = readDuration(text);
   if (seconds !== null) return seconds;
-  // A date has letters or colons; without this, Date.parse takes "-5" for a year.
+  // A date has letters or colons. Without this check, Date.parse reads "-5" as a year.
   const dateMs = /[a-z]|:/i.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(dateMs) ? null : Math.max(0, (dateMs - nowMs) / 1000);
 }
 
 /**
- * OpenAI says when its limit of requests and its limit of tokens are whole again. The one that is
- * used up decides; when neither is said to be, the shorter wait does.
+ * Reads when OpenAI's request and token limits reset. The exhausted one counts; if none is reported
+ * as exhausted, the shorter wait does.
  */
 function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null {
   const resets = ['requests', 'tokens'].flatMap((limit) => {
@@ -335,7 +340,7 @@ function readResets(headers: Pick<Headers, 'get'>, nowMs: number): number | null
   return usedUp.length > 0 ? Math.max(...usedUp) : Math.min(...resets.map(({ wait }) => wait));
 }
 
-/** Gemini has no header for the wait and puts a RetryInfo into the error's details. */
+/** Reads Gemini's wait, which is a RetryInfo in the error's details instead of a header. */
 function readRetryInfo(details: readonly unknown[]): number | null {
   const delays = details.map((detail) => fieldsOf(detail).retryDelay);
   return readDuration(textOf(delays.find((delay) => delay !== undefined)));
