@@ -17,6 +17,7 @@ import type { Opened } from '../upstream/fallback.ts';
 import {
   type FinishedPiece,
   type JobRunner,
+  type PieceCharge,
   RequestIdUsedError,
   type SpeechPiece,
   type StopReason,
@@ -26,20 +27,20 @@ import {
 export interface RunnerDeps {
   readonly store: Pick<Store, 'directory' | 'requestLog'>;
   readonly accounting: Pick<Accounting, 'readSettled'>;
-  /** The steps under the settings that are in force now. */
+  /** Returns the pipeline stages under the current configuration. */
   stages(): Stages;
-  /** The clock by which processes agree when a key has expired. */
+  /** The database's clock, which decides whether a key has expired. */
   now(): number;
 }
 
-/** What the settlement says; filled in when the story has come to its end. */
+/** The outcome of the settlement, filled in when the call has ended. */
 interface PieceBill {
   costCredits: number;
   provider: string;
   seconds: number | null;
 }
 
-/** Runs each piece of a job as one call of the gateway's story. */
+/** Runs each piece of a job as one gateway call. */
 export class GatewayJobRunner implements JobRunner {
   readonly #deps: RunnerDeps;
 
@@ -48,8 +49,8 @@ export class GatewayJobRunner implements JobRunner {
   }
 
   /**
-   * Each piece has its own signal: lines never remove their listeners from a signal, and the
-   * signal of a job lasts for hours.
+   * Gives each piece its own signal. Upstream calls never remove their listeners, which would
+   * accumulate on the signal of a job that runs for hours.
    */
   async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
     const { signal } = piece;
@@ -85,32 +86,35 @@ export class GatewayJobRunner implements JobRunner {
       recordingSession: undefined,
     };
     const bill: PieceBill = { costCredits: 0, provider: '', seconds: null };
-    // Charged by a worker that died before it had written the result down.
-    const paidCredits = (await this.chargeOf(tenantId, piece.requestId)) ?? 0;
-    const read = async () =>
-      paidCredits > 0 ? alreadyPaid(await operationOf(piece)) : operationOf(piece);
-    const body = await handleCall(call, read, withBilling(stages(), bill));
-    const bytes = await bytesOf(body);
-    if (paidCredits > 0) return { bytes, ...bill, costCredits: paidCredits };
+    const charge = await this.chargeOf(tenantId, piece.requestId);
+    // Another worker was charged and crashed before it stored the result.
+    const isPaid = charge.kind === 'charged';
+    const read = async () => {
+      const operation = await operationOf(piece);
+      return isPaid ? alreadyPaid(operation) : operation;
+    };
+    const answer = await handleCall(call, read, withBilling(stages(), bill));
+    const bytes = await bytesOf(answer);
+    if (isPaid) return { bytes, ...bill, costCredits: charge.credits };
     await this.#checkCharge(call, bill);
     return { bytes, ...bill };
   }
 
-  async chargeOf(tenantId: string, requestId: string): Promise<number | null> {
+  async chargeOf(tenantId: string, requestId: string): Promise<PieceCharge> {
     const record = await this.#findRecord(tenantId, requestId);
-    return record ? totalCharge(record.charges) : null;
+    if (!record) return { kind: 'unrecorded' };
+    const credits = totalCharge(record.charges);
+    return credits > 0 ? { kind: 'charged', credits } : { kind: 'free' };
   }
 
-  /** The books take an id once, and may have taken it from somebody else while the piece ran. */
+  /** Corrects the bill if the ledger accepted this id from another worker while the piece ran. */
   async #checkCharge({ caller, requestId, receivedAt }: Call, bill: PieceBill): Promise<void> {
     if (bill.costCredits === 0) return;
     const record = await this.#findRecord(caller.tenantId, requestId);
     if (!record) return;
     bill.costCredits = totalCharge(record.charges);
     if (bill.costCredits > 0 || record.createdAt === receivedAt) return;
-    throw new RequestIdUsedError(
-      'The books took this piece from a worker that died in it or lost it.',
-    );
+    throw new RequestIdUsedError('Another worker used the request id of this piece.');
   }
 
   #findRecord(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
@@ -119,16 +123,18 @@ export class GatewayJobRunner implements JobRunner {
   }
 }
 
-async function bytesOf(body: Answer): Promise<Uint8Array> {
-  if (typeof body === 'string') return Buffer.from(body);
+async function bytesOf(answer: Answer): Promise<Uint8Array> {
+  if (answer.kind === 'reply') return Buffer.from(answer.body);
+  const content: AsyncIterable<string | Uint8Array> =
+    answer.kind === 'bytes' ? answer.bytes : answer.events;
   const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(Buffer.from(chunk));
+  for await (const chunk of content) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }
 
 /**
- * The job was counted when it was created, and the worker has bounds of its own: its pieces take
- * nothing of what the tenant's other requests may do at once.
+ * Adds billing to the stages and removes rate and concurrency limits: the job was counted when it
+ * was created, and the worker limits its own concurrency.
  */
 function withBilling(stages: Stages, bill: PieceBill): Stages {
   return {
@@ -149,7 +155,7 @@ function withBilling(stages: Stages, bill: PieceBill): Stages {
   };
 }
 
-/** The audio of a piece is held in memory: where it does not end, the provider has broken off. */
+/** Limits the audio of a piece, which is held in memory. Longer audio counts as interrupted. */
 function withByteLimit(opened: Opened): Opened {
   const { answer } = opened;
   if (answer.kind !== 'bytes') return opened;
@@ -164,8 +170,8 @@ function withByteLimit(opened: Opened): Opened {
 }
 
 /**
- * Audio of a piece that broke off reaches nobody, so nothing of it is charged: a charge would also
- * use up the id of the piece, and leave the whole one unpaid where it is run again, or is already.
+ * Removes the usage of an interrupted piece, whose audio is discarded. Charging it would also use
+ * up the id of the piece, so the complete piece couldn't be charged when another worker runs it.
  */
 function withoutLostUsage({ client }: Call, outcome: RequestOutcome): RequestOutcome {
   const isCanceled = client.reason === ('cancelled' satisfies StopReason);
@@ -174,7 +180,7 @@ function withoutLostUsage({ client }: Call, outcome: RequestOutcome): RequestOut
   return isLost ? { ...outcome, metrics: noMetrics } : outcome;
 }
 
-/** A piece of a job as the errand that a request for the same audio would be. */
+/** Returns the operation that a client request for the same audio would have. */
 async function operationOf(piece: SpeechPiece | TranscriptionPiece): Promise<Operation> {
   const { type: operationName, model, provider } = piece;
   const request: RequestInfo = {
@@ -198,18 +204,13 @@ async function operationOf(piece: SpeechPiece | TranscriptionPiece): Promise<Ope
   return new TranscriptionOperation({ request, options }, { ...file, content, sha256, seconds });
 }
 
-/**
- * The errand of a piece that is already paid for: asking again holds no credits and costs nothing.
- */
+/** Wraps the operation of an already charged piece so that it holds and costs no credits. */
 function alreadyPaid(operation: Operation): Operation {
   const { request, bounds } = operation;
   return {
     request,
     bounds: {
       boundFor: () => ({ requested: 0, minimum: 0, maximum: 0 }),
-      capWithin: () => null,
-      defaultCapFor: () => null,
-      growthFor: () => null,
       contextTokensFor: (offer) => bounds.contextTokensFor(offer),
     },
     incompatibility: (offer) => operation.incompatibility(offer),

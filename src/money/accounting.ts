@@ -25,29 +25,26 @@ export interface AccountingDeps {
   readonly durability: 'journal' | 'fsync';
   readonly processId: string;
   readonly log: Log;
-  /** The clock by which leases end; without it, this process's own. */
+  /** The clock for lease expiry. Defaults to this process's own. */
   readonly now?: () => number;
-  /** Called with every request that has ended, as it will be in the books. Must not throw. */
+  /** Called with the record of every request that has ended. Must not throw. */
   onEnded(request: EndedRequest): void;
 }
 
-/** A journal that stays untouched for minutes is taken for a dead process's. */
+/** Other processes replay a journal without a heartbeat for several minutes. */
 const heartbeatMs = 30_000;
 
-/**
- * How often the log repeats that nothing can be booked. Not at each failed try: every read of the
- * request log is one.
- */
+/** How often the log repeats that commits fail. Every read of the request log is another try. */
 const failureLogMs = 60_000;
 
 /**
- * How long a stop waits for requests to settle: answers whose clients have left wait two seconds
- * for their usage. What has not ended by then is found in the journal by the next start.
+ * How long closing waits for requests to settle. Answers whose clients have disconnected wait 2
+ * seconds for their usage. The next start replays requests that haven't settled by then.
  */
 const closeWaitMs = 3_000;
 const closePollMs = 10;
 
-/** Wallets, journal and drain as one: what a request needs of the money, from hold to ledger. */
+/** Accounts for requests: holds credits, journals settlements, and commits them to the ledger. */
 export class Accounting {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
@@ -57,9 +54,9 @@ export class Accounting {
   readonly #lateReplay: LateReplay;
   readonly #log: Log;
   readonly #onEnded: AccountingDeps['onEnded'];
-  /** Requests that were sent and have ended. */
+  /** Requests that were dispatched and have ended. */
   #finished = 0;
-  /** How the last try to book failed; nothing once one has succeeded. */
+  /** How the last commit failed; undefined after a success. */
   #failure: LogFields | undefined;
 
   private constructor({
@@ -92,7 +89,7 @@ export class Accounting {
     });
   }
 
-  /** Books first what a predecessor left behind, then opens this process's own. */
+  /** Replays journals of dead processes, then opens this process's own. */
   static async open(deps: AccountingDeps): Promise<Accounting> {
     const { dataDir, store, log } = deps;
     logReplayed(
@@ -114,15 +111,16 @@ export class Accounting {
     ];
   }
 
+  /** Holds credits. Returns a promise only if it needs the store. Throws 402, 503. */
   hold(
     { caller, receivedAt }: Pick<Call, 'caller' | 'receivedAt'>,
-    order: HoldAmounts,
+    amounts: HoldAmounts,
   ): Hold | Promise<Hold> {
     this.#rejectWhenFull();
-    return this.#wallets.hold(caller, order, receivedAt);
+    return this.#wallets.hold(caller, amounts, receivedAt);
   }
 
-  /** Throws while no request that costs could begin in this process, whatever the store says. */
+  /** Throws 503 if this process can't start requests that cost credits. */
   requireCapacity(): void {
     this.#rejectWhenFull();
     this.#journal.requireWritable();
@@ -130,7 +128,7 @@ export class Accounting {
 
   #rejectWhenFull(): void {
     if (!this.#batchWriter.isFull) return;
-    const message = 'Too many finished requests wait for the database; try again shortly.';
+    const message = 'Too many finished requests are waiting for the database. Try again shortly.';
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
@@ -138,23 +136,23 @@ export class Accounting {
     return this.#journal.dispatched(call);
   }
 
-  /** Done once the settlement cannot be lost any more. */
+  /** Saves a settlement. Returns once it can't be lost anymore; a promise if it has to wait. */
   saveSettlement(settlement: Settlement, wasDispatched: boolean): void | Promise<void> {
     if (wasDispatched) return this.#saveDispatched(settlement);
     this.#onEnded(settlement.record);
-    // What was never sent costs nothing: it may not fill memory or disk while the database is away.
+    // Requests never sent cost nothing, and mustn't fill memory while the database is down.
     if (this.#batchWriter.isFull) return;
     const entry = toSettlementEntry(settlement);
-    // A cache hit gave an answer, and its row is promised. A storm of refusals must not reach the
-    // disk: the rows of refusals that are not committed yet are lost with a killed process.
+    // Cache hits are journaled, because their clients got an answer. Rejections aren't, so that
+    // they can't fill the disk; a killed process loses those that aren't committed.
     if (settlement.record.cacheHit) return this.#saveFree(entry);
     this.#batchWriter.add(entry);
   }
 
   /**
-   * An answer that its `Idempotency-Key` gives again is paid for by whoever made it, even if we are
-   * killed at this moment: the store takes both at once, or neither. While it is away the journal
-   * has the charge, and the answer is known to this process alone.
+   * Saves a settlement together with the answer it pays for, in one transaction, so that a crash
+   * can't separate them. If the store is down, the settlement goes to the journal, and only this
+   * process can replay the answer.
    */
   async saveWithAnswer(
     answer: IdempotentAnswer,
@@ -185,7 +183,7 @@ export class Accounting {
     if (this.#failure) this.#log.error('drain_failed', this.#failure);
   }
 
-  /** Written before it can be booked: a line that came later would stay in the journal for good. */
+  /** Journals before committing, because a line written after the commit would never be removed. */
   async #saveFree(entry: SettlementEntry): Promise<void> {
     await this.#journal.settledFree(entry);
     this.#batchWriter.add(entry);
@@ -203,13 +201,10 @@ export class Accounting {
     this.#finish(settlement);
   }
 
-  /**
-   * What cannot be written down is not charged: the client hears of a failure instead of the end
-   * of its answer.
-   */
+  /** Cancels a charge that can't be journaled. The client gets an error instead of the end. */
   #failUnwritable(settlement: Settlement): never {
     this.#writeOff(settlement, journalUnwritable);
-    const message = 'The journal cannot be written, so this answer cannot be completed.';
+    const message = "The gateway can't write its journal, so it can't complete this answer.";
     throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
   }
 
@@ -225,12 +220,12 @@ export class Accounting {
     this.#onEnded(record);
   }
 
-  /** Requests that were sent and have not ended. */
+  /** Requests that were dispatched and haven't ended. */
   get #requestsInFlight(): number {
     return this.#journal.started - this.#finished;
   }
 
-  /** How far this process's books are behind its answers, for the operator to watch. */
+  /** Returns how far this process's commits lag behind its answers, for metrics. */
   state(): AccountingState {
     const now = Date.now();
     return {
@@ -244,40 +239,37 @@ export class Accounting {
   }
 
   /**
-   * Shows a wallet as its owner sees it: only what running requests hold is not available. To be
-   * asked for before the wallet is read.
+   * Returns a function that shows leased credits as available unless a request holds them. Call
+   * this before reading the wallet.
    */
   withoutSpare(tenantId: string): WalletView {
     return subtractSpare(() => this.#wallets.spare(tenantId));
   }
 
-  /** The same of all wallets together. */
+  /** Like `withoutSpare`, for the sum of all wallets. */
   withoutSpares(): WalletView {
     return subtractSpare(() => this.#wallets.spareOfAll());
   }
 
-  /**
-   * Makes everything that has ended readable, or says that it cannot be read right now. For one
-   * tenant, what it can read.
-   */
+  /** Commits all settlements added so far, or those one tenant can read. Throws 503. */
   async flush(tenantId?: string): Promise<void> {
     try {
       await this.#batchWriter.flush(tenantId);
     } catch (cause) {
-      throw unavailable('The store cannot be reached right now.', cause);
+      throw unavailable("The database can't be reached right now.", cause);
     }
   }
 
-  /** What is read, by one tenant or of all, behind everything that has ended. */
+  /** Reads after committing everything that has ended. Throws 503. */
   async readSettled<T>(read: () => Promise<T>, tenantId?: string): Promise<T> {
     await this.flush(tenantId);
     return read();
   }
 
-  /** After the last request: books everything and gives the leases back. */
+  /** Commits everything and returns the leases. Called after the last request. */
   async close(): Promise<void> {
-    // Answers that were cut off settle a moment after their connections are gone. By turns and not
-    // by the clock: a machine that stood still has kept them from it.
+    // Interrupted answers settle shortly after their connections close. Count polls rather than
+    // time, because a suspended machine delays settling too.
     for (
       let polls = closeWaitMs / closePollMs;
       this.#requestsInFlight > 0 && polls > 0;
@@ -294,8 +286,8 @@ export class Accounting {
 type WalletView = <W extends { readonly leased: number }>(wallet: W) => W;
 
 /**
- * What is leased or given back while a wallet is read may be in it or not. With the larger of the
- * two numbers it is never taken for held.
+ * Subtracts the larger of the spare credits before and after the read, because credits leased or
+ * returned during the read may or may not be included. Spare credits never appear as held.
  */
 function subtractSpare(spare: () => number): WalletView {
   const before = spare();
@@ -307,17 +299,18 @@ function subtractSpare(spare: () => number): WalletView {
 
 const journalUnwritable: Failure = {
   error: 'service_unavailable',
-  note: 'The journal could not be written, so the answer was broken off and costs nothing.',
+  note: "The journal couldn't be written, so the answer was interrupted. Nothing is charged.",
 };
 
 const claimTakenOver: Failure = {
   error: 'invalid_request_error',
-  note: 'Another process answered this Idempotency-Key: this answer was not given, and is free.',
+  note: 'Another process answered this Idempotency-Key, so this answer was discarded and is free.',
 };
 
 function failUnbooked(cause: unknown): never {
-  const message = 'What was billed last is in the journal, for the next start here to book';
-  throw new Error(`${message}: the store does not answer (${reason(cause)}).`, { cause });
+  const message = `The store isn't responding (${reason(cause)})`;
+  const note = 'The last charges are in the journal and will be committed by the next start.';
+  throw new Error(`${message}. ${note}`, { cause });
 }
 
 function logJournalDamage(log: Log): OnDamaged {

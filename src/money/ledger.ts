@@ -5,25 +5,22 @@ import type { RequestRecord } from '../records/request-record.ts';
 import { totalCharge } from './price/fee-kinds.ts';
 
 /**
- * Whose credits an account counts. A wallet is prepaid; a key's account is its limit, granted anew
- * each period, so that limits are enforced by the very mechanism that guards wallets.
+ * The owner of an account. A wallet is a tenant's prepaid account. A key's limit is an account too,
+ * granted again each period, so both are enforced in the same way.
  */
 export interface Owner {
-  /** `tenant:<id>`, `key:<id>` or `key:<id>:<day the period began>`. */
+  /** `tenant:<id>`, `key:<id>`, or `key:<id>:<first day of the period>`. */
   readonly name: string;
   readonly tenantId: string;
-  /** Null for a wallet, whose grants are booked apart. */
+  /** Null for a wallet, whose credits are granted separately. */
   readonly allowance: Allowance | null;
 }
 
-/**
- * What a key may spend in a period. What it spent on those days before it had this limit counts as
- * well, so that a changed limit never begins anew.
- */
+/** A key's limit for a period. Includes what it spent in the period before the limit was set. */
 export interface Allowance {
   readonly credits: number;
   readonly keyId: string;
-  /** Days since 1970; the period is over when `endDay` begins. */
+  /** Days since 1970. The period ends when `endDay` begins. */
   readonly firstDay: number;
   readonly endDay: number;
 }
@@ -32,7 +29,7 @@ export function walletName(tenantId: string): string {
   return `tenant:${tenantId}`;
 }
 
-/** Every other account is a key's limit. */
+/** Returns false for the account of a key's limit. */
 export function isWalletName(name: string): boolean {
   return name.startsWith('tenant:');
 }
@@ -43,7 +40,7 @@ export function walletOwner(tenantId: string): Owner {
 
 const walletsByCaller = new WeakMap<Caller, Owner>();
 
-/** Whose wallet a caller pays from. Callers stay in memory from request to request. */
+/** Returns the wallet a caller pays from. Cached, because callers are cached between requests. */
 export function walletOf(caller: Caller): Owner {
   let wallet = walletsByCaller.get(caller);
   if (!wallet) {
@@ -53,7 +50,7 @@ export function walletOf(caller: Caller): Owner {
   return wallet;
 }
 
-/** Undefined for a key without a limit. */
+/** Returns the account of the key's limit, or undefined for a key without a limit. */
 export function keyOwner(caller: Caller, now: number): Owner | undefined {
   if (caller.limitCredits === null) return undefined;
   const { keyId, tenantId, limitReset, limitCredits: credits } = caller;
@@ -63,39 +60,39 @@ export function keyOwner(caller: Caller, now: number): Owner | undefined {
   return { name, tenantId, allowance: { credits, keyId, firstDay, endDay } };
 }
 
-/** What a process asks of an account. */
+/** A process's request for credits of an account. */
 export interface LeaseRequest {
   readonly owner: Owner;
   readonly processId: string;
   /**
-   * Grows with every order of the process. A lease keeps the number of the order that began it, so
-   * that an answer about a lease that was lost meanwhile is not taken for one about its successor.
+   * Increases with every request of the process. A lease keeps the number of the request that
+   * started it, so that results about a lost lease aren't applied to its successor.
    */
   readonly number: number;
-  /** Begins a new lease; the credits of the old one go back first. Ends any doubt about it. */
+  /** Returns the old lease's credits and starts a new lease, which resolves any doubt about it. */
   readonly startNew: boolean;
-  /** Credits it needs now. It may get more, to save the next trip, or less, when there is less. */
+  /** Credits needed now. The store may grant more, to save the next call, or fewer. */
   readonly credits: number;
-  /** One request's hold: smaller extras than this would lie about unused. */
+  /** The size of one request's hold. Smaller extras would remain unused. */
   readonly oneHold: number;
-  /** Epoch milliseconds until which the lease holds unless renewed. */
+  /** When the lease expires unless renewed, in epoch milliseconds. */
   readonly until: number;
   readonly now: number;
 }
 
 export interface LeaseResult {
   readonly granted: number;
-  /** The number of the lease that the credits belong to. */
+  /** The number of the lease to which the credits were added. */
   readonly lease: number;
-  /** What the account has outside this process's lease: on lease to others, or to nobody. */
+  /** The account's credits outside this process's lease, leased to others or free. */
   readonly outsideLease: number;
-  /** What other processes have on lease and might give back; 0 when it was not needed. */
+  /** Credits that other processes have leased and might return; 0 if they aren't needed. */
   readonly leasedElsewhere: number;
-  /** The part of it whose processes have not answered the last recall. */
+  /** The part of them whose processes haven't answered the last recall. */
   readonly unanswered: number;
 }
 
-/** Credits that go back to their account, out of one lease and no other. */
+/** Credits returned to their account, from this lease only. */
 export interface CreditReturn {
   readonly processId: string;
   readonly owner: string;
@@ -103,27 +100,27 @@ export interface CreditReturn {
   readonly credits: number;
 }
 
-/** One request's end as the books see it. */
+/** The settlement of one request. */
 export interface Settlement {
   readonly record: RequestRecord;
-  /** Credits that were owed but not there: the operator's loss, never the tenant's debt. */
+  /** Credits that the wallet couldn't pay: the operator's loss, not the tenant's debt. */
   readonly writtenOff: number;
-  /** The account of the key's limit, if it has one, and what came out of it. */
+  /** The account of the key's limit, or null, and the charge on it. */
   readonly keyAccount: string | null;
   readonly keyCharge: number;
-  /** Set where an answer under an `Idempotency-Key` could not be stored: it is only in memory. */
+  /** Set if an answer under an `Idempotency-Key` couldn't be stored and is only in memory. */
   readonly claim?: IdempotencyClaim;
 }
 
-/** What a commit has to know besides the settlements. */
+/** Everything a commit needs besides the settlements. */
 interface BatchTerms {
-  /** Whose leases the charges come out of; a dead process's when its journal is replayed. */
+  /** The process whose leases pay the charges; a dead one if its journal is replayed. */
   readonly processId: string;
-  /** Some of these may have been committed before: look first. Set after any doubt. */
+  /** True if some settlements may have been committed before and must be looked up first. */
   readonly mayRepeat: boolean;
   /**
-   * Fails with `ClaimsInUse` instead of waiting where another transaction is writing a claim of the
-   * batch. SQLite never does: its writers take turns.
+   * Throws `ClaimsInUse` instead of waiting if another transaction is writing a claim of the batch.
+   * Never happens with SQLite, which runs one writer at a time.
    */
   readonly mayDefer?: boolean | undefined;
   readonly now: number;
@@ -133,61 +130,58 @@ export interface Batch extends BatchTerms {
   readonly entries: readonly SettlementEntry[];
 }
 
-/** A batch whose slips were read. */
+/** A batch with parsed settlements. */
 export interface ParsedBatch extends BatchTerms {
   readonly settlements: readonly Settlement[];
 }
 
-/** What a commit took from one account. */
+/** A charge that a commit took from one account. */
 export interface Booked {
   readonly account: string;
   readonly charge: number;
   /**
-   * The part that came out of the process's lease; the rest was free in the account. Null for what
-   * an earlier commit had booked already: nobody knows any more where it took it from.
+   * The part taken from the process's lease; the rest was free in the account. Null if an earlier
+   * commit already took the charge from an unknown lease.
    */
   readonly fromLease: { readonly lease: number; readonly credits: number } | null;
 }
 
-/** What a commit with answers took, and what it booked: requests that still had their claims. */
+/** The result of a commit with answers. */
 export interface BookedAnswers {
   readonly booked: readonly Booked[];
+  /** The requests that still had their claims and were committed. */
   readonly requestIds: ReadonlySet<string>;
 }
 
-/** The store behind wallets and drain. Every method is one transaction. */
+/** The store of accounts, leases, and the ledger. Every method is one transaction. */
 export interface LedgerStore {
   /** Moves credits from an account's free balance into a process's lease. */
   lease(request: LeaseRequest): Promise<LeaseResult>;
-  /** Gives credits back, perhaps none: either way it answers a recall. */
+  /** Returns credits, possibly 0, and answers a recall. */
   returnCredits(creditReturn: CreditReturn): Promise<void>;
-  /** Prolongs all leases of a process; answers the accounts on which it still has one. */
+  /** Renews all leases of a process. Returns the accounts on which it still has one. */
   renew(processId: string, until: number): Promise<ReadonlySet<string>>;
   /**
-   * Frees the leases of processes that stopped renewing; or, where one is named, those of that dead
-   * process alone: when a journal is found, the clock may have jumped, and all leases look ended.
+   * Frees expired leases, or only those of `deadProcessId`: while its journal is replayed, a clock
+   * jump may make all other leases look expired.
    */
   expire(now: number, deadProcessId?: string): Promise<void>;
-  /** Says that a process starves on this account. */
+  /** Asks other processes to return free credits of this account. */
   recall(owner: string, processId: string): Promise<void>;
-  /** The accounts on which the process has a lease and a recall to answer. */
+  /** Returns the accounts on which the process has a lease and a recall to answer. */
   pendingRecalls(processId: string): Promise<readonly string[]>;
   /**
-   * Log rows, ledger entries, balances, leases and roll-ups of a batch: all or nothing. A charge
-   * with a claim uses its key up, and is free where another has done so before.
+   * Commits a batch: log rows, ledger entries, balances, leases, and daily sums. A charge with a
+   * claim marks its idempotency key as used, and is free if the key was used before.
    */
   commit(batch: Batch): Promise<readonly Booked[]>;
-  /**
-   * The same, each slip together with the answer of its request, which it pays for; neither of the
-   * two where another has the claim now.
-   */
+  /** Like `commit`, with the answer of each settlement. Skips both if another has the claim. */
   commitWithAnswers(batch: Batch, answers: readonly IdempotentAnswer[]): Promise<BookedAnswers>;
 }
 
 /**
- * A settlement written out, once, for the journal and for the books. It is all that remains of a
- * request until it is booked: hundreds wait at any time, and what they hold on to survives the next
- * garbage collection.
+ * A serialized settlement, written to the journal and committed to the ledger. It is all that stays
+ * in memory of a request until the commit, because hundreds wait at any time.
  */
 export interface SettlementEntry {
   readonly requestId: string;
@@ -202,21 +196,21 @@ export function toSettlementEntry(settlement: Settlement): SettlementEntry {
   return { requestId, endedAt: createdAt + durationMs, text: JSON.stringify(settlement) };
 }
 
-/** A batch as JSON, for a thread that reads it. */
+/** Serializes a batch for a worker thread. */
 export function batchJson({ entries, processId, mayRepeat, now }: Batch): string {
   const terms = JSON.stringify({ processId, mayRepeat, now });
   return `${terms.slice(0, -1)},"settlements":[${entries.map(({ text }) => text).join(',')}]}`;
 }
 
 export function parseBatch({ entries, ...terms }: Batch): ParsedBatch {
-  // Only slipOf() writes these texts.
+  // Only toSettlementEntry() writes these texts.
   const settlements = entries.map(({ text }) => JSON.parse(text) as Settlement);
   return { ...terms, settlements };
 }
 
 export type AccountCharge = Pick<Booked, 'account' | 'charge'>;
 
-/** What a settlement takes from which account: the wallet, then the key's limit if it has one. */
+/** Returns the charges of a settlement: on the wallet and on the key's limit, if it has one. */
 export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readonly AccountCharge[] {
   const wallet = {
     account: walletName(record.tenantId),
@@ -226,8 +220,8 @@ export function chargesOf({ record, keyAccount, keyCharge }: Settlement): readon
 }
 
 /**
- * A batch was not booked, because another transaction is writing some of its claims. `requests`
- * has their request ids with their tenants; without them the batch can be booked.
+ * Thrown if a batch can't be committed because another transaction is writing some of its claims.
+ * `requests` maps their request ids to tenants; the rest of the batch can be committed.
  */
 export class ClaimsInUse extends Error {
   readonly requests: ReadonlyMap<string, string>;

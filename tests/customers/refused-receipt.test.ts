@@ -11,7 +11,7 @@ const canary = 'Xylophon-4711';
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway({ config: { demo: true, catalog: 'none' } });
+  gateway = await startGateway({ config: { demo: true, catalogue: 'none' } });
 }, testMs);
 afterAll(() => gateway.stop());
 
@@ -41,7 +41,7 @@ test(
     const made = await gateway.manage('POST', '/api/v1/keys', { name: 'poor', limit: 1 });
     const key = String(made.body.key);
     const poor = await toldOf(await gateway.chat({ model: 'demo/chat', messages }, { key }));
-    expect(poor.later).toContain('1 credit left and this request needs at least 9.');
+    expect(poor.later).toContain('1 credit left; the request needs at least 9.');
     expect(poor.later).toBe(poor.now);
   },
   testMs,

@@ -107,7 +107,7 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.management, `/logs?request=${idIn(refused)}`);
       await receiptOf(tab)
-        .getByText('This API key has 1 credit left and this request needs at least')
+        .getByText('This key has 1 credit left; the request needs at least')
         .waitFor();
     },
     patienceMs,

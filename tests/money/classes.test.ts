@@ -99,7 +99,7 @@ test.each([
   }
 });
 
-const noUsage = 'The provider reported no usage that can be billed; the tokens are an estimate.';
+const noUsage = 'The provider reported no billable usage. The tokens are an estimate.';
 const tooMuch = 'The provider reported more tokens than its model can use; they are an estimate.';
 
 describe('usage that cannot be true is replaced by an estimate that says so:', () => {

@@ -76,10 +76,9 @@ async function ending(
 }
 
 const streamed = { stream: true };
-const estimateNote =
-  'The provider reported no usage that can be billed; the tokens are an estimate.';
+const estimateNote = 'The provider reported no billable usage. The tokens are an estimate.';
 const unfinishedNote =
-  'The provider did not count its whole answer; the tokens out are an estimate.';
+  "The provider didn't count its complete answer. The output tokens are an estimate.";
 
 const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
 
@@ -337,7 +336,7 @@ describe('left by the client before the first byte', () => {
       expect(charge(record)).toBe(0);
       expect(record).toMatchObject({ status: 'error', error: null, cancelled: true });
       expect(record).toMatchObject({ model: null, note: leftNote });
-      expect(record.attempts.map(({ outcome }) => outcome)).toEqual(['left']);
+      expect(record.attempts.map(({ outcome }) => outcome)).toEqual(['client_disconnected']);
     }
     // Five failures in a row would have sent this one elsewhere.
     const { requestId } = await gateway.post(bytes400({ ...fields, model: 'test/two' }));
@@ -439,7 +438,7 @@ describe('refused by us', () => {
     const refused = await gateway.post(bytes400({}), { key });
     expect(refused.status).toBe(402);
     expect(refused.error.message).toBe(
-      'This API key has 165 credits left and this request needs at least 166.',
+      "This key has 165 credits left; the request needs at least 166. Raise the key's limit or send a smaller request.",
     );
     const record = await gateway.record(refused.requestId);
     expect(record).toMatchObject({ ...free, error: 'insufficient_credits' });

@@ -34,7 +34,7 @@ async function askOn(socket: Socket, key: string, body: object): Promise<string>
   return new Promise((resolve) => socket.once('data', (bytes) => resolve(bytes.toString())));
 }
 
-const journal = 'Tollgate cannot write its journal right now, so it sends nothing.';
+const journal = "The gateway can't write its journal. Try again shortly.";
 const crowded = 'This Tollgate has too many connections open; try again shortly.';
 
 test.each([

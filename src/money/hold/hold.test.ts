@@ -10,18 +10,18 @@ const key: Owner = {
   allowance: { credits: 1_000, keyId: 'k', firstDay: 0, endDay: 1 },
 };
 
-const said = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
+const leaseResult = { lease: 1, outsideLease: 0, leasedElsewhere: 0, unanswered: 0 };
 
-/** A purse whose store gives whatever it is asked for, while it answers. */
-function fullPurse(owner: Owner, isAway = (_: Owner) => false): LeaseBalance {
-  return new LeaseBalance(owner, async (asking, need) => {
+/** A lease balance whose store grants every request, unless it is down. */
+function unlimitedBalance(owner: Owner, isAway = (_: Owner) => false): LeaseBalance {
+  return new LeaseBalance(owner, async (target, need) => {
     if (isAway(owner)) throw new Error('away');
     const amounts = need.creditsToRequest();
-    asking.granted({ ...said, granted: amounts }, amounts);
+    target.granted({ ...leaseResult, granted: amounts }, amounts);
   });
 }
 
-/** A hold of 40 on both, and what each of the two could still give; the store of one is away. */
+/** A hold of 40 credits on both accounts, which can give some more; the store of `lost` is down. */
 async function holdOf(
   ofWallet: number | Promise<number> = 0,
   ofKey: number | Promise<number> = 0,
@@ -29,8 +29,8 @@ async function holdOf(
 ) {
   let isHeld = false;
   const isAway = (owner: Owner) => isHeld && owner === lost;
-  const purses = new Map([wallet, key].map((owner) => [owner, fullPurse(owner, isAway)]));
-  const balance = (owner: Owner) => purses.get(owner) ?? fullPurse(owner);
+  const balances = new Map([wallet, key].map((owner) => [owner, unlimitedBalance(owner, isAway)]));
+  const balance = (owner: Owner) => balances.get(owner) ?? unlimitedBalance(owner);
   for (const owner of [wallet, key]) await balance(owner).take(40, 40);
   isHeld = true;
   const available = (owner: Owner) => (owner === wallet ? ofWallet : ofKey);
@@ -38,21 +38,24 @@ async function holdOf(
   return { hold, held: () => [balance(wallet).held, balance(key).held] };
 }
 
-describe('a hold on a wallet and a key', () => {
+describe('OpenHold', () => {
   const soon = (credits: number) => Promise.resolve(credits);
 
   test.each<[string, number | Promise<number>, number | Promise<number>]>([
-    ['nobody', 900, 300],
-    ['nobody', 300, 900],
-    ['the store of the wallet', soon(900), 300],
-    ['the store of the key', 300, soon(900)],
-    ['the store of both', soon(900), soon(300)],
-  ])('reaches as far as both do, where %s has to be asked', async (_, ofWallet, ofKey) => {
-    const { hold } = await holdOf(ofWallet, ofKey);
-    expect(await hold.maxCredits(5_000)).toBe(340);
-  });
+    ['neither account', 900, 300],
+    ['neither account', 300, 900],
+    ['the wallet', soon(900), 300],
+    ['the key', 300, soon(900)],
+    ['both accounts', soon(900), soon(300)],
+  ])(
+    'maxCredits returns the smaller limit if %s must be read from the store',
+    async (_, ofWallet, ofKey) => {
+      const { hold } = await holdOf(ofWallet, ofKey);
+      expect(await hold.maxCredits(5_000)).toBe(340);
+    },
+  );
 
-  test('that ends while it is extended leaves nothing on either', async () => {
+  test('releases an extension on both accounts if it settles in the meantime', async () => {
     const { hold, held } = await holdOf();
     const extending = hold.extend(50);
     await hold.settle(0);
@@ -60,9 +63,12 @@ describe('a hold on a wallet and a key', () => {
     expect(held()).toEqual([0, 0]);
   });
 
-  test.each([wallet, key])('does not take $name for empty when its store is away', async (lost) => {
-    const { hold, held } = await holdOf(0, 0, lost);
-    await expect(hold.extend(50)).rejects.toMatchObject({ symbol: 'service_unavailable' });
-    expect([hold.credits, ...held()]).toEqual([40, 40, 40]);
-  });
+  test.each([wallet, key])(
+    'rejects with 503 instead of null if the store of $name is down',
+    async (lost) => {
+      const { hold, held } = await holdOf(0, 0, lost);
+      await expect(hold.extend(50)).rejects.toMatchObject({ symbol: 'service_unavailable' });
+      expect([hold.credits, ...held()]).toEqual([40, 40, 40]);
+    },
+  );
 });

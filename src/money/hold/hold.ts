@@ -2,34 +2,41 @@ import { type GatewayError, unavailable } from '../../core/errors.ts';
 import type { Owner } from '../ledger.ts';
 import type { LeaseBalance, TakeResult } from './lease-balance.ts';
 
-/** Credits set aside for one running request, on its wallet and on its key's limit. */
+/**
+ * Credits held for one running request, on its wallet and on its key's limit. Methods that return a
+ * value or a promise are synchronous unless they need the store, because they run on the hot path.
+ */
 export interface Hold {
-  /** What is set aside now. */
+  /** The credits held now. */
   readonly credits: number;
+  /** The account of the key's limit, or null. */
   readonly keyAccount: string | null;
-  /** True once the request has ended: a second end must not be billed. */
+  /** True once the hold was settled. A request must not be billed twice. */
   readonly settled: boolean;
-  /** What the hold could grow to. Asks the store unless at least `enough` is known to be there. */
+  /** Returns the credits the hold could grow to. Asks the store if they seem too few. */
   maxCredits(needed: number): number | Promise<number>;
-  /** Sets `wanted` more aside, or less, but at least `least`. Null when there is no more. 503 */
+  /**
+   * Holds `requested` more credits, or fewer, but at least `minimum`. Returns null if there are
+   * too few. Throws 503.
+   */
   extend(requested: number, minimum?: number): Promise<number | null>;
-  /** Ends the hold with a charge, once. Answers what could be charged: credits may run out. */
+  /** Ends the hold with a charge, once. Returns what the accounts could pay. */
   settle(charge: number): Charged | Promise<Charged>;
 }
 
 export interface Charged {
   readonly wallet: number;
-  /** What counts against the key's limit. */
+  /** The amount that counts against the key's limit. */
   readonly key: number;
 }
 
-/** Where a hold takes from. */
+/** Access to the accounts of a hold. */
 interface HoldSource {
-  /** The purse in use now: one that lay idle is forgotten and made again. */
+  /** Returns the current balance object; idle ones are dropped and created again. */
   balance(owner: Owner): LeaseBalance;
-  /** False when the lease may have ended without our knowing. */
+  /** Returns false if the lease may have expired. */
   mayExtend(): boolean | Promise<boolean>;
-  /** What an account could still give, as far as is known; asks the store if that is too little. */
+  /** Returns the credits an account can still give. Asks the store if they seem too few. */
   available(owner: Owner, needed: number): number | Promise<number>;
 }
 
@@ -60,10 +67,10 @@ export class OpenHold implements Hold {
   }
 
   maxCredits(needed: number): number | Promise<number> {
-    const more = needed - this.#credits;
-    if (more <= 0) return this.#credits;
-    const wallet = this.#source.available(this.#wallet, more);
-    const key = this.#key ? this.#source.available(this.#key, more) : Number.POSITIVE_INFINITY;
+    const missing = needed - this.#credits;
+    if (missing <= 0) return this.#credits;
+    const wallet = this.#source.available(this.#wallet, missing);
+    const key = this.#key ? this.#source.available(this.#key, missing) : Number.POSITIVE_INFINITY;
     if (typeof wallet === 'number' && typeof key === 'number') {
       return this.#credits + Math.min(wallet, key);
     }
@@ -73,7 +80,7 @@ export class OpenHold implements Hold {
   async extend(requested: number, minimum = requested): Promise<number | null> {
     if (this.settled) return null;
     if (!(await this.#source.mayExtend())) throw creditStoreUnavailable();
-    // The key's account first, as when the hold was made: it bounds what is asked of the wallet.
+    // The key's account goes first, because it limits what the wallet must give.
     const keyResult = this.#key
       ? await this.#balance(this.#key).take(requested, minimum)
       : undefined;
@@ -81,10 +88,10 @@ export class OpenHold implements Hold {
     const maximum = keyResult?.credits ?? requested;
     const walletResult = await this.#balance(this.#wallet).take(maximum, minimum);
     const granted = walletResult.kind === 'taken' ? walletResult.credits : 0;
-    // The client may have left while we asked: what its hold had is given back already.
+    // If the request ended in the meantime, its hold was released already.
     const isGranted = walletResult.kind === 'taken' && !this.settled;
     if (!isGranted) this.#balance(this.#wallet).release(granted);
-    // Wallet and key hold the same amount: the smaller of what each could give.
+    // Wallet and key hold the same amount, the smaller of what each could give.
     if (this.#key) this.#balance(this.#key).release(maximum - (isGranted ? granted : 0));
     if (!isGranted) return noneLeft(walletResult);
     this.#credits += granted;
@@ -98,7 +105,7 @@ export class OpenHold implements Hold {
     return this.#charged;
   }
 
-  /** What was set aside is enough, as it nearly always is: the store is not asked. */
+  /** The usual case: the hold covers the charge, so the store isn't asked. */
   #settleWithin(held: number, charge: number): Charged {
     this.#balance(this.#wallet).settle(held, charge);
     if (this.#key) this.#balance(this.#key).settle(held, charge);
@@ -107,16 +114,16 @@ export class OpenHold implements Hold {
 
   async #settleBeyond(held: number, charge: number): Promise<Charged> {
     const wallet = await this.#takeShortfall(this.#wallet, held, charge);
-    // Credits that the wallet did not pay do not count against the key's limit.
+    // Credits that the wallet didn't pay don't count against the key's limit.
     return { wallet, key: this.#key ? await this.#takeShortfall(this.#key, held, wallet) : 0 };
   }
 
-  /** Takes what exceeds the hold, as far as the account has it; answers what is charged. */
+  /** Takes what exceeds the hold, as far as the account has it. Returns what is charged. */
   async #takeShortfall(owner: Owner, held: number, charge: number): Promise<number> {
-    const more = await this.#balance(owner).take(charge - held, 0);
-    const onHold = held + (more.kind === 'taken' ? more.credits : 0);
-    // Without the store nobody knows what the account has: the drain will find out.
-    const charged = more.kind === 'unavailable' ? charge : Math.min(charge, onHold);
+    const shortfall = await this.#balance(owner).take(charge - held, 0);
+    const onHold = held + (shortfall.kind === 'taken' ? shortfall.credits : 0);
+    // If the store is unreachable, charge everything; the commit writes off what is missing.
+    const charged = shortfall.kind === 'unavailable' ? charge : Math.min(charge, onHold);
     this.#balance(owner).settle(onHold, charged);
     return charged;
   }
@@ -126,12 +133,12 @@ export class OpenHold implements Hold {
   }
 }
 
-/** An account is not empty because nobody can ask the store what it has. */
+/** Distinguishes an empty account from an unreachable store. */
 function noneLeft({ kind }: TakeResult): null {
   if (kind === 'unavailable') throw creditStoreUnavailable();
   return null;
 }
 
 export function creditStoreUnavailable(): GatewayError {
-  return unavailable('The credit store cannot be reached and the credits at hand are used up.');
+  return unavailable("The credit store can't be reached. Try again shortly.");
 }

@@ -1,27 +1,25 @@
 import { strict as assert } from 'node:assert';
 import type { Booked, LeaseResult, Owner } from '../ledger.ts';
 
-/** What a purse answers to a request for credits. */
+/** The result of taking credits from a lease balance. */
 export type TakeResult =
   | { readonly kind: 'taken'; readonly credits: number }
   | { readonly kind: 'short'; readonly available: number }
-  /** The lease is used up and the store cannot be asked. */
+  /** The lease is used up and the store is unreachable. */
   | { readonly kind: 'unavailable' };
 
-/**
- * The longest that a request waits for credits that others have on lease, or for a slow store:
- * where trips are slow and many processes want one account, they stand in line at its lock.
- */
+/** The longest wait for a slow store, or for credits that other processes have leased. */
 const waitMsMax = 5_000;
-/** After that wait a request goes by the store's last answer, if that is no older than this. */
+/** After that wait, the store's last result decides if it is at most this old. */
 const shortFreshMs = 10_000;
 
-/** What those who wait need; `missing` is looked at again as credits come and go. */
+/** The credits that waiting requests need, evaluated again as credits come and go. */
 export interface CreditNeed {
-  /** What to ask the store for now, on behalf of all who wait at this moment. */
+  /** Returns the credits to request from the store for all requests that wait now. */
   creditsToRequest(): number;
-  /** What is still missing for those on whose behalf the store was last asked. */
+  /** Returns the credits still missing for the requests included in the last call. */
   missing(): number;
+  /** The size of one request's hold. */
   readonly oneHold: number;
 }
 
@@ -34,32 +32,32 @@ interface Waiter {
 }
 
 /**
- * The part of one account that this process has on lease, counted in memory. Requests take from it
- * and give back to it without touching the store; only when it runs low does somebody ask for more.
+ * The credits of one account that this process has leased. Requests take and release them in
+ * memory; the store is asked for more only if they run out.
  *
- * free = leased − held − owed, where owed is settled but not yet drained.
+ * free = leased − held − owed. Owed credits are settled but not committed yet.
  */
 export class LeaseBalance {
-  /** A key's limit may change while requests run; the store adjusts with the next lease. */
+  /** Replaced if a key's limit changes. The store applies it with the next lease. */
   owner: Owner;
   readonly #refill: Refill;
   readonly #waitMs: number;
   readonly #waiting = new Set<Waiter>();
-  /** The lease that is counted here; answers about earlier ones come too late to matter. */
+  /** The number of the current lease. Results about earlier leases are ignored. */
   #lease = 0;
-  /** Leases up to this one have ended at the store: it numbers the next one higher. */
+  /** Leases up to this number have ended in the store. */
   #lost = 0;
   #leased = 0;
   #held = 0;
   #owed = 0;
   #serving = false;
   #inDoubt = false;
-  /** Charges booked since a new lease was asked for, out of an unknown lease: maybe the new one. */
+  /** Charges committed since a new lease was requested, from either the old or the new lease. */
   #unattributed = 0;
-  /** When the store last had less than it was asked for; by the monotonic clock. */
+  /** When the store last had fewer credits than requested, by the monotonic clock. */
   #shortAt = Number.NEGATIVE_INFINITY;
 
-  /** `refill` asks the store and tells the purse what came; it rejects when the store is away. */
+  /** `refill` leases credits and calls `granted`. It rejects if the store is unreachable. */
   constructor(owner: Owner, refill: Refill, waitMs = waitMsMax) {
     this.owner = owner;
     this.#refill = refill;
@@ -86,7 +84,7 @@ export class LeaseBalance {
     return this.#owed;
   }
 
-  /** The store may count another lease than we do: one of its answers was lost. */
+  /** True if a result of the store was lost, so that it may count another lease. */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }
@@ -96,45 +94,45 @@ export class LeaseBalance {
   }
 
   /**
-   * Takes `wanted` credits, or at least `least` when that is all there is. Answers at once when
-   * the lease covers it.
+   * Takes `requested` credits, or fewer, but at least `minimum`. Returns a promise only if the
+   * leased credits don't suffice.
    */
   take(requested: number, minimum: number): TakeResult | Promise<TakeResult> {
     if (requested < minimum || minimum < 0)
-      assert.fail('The least must not be more than what is wanted.');
-    // What costs nothing needs no credits, not even of a lost lease.
+      assert.fail("The minimum can't be above the requested credits.");
+    // A free request needs no credits, even if the lease was lost.
     if (requested === 0) return this.#grant(0);
     if (this.#waiting.size === 0 && this.free >= requested) return this.#grant(requested);
     return this.#queue(requested, minimum);
   }
 
-  /** Leases everything anew, if the store may count another lease than we do. */
+  /** Starts a new lease if the current one is in doubt. */
   async resolveDoubt(): Promise<void> {
     if (this.#inDoubt) await this.#queue(0, 0);
   }
 
-  /** Held credits that a request turned out not to need. */
+  /** Releases held credits that a request doesn't need. */
   release(credits: number): void {
     this.#held -= credits;
-    if (this.#held < 0) assert.fail('More was released than was held.');
+    if (this.#held < 0) assert.fail('Released more credits than were held.');
   }
 
-  /** A request ended: its hold is given up and its charge owed until the drain has booked it. */
+  /** Replaces a request's hold by its charge, which is owed until it is committed. */
   settle(held: number, charge: number): void {
     this.release(held);
     this.#owed += charge;
   }
 
-  /** A charge that will not be booked after all. */
+  /** Removes an owed charge that won't be committed. */
   cancelCharge(charge: number): void {
     this.#owed -= charge;
   }
 
-  /** The drain has booked a charge: it left the account, and usually this lease. */
+  /** Records that a commit took a charge out of the account, and usually out of this lease. */
   booked(charge: number, fromLease: Booked['fromLease']): void {
     this.#owed -= charge;
     if (fromLease === null) {
-      // At worst all of it came out of our lease; until the doubt ends, we count as if it had.
+      // Until the doubt is resolved, assume that all of it came out of our lease.
       this.#leased -= charge;
       this.#unattributed += charge;
       this.#inDoubt = true;
@@ -143,42 +141,42 @@ export class LeaseBalance {
     }
   }
 
-  /** The store is being asked for a new lease: that ends the doubts until now, and no later one. */
+  /** Called before a new lease is requested, which resolves all doubts so far. */
   startNewLease(): void {
     this.#inDoubt = false;
     this.#unattributed = 0;
   }
 
-  /** The store has put credits into our lease: all that were asked for, or what there was. */
-  granted({ granted, lease }: LeaseResult, ordered: number): void {
-    // An order of nothing tells nothing about a shortage: it only asks for the balance.
-    if (ordered > 0)
-      this.#shortAt = granted < ordered ? performance.now() : Number.NEGATIVE_INFINITY;
+  /** Records that the store added credits to our lease: all that were requested, or fewer. */
+  granted({ granted, lease }: LeaseResult, requested: number): void {
+    // A request of 0 credits only reads the balance.
+    if (requested > 0)
+      this.#shortAt = granted < requested ? performance.now() : Number.NEGATIVE_INFINITY;
     if (this.#adopt(lease)) this.#leased += granted;
-    // A lease that is over for us may go on at the store, when orders passed each other.
+    // If calls overtook each other, the store may still count a lease that has ended for us.
     else this.#inDoubt = true;
     if (granted > 0) this.#grantWaiting();
   }
 
-  /** Gives up what is free; answers how much of which lease, to be given back to the store. */
+  /** Removes the free credits from the lease. The caller returns them to the store. */
   returnFree(): { readonly lease: number; readonly credits: number } {
     const credits = Math.max(0, this.free);
     this.#leased -= credits;
     return { lease: this.#lease, credits };
   }
 
-  /** The store did not answer: it may have done what it was asked, or not. */
+  /** Records that a call to the store failed, so its effect is unknown. */
   markInDoubt(lease: number): void {
     if (lease === this.#lease) this.#inDoubt = true;
   }
 
-  /** The store ended our lease while we could not renew it; what runs on must be leased anew. */
+  /** Records that the store ended our lease. Credits of running requests are leased again. */
   markLost(): void {
     this.#lost = this.#lease;
     this.#leased = 0;
   }
 
-  /** Moves on to a newer lease, of which nothing is counted yet; false for one that is over. */
+  /** Switches to a newer lease, which starts at 0. Returns false for a lease that has ended. */
   #adopt(lease: number): boolean {
     if (lease > this.#lease) {
       this.#lease = lease;
@@ -206,12 +204,12 @@ export class LeaseBalance {
     if (this.#waiting.delete(waiter)) waiter.resolve(this.#grantUpTo(waiter, isShort));
   }
 
-  /** Serves waiters in the order they came; one trip to the store answers for all of them. */
+  /** Serves waiters in order. One call to the store serves all that wait when it starts. */
   async #serve(): Promise<void> {
     if (this.#serving) return;
     this.#serving = true;
     for (const first of this.#waiting) {
-      // A request that comes after a trip has begun waits for the next, which asks for it.
+      // Requests that arrive after a call has started are included in the next one.
       let included: readonly Waiter[] = [];
       const missing = () => {
         const remaining = included.filter((waiter) => this.#waiting.has(waiter));
@@ -219,7 +217,7 @@ export class LeaseBalance {
       };
       const creditsToRequest = () => {
         included = [...this.#waiting];
-        // All of a lease in doubt is leased anew: free credits may be given while we ask.
+        // Request a lease in doubt again as a whole: free credits may be granted meanwhile.
         return this.#inDoubt ? this.#leased + Math.max(0, missing()) : missing();
       };
       const isAnswered = await this.#requestRefill({
@@ -234,7 +232,7 @@ export class LeaseBalance {
     this.#serving = false;
   }
 
-  /** False when the store did not answer. */
+  /** Returns false if the store was unreachable. */
   async #requestRefill(need: CreditNeed): Promise<boolean> {
     if (need.creditsToRequest() <= 0 && !this.#inDoubt) return true;
     try {
@@ -245,7 +243,7 @@ export class LeaseBalance {
     }
   }
 
-  /** At once, though more is being asked for: free credits may be recalled for others. */
+  /** Grants waiters at once, because free credits may be recalled for other processes. */
   #grantWaiting(): void {
     for (const waiter of this.#waiting) {
       if (this.free < waiter.requested) return;

@@ -1,4 +1,3 @@
-/** How long a process may spend what it has on lease, and others may not. */
 import { expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +9,7 @@ import type { LedgerStore } from '../ledger.ts';
 import { LeaseTerm } from './lease-term.ts';
 import { Wallets } from './wallets.ts';
 
-test('a lease that begins during a renewal lasts as long as those that it renews', async () => {
+test('LeaseTerm gives a lease that starts during a renewal the same end', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-lease-term-'));
   const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
   const caller = callerOf((await addCustomer(store, 1_000)).tenantId);
@@ -29,10 +28,10 @@ test('a lease that begins during a renewal lasts as long as those that it renews
     recall: (owner, id) => ledger.recall(owner, id),
     pendingRecalls: (id) => ledger.pendingRecalls(id),
     commit: (batch) => ledger.commit(batch),
-    commitWithAnswers: (...words) => ledger.commitWithAnswers(...words),
+    commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
   };
   const one = new Wallets(slow, 'one', () => now);
-  // A store that was away for a while, and does not answer after this either.
+  // The store was down for a while and stays down.
   now += 100_000;
   const renewal = one.renew();
   const hold = await one.hold(caller, { requested: 600, minimum: 600 });
@@ -56,7 +55,7 @@ test('a lease that begins during a renewal lasts as long as those that it renews
   rmSync(folder, { recursive: true });
 });
 
-test('a lease that begins after the clock was set back is not used beyond its end', async () => {
+test('LeaseTerm does not use a lease beyond its end after the clock was set back', async () => {
   let now = Date.UTC(2030, 0, 15, 12);
   const term = new LeaseTerm(
     async () => undefined,
@@ -67,7 +66,7 @@ test('a lease that begins after the clock was set back is not used beyond its en
   expect(term.isStaleAt(term.newLeaseEnd)).toBe(true);
 });
 
-test('leases that look ended are good again only once the store has answered', async () => {
+test('LeaseTerm keeps leases that look expired unusable until the store responds', async () => {
   let now = Date.UTC(2030, 0, 15, 12);
   let isStoreAway = true;
   const renewUntil = async () => {
@@ -81,10 +80,10 @@ test('leases that look ended are good again only once the store has answered', a
   expect([await term.renewStale(), term.isStoreDown]).toEqual([true, false]);
 });
 
-test('leases of a machine that slept are good again at once', async () => {
+test('LeaseTerm renews leases at once after the machine slept', async () => {
   const asleep = Date.UTC(2030, 0, 15, 12);
   const awake = asleep + 3_600_000;
-  // Only the store knows how long it was, and is asked with each renewal.
+  // The process learns the current time from the store with each renewal.
   let now = asleep;
   const term = new LeaseTerm(
     async () => {
@@ -96,7 +95,7 @@ test('leases of a machine that slept are good again at once', async () => {
   expect([await term.renewStale(), term.isStaleAt(awake)]).toEqual([true, false]);
 });
 
-test('a lease lasts from when its renewal was asked for, not from the answer', async () => {
+test('LeaseTerm counts a lease from the start of its renewal, not from its end', async () => {
   const start = Date.UTC(2030, 0, 15, 12);
   let now = start;
   const slow = async () => {
@@ -104,6 +103,6 @@ test('a lease lasts from when its renewal was asked for, not from the answer', a
   };
   const term = new LeaseTerm(slow, () => now);
   await term.renew();
-  // After two minutes another process may have the lease.
+  // After 2 minutes, another process may have the credits.
   expect(term.isStaleAt(start + 120_000)).toBe(true);
 });

@@ -1,24 +1,24 @@
-/** A lease lives this long without renewal; nobody uses one that is about to end. */
+/** How long a lease lives without renewal. It isn't used in the margin before its end. */
 const leaseMs = 120_000;
 const leaseMarginMs = 10_000;
 /**
- * After a jump of the clock every lease looks expired, also those of living processes, which need
- * a moment to renew them. So leases are expired again only at the fourth renewal after a jump. If
- * another jump restarted the count, a machine that keeps falling asleep would never expire any.
+ * After a clock jump, leases of living processes look expired until they are renewed. So expiry
+ * pauses until the fourth renewal after a jump. Another jump doesn't restart the count; otherwise a
+ * machine that keeps going to sleep would never expire leases.
  */
 const renewalsBeforeExpiry = 4;
 
-/** Until when this process may spend what it has on lease: none of its leases ends sooner. */
+/** Tracks until when this process may spend leased credits. None of its leases ends earlier. */
 export class LeaseTerm {
   readonly #renewUntil: (until: number) => Promise<void>;
   readonly #now: () => number;
   #until: number;
   #renewing: Promise<void> | undefined;
   #isStoreDown = false;
-  /** Renewals to go until leases are expired again; 0 unless the clock has jumped. */
+  /** Renewals until leases are expired again; 0 unless the clock jumped. */
   #renewalsToWait = 0;
 
-  /** `renewUntil` asks the store, and rejects when it does not answer. */
+  /** `renewUntil` renews all leases in the store and rejects if it is unreachable. */
   constructor(renewUntil: (until: number) => Promise<void>, now: () => number) {
     this.#renewUntil = renewUntil;
     this.#now = now;
@@ -26,24 +26,24 @@ export class LeaseTerm {
   }
 
   /**
-   * When a lease ends that begins now. A renewal under way may not include it, so it must last as
-   * long as the leases that are renewed, even if the clock was set back since.
+   * The end of a lease that starts now. A renewal in progress may miss it, so it must last as long
+   * as the renewed leases, even if the clock was set back.
    */
   get newLeaseEnd(): number {
     return Math.max(this.#until, this.#now() + leaseMs);
   }
 
-  /** The store did not answer the last renewal. */
+  /** True if the last renewal failed. */
   get isStoreDown(): boolean {
     return this.#isStoreDown;
   }
 
-  /** Without renewal, others may already have our leases; we stop before that, not after. */
+  /** Returns true shortly before the leases end, because other processes may then get them. */
   isStaleAt(now: number): boolean {
     return now >= this.#until - leaseMarginMs;
   }
 
-  /** Answers whether the leases of others may be expired, too. */
+  /** Renews the leases. Returns whether leases of other processes may be expired now. */
   async renew(): Promise<boolean> {
     await this.#renewShared();
     this.#renewalsToWait = Math.max(0, this.#renewalsToWait - 1);
@@ -51,25 +51,25 @@ export class LeaseTerm {
   }
 
   /**
-   * For leases that look ended although the store answers: the clock jumped, or the machine slept.
-   * Answers whether they are good again.
+   * Renews leases that look ended after a clock jump or sleep. Returns whether they are valid
+   * again.
    */
   async renewStale(): Promise<boolean> {
     if (this.#isStoreDown) return false;
     await this.#renewShared().catch(() => undefined);
-    // A renewal sets the clock. When that was far behind, the leases have been renewed until a time
-    // that is over, too: once more, by the right time.
+    // A renewal corrects our clock. If it was far behind, the leases were renewed until a time in
+    // the past, so renew again.
     if (!this.#isStoreDown && this.isStaleAt(this.#now()))
       await this.#renewShared().catch(() => undefined);
     return !this.isStaleAt(this.#now());
   }
 
-  /** The store has answered something else: it is back, so leases are renewed at once. */
+  /** Called after another call to the store succeeded. Renews the leases if it had been down. */
   async storeResponded(): Promise<void> {
     if (this.#isStoreDown) await this.#renewShared().catch(() => undefined);
   }
 
-  /** One renewal for all who ask at the same time. */
+  /** Shares one renewal between concurrent callers. */
   #renewShared(): Promise<void> {
     this.#renewing ??= this.#renewNow().finally(() => {
       this.#renewing = undefined;
@@ -84,7 +84,7 @@ export class LeaseTerm {
       throw error;
     });
     this.#isStoreDown = false;
-    // Looked at now: the clock may have jumped while we asked.
+    // Check afterwards, because the clock may have jumped during the call.
     if (this.#renewalsToWait === 0 && this.isStaleAt(this.#now()))
       this.#renewalsToWait = renewalsBeforeExpiry;
     this.#until = until;

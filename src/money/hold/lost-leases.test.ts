@@ -1,4 +1,4 @@
-/** A store that does what it is asked, and is not heard to say so. */
+/** Leases with a store whose calls succeed, but whose results are lost. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,11 +15,11 @@ let now = Date.UTC(2030, 0, 15, 12);
 const exactly = (credits: number) => ({ requested: credits, minimum: credits });
 let store: Store;
 let caller: Caller;
-let isDeaf = false;
-/** The store's answers to renewals and returned credits are heard once this resolves. */
-let heard: Promise<void>;
-let orders: number[] = [];
-let unsure: Wallets;
+let losesResults = false;
+/** Delays the results of renewals and returns. */
+let resultDelay: Promise<void>;
+let requestedCredits: number[] = [];
+let wallets: Wallets;
 
 beforeAll(async () => {
   store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
@@ -31,29 +31,29 @@ afterAll(async () => {
 beforeEach(async () => {
   const { tenantId } = await addCustomer(store, 1_000);
   caller = callerOf(tenantId);
-  isDeaf = false;
-  heard = Promise.resolve();
-  orders = [];
+  losesResults = false;
+  resultDelay = Promise.resolve();
+  requestedCredits = [];
   const { ledger } = store;
   const lease: LedgerStore['lease'] = async (amounts) => {
-    orders.push(amounts.credits);
-    const answer = await ledger.lease(amounts);
-    if (isDeaf) throw new Error('lost');
-    return answer;
+    requestedCredits.push(amounts.credits);
+    const result = await ledger.lease(amounts);
+    if (losesResults) throw new Error('lost');
+    return result;
   };
-  unsure = walletsOf('unsure', {
+  wallets = walletsOf('unsure', {
     lease,
-    returnCredits: (back) => ledger.returnCredits(back).then(() => heard),
+    returnCredits: (back) => ledger.returnCredits(back).then(() => resultDelay),
     renew: async (id, until) => {
       const alive = await ledger.renew(id, until);
-      await heard;
+      await resultDelay;
       return alive;
     },
     expire: (at, dead) => ledger.expire(at, dead),
     recall: (owner, id) => ledger.recall(owner, id),
     pendingRecalls: (id) => ledger.pendingRecalls(id),
     commit: (batch) => ledger.commit(batch),
-    commitWithAnswers: (...words) => ledger.commitWithAnswers(...words),
+    commitWithAnswers: (...args) => ledger.commitWithAnswers(...args),
   });
 });
 
@@ -65,85 +65,85 @@ async function leased(): Promise<number | undefined> {
   return (await store.creditBook.balance(caller.tenantId))?.leased;
 }
 
-/** The store leases so many credits, and its answer is lost. */
+/** Leases credits in the store and loses the result. */
 async function lose(credits: number): Promise<void> {
-  isDeaf = true;
-  const refused = Promise.resolve(unsure.hold(caller, exactly(credits))).catch(String);
-  expect(await refused).toContain('The credit store cannot be reached');
-  isDeaf = false;
+  losesResults = true;
+  const refused = Promise.resolve(wallets.hold(caller, exactly(credits))).catch(String);
+  expect(await refused).toContain("The credit store can't be reached");
+  losesResults = false;
 }
 
-test('a lease whose answer was lost comes back with the next renewal, once', async () => {
+test('Wallets return a lease whose result was lost with the next renewal, once', async () => {
   await lose(1_000);
   expect(await leased()).toBe(1_000);
-  await unsure.renew();
+  await wallets.renew();
   expect(await leased()).toBe(0);
-  await unsure.renew();
-  expect(orders).toEqual([1_000, 0]);
+  await wallets.renew();
+  expect(requestedCredits).toEqual([1_000, 0]);
 });
 
-test('a lease whose answer was lost is not forgotten while nobody uses it', async () => {
+test('Wallets return a lease whose result was lost even if it was idle', async () => {
   await lose(1_000);
   now += 6_000;
-  await unsure.returnIdle();
-  await unsure.renew();
+  await wallets.returnIdle();
+  await wallets.renew();
   expect(await leased()).toBe(0);
 });
 
-test('a lease that begins while the one before it ends is counted', async () => {
-  await (await unsure.hold(caller, exactly(100))).settle(0);
+test('Wallets count a lease that starts while the previous one ends', async () => {
+  await (await wallets.hold(caller, exactly(100))).settle(0);
   await store.ledger.recall(`tenant:${caller.tenantId}`, 'another');
-  await unsure.answerRecalls();
+  await wallets.answerRecalls();
   const { promise, resolve } = Promise.withResolvers<void>();
-  heard = promise;
-  // The store ends the lease, which is empty now.
-  const renewal = unsure.renew();
-  await unsure.hold(caller, exactly(300));
+  resultDelay = promise;
+  // The store ends the lease, because it is empty.
+  const renewal = wallets.renew();
+  await wallets.hold(caller, exactly(300));
   resolve();
   await renewal;
-  expect(unsure.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 300 });
+  expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 300 });
 });
 
-test('a lease that is asked for while the last credits go back is counted', async () => {
-  await (await unsure.hold(caller, exactly(100))).settle(0);
-  await unsure.renew();
+test('Wallets count a lease requested while the last credits are returned', async () => {
+  await (await wallets.hold(caller, exactly(100))).settle(0);
+  await wallets.renew();
   const { promise, resolve } = Promise.withResolvers<void>();
-  heard = promise;
+  resultDelay = promise;
   now += 6_000;
-  const returning = unsure.returnIdle();
+  const returning = wallets.returnIdle();
   while ((await leased()) !== 0) await Bun.sleep(1);
-  const holding = unsure.hold(caller, exactly(300));
+  const holding = wallets.hold(caller, exactly(300));
   resolve();
   await returning;
   await (await holding).settle(20);
-  expect(unsure.totals()).toMatchObject({ leasedCredits: await leased(), owedCredits: 20 });
+  expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), owedCredits: 20 });
 });
 
-test('a lease whose answer was lost goes to another process that starves', async () => {
+test('Wallets give a lease whose result was lost to another process that needs it', async () => {
   await lose(1_000);
-  const poor = walletsOf('poor', store.ledger, () => unsure.answerRecalls());
+  const poor = walletsOf('poor', store.ledger, () => wallets.answerRecalls());
   expect((await poor.hold(caller, exactly(700))).credits).toBe(700);
 });
 
-test('a process with nothing to give says so, and nobody waits for more', async () => {
-  await unsure.hold(caller, exactly(1_000));
+test('Wallets result a recall with 0 credits, so that no process waits longer', async () => {
+  await wallets.hold(caller, exactly(1_000));
   let pauses = 0;
   const poor = walletsOf('poor', store.ledger, () => {
     pauses += 1;
-    return unsure.answerRecalls();
+    return wallets.answerRecalls();
   });
   const refused = Promise.resolve(poor.hold(caller, exactly(1))).catch(String);
   expect(await refused).toContain('This account has 0 credits left');
   expect(pauses).toBe(1);
 });
 
-test('a question for the balance leases nothing, and ends no doubt about a lease', async () => {
-  const hold = await unsure.hold(caller, exactly(100));
+test('Wallets read a balance without leasing credits or resolving a doubt', async () => {
+  const hold = await wallets.hold(caller, exactly(100));
   await lose(500);
   const before = await leased();
   expect(before).toBeGreaterThanOrEqual(600);
   expect(await hold.maxCredits(5_000)).toBeGreaterThan(100);
-  expect([orders.at(-1), await leased()]).toEqual([0, before]);
-  await unsure.renew();
-  expect(unsure.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 100 });
+  expect([requestedCredits.at(-1), await leased()]).toEqual([0, before]);
+  await wallets.renew();
+  expect(wallets.totals()).toMatchObject({ leasedCredits: await leased(), heldCredits: 100 });
 });

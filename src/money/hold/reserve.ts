@@ -11,18 +11,18 @@ import type { DispatchedRequest } from '../settle/journal-files.ts';
 import type { Hold } from './hold.ts';
 import type { HoldAmounts } from './wallets.ts';
 
-/** Credits are set aside before anything is sent anywhere. */
-
 interface ReserveDeps {
   readonly creditsPerUsd: number;
-  hold(call: Call, order: HoldAmounts): Hold | Promise<Hold>;
-  /** Writes down that the request is about to be sent; rejects when that is impossible. */
+  /** Returns a promise only if it has to wait for the store. */
+  hold(call: Call, amounts: HoldAmounts): Hold | Promise<Hold>;
+  /** Journals that the request is about to be sent. Rejects if the journal can't be written. */
   dispatched(call: DispatchedRequest): Promise<void>;
 }
 
 /**
- * Sets credits aside for the dearest offer. A caller who cannot pay for shared capacity may still
- * use an account of its own; then the shared offers are left out.
+ * Holds credits for the most expensive offer and journals the request, before anything is sent. If
+ * the caller can't pay for shared capacity, only offers with its own provider keys remain.
+ * Throws 402, 503.
  */
 export async function reserve(
   call: Call,
@@ -47,34 +47,32 @@ export async function reserve(
     await deps.dispatched(toDispatched(call, request));
   } catch (cause) {
     await hold.settle(0);
-    throw unavailable('Tollgate cannot write its journal right now, so it sends nothing.', cause);
+    throw unavailable("The gateway can't write its journal. Try again shortly.", cause);
   }
   return new Reservation(offers, hold, bounds, bound.maximum, availableCredits, creditsPerUsd);
 }
 
 /**
- * The most credits the request may cost: an answer may outgrow its hold, but not its wallet. A hold
- * that is smaller than wanted shows that there is no more.
+ * Returns the most credits the request may cost, because an answer may outgrow its hold but not its
+ * wallet. A hold smaller than requested means that there is no more.
  */
-function availableCreditsFor(
-  hold: Hold,
-  { requested, maximum: most }: Bound,
-): number | Promise<number> {
+function availableCreditsFor(hold: Hold, { requested, maximum }: Bound): number | Promise<number> {
   const { credits } = hold;
-  return credits < requested || credits >= most ? credits : hold.maxCredits(most);
+  return credits < requested || credits >= maximum ? credits : hold.maxCredits(maximum);
 }
 
+/** The credits held for one request, and the output caps that follow from them. */
 export class Reservation {
-  /** The offers of the plan that the hold covers. */
+  /** The offers that the hold covers. */
   readonly offers: readonly Offer[];
   readonly hold: Hold;
   readonly #bounds: CostBounds;
-  /** What the request costs at most at the dearest offer. */
+  /** The highest cost of the request at its most expensive offer. */
   readonly #maxCredits: number;
-  /** What the wallet and the key's limit can give for the request. */
+  /** The most credits that the wallet and the key's limit can give. */
   readonly #availableCredits: number;
   readonly #creditsPerUsd: number;
-  /** What was set aside at first. Searches add to the hold, but do not make the answer longer. */
+  /** The first hold. Searches extend the hold, but don't pay for more output. */
   readonly #initialCredits: number;
 
   constructor(
@@ -94,25 +92,29 @@ export class Reservation {
     this.#initialCredits = hold.credits;
   }
 
-  /** The output cap to send to an offer; null where the client's own cap is affordable. */
+  /** Returns the output cap the caller can afford, or null if it can afford its own cap. */
   capFor(offer: Offer): number | null {
-    if (!this.#isShortFor(offer)) return null;
-    return this.#bounds.capWithin(this.#availableCredits, offer, this.#creditsPerUsd);
+    const { output } = this.#bounds;
+    if (!output || !this.#isShortFor(offer)) return null;
+    return output.capWithin(this.#availableCredits, offer, this.#creditsPerUsd);
   }
 
-  /** The output cap where credits set none: the operator's, if the client named none either. */
+  /** Returns the operator's output cap if the client sets none, or null. */
   defaultCapFor(offer: Offer): number | null {
-    return this.#bounds.defaultCapFor(offer);
+    return this.#bounds.output?.defaultCapFor(offer) ?? null;
   }
 
   budgetFor(offer: Offer): OutputBudget {
-    const cap = this.capFor(offer);
-    const growth = this.#bounds.growthFor(offer, cap, this.#initialCredits, this.#creditsPerUsd);
     const maxTokens = credibleTokens(this.#bounds.contextTokensFor(offer));
-    return budgetOf(growth, this.hold, maxTokens * charactersPerOpenToken);
+    const charactersEnd = maxTokens * charactersPerOpenToken;
+    const { output } = this.#bounds;
+    if (!output) return unlimitedBudget(charactersEnd);
+    const cap = this.capFor(offer);
+    const growth = output.growthFor(offer, cap, this.#initialCredits, this.#creditsPerUsd);
+    return growingBudget(growth, this.hold, charactersEnd);
   }
 
-  /** Credits that are too few for the dearest offer may be enough for this one. */
+  /** Returns false if the credits suffice for this offer, even if not for the most expensive. */
   #isShortFor(offer: Offer): boolean {
     if (this.#availableCredits >= this.#maxCredits) return false;
     return this.#availableCredits < this.#bounds.boundFor([offer], this.#creditsPerUsd).maximum;
@@ -132,16 +134,17 @@ function toDispatched(call: Call, request: RequestInfo): DispatchedRequest {
   };
 }
 
-/** How far an answer may go on its hold, and how it gets more. */
-function budgetOf(growth: Growth | null, hold: Hold, charactersEnd: number): OutputBudget {
-  if (!growth) {
-    return { charactersMax: Number.POSITIVE_INFINITY, charactersEnd, extend: async () => true };
-  }
+function unlimitedBudget(charactersEnd: number): OutputBudget {
+  return { charactersMax: Number.POSITIVE_INFINITY, charactersEnd, extend: async () => true };
+}
+
+/** Returns a budget that extends the hold as the answer grows. */
+function growingBudget(growth: Growth, hold: Hold, charactersEnd: number): OutputBudget {
   const budget: OutputBudget = {
     charactersMax: growth.charactersMax,
     charactersEnd,
     async extend() {
-      const isPaid = await growth.extend((requested, least) => hold.extend(requested, least));
+      const isPaid = await growth.extend((requested, minimum) => hold.extend(requested, minimum));
       budget.charactersMax = growth.charactersMax;
       return isPaid;
     },

@@ -1,4 +1,4 @@
-/** A store that was away for longer than leases live, and is back between two renewals. */
+/** A store that was down for longer than a lease lives and is back between two renewals. */
 import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,14 +32,14 @@ async function holdAfterOutage(name: string): Promise<Wallets> {
   await wallets.hold(callerOf(tenantId), amounts);
   renew.mockRejectedValueOnce(new Error('away'));
   await expect(wallets.renew()).rejects.toThrow('away');
-  // Its leases live for two minutes, and are not used in the last ten seconds of them.
+  // Leases live for 2 minutes and aren't used in their last 10 seconds.
   now += 111_000;
   const refused = async () => wallets.hold(callerOf(tenantId), amounts);
   await expect(refused()).rejects.toMatchObject({ symbol: 'service_unavailable' });
   return wallets;
 }
 
-test('credits can be held again as soon as the drain has booked something', async () => {
+test('Wallets hold credits again as soon as a commit succeeds', async () => {
   const wallets = await holdAfterOutage('booked');
   wallets.booked([]);
   await renew.mock.results.at(-1)?.value;
@@ -48,7 +48,7 @@ test('credits can be held again as soon as the drain has booked something', asyn
   expect(renew).toHaveBeenCalledTimes(2);
 });
 
-test('a store that is still away is noticed, and one that answers is not asked', async () => {
+test('Wallets renew leases after a commit only while the store counts as down', async () => {
   const wallets = await holdAfterOutage('away');
   renew.mockRejectedValueOnce(new Error('away'));
   wallets.booked([]);

@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   isAway = false;
-  // Far enough behind the last test that its leases have ended.
+  // A day later, so that leases of the previous test have expired.
   now = (now || Date.UTC(2030, 0, 15, 12)) + 86_400_000;
   const tenant = makeTenant();
   tenantId = tenant.id;
@@ -41,11 +41,11 @@ function walletsWith(
   pause: () => Promise<void> = () => Bun.sleep(1),
 ): Wallets {
   const { ledger } = store;
-  const here = async <T>(act: () => Promise<T>): Promise<T> => {
+  const here = async <T>(call: () => Promise<T>): Promise<T> => {
     if (isAway) throw new Error('away');
-    return act();
+    return call();
   };
-  const whole: LedgerStore = {
+  const ledgerStore: LedgerStore = {
     lease: (amounts) => here(() => ledger.lease(amounts)),
     returnCredits: (back) => here(() => ledger.returnCredits(back)),
     renew: (id, until) => here(() => ledger.renew(id, until)),
@@ -56,7 +56,7 @@ function walletsWith(
     commitWithAnswers: (batch, answers) => here(() => ledger.commitWithAnswers(batch, answers)),
     ...change,
   };
-  return new Wallets(whole, `wallets${++processes}`, () => now, pause);
+  return new Wallets(ledgerStore, `wallets${++processes}`, () => now, pause);
 }
 
 const exactly = (credits: number) => ({ requested: credits, minimum: credits });
@@ -66,7 +66,7 @@ const refusal = async (holding: () => unknown) => {
   } catch (error) {
     return error instanceof Error ? error.message : '';
   }
-  throw new Error('It was not refused.');
+  throw new Error('The hold was not refused.');
 };
 const leased = async (owner = `tenant:${tenantId}`) => {
   const found = await store.database.read
@@ -76,33 +76,36 @@ const leased = async (owner = `tenant:${tenantId}`) => {
     .executeTakeFirst();
   return found?.leased ?? 0;
 };
-const empty = 'The credit store cannot be reached and the credits at hand are used up.';
+const addCredits = 'Add credits or send a smaller request.';
+const unavailable = "The credit store can't be reached. Try again shortly.";
 
-describe('a hold', () => {
-  test('on a wallet that is empty says what is there and what is needed', async () => {
+describe('Wallets.hold', () => {
+  test('reports the credits left and needed if the wallet has too few', async () => {
     const wallets = walletsWith();
     await wallets.hold(callerOf(tenantId), exactly(990));
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(11)))).toBe(
-      'This account has 10 credits left and this request needs at least 11.',
+      `This account has 10 credits left; the request needs at least 11. ${addCredits}`,
     );
     await wallets.hold(callerOf(tenantId), exactly(9));
     expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(2)))).toBe(
-      'This account has 1 credit left and this request needs at least 2.',
+      `This account has 1 credit left; the request needs at least 2. ${addCredits}`,
     );
   });
 
-  test('on wallet and key is the smaller of the two, and leaves no rest behind', async () => {
+  test('holds the smaller amount of wallet and key, and releases the rest', async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `k-${tenantId}`, limitCredits: 300 });
     const hold = await wallets.hold(limited, { requested: 400, minimum: 100 });
     expect([hold.credits, hold.keyAccount]).toEqual([300, `key:k-${tenantId}`]);
-    const message = 'This API key has 0 credits left and this request needs at least 1.';
+    const message =
+      'This key has 0 credits left; the request needs at least 1. ' +
+      "Raise the key's limit or send a smaller request.";
     expect(await refusal(() => wallets.hold(limited, exactly(1)))).toBe(message);
-    // Everything the refused one had of the wallet is free again.
+    // The refused hold has released the wallet's credits.
     expect((await wallets.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
-  test('that the wallet cannot give whole, or at all, leaves no rest on the key', async () => {
+  test('releases the key’s credits if the wallet gives fewer or none', async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `w-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, { requested: 1_200, minimum: 1 });
@@ -110,30 +113,30 @@ describe('a hold', () => {
     const refused = await refusal(() => wallets.hold(limited, exactly(1)));
     expect(refused).toContain('This account has 0');
     expect(await hold.extend(1)).toBeNull();
-    // The same on both accounts.
+    // 1,000 on each of both accounts.
     expect(wallets.totals().heldCredits).toBe(2_000);
     await hold.settle(0);
     expect(wallets.totals().heldCredits).toBe(0);
   });
 
-  test('beyond its key’s limit asks nothing of the wallet', async () => {
-    const asked: string[] = [];
+  test('does not lease from the wallet beyond the key’s limit', async () => {
+    const requests: string[] = [];
     const wallets = walletsWith({
       lease: (amounts) => {
-        asked.push(amounts.owner.name);
+        requests.push(amounts.owner.name);
         return store.ledger.lease(amounts);
       },
     });
     const keyId = `b-${tenantId}`;
     const limited = callerOf(tenantId, { keyId, limitCredits: 20 });
     const hold = await wallets.hold(limited, exactly(20));
-    expect(asked.splice(0)).toEqual([`key:${keyId}`, `tenant:${tenantId}`]);
+    expect(requests.splice(0)).toEqual([`key:${keyId}`, `tenant:${tenantId}`]);
     expect(await hold.extend(900)).toBeNull();
     await refusal(() => wallets.hold(limited, exactly(900)));
-    expect(asked).toEqual([`key:${keyId}`, `key:${keyId}`]);
+    expect(requests).toEqual([`key:${keyId}`, `key:${keyId}`]);
   });
 
-  test('is ended once, however often it is settled', async () => {
+  test('settles a hold only once', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(600));
     expect(hold.settled).toBe(false);
@@ -143,7 +146,7 @@ describe('a hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(900))).credits).toBe(900);
   });
 
-  test('that is extended while it ends keeps nothing', async () => {
+  test('releases an extension of a hold that settles in the meantime', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     const extending = hold.extend(500);
@@ -153,7 +156,7 @@ describe('a hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(990))).credits).toBe(990);
   });
 
-  test('grows by what the key’s limit allows, or not at all', async () => {
+  test('extends a hold by what the key’s limit allows', async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `g-${tenantId}`, limitCredits: 50 });
     const hold = await wallets.hold(limited, exactly(20));
@@ -163,7 +166,7 @@ describe('a hold', () => {
     expect((await wallets.hold(callerOf(tenantId), exactly(950))).credits).toBe(950);
   });
 
-  test('grows by less than wanted, but not by less than the least', async () => {
+  test('extends a hold by less than requested, but not by less than the minimum', async () => {
     const wallets = walletsWith();
     const caller = callerOf(tenantId, { keyId: `l-${tenantId}`, limitCredits: 90 });
     const hold = await wallets.hold(caller, exactly(60));
@@ -171,11 +174,11 @@ describe('a hold', () => {
     expect(await hold.extend(100, 30)).toBe(30);
     expect([hold.credits, await hold.extend(1)]).toEqual([90, null]);
     await hold.settle(90);
-    // What the key could not give was not kept from the wallet.
+    // The wallet keeps what the key couldn't give.
     expect((await wallets.hold(callerOf(tenantId), exactly(910))).credits).toBe(910);
   });
 
-  test('grows by what the wallet has left, and leaves no rest on the key', async () => {
+  test('extends a hold by what the wallet has left, and releases the rest on the key', async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `e-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, exactly(600));
@@ -184,13 +187,13 @@ describe('a hold', () => {
     expect([wallets.totals().heldCredits, wallets.spareOfAll()]).toEqual([0, 1_000]);
   });
 
-  test('charges beyond itself what the wallet still has', async () => {
+  test('charges beyond the hold what the wallet still has', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     expect(await hold.settle(1_300)).toEqual({ wallet: 1_000, key: 0 });
   });
 
-  test('charges its key for nothing that the wallet did not pay', async () => {
+  test('does not charge the key for what the wallet did not pay', async () => {
     const wallets = walletsWith();
     const limited = callerOf(tenantId, { keyId: `n-${tenantId}`, limitCredits: 5_000 });
     const hold = await wallets.hold(limited, exactly(10));
@@ -198,7 +201,7 @@ describe('a hold', () => {
     expect(wallets.totals()).toMatchObject({ heldCredits: 0, owedCredits: 2_000 });
   });
 
-  test('charges beyond itself in full when nobody knows what the wallet has', async () => {
+  test('charges beyond the hold in full while the store is down', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(900));
     isAway = true;
@@ -206,30 +209,30 @@ describe('a hold', () => {
   });
 });
 
-describe('without the store', () => {
-  test('requests go on within the lease, and no further', async () => {
+describe('Wallets while the store is down', () => {
+  test('hold credits within the lease, and no more', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(100));
     await hold.settle(0);
     isAway = true;
-    // 100, and the whole holds in an eighth of the other 900.
+    // The lease has 100 credits plus an eighth of the other 900, in whole holds.
     expect((await wallets.hold(callerOf(tenantId), exactly(200))).credits).toBe(200);
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
   });
 
-  test('nobody uses a lease that may have ended', async () => {
+  test('do not use a lease that may have expired', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     isAway = true;
     now += 110_000;
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
-    expect(await refusal(() => hold.extend(1))).toBe(empty);
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
+    expect(await refusal(() => hold.extend(1))).toBe(unavailable);
     isAway = false;
     await wallets.renew();
     expect((await wallets.hold(callerOf(tenantId), exactly(1))).credits).toBe(1);
   });
 
-  test('no request waits for a renewal when the last one got no answer', async () => {
+  test('do not wait for a renewal after the last one failed', async () => {
     let renewals = 0;
     const wallets = walletsWith({
       renew: async () => {
@@ -239,11 +242,11 @@ describe('without the store', () => {
     });
     await wallets.renew().catch(() => undefined);
     now += 110_000;
-    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(empty);
+    expect(await refusal(() => wallets.hold(callerOf(tenantId), exactly(1)))).toBe(unavailable);
     expect(renewals).toBe(1);
   });
 
-  test('a lease that others were given is not used any more', async () => {
+  test('do not use a lease whose credits went to another process', async () => {
     const [sleeper, other] = [walletsWith(), walletsWith()];
     const hold = await sleeper.hold(callerOf(tenantId), exactly(100));
     now += 61_000;
@@ -261,7 +264,7 @@ describe('without the store', () => {
     expect(await leased()).toBe(0);
   });
 
-  test('a lease that is lost stays so over many renewals, and the next one counts', async () => {
+  test('keep a lost lease lost over several renewals and count the next one', async () => {
     const wallets = walletsWith();
     const running = await wallets.hold(callerOf(tenantId), exactly(300));
     now += 130_000;
@@ -273,7 +276,7 @@ describe('without the store', () => {
   });
 });
 
-test('credits that took long to go back, and failed to, are not forgotten', async () => {
+test('Wallets return credits later if a slow return fails', async () => {
   const lost = Promise.withResolvers<never>();
   let isLost = true;
   const wallets = walletsWith({
@@ -296,7 +299,7 @@ test('credits that took long to go back, and failed to, are not forgotten', asyn
   expect(await leased()).toBe(0);
 });
 
-test('a clock that is set back keeps nobody’s credits on lease', async () => {
+test('Wallets return idle credits after the clock was set back', async () => {
   const wallets = walletsWith();
   await (await wallets.hold(callerOf(tenantId), exactly(100))).settle(0);
   now -= 3_600_000;
@@ -304,10 +307,10 @@ test('a clock that is set back keeps nobody’s credits on lease', async () => {
   expect(await leased()).toBe(0);
 });
 
-describe('a clock that jumps ahead, or a machine that slept', () => {
+describe('Wallets after a clock jump or sleep', () => {
   const dayMs = 86_400_000;
 
-  test('refuses no request and ends no running one', async () => {
+  test('refuse no new and no running request', async () => {
     const wallets = walletsWith();
     const hold = await wallets.hold(callerOf(tenantId), exactly(10));
     now += dayMs;
@@ -317,7 +320,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     expect((await Promise.all(holding)).map(({ credits }) => credits)).toEqual([1, 1]);
   });
 
-  test('takes nobody’s credits away before all had time to renew', async () => {
+  test('expire no lease before all processes had time to renew', async () => {
     const [one, other, dead] = [walletsWith(), walletsWith(), walletsWith()];
     const hold = await one.hold(callerOf(tenantId), exactly(600));
     await dead.hold(callerOf(tenantId), exactly(300));
@@ -335,7 +338,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     expect((await all()).credits).toBe(400);
   });
 
-  test('takes nobody’s credits away when it happens in the middle of a renewal', async () => {
+  test('expire no lease if the clock jumps during a renewal', async () => {
     const other = walletsWith();
     const hold = await other.hold(callerOf(tenantId), exactly(600));
     const one = walletsWith({
@@ -350,7 +353,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     expect(await hold.settle(600)).toEqual({ wallet: 600, key: 0 });
   });
 
-  test('leaves a dead process’s credits locked no longer, however often it happens', async () => {
+  test('expire a dead process’s lease even if the clock keeps jumping', async () => {
     const [one, dead] = [walletsWith(), walletsWith()];
     await dead.hold(callerOf(tenantId), exactly(900));
     for (let sleeps = 0; sleeps < 4; sleeps += 1) {
@@ -361,7 +364,7 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
     expect(await leased()).toBe(0);
   });
 
-  test('lets a request wait for the renewal, not for the chores after it', async () => {
+  test('make a request wait for the renewal, but not for the periodic tasks after it', async () => {
     const wallets = walletsWith({ returnCredits: () => new Promise(() => undefined) });
     const idle = await wallets.hold(callerOf(tenantId), exactly(10));
     await idle.settle(0);
@@ -371,8 +374,8 @@ describe('a clock that jumps ahead, or a machine that slept', () => {
   });
 });
 
-describe('a request that arrives in one period and gets its turn in the next', () => {
-  test('counts in the limit of the period that the log says', async () => {
+describe('a key’s limit across periods', () => {
+  test('counts a request in the period of its arrival', async () => {
     const wallets = walletsWith();
     const limited = { ...callerOf(tenantId), limitCredits: 100, limitReset: 'daily' as const };
     const arrivedAt = now;
@@ -383,41 +386,41 @@ describe('a request that arrives in one period and gets its turn in the next', (
   });
 });
 
-describe('what a hold could grow to', () => {
-  /** Wallets, and how often the store was asked. */
-  function watched() {
-    const seen = { asked: 0 };
+describe('Hold.maxCredits', () => {
+  /** Wallets that count calls to the store. */
+  function countedWallets() {
+    const counter = { requests: 0 };
     const lease: LedgerStore['lease'] = (amounts) => {
-      seen.asked += 1;
+      counter.requests += 1;
       return isAway ? Promise.reject(new Error('away')) : store.ledger.lease(amounts);
     };
-    return { wallets: walletsWith({ lease }), seen };
+    return { wallets: walletsWith({ lease }), counter };
   }
 
-  test('is all of its wallet that nobody holds, known for a while without asking', async () => {
-    const { wallets, seen } = watched();
+  test('returns all credits that no request holds, cached for 10 seconds', async () => {
+    const { wallets, counter } = countedWallets();
     await wallets.hold(callerOf(tenantId), exactly(100));
     const hold = await wallets.hold(callerOf(tenantId), exactly(50));
-    expect(seen.asked).toBe(1);
-    expect([await hold.maxCredits(900), seen.asked]).toEqual([900, 1]);
+    expect(counter.requests).toBe(1);
+    expect([await hold.maxCredits(900), counter.requests]).toEqual([900, 1]);
     now += 10_000;
-    expect([await hold.maxCredits(900), seen.asked]).toEqual([900, 2]);
+    expect([await hold.maxCredits(900), counter.requests]).toEqual([900, 2]);
     now += 10_000;
-    // What is set aside already is nobody else's, however long ago that was.
-    expect([await hold.maxCredits(50), seen.asked]).toEqual([50, 2]);
+    // Held credits don't need a fresh balance.
+    expect([await hold.maxCredits(50), counter.requests]).toEqual([50, 2]);
   });
 
-  test('is asked anew where what is known is too little: somebody may have paid', async () => {
-    const { wallets, seen } = watched();
+  test('reads the balance again if the known one is too small', async () => {
+    const { wallets, counter } = countedWallets();
     const hold = await wallets.hold(callerOf(tenantId), exactly(50));
     await grant(500);
     expect([await hold.maxCredits(1_000), await hold.maxCredits(1_001)]).toEqual([1_000, 1_500]);
-    expect([await hold.maxCredits(2_000), seen.asked]).toEqual([1_500, 3]);
+    expect([await hold.maxCredits(2_000), counter.requests]).toEqual([1_500, 3]);
     expect((await wallets.hold(callerOf(tenantId), exactly(1_450))).credits).toBe(1_450);
   });
 
-  test('is not more than its key’s limit, and counts what others have on lease', async () => {
-    const [{ wallets }, elsewhere] = [watched(), walletsWith()];
+  test('is bounded by the key’s limit and includes credits leased by others', async () => {
+    const [{ wallets }, elsewhere] = [countedWallets(), walletsWith()];
     await elsewhere.hold(callerOf(tenantId), exactly(8));
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));
     expect(await hold.maxCredits(10_000)).toBe(1_000);
@@ -426,11 +429,11 @@ describe('what a hold could grow to', () => {
     expect(await limited.maxCredits(10_000)).toBe(300);
   });
 
-  test('is asked once for all who wait; a frozen store holds up none for long', async () => {
+  test('shares one read between callers and does not wait long for a frozen store', async () => {
     let isFrozen = false;
-    let asked = 0;
+    let requests = 0;
     const lease: LedgerStore['lease'] = (amounts) => {
-      asked += 1;
+      requests += 1;
       return isFrozen ? new Promise(() => {}) : store.ledger.lease(amounts);
     };
     const wallets = walletsWith({ lease });
@@ -438,26 +441,26 @@ describe('what a hold could grow to', () => {
     now += 10_000;
     isFrozen = true;
     const reaching = [hold.maxCredits(900), hold.maxCredits(10_000)];
-    // The credits of this hold are at hand: it does not queue behind those who wait.
+    // The lease covers this hold, so it doesn't wait.
     const beside = await wallets.hold(callerOf(tenantId), exactly(1));
-    expect([beside.credits, asked]).toEqual([1, 2]);
+    expect([beside.credits, requests]).toEqual([1, 2]);
     expect(await Promise.all(reaching)).toEqual([999, 999]);
-    expect([await hold.maxCredits(900), asked]).toEqual([999, 2]);
+    expect([await hold.maxCredits(900), requests]).toEqual([999, 2]);
   });
 
-  test('is what is at hand and what was last known, while the store is away', async () => {
-    const { wallets } = watched();
+  test('uses the last known balance while the store is down', async () => {
+    const { wallets } = countedWallets();
     const hold = await wallets.hold(callerOf(tenantId), exactly(40));
     isAway = true;
     expect(await hold.maxCredits(10_000)).toBe(1_000);
   });
 });
 
-test('charges are owed until they are booked, or forgiven', async () => {
+test('Wallets owe charges until they are committed or canceled', async () => {
   const wallets = walletsWith();
   const hold = await wallets.hold(callerOf(tenantId), exactly(100));
   await hold.settle(40);
-  // 100, and the whole holds in an eighth of the other 900.
+  // The lease has 100 credits plus an eighth of the other 900, in whole holds.
   const settled = { leases: 1, leasedCredits: 200, heldCredits: 0, owedCredits: 40 };
   expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([settled, 160]);
   const account = `tenant:${tenantId}`;
@@ -468,8 +471,8 @@ test('charges are owed until they are booked, or forgiven', async () => {
   expect([wallets.totals(), wallets.spare(tenantId)]).toEqual([{ ...booked, owedCredits: 0 }, 170]);
 });
 
-describe('credits that lie about', () => {
-  test('go back when nobody has used them for a while, and are forgotten', async () => {
+describe('idle credits', () => {
+  test('are returned after a while, and the account is dropped', async () => {
     let looks = 0;
     const pendingRecalls = async () => {
       looks += 1;
@@ -484,13 +487,13 @@ describe('credits that lie about', () => {
     now += 6_000;
     await wallets.renew();
     expect(await leased()).toBe(0);
-    // There is no account left for which others could want something.
+    // No account is left on which others could need credits.
     await wallets.answerRecalls();
     expect(looks).toBe(1);
     expect((await wallets.hold(callerOf(tenantId), exactly(1_000))).credits).toBe(1_000);
   });
 
-  test('are asked for twice and no more where each trip takes long', async () => {
+  test('are requested only twice if each call to the store is slow', async () => {
     const rich = walletsWith();
     await rich.hold(callerOf(tenantId), exactly(900));
     let trips = 0;
@@ -505,7 +508,7 @@ describe('credits that lie about', () => {
     expect(trips).toBe(2);
   });
 
-  test('are waited for where the machine stood still, and nobody could answer', async () => {
+  test('are waited for again after the machine was suspended', async () => {
     const rich = walletsWith();
     await (await rich.hold(callerOf(tenantId), exactly(1_000))).settle(0);
     let pauses = 0;
@@ -517,7 +520,7 @@ describe('credits that lie about', () => {
     expect((await poor.hold(callerOf(tenantId), exactly(700))).credits).toBe(700);
   });
 
-  test('go to another process that starves, and what is in use does not', async () => {
+  test('go to another process that needs them, unless they are held', async () => {
     const rich = walletsWith();
     await (await rich.hold(callerOf(tenantId), exactly(1_000))).settle(0);
     await rich.hold(callerOf(tenantId), exactly(300));
@@ -526,7 +529,7 @@ describe('credits that lie about', () => {
     expect(rest.credits).toBe(700);
   });
 
-  test('are asked for again by those who gave them away while they asked for more', async () => {
+  test('are requested again by a process that returned them during its own request', async () => {
     let starving = 0;
     const wallets: Wallets = walletsWith({
       lease: async (amounts) => {
@@ -542,28 +545,28 @@ describe('credits that lie about', () => {
   });
 });
 
-describe('a key’s limit', () => {
-  test('that is lowered while requests run lets them end, and nothing more begin', async () => {
+describe('a changed key’s limit', () => {
+  test('lets running requests end and refuses new ones', async () => {
     const wallets = walletsWith();
     const key = { keyId: `l-${tenantId}`, limitCredits: 500 };
     const hold = await wallets.hold(callerOf(tenantId, key), exactly(100));
     const lowered = callerOf(tenantId, { ...key, limitCredits: 120 });
     expect((await wallets.hold(lowered, { requested: 50, minimum: 1 })).credits).toBe(20);
     expect(await hold.settle(100)).toEqual({ wallet: 100, key: 100 });
-    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
+    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
     const raised = callerOf(tenantId, { ...key, limitCredits: 200 });
     expect((await wallets.hold(raised, exactly(80))).credits).toBe(80);
   });
 
-  test('that is lowered to what was spent allows no more, whatever is on lease', async () => {
+  test('refuses requests once lowered to what was spent, whatever is leased', async () => {
     const wallets = walletsWith();
     const key = { keyId: `s-${tenantId}`, limitCredits: 1_000 };
     await (await wallets.hold(callerOf(tenantId, key), exactly(100))).settle(100);
     const lowered = callerOf(tenantId, { ...key, limitCredits: 100 });
-    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This API key has 0');
+    expect(await refusal(() => wallets.hold(lowered, exactly(1)))).toContain('This key has 0');
   });
 
-  test('that is lowered leaves what it still allows, however late that comes back', async () => {
+  test('allows the rest of a lowered limit, even if its credits return late', async () => {
     const returnCredits: LedgerStore['returnCredits'] = async (back) => {
       await Bun.sleep(50);
       await store.ledger.returnCredits(back);
@@ -575,7 +578,7 @@ describe('a key’s limit', () => {
     expect((await wallets.hold(lowered, exactly(400))).credits).toBe(400);
   });
 
-  test('begins anew at midnight, and what began before counts for the day before', async () => {
+  test('starts again at midnight and charges earlier requests to the day before', async () => {
     now = Date.UTC(2031, 2, 31, 23, 59, 59, 999);
     const wallets = walletsWith();
     const caller = callerOf(tenantId, {
@@ -584,7 +587,7 @@ describe('a key’s limit', () => {
       limitReset: 'daily',
     });
     const late = await wallets.hold(caller, exactly(100));
-    expect(await refusal(() => wallets.hold(caller, exactly(1)))).toContain('This API key has 0');
+    expect(await refusal(() => wallets.hold(caller, exactly(1)))).toContain('This key has 0');
     now += 1;
     const early = await wallets.hold(caller, exactly(100));
     expect([late.keyAccount, early.keyAccount]).toEqual([

@@ -10,20 +10,20 @@ import { type CreditNeed, LeaseBalance, type TakeResult } from './lease-balance.
 import { LeaseTerm } from './lease-term.ts';
 
 const renewMs = 10_000;
-/** How often a process looks whether others starve on an account it has credits of. */
+/** How often a process checks whether others need credits that it has leased. */
 const recallPollMs = 250;
-/** How long a starving process waits for others to answer: dead ones never will. */
+/** How long a process waits for others to return credits. Dead ones never do. */
 const recallMs = 2_000;
 const recallPauseMs = 200;
 const recallTries = recallMs / recallPauseMs;
-/** How long the store's answer about a balance is relied on: others spend from it, too. */
+/** How long a balance read from the store counts as fresh. Other processes spend from it too. */
 const balanceFreshMs = 10_000;
-/** How long a request waits for a fresh balance; then it goes by the last one known. */
+/** How long a request waits for a fresh balance before it uses the last known one. */
 const balanceWaitMs = 500;
-/** Credits that nobody has used for this long go back to the account. */
+/** Credits unused for this long are returned to the account. */
 const idleMs = 5_000;
 
-/** What is set aside for a request at first, and the least without which it cannot begin. */
+/** The first hold of a request, and the smallest one with which it may start. */
 export interface HoldAmounts {
   readonly requested: number;
   readonly minimum: number;
@@ -39,15 +39,19 @@ interface LeaseTotals {
 interface LeasedAccount {
   readonly balance: LeaseBalance;
   usedAt: number;
-  /** What the account had outside our lease when the store was last asked. */
+  /** The account's credits outside our lease when the store was last asked. */
   outsideLease: number;
   balanceReadAt: number;
-  /** Set while the store is being asked. */
+  /** Set while the balance is read from the store. */
   balanceRead: Promise<unknown> | undefined;
-  /** Credits on their way back to the store, by trip: where a trip fails, they are still ours. */
+  /** Credits being returned to the store, by call. They remain leased until the call succeeds. */
   readonly returns: Map<Promise<void>, number>;
 }
 
+/**
+ * Holds credits on accounts, in memory. Each account's credits are leased from the store in slices,
+ * so a process can't overdraw it, and most holds don't need the store.
+ */
 export class Wallets {
   readonly #store: LedgerStore;
   readonly #processId: string;
@@ -78,9 +82,8 @@ export class Wallets {
   }
 
   /**
-   * Sets credits aside, usually without leaving memory. Throws 402, or 503 without the store. A
-   * key's limit counts a request in the period in which it arrived, as the log does, even if the
-   * next period has begun since.
+   * Holds credits. Returns a promise only if it needs the store. A key's limit counts a request in
+   * the period in which it arrived, as the log does. Throws 402, 503.
    */
   hold(caller: Caller, amounts: HoldAmounts, arrivedAt = this.#now()): Hold | Promise<Hold> {
     const now = this.#now();
@@ -100,82 +103,79 @@ export class Wallets {
   }
 
   #toHold(wallet: Owner, result: TakeResult, amounts: HoldAmounts): Hold {
-    if (result.kind !== 'taken') throw refusal(result, amounts, 'This account');
+    if (result.kind !== 'taken') throw insufficientCredits(result, amounts, 'This account');
     return new OpenHold(this.#source, wallet, undefined, result.credits);
   }
 
-  /** The key's account first: a key over its limit takes nothing from the wallet. */
+  /** Takes from the key's account first, so that a key over its limit doesn't use the wallet. */
   async #holdBoth(wallet: Owner, key: Owner, amounts: HoldAmounts): Promise<Hold> {
     const keyResult = await this.#balance(key, this.#now()).take(
       amounts.requested,
       amounts.minimum,
     );
-    if (keyResult.kind !== 'taken') throw refusal(keyResult, amounts, 'This API key');
+    if (keyResult.kind !== 'taken') throw insufficientCredits(keyResult, amounts, 'This key');
     const result = await this.#balance(wallet, this.#now()).take(
       keyResult.credits,
       amounts.minimum,
     );
     const spare = keyResult.credits - (result.kind === 'taken' ? result.credits : 0);
-    // Wallet and key hold the same amount: the smaller of what each could give.
-    this.#known(key, this.#now()).balance.release(spare);
-    if (result.kind !== 'taken') throw refusal(result, amounts, 'This account');
+    // Wallet and key hold the same amount, the smaller of what each could give.
+    this.#account(key, this.#now()).balance.release(spare);
+    if (result.kind !== 'taken') throw insufficientCredits(result, amounts, 'This account');
     return new OpenHold(this.#source, wallet, key, result.credits);
   }
 
   readonly #source = {
-    balance: (owner: Owner): LeaseBalance => this.#known(owner, this.#now()).balance,
+    balance: (owner: Owner): LeaseBalance => this.#account(owner, this.#now()).balance,
     mayExtend: () => !this.#term.isStaleAt(this.#now()) || this.#term.renewStale(),
     available: (owner: Owner, needed: number) => this.#available(owner, needed),
   };
 
   /**
-   * What an account could still give, as far as is known: what is free here and all that is
-   * outside our lease, since others give back what they do not use. Asks the store where that is
-   * too little.
+   * Returns the credits an account can still give: what is free here, plus everything outside our
+   * lease, because other processes return what they don't use. Asks the store if that is too little
+   * or not fresh.
    */
   #available(owner: Owner, needed: number): number | Promise<number> {
     const now = this.#now();
-    const known = this.#known(owner, now);
-    const available = () => Math.max(0, known.balance.free) + known.outsideLease;
-    const isFresh = Math.abs(now - known.balanceReadAt) < balanceFreshMs;
+    const account = this.#account(owner, now);
+    const available = () => Math.max(0, account.balance.free) + account.outsideLease;
+    const isFresh = Math.abs(now - account.balanceReadAt) < balanceFreshMs;
     if (this.#term.isStoreDown || (isFresh && available() >= needed)) return available();
-    return this.#readBalance(known).then(available);
+    return this.#readBalance(account).then(available);
   }
 
   /**
-   * Asks by a lease of nothing, whose answer tells the balance. Not through the purse's queue: a
-   * request whose credits are at hand must not wait for it, least of all for a store that hangs.
+   * Reads the balance by leasing 0 credits. Bypasses the lease balance's queue, so that requests
+   * with enough leased credits don't wait for a slow store.
    */
-  #readBalance(known: LeasedAccount): Promise<unknown> {
-    if (known.balanceRead !== undefined) return known.balanceRead;
-    const answered = this.#lease(known.balance, balanceOnly, false)
+  #readBalance(account: LeasedAccount): Promise<unknown> {
+    if (account.balanceRead !== undefined) return account.balanceRead;
+    const leased = this.#lease(account.balance, balanceOnly, false)
       .catch(() => undefined)
       .finally(() => {
-        known.balanceRead = undefined;
+        account.balanceRead = undefined;
       });
-    known.balanceRead = Promise.race([answered, Bun.sleep(balanceWaitMs)]);
-    return known.balanceRead;
+    account.balanceRead = Promise.race([leased, Bun.sleep(balanceWaitMs)]);
+    return account.balanceRead;
   }
 
-  /**
-   * Credits that this process has on lease and set aside for nobody, here or on their way back:
-   * people see them as available.
-   */
+  /** Returns leased credits that no request holds. Reports show them as available. */
   spare(tenantId: string): number {
-    const known = this.#accounts.get(walletName(tenantId));
-    return known ? spareOf(known) : 0;
+    const account = this.#accounts.get(walletName(tenantId));
+    return account ? spareOf(account) : 0;
   }
 
-  /** The same of all wallets together. */
+  /** Returns the spare credits of all wallets. */
   spareOfAll(): number {
     let spare = 0;
-    for (const known of this.#accounts.values()) {
-      if (known.balance.owner.allowance === null) spare += spareOf(known);
+    for (const account of this.#accounts.values()) {
+      if (account.balance.owner.allowance === null) spare += spareOf(account);
     }
     return spare;
   }
 
-  /** What this process has on lease of all accounts together. */
+  /** Returns sums over all leases of this process. */
   totals(): LeaseTotals {
     const balances = [...this.#accounts.values()].map(({ balance }) => balance);
     const sum = (pick: (balance: LeaseBalance) => number) =>
@@ -188,7 +188,7 @@ export class Wallets {
     };
   }
 
-  /** The drain has taken these charges out of their accounts. */
+  /** Records that a commit took these charges out of their accounts. */
   booked(charges: readonly Booked[]): void {
     for (const { account, charge, fromLease } of charges) {
       this.#accounts.get(account)?.balance.booked(charge, fromLease);
@@ -196,13 +196,13 @@ export class Wallets {
     void this.#term.storeResponded();
   }
 
-  /** These charges were given up before the drain had them. */
+  /** Records that these charges won't be committed. */
   cancelCharges(charges: readonly AccountCharge[]): void {
     for (const { account, charge } of charges)
       this.#accounts.get(account)?.balance.cancelCharge(charge);
   }
 
-  /** Keeps the leases alive; and, as the store answers, puts in order what it left in doubt. */
+  /** Renews leases, expires those of dead processes, resolves doubts, and returns idle credits. */
   async renew(): Promise<void> {
     const mayExpire = await this.#term.renew();
     if (mayExpire) await this.#store.expire(this.#now());
@@ -218,43 +218,43 @@ export class Wallets {
     const alive = await this.#store.renew(this.#processId, until);
     for (const { name, lease } of before) {
       const balance = this.#accounts.get(name)?.balance;
-      // A lease that began while we asked may be missing in the answer.
+      // A lease that started during the call may be missing in its result.
       if (balance && lease > 0 && balance.lease === lease && !alive.has(name)) balance.markLost();
     }
   }
 
-  /** Gives back what is free on accounts where another process found nothing left. */
+  /** Returns free credits of accounts on which another process found too few. */
   async answerRecalls(): Promise<void> {
     if (this.#accounts.size === 0) return;
     for (const name of await this.#store.pendingRecalls(this.#processId)) {
-      const known = this.#accounts.get(name);
-      await known?.balance.resolveDoubt();
-      // Even one with nothing to give says so: the process that starves waits for every answer.
-      if (known) await this.#returnCredits(known, true);
+      const account = this.#accounts.get(name);
+      await account?.balance.resolveDoubt();
+      // Answer even with 0 credits, because the other process waits for every answer.
+      if (account) await this.#returnCredits(account, true);
     }
   }
 
   async returnIdle(): Promise<void> {
-    for (const [name, known] of [...this.#accounts]) {
-      const { balance } = known;
-      if (!balance.idle || Math.abs(this.#now() - known.usedAt) < idleMs) continue;
-      await this.#returnCredits(known);
-      const isEmpty = balance.leased === 0 && known.returns.size === 0 && !balance.inDoubt;
+    for (const [name, account] of [...this.#accounts]) {
+      const { balance } = account;
+      if (!balance.idle || Math.abs(this.#now() - account.usedAt) < idleMs) continue;
+      await this.#returnCredits(account);
+      const isEmpty = balance.leased === 0 && account.returns.size === 0 && !balance.inDoubt;
       if (balance.idle && isEmpty) this.#accounts.delete(name);
     }
   }
 
-  /** Gives everything back. Called when the last request has ended and the drain is empty. */
+  /** Returns all credits. Called after the last request has ended and was committed. */
   async returnAll(): Promise<void> {
-    for (const known of this.#accounts.values()) await this.#returnCredits(known);
+    for (const account of this.#accounts.values()) await this.#returnCredits(account);
   }
 
   /**
-   * Where the store does not answer, nobody knows whether it took the credits, and they cannot be
-   * used until it answers again. So chores give back only when the store has just answered.
+   * Returns free credits to the store. If the call fails, they can't be used until the doubt is
+   * resolved, so periodic tasks do this only right after a successful call.
    */
-  async #returnCredits(known: LeasedAccount, evenIfZero = false): Promise<void> {
-    const { balance } = known;
+  async #returnCredits(account: LeasedAccount, evenIfZero = false): Promise<void> {
+    const { balance } = account;
     const { lease, credits } = balance.returnFree();
     if (credits === 0 && !evenIfZero) return;
     const owner = balance.owner.name;
@@ -264,34 +264,34 @@ export class Wallets {
       lease,
       credits,
     });
-    known.returns.set(transfer, credits);
+    account.returns.set(transfer, credits);
     try {
       await transfer;
     } catch (error) {
       balance.markInDoubt(lease);
       throw error;
     } finally {
-      known.returns.delete(transfer);
+      account.returns.delete(transfer);
     }
   }
 
-  /** The purse to take from, under the owner's limit as it is now. */
+  /** Returns the lease balance to take from, with the owner's current limit. */
   #balance(owner: Owner, now: number): LeaseBalance {
-    const known = this.#known(owner, now);
-    const { balance } = known;
+    const account = this.#account(owner, now);
+    const { balance } = account;
     const isChanged = balance.owner.allowance?.credits !== owner.allowance?.credits;
     balance.owner = owner;
-    // A lowered limit can only take back what is not on lease.
-    if (isChanged) void this.#returnCredits(known).catch(() => undefined);
+    // A lowered limit applies only to credits that aren't leased.
+    if (isChanged) void this.#returnCredits(account).catch(() => undefined);
     return balance;
   }
 
-  /** A purse is made when it is first asked for, and kept until it is idle and empty. */
-  #known(owner: Owner, now: number): LeasedAccount {
-    let known = this.#accounts.get(owner.name);
-    if (!known) {
+  /** Returns an account's state, created on first use and dropped once it is idle and empty. */
+  #account(owner: Owner, now: number): LeasedAccount {
+    let account = this.#accounts.get(owner.name);
+    if (!account) {
       const balance = new LeaseBalance(owner, (target, need) => this.#refill(target, need));
-      known = {
+      account = {
         balance,
         usedAt: 0,
         outsideLease: 0,
@@ -299,41 +299,41 @@ export class Wallets {
         balanceRead: undefined,
         returns: new Map(),
       };
-      this.#accounts.set(owner.name, known);
+      this.#accounts.set(owner.name, account);
     }
-    known.usedAt = now;
-    return known;
+    account.usedAt = now;
+    return account;
   }
 
-  /** Asks the store; when others have the rest on lease, lets them know and asks again. */
+  /** Leases credits. If other processes have the rest, recalls it and tries again. */
   async #refill(balance: LeaseBalance, need: CreditNeed): Promise<void> {
-    // A bound on time besides the tries: each trip may take long.
+    // Limit the time as well as the tries, because each call may take long.
     let until = this.#now() + recallMs;
     for (let tries = 0; ; tries++) {
-      const answer = await this.#leaseMissing(balance, need);
-      if (need.missing() <= 0 || answer.leasedElsewhere === 0) return;
-      // All have answered, so there is no more to come.
-      if (tries > 0 && answer.unanswered === 0) return;
+      const result = await this.#leaseMissing(balance, need);
+      if (need.missing() <= 0 || result.leasedElsewhere === 0) return;
+      // All processes have answered, so no more credits will come.
+      if (tries > 0 && result.unanswered === 0) return;
       if (tries === recallTries || (tries > 0 && this.#now() >= until)) return;
       if (tries === 0) await this.#store.recall(balance.owner.name, this.#processId);
       const pausedAt = this.#now();
       await this.#pause(recallPauseMs);
-      // A machine that stood still has kept the others from answering, too.
+      // If the machine was suspended, the other processes couldn't answer either.
       until += Math.max(0, this.#now() - pausedAt - recallPauseMs);
     }
   }
 
   /**
-   * Credits on their way back are counted neither here nor in the account, so they are waited for.
-   * Where all that was asked for came and is not enough, more went back meanwhile, or the lease
-   * ended: then it asks again.
+   * Leases the missing credits. Waits for credits that are being returned, which are counted
+   * nowhere. Tries again if the granted credits don't suffice because the lease ended or more
+   * credits were returned in the meantime.
    */
   async #leaseMissing(balance: LeaseBalance, need: CreditNeed) {
-    const { returns } = this.#known(balance.owner, this.#now());
+    const { returns } = this.#account(balance.owner, this.#now());
     for (let tries = 0; ; tries++) {
       if (returns.size > 0) await withTimeout(Promise.allSettled(returns.keys()), recallMs);
-      const answer = await this.#lease(balance, need, balance.inDoubt);
-      if (answer.isShort || need.missing() <= 0 || tries === recallTries) return answer;
+      const result = await this.#lease(balance, need, balance.inDoubt);
+      if (result.isShort || need.missing() <= 0 || tries === recallTries) return result;
     }
   }
 
@@ -345,7 +345,7 @@ export class Wallets {
     const credits = Math.max(0, creditsToRequest());
     if (startNew) balance.startNewLease();
     try {
-      const answer = await this.#store.lease({
+      const result = await this.#store.lease({
         owner: balance.owner,
         processId: this.#processId,
         number: ++this.#lastLeaseRequest,
@@ -355,11 +355,11 @@ export class Wallets {
         until: this.#term.newLeaseEnd,
         now: this.#now(),
       });
-      balance.granted(answer, credits);
-      const known = this.#known(balance.owner, this.#now());
-      known.outsideLease = answer.outsideLease;
-      known.balanceReadAt = this.#now();
-      return { ...answer, isShort: answer.granted < credits };
+      balance.granted(result, credits);
+      const account = this.#account(balance.owner, this.#now());
+      account.outsideLease = result.outsideLease;
+      account.balanceReadAt = this.#now();
+      return { ...result, isShort: result.granted < credits };
     } catch (error) {
       balance.markInDoubt(balance.lease);
       throw error;
@@ -371,16 +371,19 @@ function spareOf({ balance, returns }: LeasedAccount): number {
   return returns.values().reduce((sum, credits) => sum + credits, Math.max(0, balance.free));
 }
 
-/** The need of a question that is only about the balance. */
+/** A need of 0 credits, to read only the balance. */
 const balanceOnly: CreditNeed = { creditsToRequest: () => 0, missing: () => 0, oneHold: 0 };
 
-function refusal(
+const remedies = { 'This account': 'Add credits', 'This key': "Raise the key's limit" } as const;
+
+function insufficientCredits(
   result: Exclude<TakeResult, { kind: 'taken' }>,
   amounts: HoldAmounts,
-  subject: string,
+  subject: keyof typeof remedies,
 ): GatewayError {
   if (result.kind === 'unavailable') return creditStoreUnavailable();
   const left = pluralize(result.available, 'credit');
-  const message = `${subject} has ${left} left and this request needs at least ${amounts.minimum}.`;
-  return new GatewayError('insufficient_credits', message);
+  const problem = `${subject} has ${left} left; the request needs at least ${amounts.minimum}.`;
+  const advice = `${remedies[subject]} or send a smaller request.`;
+  return new GatewayError('insufficient_credits', `${problem} ${advice}`);
 }

@@ -13,37 +13,37 @@ function offer(
   prompt: string,
   completion: string,
   more: Record<string, string> = {},
-  most = 16_384,
+  outputTokensMax = 16_384,
 ) {
   const prices = readPrices({ prompt, completion, ...more });
-  return { prices, model: { max_completion_tokens: most } };
+  return { prices, model: { max_completion_tokens: outputTokensMax } };
 }
 
-describe('the cap that is sent where nobody needs one', () => {
-  const capOf = (model: PricedOffer['model'], ask = chatAsk()) =>
-    new ChatBounds(ask).defaultCapFor({ ...offer('1', '2'), model });
+describe('ChatBounds.defaultCapFor', () => {
+  const capOf = (model: PricedOffer['model'], request = chatAsk()) =>
+    new ChatBounds(request).defaultCapFor({ ...offer('1', '2'), model });
 
-  test('is that of a model in the operator’s file', () => {
+  test('returns the cap of a model that the operator configured', () => {
     expect(capOf({ max_completion_tokens: 16_384 })).toBe(16_384);
     expect(capOf({ max_completion_tokens: 16_384 }, chatAsk({ outputTokensMax: 9 }))).toBeNull();
   });
 
-  test('is none for a shipped model: its provider knows it, and would count it as used', () => {
+  test('returns null for a model of the shipped catalog', () => {
     const shipped = { max_completion_tokens: 16_384, isShipped: true as const };
     expect(capOf(shipped)).toBeNull();
   });
 
-  test('fits beside 300 bytes, 100 tokens, of prompt, or is none', () => {
+  test('returns null if the cap does not fit into the context beside the prompt', () => {
     const within = (context_length: number) =>
       capOf({ max_completion_tokens: 16_384, context_length });
     expect([within(16_484), within(16_483)]).toEqual([16_384, null]);
   });
 });
 
-describe('the bound of a request', () => {
-  test('is its input and the first 4,096 tokens out, or the smallest of the caps', () => {
-    const at = (ask: ChatRequestInfo, most?: number) =>
-      new ChatBounds(ask).boundFor([offer('1', '2', {}, most)], creditsPerUsd);
+describe('ChatBounds.boundFor', () => {
+  test('covers the input and the first 4,096 output tokens, or the lowest cap', () => {
+    const at = (request: ChatRequestInfo, outputTokensMax?: number) =>
+      new ChatBounds(request).boundFor([offer('1', '2', {}, outputTokensMax)], creditsPerUsd);
     expect(at(chatAsk())).toEqual({
       requested: 100 + 4_096 * 2,
       minimum: 100 + 16 * 2,
@@ -51,7 +51,7 @@ describe('the bound of a request', () => {
     });
     expect(at(chatAsk({ outputTokensMax: 64_000 }))).toMatchObject({
       requested: 100 + 4_096 * 2,
-      most: 100 + 16_384 * 2,
+      maximum: 100 + 16_384 * 2,
     });
     expect(at(chatAsk({ outputTokensMax: 10 }))).toEqual({
       requested: 120,
@@ -62,11 +62,11 @@ describe('the bound of a request', () => {
     expect(at(chatAsk({ outputTokensMax: 10, choices: 3 })).requested).toBe(100 + 3 * 10 * 2);
   });
 
-  test('is that of the dearest offer, for each of the two', () => {
-    const ask = chatAsk({ outputTokensMax: 100 });
+  test('takes the outputTokensMax expensive offer for each amount', () => {
+    const request = chatAsk({ outputTokensMax: 100 });
     const offers = [offer('10', '1'), offer('1', '20')];
     for (const ordered of [offers, offers.toReversed()]) {
-      expect(new ChatBounds(ask).boundFor(ordered, creditsPerUsd)).toEqual({
+      expect(new ChatBounds(request).boundFor(ordered, creditsPerUsd)).toEqual({
         requested: 100 + 100 * 20,
         minimum: 1_000 + 16,
         maximum: 100 + 100 * 20,
@@ -74,43 +74,43 @@ describe('the bound of a request', () => {
     }
   });
 
-  test('reckons with input at the dearest of its prices', () => {
-    const ask = chatAsk({ outputTokensMax: 1 });
+  test('charges input at the highest of its prices', () => {
+    const request = chatAsk({ outputTokensMax: 1 });
     const written = offer('2', '0', { cache_write: '2.5', cache_read: '0.2' });
-    expect(new ChatBounds(ask).boundFor([written], creditsPerUsd).requested).toBe(250);
+    expect(new ChatBounds(request).boundFor([written], creditsPerUsd).requested).toBe(250);
     const freeUntilWritten = offer('0', '0', { cache_write: '1' });
-    expect(new ChatBounds(ask).boundFor([freeUntilWritten], creditsPerUsd).requested).toBe(100);
+    expect(new ChatBounds(request).boundFor([freeUntilWritten], creditsPerUsd).requested).toBe(100);
   });
 
-  test('reckons with input kept for an hour only where that is asked for', () => {
-    const kept = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
-    const at = (cachesForHour: boolean, place = kept) => {
-      const ask = chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
-      return new ChatBounds(ask).boundFor([place], creditsPerUsd).requested;
+  test('uses the 1-hour cache price only for requests that cache for an hour', () => {
+    const prices = offer('3', '0', { cache_write: '3.75', cache_write_1h: '6' });
+    const at = (cachesForHour: boolean, place = prices) => {
+      const request = chatAsk({ outputTokensMax: 1, cachesForHour: () => cachesForHour });
+      return new ChatBounds(request).boundFor([place], creditsPerUsd).requested;
     };
     expect([at(false), at(true), at(false)]).toEqual([375, 600, 375]);
     expect(at(true, offer('3', '0', { cache_write: '3.75' }))).toBe(375);
     expect(at(true, offer('3', '0', { cache_write: '3.75', cache_write_1h: '1' }))).toBe(375);
     const base = { prompt: '3', completion: '0', cache_write: '3.75', cache_write_1h: '1' };
     const long_prompts = [{ above_tokens: 99, cache_write_1h: '9' }];
-    const dearWhenLong = { ...kept, prices: readPriceList({ ...base, long_prompts }) };
-    expect([at(false, dearWhenLong), at(true, dearWhenLong)]).toEqual([375, 900]);
+    const withTier = { ...prices, prices: readPriceList({ ...base, long_prompts }) };
+    expect([at(false, withTier), at(true, withTier)]).toEqual([375, 900]);
   });
 
-  test('reckons with sounds only where there are some, by a tenth of the tokens', () => {
-    const heard = { cache_write: '3.75', cache_write_1h: '6', audio: '50' };
-    const at = (audio: boolean, cachesForHour: boolean, more: object = heard) => {
+  test('uses the audio price only for requests with audio, for a tenth of the tokens', () => {
+    const audioPrices = { cache_write: '3.75', cache_write_1h: '6', audio: '50' };
+    const at = (audio: boolean, cachesForHour: boolean, more: object = audioPrices) => {
       const needs = { ...chatAsk().needs, audio };
-      const ask = chatAsk({ outputTokensMax: 1, needs, cachesForHour: () => cachesForHour });
+      const request = chatAsk({ outputTokensMax: 1, needs, cachesForHour: () => cachesForHour });
       const prices = readPriceList({ prompt: '3', completion: '0', ...more });
-      return new ChatBounds(ask).boundFor([{ prices, model: {} }], creditsPerUsd).requested;
+      return new ChatBounds(request).boundFor([{ prices, model: {} }], creditsPerUsd).requested;
     };
     expect([at(false, false), at(true, false), at(true, true)]).toEqual([375, 500, 600]);
-    expect(at(true, true, { ...heard, audio: '90' })).toBe(900);
-    expect(at(false, true, { ...heard, audio: '90' })).toBe(600);
-    // Text tokens would cost more.
+    expect(at(true, true, { ...audioPrices, audio: '90' })).toBe(900);
+    expect(at(false, true, { ...audioPrices, audio: '90' })).toBe(600);
+    // The same bytes cost more as text.
     expect(at(true, false, { audio: '29' })).toBe(300);
-    // The least that a price can be is not nothing.
+    // The lowest price isn't rounded to 0.
     expect(at(true, false, { prompt: '0', audio: '0.000000001' })).toBe(1);
     // 100 tokens are above 99.
     const long_prompts = [{ above_tokens: 99, audio: '80' }];
@@ -119,101 +119,104 @@ describe('the bound of a request', () => {
     ]);
   });
 
-  test('is rounded up, and nothing for what is free', () => {
-    const ask = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
-    expect(new ChatBounds(ask).boundFor([offer('0.001', '0')], creditsPerUsd).requested).toBe(1);
-    expect(new ChatBounds(ask).boundFor([offer('0', '0')], creditsPerUsd)).toEqual({
+  test('rounds up, and returns 0 for free offers', () => {
+    const request = chatAsk({ outputTokensMax: 1, inputBytes: 3 });
+    expect(new ChatBounds(request).boundFor([offer('0.001', '0')], creditsPerUsd).requested).toBe(
+      1,
+    );
+    expect(new ChatBounds(request).boundFor([offer('0', '0')], creditsPerUsd)).toEqual({
       requested: 0,
       minimum: 0,
       maximum: 0,
     });
   });
 
-  test('counts a picture by itself and not by its bytes', () => {
+  test('counts images by number and not by their bytes', () => {
     const url = `data:image/png;base64,${'A'.repeat(9_000)}`;
     const image = { param: 'messages[0]', url };
-    const ask = chatAsk({ inputBytes: 300 + url.length, images: [image] });
-    expect(textBytes(ask)).toBe(300);
-    expect(inputBound(ask)).toBe(100 + 2_000);
+    const request = chatAsk({ inputBytes: 300 + url.length, images: [image] });
+    expect(textBytes(request)).toBe(300);
+    expect(inputBound(request)).toBe(100 + 2_000);
     const priced = offer('0', '0', { image: '0.001' });
-    expect(new ChatBounds(ask).boundFor([priced], creditsPerUsd).requested).toBe(1_000);
+    expect(new ChatBounds(request).boundFor([priced], creditsPerUsd).requested).toBe(1_000);
   });
 
   test('includes the price of the request itself', () => {
-    const ask = chatAsk({ outputTokensMax: 1 });
+    const request = chatAsk({ outputTokensMax: 1 });
     expect(
-      new ChatBounds(ask).boundFor([offer('0', '0', { request: '0.01' })], creditsPerUsd).requested,
+      new ChatBounds(request).boundFor([offer('0', '0', { request: '0.01' })], creditsPerUsd)
+        .requested,
     ).toBe(10_000);
   });
 });
 
-describe('the affordable output', () => {
-  test('is the most that fits', () => {
+describe('ChatBounds.capWithin', () => {
+  test('returns the outputTokensMax output tokens that the credits pay for', () => {
     const bounds = new ChatBounds(chatAsk());
     const at = (credits: number) => bounds.capWithin(credits, offer('1', '2'), creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
     expect(at(1_000_000)).toBe(16_384);
   });
 
-  test('is for each of several choices, since all of them are paid for', () => {
+  test('divides the affordable output by the number of choices', () => {
     const bounds = new ChatBounds(chatAsk({ choices: 4 }));
     expect(bounds.capWithin(500, offer('1', '2'), creditsPerUsd)).toBe(50);
   });
 });
 
-describe('an answer that grows', () => {
-  // The prompt is 100 tokens, and each request has a price of its own: half a dollar.
+describe('Growth', () => {
+  // 100 prompt tokens, plus 0.5 dollars per request.
   const fixed = 100 + 500_000;
   const priced = offer('1', '2', { request: '0.5' });
   const growth = (
-    ask: Partial<ChatRequestInfo>,
+    request: Partial<ChatRequestInfo>,
     cap: number | null = null,
     credits = fixed + 4_096 * 2,
-  ) => new ChatBounds(chatAsk(ask)).growthFor(priced, cap, credits, creditsPerUsd);
+  ) => new ChatBounds(chatAsk(request)).growthFor(priced, cap, credits, creditsPerUsd);
 
-  /** What an answer asks for when it grows, with this many credits left. */
-  async function asked(answer: Growth, left = Number.POSITIVE_INFINITY) {
-    const orders: { requested: number; minimum: number }[] = [];
+  /** Returns whether the hold was extended, and the requested extensions. */
+  async function extended(answer: Growth, left = Number.POSITIVE_INFINITY) {
+    const extensions: { requested: number; minimum: number }[] = [];
     const isPaid = await answer.extend(async (requested, minimum) => {
-      orders.push({ requested, minimum });
+      extensions.push({ requested, minimum });
       return left < minimum ? null : Math.min(left, requested);
     });
-    return [isPaid, ...orders];
+    return [isPaid, ...extensions];
   }
 
-  test('may go as far as text that is surely within its hold', () => {
+  test('allows as much text as the held tokens surely cover', () => {
     expect(growth({}).charactersMax).toBe(12_288);
     expect(growth({ choices: 2 }).charactersMax).toBe(24_576);
   });
 
-  test('may go further where the upstream is told to stop', () => {
+  test('allows more text if the upstream has an output cap', () => {
     expect(growth({ outputTokensMax: 100 }).charactersMax).toBe(800);
     expect(growth({ outputTokensMax: 4_096 }).charactersMax).toBe(32_768);
     expect(growth({ outputTokensMax: 4_097 }).charactersMax).toBe(12_288);
     expect(growth({}, 50).charactersMax).toBe(400);
   });
 
-  test('pays for output alone, in stretches, until all that may come is paid for', async () => {
+  test('extends the hold in parts until the whole output is paid for', async () => {
     const answer = growth({ outputTokensMax: 5_000 });
-    // 904 tokens are left, of which sixteen are worth going on for.
-    expect(await asked(answer, 31)).toEqual([false, { requested: 904 * 2, minimum: 16 * 2 }]);
-    expect(await asked(answer, 904)).toEqual([true, { requested: 904 * 2, minimum: 16 * 2 }]);
+    // 904 tokens are left; an extension covers at least 16.
+    expect(await extended(answer, 31)).toEqual([false, { requested: 904 * 2, minimum: 16 * 2 }]);
+    expect(await extended(answer, 904)).toEqual([true, { requested: 904 * 2, minimum: 16 * 2 }]);
     expect(answer.charactersMax).toBe((4_096 + 452) * 3);
-    expect(await asked(answer)).toEqual([true, { requested: 452 * 2, minimum: 16 * 2 }]);
+    expect(await extended(answer)).toEqual([true, { requested: 452 * 2, minimum: 16 * 2 }]);
     expect(answer.charactersMax).toBe(5_000 * 8);
-    // An upstream that goes on from there ignores the cap.
-    expect(await asked(answer)).toEqual([true, { requested: 4_096 * 2, minimum: 16 * 2 }]);
+    // An upstream that continues ignores the cap.
+    expect(await extended(answer)).toEqual([true, { requested: 4_096 * 2, minimum: 16 * 2 }]);
   });
 
-  test('needs no more than all that may come, however little that is', async () => {
+  test('extends the hold by less than 16 tokens if no more can follow', async () => {
     const answer = growth({ outputTokensMax: 4_097 });
-    expect(await asked(answer)).toEqual([true, { requested: 2, minimum: 2 }]);
+    expect(await extended(answer)).toEqual([true, { requested: 2, minimum: 2 }]);
     expect(answer.charactersMax).toBe(4_097 * 8);
   });
 
-  test('costs in stretches what it does as a whole: it is rounded once', async () => {
+  test('rounds all parts of the output together', async () => {
     const cheap = offer('0.1', '0.3', {}, 10_000);
-    // 10 and 1,228.8 credits are held as 1,239; all of it is 10 and 3,000.
+    // 10 + 1,228.8 credits are held as 1,239; all of it costs 10 + 3,000.
     const answer = new ChatBounds(chatAsk()).growthFor(cheap, null, 1_239, creditsPerUsd);
     let left = 3_010 - 1_239;
     while (answer.charactersMax < 10_000 * 8) {
@@ -226,31 +229,31 @@ describe('an answer that grows', () => {
     expect(left).toBe(0);
   });
 
-  test('asks for nothing as long as credits held for a dearer offer pay for it', async () => {
+  test('requests nothing while credits held for a more expensive offer suffice', async () => {
     const answer = growth({ outputTokensMax: 10_000 }, 6_000, fixed + 5_000 * 2);
-    expect(await asked(answer, 0)).toEqual([true]);
+    expect(await extended(answer, 0)).toEqual([true]);
     expect(answer.charactersMax).toBe(5_000 * 3);
-    expect(await asked(answer)).toEqual([true, { requested: 1_000 * 2, minimum: 16 * 2 }]);
+    expect(await extended(answer)).toEqual([true, { requested: 1_000 * 2, minimum: 16 * 2 }]);
     expect(answer.charactersMax).toBe(6_000 * 8);
   });
 
-  test('without a limit goes on in stretches, free of charge where its output is', async () => {
+  test('allows unlimited output in parts if it is free', async () => {
     const endless = new ChatBounds(chatAsk()).growthFor(
       { prices: readPrices({ prompt: '1', completion: '0' }), model: {} },
       null,
       100,
       creditsPerUsd,
     );
-    expect(await asked(endless)).toEqual([true]);
+    expect(await extended(endless)).toEqual([true]);
     expect(endless.charactersMax).toBe(2 * 12_288);
   });
 });
 
-describe('a price that is known beforehand', () => {
+describe('FixedBounds.boundFor', () => {
   const bounds = (inputTokens: number) =>
     new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
 
-  test('is that of the dearest offer, and all of it is needed', () => {
+  test('requires the whole price of the outputTokensMax expensive offer', () => {
     const offers = [offer('1', '0'), offer('3', '0'), offer('2', '0')];
     expect(bounds(100).boundFor(offers, creditsPerUsd)).toEqual({
       requested: 300,
@@ -259,7 +262,7 @@ describe('a price that is known beforehand', () => {
     });
   });
 
-  test('is nothing for what is free', () => {
+  test('returns 0 for free offers', () => {
     expect(bounds(100).boundFor([offer('0', '0')], creditsPerUsd)).toEqual({
       requested: 0,
       minimum: 0,
@@ -268,7 +271,7 @@ describe('a price that is known beforehand', () => {
   });
 });
 
-test('a request takes what its model does, or what was sent; 128,000 are always believed', () => {
+test('contextTokensFor returns the model’s context or the sent tokens, at least 128,000', () => {
   const sent = (inputTokens: number) =>
     new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
   const place = offer('1', '1', {}, 16_384);

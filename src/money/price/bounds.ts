@@ -5,20 +5,20 @@ import type { PriceList, Prices } from './price-list.ts';
 import type { NanoUsd } from './usd.ts';
 
 /**
- * What a request may cost, before it is sent. Not the worst case in theory: clients send output
- * caps of 64,000 by default, and holding all of that would refuse solvent users. A stream that
- * grows beyond its hold extends it; what no hold foresaw is taken from the wallet in the end.
+ * Bounds on what a request may cost, computed before it is sent. A hold doesn't cover the worst
+ * case: clients send output caps of 64,000 by default, and holding all of that would reject callers
+ * who can pay. A stream that outgrows its hold extends it, and settling takes the rest.
  */
 
-/** Three bytes a token is near the truth for CJK text and above it for the rest. */
+/** Close to the real ratio for CJK text, and an overestimate of tokens for other text. */
 const bytesPerToken = 3;
-/** What an image costs in tokens at most, with the models that count it in tokens. */
+/** The most input tokens an image counts as. */
 const tokensPerImage = 2_000;
-/** Assumed where the catalogue does not say how many tokens a model takes at once. */
+/** Assumed if the catalog has no context length for a model. */
 const defaultContextTokens = 1_000_000;
 /**
- * The smallest context assumed: a provider may count more tokens than were sent, and an operator
- * may have entered too small a context. Bills of this size empty no wallet.
+ * The smallest context assumed, because providers may count more tokens than were sent, and an
+ * operator may have configured too small a context.
  */
 const minContextTokens = 128_000;
 
@@ -32,36 +32,37 @@ export interface PricedOffer extends BilledAccount {
 }
 
 export interface Bound {
-  /** What is set aside at first. */
+  /** The size of the first hold. */
   readonly requested: number;
+  /** The smallest hold worth sending the request with. */
   readonly minimum: number;
-  /** What the request costs if its output is as long as the client or the model allows. */
+  /** The cost if the output is as long as the client or the model allows. */
   readonly maximum: number;
 }
 
-/** What a request may cost at the offers it could go to. Each kind of operation has its own. */
+/** Bounds on what an operation may cost at the offers that can serve it. */
 export interface CostBounds {
-  /** The hold that covers the dearest of the offers. */
+  /** Returns the bound that covers the most expensive of the offers. */
   boundFor(offers: readonly PricedOffer[], creditsPerUsd: number): Bound;
-  /**
-   * The output cap that keeps the cost within these credits; null where there is nothing to cap.
-   */
-  capWithin(credits: number, offer: PricedOffer, creditsPerUsd: number): number | null;
-  /** The output cap to send where neither the client nor its credits set one; null for none. */
-  defaultCapFor(offer: PricedOffer): number | null;
-  /** How the answer may grow up to that cap; null where its price is known beforehand. */
-  growthFor(
-    offer: PricedOffer,
-    cap: number | null,
-    credits: number,
-    creditsPerUsd: number,
-  ): Growth | null;
-  /** The most tokens the request can take at once: no report of many times that can be true. */
+  /** Returns the most tokens one call can take, to recognize impossible usage reports. */
   contextTokensFor(offer: PricedOffer): number;
+  /** Bounds on output that may outgrow its hold. Absent if the price is known in advance. */
+  readonly output?: OutputBounds;
 }
 
-export class ChatBounds implements CostBounds {
+/** Bounds on the output of an operation whose length isn't known in advance. */
+export interface OutputBounds {
+  /** Returns the output cap that keeps the cost within these credits. */
+  capWithin(credits: number, offer: PricedOffer, creditsPerUsd: number): number;
+  /** Returns the output cap if neither the client nor its credits set one, or null for none. */
+  defaultCapFor(offer: PricedOffer): number | null;
+  /** Tracks how much of an output with this cap is held. `credits` are held already. */
+  growthFor(offer: PricedOffer, cap: number | null, credits: number, creditsPerUsd: number): Growth;
+}
+
+export class ChatBounds implements CostBounds, OutputBounds {
   readonly #request: ChatRequestInfo;
+  readonly output: OutputBounds = this;
 
   constructor(request: ChatRequestInfo) {
     this.#request = request;
@@ -90,9 +91,9 @@ export class ChatBounds implements CostBounds {
   }
 
   /**
-   * The cap that the operator set for the model, if it fits beside the prompt: many servers refuse
-   * one that does not. Shipped models get none: their provider knows the limit, and may count a cap
-   * as if it were used.
+   * Returns the operator's cap for the model if it fits into the context beside the prompt; many
+   * servers reject one that doesn't. Models of the shipped catalog get no cap, because their
+   * provider knows the limit and may count a cap against rate limits.
    */
   defaultCapFor({ model }: PricedOffer): number | null {
     const { max_completion_tokens: maximum, context_length = Number.POSITIVE_INFINITY } = model;
@@ -121,7 +122,7 @@ export class ChatBounds implements CostBounds {
   }
 }
 
-/** For operations whose price is known before they are sent, or at least bounded. */
+/** Bounds of operations whose highest price is known before they are sent. */
 export class FixedBounds implements CostBounds {
   readonly #maximum: Pick<Measured, 'usage' | 'units'>;
 
@@ -139,45 +140,30 @@ export class FixedBounds implements CostBounds {
     return { requested, minimum: requested, maximum: requested };
   }
 
-  capWithin(): null {
-    return null;
-  }
-
-  defaultCapFor(): null {
-    return null;
-  }
-
-  growthFor(): null {
-    return null;
-  }
-
-  /**
-   * Counted from what was sent, not by the model: a request may have many texts, each of full
-   * length.
-   */
+  /** Counts what was sent, because a request may have many texts that each fill the context. */
   contextTokensFor(): number {
     return Math.max(minContextTokens, totalTokens(this.#maximum.usage));
   }
 }
 
-/** Output tokens that the first hold covers. */
+/** Returns the output tokens that the first hold covers. */
 export function firstHoldTokens(request: ChatRequestInfo, offer: PricedOffer): number {
   return Math.min(maxOutputTokens(request, offer), tokensPerExtension);
 }
 
-/** The most output tokens that the client or the model allows; infinite when neither says. */
+/** Returns the most output tokens the client and the model allow, or infinity. */
 function maxOutputTokens(request: ChatRequestInfo, { model }: PricedOffer): number {
   const cap = request.outputTokensMax ?? Number.POSITIVE_INFINITY;
   return Math.min(cap, model.max_completion_tokens ?? Number.POSITIVE_INFINITY);
 }
 
-/** The largest cap to send: where neither client nor model sets one, a larger might be refused. */
+/** Returns the largest cap to send. If nothing sets one, the provider might reject a larger one. */
 function outputCap(request: ChatRequestInfo, offer: PricedOffer): number {
   const maximum = maxOutputTokens(request, offer);
   return Number.isFinite(maximum) ? maximum : tokensPerExtension;
 }
 
-/** What a chat costs at most with this much output, all choices together. */
+/** Returns the highest charge for a chat with this much output in all choices together. */
 function chatCost(
   request: ChatRequestInfo,
   offer: PricedOffer,
@@ -196,7 +182,7 @@ function chatCost(
   return chargeAt(offer, cost, creditsPerUsd);
 }
 
-/** The most tokens that a text of this many bytes is taken to have. */
+/** Returns the assumed maximum of tokens in a text of this many bytes. */
 export function maxTokensIn(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
@@ -209,14 +195,14 @@ export function imageUnits({ images }: ChatRequestInfo): Units {
   return images.length > 0 ? { inputImages: images.length } : noUnits;
 }
 
-/** The bytes of a request without its pictures, whose bytes say nothing about their tokens. */
+/** Returns the bytes of a request without its images, whose tokens don't depend on their bytes. */
 export function textBytes({ inputBytes, images }: ChatRequestInfo): number {
   let bytes = inputBytes;
   for (const { url } of images) bytes -= url.length;
   return Math.max(0, bytes);
 }
 
-/** By what a request may have: sounds, and input that is cached for an hour, cost more. */
+/** Prices to hold by. Audio input and 1-hour cache writes may cost more than other input. */
 interface HoldPrices {
   readonly hasHigherOneHourPrice: boolean;
   readonly hasHigherAudioPrice: boolean;
@@ -227,8 +213,8 @@ interface HoldPrices {
 }
 
 /**
- * A token of sound takes at least ten times the bytes that we allow for a token of text: a second
- * of sound is 32 tokens at most, and in base64 no recording has less than 1,000 bytes for a second.
+ * An audio token takes at least 10 times the bytes assumed for a text token: a second of audio is
+ * at most 32 tokens and, in base64, at least 1,000 bytes.
  */
 const audioBytesRatio = 10n;
 
@@ -238,27 +224,23 @@ const standardInputs: readonly ReadPrice[] = [
   ({ cache_write }) => cache_write,
 ];
 const oneHourCachePrice: ReadPrice = ({ cache_write_1h }) => cache_write_1h;
-/**
- * The price of sound for the bytes of one text token; rounded up, as a hold must not be too small.
- */
+/** The price of audio for the bytes of one text token, rounded up. */
 const audioPrice: ReadPrice = ({ audio }) => (audio + audioBytesRatio - 1n) / audioBytesRatio;
 
-/**
- * Worked out once for each list, which lasts as long as the configuration; a request asks twice.
- */
+/** Cached by price list, which lives as long as the configuration. */
 const holdPricesByList = new WeakMap<PriceList, HoldPrices>();
 
-/** The prices to hold by, before anybody knows how much of the input is cached, or is sound. */
+/** Returns prices that charge all input at the highest price it may turn out to have. */
 export function holdPrices(list: PriceList, request: ChatRequestInfo): PriceList {
-  let known = holdPricesByList.get(list);
-  if (!known) {
-    known = computeHoldPrices(list);
-    holdPricesByList.set(list, known);
+  let prices = holdPricesByList.get(list);
+  if (!prices) {
+    prices = computeHoldPrices(list);
+    holdPricesByList.set(list, prices);
   }
-  const withOneHourCache = known.hasHigherOneHourPrice && request.cachesForHour();
-  const withAudio = known.hasHigherAudioPrice && request.needs.audio;
-  if (withOneHourCache) return withAudio ? known.withBoth : known.withOneHourCache;
-  return withAudio ? known.withAudio : known.standard;
+  const withOneHourCache = prices.hasHigherOneHourPrice && request.cachesForHour();
+  const withAudio = prices.hasHigherAudioPrice && request.needs.audio;
+  if (withOneHourCache) return withAudio ? prices.withBoth : prices.withOneHourCache;
+  return withAudio ? prices.withAudio : prices.standard;
 }
 
 function computeHoldPrices(list: PriceList): HoldPrices {
@@ -290,21 +272,17 @@ function withHighestInputPrice(prices: Prices, inputs: readonly ReadPrice[]): Pr
   return { ...prices, prompt: highest };
 }
 
-/** An answer that is paid for as it grows, and how far the credits set aside for it reach. */
-
-/** Output that one hold or one extension of it covers. */
+/** Output tokens that the first hold, or one extension, covers. */
 const tokensPerExtension = 4_096;
-/** With less output than this an answer is of no use to anybody. */
+/** The shortest output worth paying for. */
 const minOutputTokens = 16;
 
-/** Surely more text than a token has: an upstream that sends more per token ignores its cap. */
+/** More text than a token can have. An upstream that sends more per token ignores its cap. */
 const charactersPerCappedToken = 8;
-/**
- * About the text of a token: beyond this, what is paid for may be used up, and more is set aside.
- */
+/** About the text of one token. After this much text per held token, the hold is extended. */
 export const charactersPerOpenToken = 3;
 
-/** The most tokens up to `high` that the credits pay for; `low` of them are paid in any case. */
+/** Returns the most tokens between `low` and `high` that the credits pay for. */
 function maxAffordableTokens(
   low: number,
   high: number,
@@ -319,12 +297,10 @@ function maxAffordableTokens(
   return low;
 }
 
-/**
- * Sets more credits aside: as many as wanted, or fewer, but not below the least. Null: too few
- * left.
- */
+/** Holds `requested` more credits, or fewer, but at least `minimum`. Null if too few are left. */
 type ExtendHold = (requested: number, minimum: number) => Promise<number | null>;
 
+/** Tracks how many output tokens of a growing answer are held, and extends the hold. */
 export class Growth {
   readonly #maxTokens: number;
   readonly #creditsFor: (outputTokens: number) => number;
@@ -332,9 +308,9 @@ export class Growth {
   #credits: number;
 
   /**
-   * The upstream is told to stop at `mostTokens`; infinite where it is not told. `credits` pay for
-   * the first tokens, or for more where they were held for a dearer offer. All that was paid is
-   * counted together, as the bill will be: it is rounded once.
+   * `maxTokens` is the output cap sent upstream, or infinity. `credits` are held for `paidTokens`,
+   * or for more if they were held for a more expensive offer. `creditsFor` takes all output tokens,
+   * because the bill is rounded only once.
    */
   constructor(
     paidTokens: number,
@@ -348,26 +324,27 @@ export class Growth {
     this.#creditsFor = creditsFor;
   }
 
+  /** The length of output text at which the hold must be extended. */
   get charactersMax(): number {
     const isComplete = this.#paidTokens >= this.#maxTokens;
     return this.#paidTokens * (isComplete ? charactersPerCappedToken : charactersPerOpenToken);
   }
 
-  /** Pays for the next stretch, or for as much of it as is worth going on for. */
+  /** Holds credits for the next part of the output. Returns false if too few are left. */
   async extend(extendHold: ExtendHold): Promise<boolean> {
     const before = this.#paidTokens;
     const tokens = this.#nextTokens;
     const isPaid = this.#payUpTo(before + tokens) > before;
     if (isPaid) return true;
-    const missing = (more: number) => this.#creditsFor(before + more) - this.#credits;
-    const more = await extendHold(missing(tokens), missing(Math.min(minOutputTokens, tokens)));
-    if (more === null) return false;
-    this.#credits += more;
+    const missing = (added: number) => this.#creditsFor(before + added) - this.#credits;
+    const extension = await extendHold(missing(tokens), missing(Math.min(minOutputTokens, tokens)));
+    if (extension === null) return false;
+    this.#credits += extension;
     this.#payUpTo(before + tokens);
     return true;
   }
 
-  /** Raises the paid tokens towards this number, as far as the credits reach. */
+  /** Raises the paid tokens toward this number, as far as the credits suffice. */
   #payUpTo(tokens: number): number {
     this.#paidTokens = maxAffordableTokens(
       this.#paidTokens,
@@ -380,7 +357,7 @@ export class Growth {
 
   get #nextTokens(): number {
     const left = this.#maxTokens - this.#paidTokens;
-    // An answer that goes on after its cap is paid for in whole stretches.
+    // An answer that continues past its cap is held in full parts.
     return left > 0 ? Math.min(left, tokensPerExtension) : tokensPerExtension;
   }
 }

@@ -13,20 +13,20 @@ const usage = {
   reasoningTokens: 60,
 };
 
-describe('a price', () => {
-  test('has one term for each class; reasoning is output already', () => {
+describe('costOf', () => {
+  test('adds one term for each token class and none for reasoning', () => {
     const cost = costOf(usage, readPrices(perMillion));
-    // 3,000 + 600 + 1,500 + 1,500 millionths of a dollar.
+    // In millionths of a dollar: 3,000 + 600 + 1,500 + 1,500.
     expect(modelCharge(cost, 1_000_000)).toBe(6_600);
     expect(modelCharge(cost, 1_000)).toBe(7);
   });
 
-  test('of cached tokens is that of plain ones unless it is given', () => {
+  test('charges cached tokens like other input unless they have a price', () => {
     const cost = costOf(usage, readPrices({ prompt: '3', completion: '0' }));
     expect(modelCharge(cost, 1_000_000)).toBe(3_400 * 3);
   });
 
-  test('of input kept for an hour is its own, or that of input kept at all', () => {
+  test('charges 1-hour cache writes like other cache writes unless they have a price', () => {
     const charge = (tokens: object, more = {}) =>
       modelCharge(
         costOf({ ...noUsage, ...tokens }, readPrices({ ...perMillion, ...more })),
@@ -39,7 +39,7 @@ describe('a price', () => {
     expect(charge({ ...usage, cacheWrite1hTokens: 500 }, hour)).toBe(9_600);
   });
 
-  test('of sounds is their own, or that of words', () => {
+  test('charges audio input like text unless it has a price', () => {
     const charge = (more: object) =>
       modelCharge(
         costOf({ ...usage, inputAudioTokens: 500 }, readPrices({ ...perMillion, ...more })),
@@ -49,23 +49,23 @@ describe('a price', () => {
     expect([charge({ audio: '40' }), charge({})]).toEqual([26_600, 8_100]);
   });
 
-  test('includes pictures and the request', () => {
+  test('includes the prices of images and of the request', () => {
     const cost = costOf(noUsage, readPrices({ image: '0.002', request: '0.0005' }), {
       inputImages: 3,
     });
     expect(modelCharge(cost, 1_000_000)).toBe(6_500);
   });
 
-  test('of what was not used is nothing, however dear', () => {
-    const one = { image: '1', output_image: '1', characters: '1', bytes: '1', minute: '1' };
-    const prices = readPrices({ ...perMillion, ...one });
+  test('charges nothing for classes that were not used', () => {
+    const unitPrices = { image: '1', output_image: '1', characters: '1', bytes: '1', minute: '1' };
+    const prices = readPrices({ ...perMillion, ...unitPrices });
     expect(costOf(noUsage, prices, {})).toBe(0n);
-    // A dollar for a picture and for a minute, a millionth of one for a character and a byte.
+    // 1 dollar each for the image and the minute, a millionth each for the character and the byte.
     const units = { outputImages: 1, characters: 1, bytes: 1, audioMs: 60_000 };
     expect(modelCharge(costOf(noUsage, prices, units), 1_000_000)).toBe(2_000_002);
   });
 
-  test('is rounded up once, never down, never twice', () => {
+  test('leads to a model charge that is rounded up exactly once', () => {
     const nano = fc.bigInt({ min: 0n, max: 1_000_000_000_000n });
     const tokens = fc.nat(10_000_000);
     const dollars = (price: bigint) =>
@@ -75,7 +75,7 @@ describe('a price', () => {
         const prices = readPrices({ prompt: dollars(prompt), completion: dollars(completion) });
         const cost = costOf({ ...noUsage, inputTokens, outputTokens }, prices);
         const charge = BigInt(modelCharge(cost, 1_000_000));
-        // In femto-dollars, of which a credit has 10⁹.
+        // In femto-dollars, 10⁹ per credit.
         const exact = prompt * BigInt(inputTokens) + completion * BigInt(outputTokens);
         const over = charge * 10n ** 9n - exact;
         expect(over >= 0n && over < 10n ** 9n).toBe(true);
@@ -83,7 +83,7 @@ describe('a price', () => {
     );
   });
 
-  test('beyond all reason stays a number that can be counted with', () => {
+  test('leads to a capped charge for absurd amounts', () => {
     const prices = readPrices({ completion: '999999999' });
     const cost = costOf({ ...noUsage, outputTokens: 1_000_000_000 }, prices);
     const charge = modelCharge(cost, 1_000_000);
@@ -93,8 +93,8 @@ describe('a price', () => {
   });
 });
 
-describe('an estimate', () => {
-  test('takes four characters for a token, and never less than what there is', () => {
+describe('estimateUsage', () => {
+  test('counts 4 characters as a token, rounded up', () => {
     expect(estimateUsage(400, 11)).toEqual({ ...noUsage, inputTokens: 100, outputTokens: 3 });
     expect(estimateUsage(1, 1)).toEqual({ ...noUsage, inputTokens: 1, outputTokens: 1 });
     expect(estimateUsage(0, 0)).toEqual(noUsage);

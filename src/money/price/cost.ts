@@ -12,8 +12,8 @@ import { type PriceList, type Prices, pricesFor } from './price-list.ts';
 import { type FemtoUsd, feeToCredits, perMillion, toCredits } from './usd.ts';
 
 /**
- * What a request costs at an endpoint's prices. Exact; rounded nowhere. Cached or not, every token
- * of a prompt counts towards its length, and the length decides on the prices of the whole.
+ * Returns the exact cost of a request at an endpoint's prices. All prompt tokens, cached or not,
+ * count toward the length that selects the price tier of the whole request.
  */
 export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): FemtoUsd {
   if (!list.longPrompts) return flatRateCost(usage, list, units);
@@ -24,12 +24,12 @@ export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): F
   return cost;
 }
 
-/** The same at prices that no length changes. */
+/** Returns the exact cost at prices without tiers. */
 export function flatRateCost(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
   return tokenCost(usage, prices) + unitCost(usage, units, prices);
 }
 
-/** The most that a request can cost while only an upper bound of its prompt is known. */
+/** Returns the highest cost over all tiers that a prompt of at most this length can reach. */
 export function maxCostOverTiers(
   list: PriceList,
   promptTokensMax: number,
@@ -37,8 +37,7 @@ export function maxCostOverTiers(
 ): FemtoUsd {
   let max = costOfTier(list);
   if (!list.longPrompts) return max;
-  // Every step within reach, not just the last: a step may be dearer for some tokens and cheaper
-  // for others.
+  // Check every reachable tier, not only the last: a tier may raise some prices and lower others.
   for (const { aboveTokens, prices } of list.longPrompts) {
     if (promptTokensMax <= aboveTokens) break;
     const cost = costOfTier(prices);
@@ -47,7 +46,7 @@ export function maxCostOverTiers(
   return max;
 }
 
-/** The same for a usage that is itself the bound. */
+/** Returns the highest cost of at most this usage. */
 export function maxCost(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
   return list.longPrompts
     ? maxTierCost(usageMax, list, units)
@@ -77,29 +76,29 @@ function unitCost(usage: Usage, units: Units, prices: Prices): FemtoUsd {
   return cost;
 }
 
-/** Nobody has so many credits; and hundreds of such charges can still be summed exactly. */
+/** More than any wallet has, but small enough to sum hundreds of charges exactly. */
 const chargeMax = 10_000_000_000_000;
 
-/** The model charge of a request: its cost, rounded up once. */
+/** Returns the model charge for a cost, rounded up. */
 export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
   return Math.min(chargeMax, toCredits(cost, creditsPerUsd));
 }
 
-/** Who pays the provider. */
+/** Whose provider account pays for a request. */
 export interface BilledAccount {
-  /** Set when the caller pays, from its own account: then it owes us a share of the list price. */
+  /** Set if the caller pays its provider itself and owes us a share of the list price. */
   readonly own?: { readonly feeBasisPoints: number } | null;
 }
 
-/** All that is charged for this cost: the model charge, or the platform fee in place of it. */
+/** Returns the model charge for a cost, or the platform fee if the caller pays the provider. */
 export function chargeAt({ own }: BilledAccount, cost: FemtoUsd, creditsPerUsd: number): number {
   if (!own) return modelCharge(cost, creditsPerUsd);
   return Math.min(chargeMax, feeToCredits(cost, own.feeBasisPoints, creditsPerUsd));
 }
 
 /**
- * Tokens when the upstream said nothing; the bill says that it is an estimate. Counting characters
- * costs nothing, so no text is ever tokenised on the event loop.
+ * Estimates tokens if the upstream reported none. Divides character counts, so that no text is
+ * tokenized on the event loop.
  */
 export function estimateUsage(inputBytes: number, outputCharacters: number): Usage {
   return {
@@ -110,15 +109,14 @@ export function estimateUsage(inputBytes: number, outputCharacters: number): Usa
 }
 
 export const unfinishedNote =
-  'The provider did not count its whole answer; the tokens out are an estimate.';
-/** Fits both cases: the provider reported nothing, or something that cannot be true. */
-export const estimateNote =
-  'The provider reported no usage that can be billed; the tokens are an estimate.';
+  "The provider didn't count its complete answer. The output tokens are an estimate.";
+/** For a provider that reported no usage, or usage that can't be true. */
+export const estimateNote = 'The provider reported no billable usage. The tokens are an estimate.';
 
-/** Several choices and rounds of searches fill a model's context more than once. */
+/** Several choices and search rounds can fill a model's context more than once. */
 const contextsMax = 16;
 
-/** What a request can have used at most; a server that miscounts must empty no wallet. */
+/** Returns the most tokens a request can have used, so that a miscount can't drain a wallet. */
 export function credibleTokens(contextTokens: number): number {
   return contextTokens * contextsMax;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { totalCharge } from './fee-kinds.ts';
 
-test('the credits of a request are its charge and every fee', () => {
+test('totalCharge adds the fees of every kind', () => {
   const charges = {
     modelCharge: 4000,
     byokPlatformFee: 300,

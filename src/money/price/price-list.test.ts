@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test';
 import { perToken, pricesFor, readPriceList, readPrices, textsFor } from './price-list.ts';
 
-describe('an endpoint’s prices', () => {
-  test('are zero where it names none', () => {
+describe('readPrices', () => {
+  test('returns 0 for prices that are not set', () => {
     expect(new Set(Object.values(readPrices({})))).toEqual(new Set([0n]));
   });
 
-  test('are read each from its own field', () => {
+  test('reads each price from its own field', () => {
     const names = ['prompt', 'completion', 'cache_read', 'cache_write', 'request', 'image'];
     const more = ['output_image', 'minute', 'characters', 'bytes', 'cache_write_1h', 'audio'];
     const texts = Object.fromEntries([...names, ...more].map((name, i) => [name, `${i + 1}`]));
@@ -26,35 +26,35 @@ describe('an endpoint’s prices', () => {
     });
   });
 
-  test('take cached input for plain input unless they say otherwise', () => {
+  test('uses the prompt price for cached input without a price', () => {
     expect(readPrices({ prompt: '2', cache_read: '0' })).toMatchObject({
       cache_read: 0n,
       cache_write: 2_000_000_000n,
     });
   });
 
-  test('take sounds for words unless they say otherwise', () => {
+  test('uses the prompt price for audio input without a price', () => {
     expect(readPrices({ prompt: '2', cache_read: '1' }).audio).toBe(2_000_000_000n);
     expect(readPrices({ prompt: '2', audio: '0' }).audio).toBe(0n);
   });
 
-  test('take input kept for an hour for input kept at all unless they say otherwise', () => {
-    const kept = (texts: object) => readPrices({ prompt: '2', ...texts }).cache_write_1h;
-    expect(kept({})).toBe(2_000_000_000n);
-    expect(kept({ cache_write: '2.5' })).toBe(2_500_000_000n);
-    expect(kept({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
-    expect(kept({ cache_write: '2.5', cache_write_1h: '0' })).toBe(0n);
+  test('uses the cache-write price for 1-hour cache writes without a price', () => {
+    const oneHourPrice = (texts: object) => readPrices({ prompt: '2', ...texts }).cache_write_1h;
+    expect(oneHourPrice({})).toBe(2_000_000_000n);
+    expect(oneHourPrice({ cache_write: '2.5' })).toBe(2_500_000_000n);
+    expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
+    expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '0' })).toBe(0n);
   });
 });
 
-describe('the model list quotes', () => {
+describe('perToken', () => {
   test.each([
     ['0', '0'],
     ['0.50', '0.0000005'],
     ['15', '0.000015'],
     ['0.000000001', '0.000000000000001'],
     ['2500000', '2.5'],
-  ])('%s dollars per million as %s each token', (perMillion, each) => {
+  ])('converts %s dollars per million to %s per token', (perMillion, each) => {
     expect(perToken(readPrices({ prompt: perMillion }).prompt)).toBe(each);
   });
 });
@@ -71,7 +71,7 @@ const texts = {
   ],
 };
 
-describe('a price list with steps', () => {
+describe('readPriceList with tiers', () => {
   const list = readPriceList(texts);
 
   test.each([
@@ -79,10 +79,10 @@ describe('a price list with steps', () => {
     [1_000, 2n, 12n, 200_000_000n],
     [1_001, 4n, 18n, 200_000_000n],
     [5_000, 4n, 18n, 200_000_000n],
-    // What the first step changed stays changed.
+    // Changes of the first tier remain in the second.
     [5_001, 4n, 18n, 500_000_000n],
     [10_000_000, 4n, 18n, 500_000_000n],
-  ])('charges a prompt of %d tokens by its own', (length, prompt, completion, cache_read) => {
+  ])('selects the tier of a prompt of %d tokens', (length, prompt, completion, cache_read) => {
     expect(pricesFor(list, length)).toMatchObject({
       prompt: prompt * dollar,
       completion: completion * dollar,
@@ -91,12 +91,12 @@ describe('a price list with steps', () => {
     });
   });
 
-  test('takes cache writes for plain input on every step, as nothing is said of them', () => {
+  test('uses the prompt price of each tier for cache writes without a price', () => {
     expect(pricesFor(list, 1_000).cache_write).toBe(2n * dollar);
     expect(pricesFor(list, 1_001).cache_write).toBe(4n * dollar);
   });
 
-  test('can be told as it was written, for each length', () => {
+  test('textsFor returns the price texts of each tier', () => {
     const base = { prompt: '2', completion: '12', cache_read: '0.2', request: '0.01' };
     const first = { ...base, prompt: '4', completion: '18' };
     expect(textsFor(texts, 1_000)).toEqual({ texts: base, aboveTokens: null });
@@ -106,7 +106,7 @@ describe('a price list with steps', () => {
   });
 });
 
-test('a price list without steps is the prices and nothing else', () => {
+test('readPriceList without tiers returns flat prices', () => {
   const flat = { prompt: '2', completion: '12' };
   expect(readPriceList(flat)).toEqual(readPrices(flat));
   expect('longPrompts' in readPriceList(flat)).toBe(false);

@@ -15,34 +15,34 @@ export function readPrices(texts: Readonly<Record<string, string | undefined>>):
   return mapPrices(priceNames, (name) => parseUsd(priceTextOf(texts, name) ?? '0') ?? 0n);
 }
 
-/** Dollars per token, as `pricing` in the model list quotes them: `"0.50"` per million is 5e-7. */
+/** Formats a price per million tokens as dollars per token, as in the model list's `pricing`. */
 export function perToken(perMillion: NanoUsd): string {
   return formatDecimal(perMillion, 15);
 }
 
 /**
- * Several vendors charge more for long prompts, and then for the whole request, its output
- * included. A price list says so in steps, by the length from which each applies.
+ * Prices with tiers for long prompts. Several vendors charge more for the whole request, including
+ * its output, if its prompt is longer than a limit.
  */
 export interface PriceList extends Prices {
-  /** By length, rising. Left out where a token costs the same in every prompt, as usual. */
+  /** In ascending order of length. Absent if prices don't depend on the prompt's length. */
   readonly longPrompts?: readonly LongPromptPrices[];
 }
 
 interface LongPromptPrices {
   readonly aboveTokens: number;
-  /** All prices, including those that the step does not change. */
+  /** All prices, including those that the tier doesn't change. */
   readonly prices: Prices;
 }
 
-/** Prices as they are written, by name. */
+/** Prices as decimal strings in dollars, by name. */
 export type FlatTexts = Readonly<Partial<Record<PriceName | 'byok_fee_basis_points', string>>>;
 
 type LongPromptTexts = Readonly<Partial<Record<TokenPriceName, string>>> & {
   readonly above_tokens: number;
 };
 
-/** Price texts with their steps: as in the configuration, and as kept with each bill. */
+/** Prices with tiers as in the configuration. Also stored with each request's record. */
 export type PriceTexts = FlatTexts & { readonly long_prompts?: readonly LongPromptTexts[] };
 
 export function readPriceList({ long_prompts: steps, ...base }: PriceTexts): PriceList {
@@ -55,7 +55,7 @@ export function readPriceList({ long_prompts: steps, ...base }: PriceTexts): Pri
   return { ...prices, longPrompts };
 }
 
-/** What a prompt of this length is charged by. */
+/** Returns the prices for a prompt of this length. */
 export function pricesFor(list: PriceList, promptTokens: number): Prices {
   let prices: Prices = list;
   for (const step of list.longPrompts ?? []) {
@@ -64,7 +64,7 @@ export function pricesFor(list: PriceList, promptTokens: number): Prices {
   return prices;
 }
 
-/** The prices of such a prompt as written, and from which length they apply; null for the base. */
+/** Returns the price texts for a prompt of this length, and the tier's limit or null for none. */
 export function textsFor(
   { long_prompts: steps = [], ...base }: PriceTexts,
   promptTokens: number,
@@ -75,7 +75,7 @@ export function textsFor(
   return { texts: textsAbove(base, steps, aboveTokens), aboveTokens };
 }
 
-/** A step names only what changes there; the rest stays as it was before it. */
+/** A tier lists only the prices it changes; the others are those of the tier before it. */
 function textsAbove(
   base: FlatTexts,
   steps: readonly LongPromptTexts[],

@@ -10,7 +10,7 @@ import {
   toCredits,
 } from './usd.ts';
 
-/** A number of dollars as a fraction, made by shifting the decimal point of its text. */
+/** Converts decimal dollars to a fraction of integers. */
 function fraction(dollars: string): { over: bigint; under: bigint } {
   const [whole = '', decimals = ''] = dollars.split('.');
   return { over: BigInt(whole + decimals), under: 10n ** BigInt(decimals.length) };
@@ -24,29 +24,29 @@ const scale = fc.constantFrom(1, 100, 1_000_000, 1_000_000_000);
 
 function nano(text: string): bigint {
   const price = parseUsd(text);
-  if (price === undefined) throw new Error(`${text} is no price`);
+  if (price === undefined) throw new Error(`${text} isn't a price.`);
   return price;
 }
 
-describe('prices', () => {
+describe('parseUsd and formatUsd', () => {
   test.each([
     ['0', 0n],
     ['1', 1_000_000_000n],
     ['0.0375', 37_500_000n],
     ['0.000000001', 1n],
     ['999999999.999999999', 999_999_999_999_999_999n],
-  ])('%s is read exactly', (text, expected) => {
+  ])('parseUsd reads %s exactly', (text, expected) => {
     expect(parseUsd(text)).toBe(expected);
   });
 
   test.each(['', '.5', '1.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0.0000000001', '0x1', '١'])(
-    '%p is no price',
+    'parseUsd rejects %p',
     (text) => {
       expect(parseUsd(text)).toBeUndefined();
     },
   );
 
-  test('are written as people quote them', () => {
+  test('formatUsd omits trailing zeros', () => {
     expect([0n, 1n, 37_500_000n, 2_000_000_000n, 10_500_000_000n].map(formatUsd)).toEqual([
       '0',
       '0.000000001',
@@ -56,7 +56,7 @@ describe('prices', () => {
     ]);
   });
 
-  test('survive being written and read again', () => {
+  test('parseUsd reverses formatUsd', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 999_999_999_999_999_999n }), (price) => {
         expect(parseUsd(formatUsd(price))).toBe(price);
@@ -65,14 +65,14 @@ describe('prices', () => {
   });
 });
 
-describe('a charge is the exact cost, rounded up once', () => {
-  /** The smallest whole number of credits that is not less than the fraction. */
+describe('toCredits', () => {
+  /** Expects the smallest integer that is at least over / under. */
   const expectRoundedUp = (credits: number, over: bigint, under: bigint) => {
     expect(BigInt(credits) * under >= over).toBe(true);
     expect((BigInt(credits) - 1n) * under < over).toBe(true);
   };
 
-  test('of anything priced per million', () => {
+  test('rounds the exact cost at a price per million up once', () => {
     fc.assert(
       fc.property(priceText, quantity, scale, (text, units, creditsPerUsd) => {
         const { over, under } = fraction(text);
@@ -84,7 +84,7 @@ describe('a charge is the exact cost, rounded up once', () => {
     );
   });
 
-  test('of anything priced each', () => {
+  test('rounds the exact cost at a price per unit up once', () => {
     fc.assert(
       fc.property(priceText, fc.nat(100_000), scale, (text, units, creditsPerUsd) => {
         const { over, under } = fraction(text);
@@ -95,7 +95,7 @@ describe('a charge is the exact cost, rounded up once', () => {
     );
   });
 
-  // At $0.006 a minute a second is 100 credits, a nanosecond a hundred femto-dollars.
+  // At $0.006 per minute, 1 second costs 100 credits and 1 nanosecond 100 femto-dollars.
   test.each([
     [0, 0],
     [1, 1],
@@ -104,28 +104,28 @@ describe('a charge is the exact cost, rounded up once', () => {
     [10_000.000_001, 1_001],
     [9_999.999_999, 1_000],
     [8_470.000_267_028_809, 848],
-  ])('of %d ms of audio', (ms, credits) => {
+  ])('rounds the cost of %d ms of audio up to %d credits', (ms, credits) => {
     expect(toCredits(perMinute(nano('0.006'), ms), 1_000_000)).toBe(credits);
   });
 
-  test('of so little audio that it costs less than can be counted', () => {
+  test('perMinute rounds up to a femto-dollar', () => {
     expect(perMinute(nano('0.000000001'), 0.000_001)).toBe(1n);
     expect(perMinute(nano('0.000000001'), 60_000)).toBe(1_000_000n);
     expect(perMinute(0n, 60_000)).toBe(0n);
   });
 
-  test('of a minute is the price of one, to the last femto-dollar', () => {
+  test('perMinute returns exactly the price for one minute', () => {
     expect(perMinute(nano('1'), 60_000)).toBe(1_000_000_000_000_000n);
   });
 
-  test('of one thing at the smallest price is that price; of none, or for free, nothing', () => {
+  test('perMillion and perUnit are exact at the smallest price and 0 for nothing', () => {
     expect(perMillion(nano('0.000000001'), 1)).toBe(1n);
     expect(perUnit(nano('0.000000001'), 1)).toBe(1_000_000n);
     expect([perMillion(nano('1'), 0), perMillion(0n, 1)]).toEqual([0n, 0n]);
     expect([perUnit(nano('1'), 0), perUnit(0n, 1)]).toEqual([0n, 0n]);
   });
 
-  test('of a sum, where rounding each part would cost more', () => {
+  test('rounds a sum once rather than each part', () => {
     const parts = [perMillion(nano('0.15'), 1), perMillion(nano('0.60'), 1)];
     expect(parts.map((part) => toCredits(part, 1_000_000))).toEqual([1, 1]);
     expect(
@@ -136,13 +136,13 @@ describe('a charge is the exact cost, rounded up once', () => {
     ).toBe(1);
   });
 
-  test('which is nothing for nothing, and one credit for the smallest something', () => {
+  test('returns 0 for nothing and 1 credit for the smallest amount', () => {
     expect(toCredits(0n, 1_000_000)).toBe(0);
     expect(toCredits(1n, 1_000_000)).toBe(1);
     expect(toCredits(perMillion(nano('1'), 3), 1_000_000)).toBe(3);
   });
 
-  test('at the rate of each, though the one before had another', () => {
+  test('uses the given rate after a call with another rate', () => {
     const dollar = perUnit(nano('1'), 1);
     const rates = [1_000_000, 100, 1_000_000];
     expect(rates.map((rate) => toCredits(dollar, rate))).toEqual([1_000_000, 100, 1_000_000]);
@@ -150,19 +150,22 @@ describe('a charge is the exact cost, rounded up once', () => {
   });
 });
 
-describe('a share of a price', () => {
+describe('feeToCredits', () => {
   test.each([
-    // 7,998 credits at 5 % are 399.9.
+    // 5% of 7,998 credits are 399.9.
     [7_998_000_000_000n, 500, 400],
     [8_000_000_000_000n, 500, 400],
     [8_000_000_000_001n, 500, 401],
     [1_100_000_000n, 500, 1],
-    // 1.2 credits at 150 % are 1.8, so 2; rounded twice it would be 3.
+    // 150% of 1.2 credits are 1.8, so 2. Rounding twice would return 3.
     [1_200_000_000n, 15_000, 2],
     [1n, 10_000, 1],
     [7_998_000_000_000n, 0, 0],
     [0n, 500, 0],
-  ])('%d femto-dollars at %d basis points are %d credits', (amount, basisPoints, credits) => {
-    expect(feeToCredits(amount, basisPoints, 1_000_000)).toBe(credits);
-  });
+  ])(
+    'charges for %d femto-dollars at %d basis points %d credits',
+    (amount, basisPoints, credits) => {
+      expect(feeToCredits(amount, basisPoints, 1_000_000)).toBe(credits);
+    },
+  );
 });

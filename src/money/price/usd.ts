@@ -1,47 +1,47 @@
 /**
- * Money is counted, never measured. Prices are decimal strings of dollars; amounts are whole
- * femto-dollars (10⁻¹⁵) as `bigint`, fine enough that a price per million of anything, times any
- * quantity, is exact. So there is one rounding in the life of a fee: up, to whole credits.
+ * Exact money arithmetic. Prices are decimal strings in dollars. Amounts are whole femto-dollars
+ * (10⁻¹⁵) as `bigint`, so that a price per million units times any quantity is exact. Each fee is
+ * rounded once, up to whole credits.
  */
 
-/** Dollars × 10⁹: what a price list is kept in. */
+/** Dollars × 10⁹, the unit of prices. */
 export type NanoUsd = bigint;
-/** Dollars × 10¹⁵: what sums are kept in until they are rounded. */
+/** Dollars × 10¹⁵, the unit of amounts before they are rounded to credits. */
 export type FemtoUsd = bigint;
 
 const femtoPerNano = 1_000_000n;
 const femtoPerUsd = 1_000_000_000_000_000n;
-/** Added before a division by dollars, it rounds up. */
+/** Added before a division by `femtoPerUsd` to round up. */
 const roundUpUsd = femtoPerUsd - 1n;
-/** A basis point is a hundredth of a percent. */
+/** One basis point is 0.01%. */
 const basisPointsPerUnit = 10_000n;
 
-/** `"0.0375"` becomes 37,500,000n. More than nine decimals is finer than we count: undefined. */
+/** Parses a price: `"0.0375"` becomes 37,500,000n. Undefined if it has more than 9 decimals. */
 export function parseUsd(text: string): NanoUsd | undefined {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
   if (!match) return undefined;
   return BigInt(match[1] ?? '0') * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'));
 }
 
-/** Writes a price back the way people quote it: 37,500,000n becomes `"0.0375"`. */
+/** Formats a price: 37,500,000n becomes `"0.0375"`. */
 export function formatUsd(price: NanoUsd): string {
   return formatDecimal(price, 9);
 }
 
-/** A decimal number from its parts, of which ten to the power of `places` make a whole. */
+/** Formats `scaled` / 10^`decimals` without trailing zeros. */
 export function formatDecimal(scaled: bigint, decimals: number): string {
   const digits = scaled.toString().padStart(decimals + 1, '0');
   return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, '');
 }
 
-/** What `quantity` units cost at a price quoted per million of them. Exact. */
+/** Returns what `quantity` units cost at a price per million units. Exact. */
 export function perMillion(price: NanoUsd, quantity: number): FemtoUsd {
   if (quantity === 0 || price === 0n) return 0n;
-  // Nano-dollars per million units are femto-dollars per unit.
+  // Nano-dollars per million units equal femto-dollars per unit.
   return price * BigInt(quantity);
 }
 
-/** What `quantity` units cost at a price quoted for each. Exact. */
+/** Returns what `quantity` units cost at a price per unit. Exact. */
 export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
   if (quantity === 0 || price === 0n) return 0n;
   return price * BigInt(quantity) * femtoPerNano;
@@ -51,9 +51,8 @@ const nsPerMs = 1_000_000;
 const nsPerMinute = 60_000_000_000n;
 
 /**
- * What audio costs at a price for each minute, to the nanosecond: providers tell lengths such as
- * 8.470000267028809 seconds, and what is over a whole credit counts. A third of a nanosecond's
- * price is no whole number of femto-dollars: the remainder counts as one, which no credit notices.
+ * Returns what audio costs at a price per minute. Durations are rounded to nanoseconds, because
+ * providers report seconds such as 8.470000267028809. The result is rounded up to a femto-dollar.
  */
 export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
   if (ms === 0 || price === 0n) return 0n;
@@ -61,7 +60,7 @@ export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
   return (price * ns * femtoPerNano + nsPerMinute - 1n) / nsPerMinute;
 }
 
-/** The one rounding of a fee line: up, to the next whole credit. */
+/** Rounds an amount up to whole credits. */
 export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
   if (amount === 0n) return 0;
   return Number((amount * rateAsBigint(creditsPerUsd) + roundUpUsd) / femtoPerUsd);
@@ -69,7 +68,7 @@ export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
 
 let lastRate = { creditsPerUsd: 0, value: 0n };
 
-/** A process has one rate: it is converted once, not for every fee. */
+/** Converts the rate once, because a process uses only one. */
 function rateAsBigint(creditsPerUsd: number): bigint {
   if (lastRate.creditsPerUsd !== creditsPerUsd) {
     lastRate = { creditsPerUsd, value: BigInt(creditsPerUsd) };
@@ -78,8 +77,8 @@ function rateAsBigint(creditsPerUsd: number): bigint {
 }
 
 /**
- * Like `toCredits`, for a fee that is a share of a price. Rounded once and of the exact price: a
- * share of the rounded one would be rounded twice.
+ * Returns a fee that is a share of an amount, rounded up to whole credits. Takes the exact amount,
+ * because a share of rounded credits would be rounded twice.
  */
 export function feeToCredits(amount: FemtoUsd, basisPoints: number, creditsPerUsd: number): number {
   const divisor = femtoPerUsd * basisPointsPerUnit;

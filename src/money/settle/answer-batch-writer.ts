@@ -3,22 +3,22 @@ import { withTimeout } from '../../core/deadlines.ts';
 import type { AnswerWriteResult, IdempotentAnswer } from '../../core/recording.ts';
 import type { Booked, BookedAnswers, LedgerStore, SettlementEntry } from '../ledger.ts';
 
-/** Answers in one change: more would save little, and keep their accounts locked for longer. */
+/** Answers per transaction. More would save little and lock accounts longer. */
 const answersPerBatch = 50;
-/** Characters of all answers in one change, unless the first alone has more. */
+/** Characters of all answers in a transaction, unless the first alone has more. */
 const batchCharactersMax = 1_000_000;
 /**
- * Claims are extended three times in a lease, so a process that stands still for two thirds of one
- * may lose them to others. Below that, they are still ours.
+ * Claims are extended 3 times per lease, so a process suspended for less than 2/3 of a lease still
+ * has them.
  */
 const stallMsMax = idempotencyLeaseMs / 2;
-/** Until the store has noticed which of its connections were cut, and uses new ones. */
+/** Time for the store to detect closed connections and open new ones. */
 const reconnectMs = 50;
 
 interface AnswerBatchWriterDeps {
   readonly store: Pick<LedgerStore, 'commitWithAnswers'>;
   readonly processId: string;
-  /** Called with what a commit took from each account, and with the requests that it booked. */
+  /** Called with the charges and request ids of each commit. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
 }
 
@@ -29,9 +29,9 @@ interface PendingAnswer {
 }
 
 /**
- * Moves answers under idempotency keys into the store, each in one change with its charge. Those
- * that end while a change is under way share the next one: each by itself would keep its account
- * locked for several trips, and the requests of a tenant would stand in line at that lock.
+ * Stores answers under idempotency keys, each in one transaction with its charge. Answers that end
+ * during a transaction share the next one; otherwise the requests of a tenant would wait for the
+ * lock of its account.
  */
 export class AnswerBatchWriter {
   readonly #deps: AnswerBatchWriterDeps;
@@ -39,7 +39,7 @@ export class AnswerBatchWriter {
   readonly #stallMs: number;
   #waiting: PendingAnswer[] = [];
   #isRunning = false;
-  /** The last change took too long, and has not ended yet: nobody else waits for the store. */
+  /** True while a transaction that took too long hasn't ended. New answers don't wait for it. */
   #isOverdue = false;
 
   constructor(
@@ -52,7 +52,7 @@ export class AnswerBatchWriter {
     this.#stallMs = stallMs;
   }
 
-  /** `unwritten`: the store failed or took too long; the charge is still booked only once. */
+  /** Returns `unwritten` if the store failed or took too long. The charge is never taken twice. */
   book(answer: IdempotentAnswer, entry: SettlementEntry): Promise<AnswerWriteResult> {
     if (this.#isOverdue) return Promise.resolve('unwritten');
     return new Promise((resolve) => {
@@ -81,12 +81,12 @@ export class AnswerBatchWriter {
     let transaction = this.#startTransaction(batch, false);
     let done = await withTimeout(transaction, this.#writeTimeoutMs);
     const hasStalled = performance.now() - startedAt > this.#stallMs;
-    // A process that stood still for so long has not waited for the store: it asks again. It also
-    // does so if the store failed, because all connections may have been cut while it stood still.
+    // A suspended process hasn't really waited for the store, so try again. Also after a failure,
+    // because all connections may have been closed in the meantime.
     if (done === 'failed' || (!done && hasStalled)) {
       if (done) await Bun.sleep(reconnectMs);
       transaction = this.#startTransaction(batch, true);
-      // The clients have waited for the first try already, unless the process stood still for it.
+      // Clients have already waited for the first try, unless the process was suspended.
       const leftMs = Math.max(reconnectMs, this.#writeTimeoutMs - (performance.now() - startedAt));
       done = await withTimeout(transaction, hasStalled ? this.#writeTimeoutMs : leftMs);
     }
@@ -103,7 +103,7 @@ export class AnswerBatchWriter {
     this.#isOverdue = false;
   }
 
-  /** `mayRepeat`: the change may have been made before. */
+  /** `mayRepeat`: the settlements may have been committed before. */
   #startTransaction(
     batch: readonly PendingAnswer[],
     mayRepeat: boolean,

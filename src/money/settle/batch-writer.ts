@@ -2,33 +2,33 @@ import { unbookedMax } from '../../core/bounds.ts';
 import type { Booked, LedgerStore, SettlementEntry } from '../ledger.ts';
 import { ClaimsInUse } from '../ledger.ts';
 
-/** Rows of one commit: larger batches save nothing more, and hold the accounts longer. */
+/** Rows per commit. Larger batches save nothing and lock accounts longer. */
 const settlementsPerBatch = 500;
-/** A commit waits this long for company: by itself it costs as much as fifty rows in one. */
+/** How long a commit waits for more rows. A commit of 1 row costs as much as one of 50. */
 const batchDelayMs = 200;
 const retryMsFirst = 100;
 const retryMsMax = 2_000;
-/** With a pause before each, twenty seconds: no statement of a store takes half as long. */
+/** About 20 seconds with the pauses. No statement of a store takes half as long. */
 const flushTriesMax = 100;
 
 interface BatchWriterDeps {
   readonly store: Pick<LedgerStore, 'commit'>;
   readonly processId: string;
-  /** Called with what a commit took from each account, and with the requests that it booked. */
+  /** Called with the charges and request ids of each commit. */
   onCommit(booked: readonly Booked[], requestIds: readonly string[]): void;
   onFailure(waiting: number, reason: unknown): void;
 }
 
-/** Moves settled requests into the books, in batches, off the path of any request. */
+/** Commits settlements to the ledger in batches, in the background. */
 export class BatchWriter {
   readonly #deps: BatchWriterDeps;
   readonly #waiting: SettlementEntry[] = [];
-  /** Requests that the last run put off, since their claims were in use; with their tenants. */
+  /** Request id → tenant id of settlements deferred because their claims were in use. */
   readonly #deferred = new Map<string, string>();
   #running: Promise<void> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #retryMs = retryMsFirst;
-  /** After a failure nobody knows whether the last batch was committed. */
+  /** True after a failure, when the last batch may have been committed. */
   #inDoubt = false;
 
   constructor(deps: BatchWriterDeps) {
@@ -39,7 +39,7 @@ export class BatchWriter {
     return this.#waiting.length;
   }
 
-  /** How long the oldest settlement has waited to be booked. */
+  /** Returns how long the oldest settlement has been waiting. */
   lagMs(now: number): number {
     const oldest = this.#waiting[0];
     return oldest ? Math.max(0, now - oldest.endedAt) : 0;
@@ -56,8 +56,8 @@ export class BatchWriter {
   }
 
   /**
-   * Resolves when everything added before is in the books; rejects when they cannot be reached. For
-   * one tenant, it does not wait for requests of others that were put off.
+   * Resolves once everything added before is committed. With a tenant, doesn't wait for deferred
+   * settlements of other tenants. Rejects if the store is unreachable.
    */
   async flush(tenantId?: string): Promise<void> {
     const added = new Set(this.#waiting);
@@ -81,7 +81,7 @@ export class BatchWriter {
     this.#timer ??= setTimeout(() => this.#runInBackground(), ms);
   }
 
-  /** Nobody waits for this one; `onFailure` hears when it fails, and it is tried again. */
+  /** Runs without a caller. Failures go to `onFailure` and are retried. */
   #runInBackground(): void {
     this.#run().catch(() => undefined);
   }
@@ -95,7 +95,7 @@ export class BatchWriter {
     return this.#running;
   }
 
-  /** Books all that wait now. Later ones wait for the next run, unless they fill a batch. */
+  /** Commits all entries waiting now. Later ones wait for the next run unless they fill a batch. */
   async #commitAll(): Promise<void> {
     this.#deferred.clear();
     let due = this.#waiting.length;
@@ -107,7 +107,7 @@ export class BatchWriter {
 
   async #commitNext(): Promise<number> {
     const { onCommit, onFailure } = this.#deps;
-    // The batch is among these, whichever were put off: the queue may be a hundred thousand long.
+    // The batch is among these entries. Don't scan the whole queue, which may have 100,000.
     const scanLength = settlementsPerBatch + this.#deferred.size;
     const entries = this.#waiting
       .slice(0, scanLength)
@@ -136,15 +136,15 @@ export class BatchWriter {
     }
   }
 
-  /** The rest is booked without them: a long answer must not delay the charges of others. */
+  /** Commits the rest without them, so that a long answer doesn't delay other charges. */
   #deferSome(entries: readonly SettlementEntry[], { requests }: ClaimsInUse): number {
     for (const [requestId, tenantId] of requests) this.#deferred.set(requestId, tenantId);
     return entries.filter(({ requestId }) => requests.has(requestId)).length;
   }
 
   /**
-   * An id that the books have already (a piece of a job that was run again) fails its whole batch.
-   * So a failure is one only when a second look, for such ids, fails too.
+   * Commits a batch, and after a failure tries again with `mayRepeat`: a request id that is already
+   * committed, such as a repeated piece of a job, fails its whole batch.
    */
   #commit(entries: readonly SettlementEntry[]): Promise<readonly Booked[]> {
     const { store, processId } = this.#deps;

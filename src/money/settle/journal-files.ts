@@ -21,28 +21,27 @@ import type { RequestRecord } from '../../records/request-record.ts';
 import type { Settlement, SettlementEntry } from '../ledger.ts';
 import { noCharges } from '../price/fee-kinds.ts';
 
-/** Where the journals of all processes lie that share a data directory. */
+/** Returns the folder with the journals of all processes that share a data directory. */
 export function journalRoot(dataDir: string): string {
   return join(dataDir, 'journal');
 }
 
 /**
- * Notes beside the journals which books they are for, and refuses those of others. In an empty or
- * mistyped database nobody has a wallet: every charge that waits in the journal would be written
- * off there, and removed as booked.
+ * Records which ledger the journals belong to. Throws 503 if they belong to another one: replayed
+ * into an empty or mistyped database without wallets, all their charges would be written off.
  */
 export function claimJournals(dataDir: string, ledgerId: string): void {
   if (journalsBelongTo(dataDir, ledgerId)) return;
   const root = journalRoot(dataDir);
   const file = ownerFile(root);
   mkdirSync(root, { recursive: true, mode: 0o700 });
-  // Never half written, also where several processes start at once.
+  // Write and rename, so that processes starting together never read half a file.
   const draft = `${file}.${randomText(8)}`;
   writeFileSync(draft, `${ledgerId}\n`, { mode: 0o600, flush: true });
   renameSync(draft, file);
 }
 
-/** Whether the journals are noted as those of these books; throws for journals of other books. */
+/** Returns whether this ledger is recorded as the journals' owner. Throws 503 if another one is. */
 export function journalsBelongTo(dataDir: string, ledgerId: string): boolean {
   const root = journalRoot(dataDir);
   const file = ownerFile(root);
@@ -57,13 +56,13 @@ function ownerFile(root: string): string {
   return join(root, 'books');
 }
 
-/** Says in a sentence why the operating system denies us a journal; other failures stay. */
+/** Explains an error of the operating system about a journal. Returns other errors unchanged. */
 export function journalFailure(error: unknown): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'path' in error)) return error;
   const code = failureCode(error);
   const isDenied = code === 'EACCES' || code === 'EPERM';
-  const advice = isDenied ? ': give its folder to the user that runs Tollgate' : '';
-  const message = `The journal ${error.path} cannot be used (${code})${advice}.`;
+  const advice = isDenied ? ' Make the user that runs Tollgate the owner of its folder.' : '';
+  const message = `The journal ${error.path} can't be used (${code}).${advice}`;
   return new GatewayError('service_unavailable', message, { cause: error });
 }
 
@@ -79,21 +78,21 @@ function readOwner(file: string): string | undefined {
 function foreignJournals(root: string, file: string): GatewayError {
   return new GatewayError(
     'service_unavailable',
-    `The journal ${root} has requests of another database: start once with that one, or move the ` +
-      `folder away; where this is an older copy of it, remove ${file}.`,
+    `The journal ${root} has requests of another database. Start once with that database, or ` +
+      `move the folder away. If this database is an older copy of it, remove ${file}.`,
   );
 }
 
-/** One file of the journal: whole lines, one after the other. */
+/** One file of the journal. */
 export class Segment {
   readonly file: number;
-  /** Requests whose dispatch or end stands here and is not in the books yet, and since when. */
+  /** Request id → time of its first line here, for requests that aren't committed yet. */
   readonly uncommitted = new Map<string, number>();
   readonly #path: string;
   #bytes = 0;
   #isTorn = false;
 
-  /** `lasting`: the file's name, too, survives a power cut. */
+  /** `durable`: also syncs the folder, so that the file's name survives a power failure. */
   constructor(path: string, durable: boolean) {
     this.#path = path;
     this.file = openSync(path, 'a', 0o600);
@@ -104,9 +103,9 @@ export class Segment {
     return this.#bytes;
   }
 
-  /** Writes all of it or throws. A full disk can take half a line: that half is taken back. */
+  /** Writes all lines or throws. If a full disk takes only a part, truncates the file. */
   write(lines: string): void {
-    // Where taking it back failed, a line break comes first: only the torn line is lost.
+    // If truncating failed, start with a line break, so that only the torn line is lost.
     const text = this.#isTorn ? `\n${lines}` : lines;
     const bytes = Buffer.byteLength(text);
     let written = 0;
@@ -115,7 +114,7 @@ export class Segment {
     } finally {
       if (written < bytes) this.#undoPartialWrite();
     }
-    if (written < bytes) throw new Error('The disk took only a part of the line.');
+    if (written < bytes) throw new Error('The disk is full: only a part of the line was written.');
     this.#bytes += written;
     this.#isTorn = false;
   }
@@ -147,7 +146,7 @@ function syncFolder(path: string): void {
   }
 }
 
-/** What is known of a request when it is sent to an upstream. */
+/** The part of a request's record that is known before it is sent upstream. */
 export type DispatchedRequest = Pick<
   RequestRecord,
   | 'requestId'
@@ -172,12 +171,12 @@ export function settledLine({ text }: SettlementEntry): string {
   return withChecksum(`{"kind":"settled","settlement":${text}`);
 }
 
-/** Adds a checksum: a disk that turns one digit must not make a charge. */
+/** Adds a checksum, so that a corrupted digit can't become a charge. */
 function withChecksum(lineText: string): string {
   return `${lineText},"sum":${Bun.hash.crc32(lineText)}}\n`;
 }
 
-/** The lines of a segment that are as they were written; `onDamaged` is called for all others. */
+/** Yields the intact lines of a segment. Calls `onDamaged` for each damaged one. */
 export function* readLines(text: string, onDamaged = () => {}): Generator<JournalLine> {
   for (const lineText of text.split('\n')) {
     if (lineText === '') continue;
@@ -187,17 +186,17 @@ export function* readLines(text: string, onDamaged = () => {}): Generator<Journa
   }
 }
 
-/** Undefined for a line that was torn, at the end or by a full disk, or damaged later. */
+/** Returns undefined for a torn or damaged line. */
 function readLine(lineText: string): JournalLine | undefined {
   const withoutChecksum = lineText.slice(0, lineText.lastIndexOf(',"sum":'));
   if (`${lineText}\n` !== withChecksum(withoutChecksum)) return undefined;
   const { kind, call, settlement } = fieldsOf(parseJson(lineText));
-  // Nobody else writes these files.
+  // Only this module writes these files.
   if (kind === 'dispatched') return { kind, call: call as DispatchedRequest };
   return { kind: 'settled', settlement: settlement as Settlement };
 }
 
-/** A call that was under way when its gateway died: nobody saw its end, so nobody pays. */
+/** Returns a free settlement for a call that was in progress when its process died. */
 export function unfinishedSettlement(call: DispatchedRequest): Settlement {
   const record: RequestRecord = {
     ...call,
@@ -224,7 +223,7 @@ export function unfinishedSettlement(call: DispatchedRequest): Settlement {
   return { record, writtenOff: 0, keyAccount: null, keyCharge: 0 };
 }
 
-/** Says whose journal it is: host, process number, and our own name for the process. */
+/** Returns the folder name of a process's journal: host, pid, and process id. */
 export function journalFolderName(processId: string): string {
   return `${hostname()}~${process.pid}~${processId}`;
 }

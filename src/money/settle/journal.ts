@@ -10,29 +10,29 @@ import {
   settledLine,
 } from './journal-files.ts';
 
-/** A segment is closed at this size, so that drained ones can be removed. */
+/** A new segment starts at this size, so that committed ones can be removed. */
 const segmentBytes = 4 * 1024 * 1024;
-/** Once it is drained, the segment in use is removed too; below this size it is simply kept. */
+/** The committed segment in use is removed above this size, and kept below it. */
 const removableBytesMin = segmentBytes / 8;
-/** With `journal` durability a power cut can lose this much; a process's death loses nothing. */
+/** With `journal` durability, a power failure can lose this much; a crash loses nothing. */
 const syncMs = 50;
 const retryMs = 250;
 
-/** The lines of one turn of the event loop: written at once, and they succeed or fail together. */
+/** The lines of one event-loop turn, written together. They succeed or fail together. */
 class LineBatch {
   lines = '';
   readonly requestIds: string[] = [];
-  /** The requests whose first line is among these. */
+  /** The requests whose `dispatched` line is in this batch. */
   readonly started: string[] = [];
   readonly written = Promise.withResolvers<void>();
-  /** Settled once the write was tried: never rejects, and waits for no disk. */
+  /** Resolves once the write was tried. Never rejects, and doesn't wait for a sync. */
   readonly tried = Promise.withResolvers<void>();
 }
 
-/** Bytes that a try for room writes: more than a line, since a disk gives room by pages. */
+/** Bytes written to test for free space. Disks allocate pages, so one line isn't enough. */
 const probeBytes = 4096;
 
-/** Makes the disk keep what was written to a file. */
+/** Flushes a file to disk. */
 type Sync = (file: number, done: (error: Error | null) => void) => void;
 
 interface LateEntry {
@@ -42,8 +42,9 @@ interface LateEntry {
 }
 
 /**
- * Nothing finished is lost: one line when an upstream call starts, one when it ends, written to a
- * local file before the client sees the end. Lines of one turn of the event loop share one write.
+ * A local, append-only journal of requests, so that no finished request is lost. A line is written
+ * when an upstream call starts and another when it ends, before the client gets the end. Lines of
+ * one event-loop turn share one write.
  */
 export class Journal {
   readonly #folder: string;
@@ -53,15 +54,15 @@ export class Journal {
   #count = 0;
   #started = 0;
   #batch: LineBatch | undefined;
-  /** Ends of requests that could not be written yet; they are tried again for a while. */
+  /** `settled` lines that couldn't be written yet and are retried for a while. */
   #late: LateEntry[] = [];
   #retry: ReturnType<typeof setTimeout> | undefined;
   #syncing = false;
   readonly #unsynced = new Set<Segment>();
   #closed = false;
-  /** Somebody removed the folder. */
+  /** True if the folder was removed. */
   #isFolderMissing = false;
-  /** The last line could be written. */
+  /** True if the last write succeeded. */
   #isWritable = true;
 
   constructor(
@@ -82,33 +83,33 @@ export class Journal {
     return sum;
   }
 
-  /** How many requests this process has begun: their first lines are written. */
+  /** Requests started by this process, counted once their `dispatched` line is written. */
   get started(): number {
     return this.#started;
   }
 
-  /** Age of the oldest line whose request is not in the books; 0 when all are. */
+  /** Returns the age of the oldest line whose request isn't committed, or 0. */
   ageMs(now: number): number {
-    // Entries stand in the order in which they came, so the first of a segment is its oldest.
+    // Entries are in order, so the first one of each segment is the oldest.
     const oldest = this.#segments.map(
       ({ uncommitted }) => uncommitted.values().next().value ?? now,
     );
     return Math.max(0, ...oldest.map((since) => now - since));
   }
 
-  /** Tells other hosts on a shared disk that this journal's process lives. */
+  /** Touches the journal, so that processes on other hosts know this process is alive. */
   async heartbeat(): Promise<void> {
-    // Another process may have taken us for dead and booked what we had.
+    // Another process may have considered us dead and replayed our journal.
     this.#isFolderMissing = !existsSync(this.#folder);
     if (this.#isFolderMissing) return;
     const now = new Date();
     utimesSync(this.#folder, now, now);
   }
 
-  /** Before an upstream is called. Rejects when nothing can be written: then nothing is sent. */
+  /** Records that an upstream call is about to start. Rejects if it can't be written. */
   dispatched(call: DispatchedRequest): Promise<void> {
-    const refusal = this.#refusal();
-    if (refusal !== undefined) return rejected(refusal);
+    const problem = this.#problem();
+    if (problem !== undefined) return rejected(problem);
     const line = dispatchedLine(call);
     const batch = this.#currentBatch();
     batch.started.push(call.requestId);
@@ -116,50 +117,50 @@ export class Journal {
   }
 
   /**
-   * Throws while nothing can begin. After a line that failed it tries by itself whether there is
-   * room again: a load balancer that was told of it sends no request that would show it.
+   * Throws if no request can start. After a failed write, tests for free space, because a load
+   * balancer that sees this failure sends no requests that would.
    */
   requireWritable(): void {
-    const refusal = this.#refusal();
-    if (refusal !== undefined) throw new Error(refusal);
+    const problem = this.#problem();
+    if (problem !== undefined) throw new Error(problem);
     if (!this.#isWritable) this.#probeDisk();
   }
 
-  #refusal(): string | undefined {
-    if (this.bytes > journalBytesMax) return 'The journal has reached its bound.';
+  #problem(): string | undefined {
+    if (this.bytes > journalBytesMax) return 'The journal has reached its maximum size.';
     if (this.#late.length > 0) return unwritable;
     return this.#closed ? 'The journal is closed.' : undefined;
   }
 
-  /** Writes where the next line will stand: a replay of this journal ignores empty lines. */
+  /** Writes empty lines at the current position. Replays ignore them. */
   #probeDisk(): void {
     try {
       this.#segment().write('\n'.repeat(probeBytes));
     } catch {
-      // The asker may be a stranger: the journal's path and machine are for the log alone.
+      // Don't expose the journal's path, because anybody may call the health endpoint.
       throw new Error(unwritable);
     }
     this.#isWritable = true;
   }
 
-  /** When a call ended. Rejects when that could not be written; `settledLate` goes on trying. */
+  /** Records that a call ended. Rejects if it can't be written; then call `settledLate`. */
   settled(entry: SettlementEntry): Promise<void> {
     if (this.#closed) return rejected('The journal is closed.');
     return this.#append(this.#currentBatch(), entry.requestId, settledLine(entry));
   }
 
   /**
-   * When an answer that costs nothing ended: its row outlives the process as others do. But the
-   * answer does not wait for the disk, and is not refused where nothing can be written.
+   * Records that a free answer ended. Doesn't wait for a sync, and ignores failures, because a free
+   * answer shouldn't fail with the disk. Returns a promise for the write, if one starts.
    */
   settledFree(entry: SettlementEntry): Promise<void> | void {
-    if (this.#refusal() !== undefined) return;
+    if (this.#problem() !== undefined) return;
     const batch = this.#currentBatch();
     void this.#append(batch, entry.requestId, settledLine(entry)).catch(() => undefined);
     return batch.tried.promise;
   }
 
-  /** Tries again and again. Answers whether the line could be written within this time. */
+  /** Retries a failed line. Resolves to whether it was written within this time. */
   settledLate(entry: SettlementEntry, waitMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       this.#late.push({ entry, resolve, giveUpAt: performance.now() + waitMs });
@@ -167,7 +168,7 @@ export class Journal {
     });
   }
 
-  /** These are in the books: their lines are not needed any more. */
+  /** Removes segments that aren't needed anymore, because these requests were committed. */
   committed(requestIds: readonly string[]): void {
     for (const segment of this.#segments)
       for (const id of requestIds) segment.uncommitted.delete(id);
@@ -179,7 +180,7 @@ export class Journal {
       this.#remove(current);
   }
 
-  /** Whatever is not in the books stays for the next start to find. */
+  /** Closes the journal. The next start replays requests that aren't committed. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retry);
@@ -190,7 +191,7 @@ export class Journal {
 
   #segment(): Segment {
     const last = this.#segments.at(-1);
-    // Nobody would find again what is written to a file whose folder is gone.
+    // A file whose folder was removed can't be replayed, so start a new one.
     if (last && last.bytes < segmentBytes && !this.#isFolderMissing) return last;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, `${String(this.#count++).padStart(8, '0')}.jsonl`);
@@ -206,8 +207,8 @@ export class Journal {
     try {
       segment.remove();
     } catch {
-      // All lines in it are booked, so the next start recognises the ids of a file that stays. A
-      // failure here must not keep callers from hearing that their charges were taken.
+      // All lines are committed, so the next start recognizes their ids. A failure here must not
+      // fail the commit.
     }
   }
 
@@ -244,7 +245,7 @@ export class Journal {
     batch.written.resolve();
   }
 
-  /** Requests whose first line failed are not sent; ends that failed come again as late lines. */
+  /** Requests whose `dispatched` line failed aren't sent. `settled` lines are retried later. */
   #fail(batch: LineBatch, reason: unknown): void {
     for (const { uncommitted } of this.#segments)
       for (const id of batch.started) uncommitted.delete(id);
@@ -254,7 +255,7 @@ export class Journal {
 
   #write(requestIds: readonly string[], lines: string): Segment {
     const segment = this.#segment();
-    // Noted before they are written: a segment must be kept while it holds any of these lines.
+    // Add them before writing: a segment must be kept while it has any of these lines.
     const now = Date.now();
     for (const requestId of requestIds) {
       if (!segment.uncommitted.has(requestId)) segment.uncommitted.set(requestId, now);
@@ -264,7 +265,7 @@ export class Journal {
     return segment;
   }
 
-  /** One sync at a time, each 50 ms after the last one ended, until all segments are synced. */
+  /** Runs one sync at a time, each 50 ms after the previous one, until all segments are synced. */
   #syncSoon(segment?: Segment): void {
     if (segment) this.#unsynced.add(segment);
     if (this.#syncing || this.#waitForDisk) return;
@@ -281,7 +282,7 @@ export class Journal {
     }, syncMs);
   }
 
-  /** One by one, so that little space is enough for some of them. */
+  /** Writes late lines one by one, so that little free space suffices for some of them. */
   #retryLate(): void {
     this.#retry = undefined;
     try {
@@ -308,7 +309,7 @@ export class Journal {
     else onSynced(null);
   }
 
-  /** Callers that have waited long enough hear that the line could not be written. */
+  /** Schedules the next try, and reports a failure to callers that have waited long enough. */
   #scheduleRetry(): void {
     const now = performance.now();
     const isExpired = ({ giveUpAt }: LateEntry) => giveUpAt <= now;
@@ -320,7 +321,7 @@ export class Journal {
   }
 }
 
-const unwritable = 'The journal cannot be written.';
+const unwritable = "The journal can't be written.";
 
 function rejected(message: string): Promise<never> {
   return Promise.reject(new Error(message));

@@ -12,18 +12,18 @@ import {
   unfinishedSettlement,
 } from './journal-files.ts';
 
-/** Silent for so long means dead: living processes, on any host, touch their journals often. */
+/** After this long without a heartbeat, a journal's process counts as dead. */
 const silenceMs = 300_000;
 const batchMax = 1_000;
-/** Living processes touch their journals twice between two looks. */
+/** Living processes write 2 heartbeats between polls. */
 const pollMs = 60_000;
 
-/** Called with a folder and how many of its lines were damaged, and therefore left out. */
+/** Called with a folder and the number of damaged lines that were skipped. */
 export type OnDamaged = (folder: string, lines: number) => void;
 
 /**
- * Books what dead processes left in their journals, then frees their leases. Whatever was booked
- * before they died is recognised by its request id.
+ * Commits the journals of dead processes and frees their leases. Requests that were committed
+ * before are recognized by their ids. Returns the number of replayed requests.
  */
 export async function replayJournals(
   root: string,
@@ -34,7 +34,7 @@ export async function replayJournals(
   return replay(root, deadJournals(root, now), store, now, onDamaged);
 }
 
-/** The folders of processes that are known to be dead. */
+/** Returns the journal folders of processes that are known to be dead. */
 export function deadJournals(root: string, now: number): readonly string[] {
   return ifExists(() => readdirSync(root), []).filter((name) => {
     const owner = readFolderName(name);
@@ -43,9 +43,9 @@ export function deadJournals(root: string, now: number): readonly string[] {
 }
 
 /**
- * Books journals whose processes are only later known to be dead: one of another host, or one whose
- * number was given to another process, is known by its silence. The silence must last while we look
- * on, since a machine that slept finds everybody silent.
+ * Replays journals whose processes turn out to be dead later. A process on another host, or whose
+ * pid is used by another process, is recognized by missing heartbeats. Only polls count, because
+ * after a sleep of this machine all heartbeats look old.
  */
 export class LateReplay {
   readonly everyMs = pollMs;
@@ -53,7 +53,7 @@ export class LateReplay {
   readonly #store: LedgerStore;
   readonly #ownProcessId: string;
   readonly #onDamaged: OnDamaged | undefined;
-  /** When each journal was last touched, and how often we have found that unchanged. */
+  /** Per journal, its last heartbeat and the number of polls that found it unchanged. */
   #seen = new Map<string, { readonly touchedAt: number; readonly unchangedPolls: number }>();
 
   constructor(root: string, store: LedgerStore, ownProcessId: string, onDamaged?: OnDamaged) {
@@ -63,7 +63,7 @@ export class LateReplay {
     this.#onDamaged = onDamaged;
   }
 
-  /** Answers how many requests were booked. */
+  /** Replays journals that became silent. Returns the number of replayed requests. */
   async poll(now: number): Promise<number> {
     const before = this.#seen;
     this.#seen = new Map();
@@ -114,7 +114,7 @@ async function replay(
   return replayed;
 }
 
-/** Segment by segment: a journal may have grown to a gigabyte. */
+/** Reads one segment at a time, because a journal may be 1 GB. */
 async function* settlementsIn(folder: string, onDamaged: () => void): AsyncGenerator<Settlement> {
   const inProgress = new Map<string, DispatchedRequest>();
   for (const name of ifExists(() => readdirSync(folder), []).toSorted()) {
@@ -126,16 +126,13 @@ async function* settlementsIn(folder: string, onDamaged: () => void): AsyncGener
         yield line.settlement;
       }
     }
-    // A long journal must not block the requests that this process serves meanwhile.
+    // Yield, so that a long journal doesn't block requests.
     await Bun.sleep(0);
   }
   for (const call of inProgress.values()) yield unfinishedSettlement(call);
 }
 
-/**
- * Another process may replay the same journal, and removes it once all of it is in the books: what
- * is gone while we read needs no reading.
- */
+/** Returns a fallback for missing files: another process may replay and remove the same journal. */
 function ifExists<Found>(read: () => Found, fallback: Found): Found {
   try {
     return read();
@@ -146,10 +143,10 @@ function ifExists<Found>(read: () => Found, fallback: Found): Found {
 }
 
 /**
- * A process number alone proves nothing: a journal with our own number is a predecessor's
- * (containers start everything as process 1), and after a reboot any program may have the number.
- * Nor does silence alone: a clock that was set ahead makes everybody silent. So a journal whose
- * number is in use counts as alive here, and `LateReplay` watches it.
+ * Returns true if a journal's process may be alive. Our own pid means a predecessor, because
+ * containers start everything as process 1. Any other pid in use counts as alive, although another
+ * program may have it; `LateReplay` watches such journals. A missing heartbeat alone isn't proof
+ * on this host, because the clock may have been set ahead.
  */
 function isProcessAlive({ host, pid }: JournalOwner, folder: string, now: number): boolean {
   if (host !== hostname()) return now - ifExists(() => statSync(folder).mtimeMs, 0) < silenceMs;
@@ -158,7 +155,7 @@ function isProcessAlive({ host, pid }: JournalOwner, folder: string, now: number
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Somebody else's process: it lives, and is not ours to signal.
+    // The process exists, but belongs to another user.
     return failureCode(error) === 'EPERM';
   }
 }

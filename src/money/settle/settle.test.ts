@@ -479,7 +479,10 @@ test('a request that is refused unread is logged by its path and the model it na
 });
 
 test('a client that leaves before its answer begins is logged as no failure', async () => {
-  const attempts = [{ outcome: 'failed' }, { outcome: 'left' }] as unknown as Call['attempts'];
+  const attempts = [
+    { outcome: 'failed' },
+    { outcome: 'client_disconnected' },
+  ] as unknown as Call['attempts'];
   const error = new GatewayError('upstream_error', 'Nobody waits for it.');
   const { saved, settle } = settling({ attempts });
   expect(await settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });

@@ -141,7 +141,7 @@ function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
  * Whether the client left before an answer began: then neither a provider nor the gateway failed.
  */
 function clientLeft({ attempts }: Call, { kind }: RequestOutcome): boolean {
-  return kind === 'rejected' && attempts.at(-1)?.outcome === 'left';
+  return kind === 'rejected' && attempts.at(-1)?.outcome === 'client_disconnected';
 }
 
 const clientLeftNote = 'The client left before the answer began; nothing is charged.';

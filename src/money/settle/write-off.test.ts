@@ -6,7 +6,7 @@ import { withoutCharge, withWriteOff, writeOff } from './write-off.ts';
 const [mine, theirs] = [callerOf('ten_1'), callerOf('ten_2')];
 const of = (caller = mine, charge = 10) => settlementOf(crypto.randomUUID(), caller, charge);
 
-test('the latest settlements of the wallet lose first, and others nothing', () => {
+test('writeOff deducts from the wallet’s latest settlements first', () => {
   const all = [of(mine, 10), of(theirs, 10), of(mine, 4), of(mine, 0), of(theirs, 10)];
   const written = writeOff(all, 'tenant:ten_1', 6);
   expect(written.map(({ record }) => record.charges.modelCharge)).toEqual([8, 10, 0, 0, 10]);
@@ -23,7 +23,7 @@ test('the latest settlements of the wallet lose first, and others nothing', () =
   );
 });
 
-test('a loss is taken from the fees one after the other', () => {
+test('withWriteOff deducts from the fees in order', () => {
   const plain = of();
   const fees = { modelCharge: 3, byokPlatformFee: 4, managedToolFee: 5, agentRuntimeFee: 6 };
   const settlement = { ...plain, record: { ...plain.record, charges: fees } };
@@ -37,7 +37,7 @@ test('a loss is taken from the fees one after the other', () => {
   expect(writtenOff).toBe(9);
 });
 
-test('the note says so, behind what it said before', () => {
+test('withWriteOff appends to the note', () => {
   const plain = of();
   const noted = { ...plain, record: { ...plain.record, note: 'An estimate.' } };
   expect(withWriteOff(noted, 2).record.note).toBe(
@@ -48,12 +48,12 @@ test('the note says so, behind what it said before', () => {
   );
 });
 
-test('a second loss adds to the first', () => {
+test('withWriteOff adds up several losses', () => {
   const { record, writtenOff } = withWriteOff(withWriteOff(of(mine, 10), 3), 4);
   expect([record.charges.modelCharge, writtenOff]).toEqual([3, 7]);
 });
 
-test('a loss counts against no key’s limit', () => {
+test('withWriteOff reduces the charge on the key’s limit', () => {
   const limited = (keyCharge: number) => ({ ...of(mine, 10), keyAccount: 'key:a', keyCharge });
   const counted = [limited(10), limited(4)].map(
     (settlement) => withWriteOff(settlement, 3).keyCharge,
@@ -61,7 +61,7 @@ test('a loss counts against no key’s limit', () => {
   expect(counted).toEqual([7, 4]);
 });
 
-test('an answer whose end nobody gets costs nothing and is an error that says why', () => {
+test('withoutCharge removes all charges and records the error', () => {
   const settlement = { ...of(mine, 10), keyAccount: 'key:a', keyCharge: 10, writtenOff: 5 };
   const { record, keyCharge, writtenOff } = withoutCharge(settlement, {
     error: 'service_unavailable',

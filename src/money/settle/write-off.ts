@@ -5,8 +5,8 @@ import { walletName } from '../ledger.ts';
 import { byFeeKind, type Charges, noCharges, totalCharge } from '../price/fee-kinds.ts';
 
 /**
- * Takes `credits` off the latest settlements of a wallet that cannot pay them: the balance never
- * goes below zero, and the loss stands in the log where the operator can see it.
+ * Deducts credits that a wallet can't pay from its latest settlements, so that its balance never
+ * goes below zero. The loss is recorded in the request log.
  */
 export function writeOff(
   settlements: readonly Settlement[],
@@ -23,7 +23,7 @@ export function writeOff(
   return reduced.toReversed();
 }
 
-/** One settlement of which a part was not paid. */
+/** Returns a settlement reduced by a loss that the wallet couldn't pay. */
 export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   const { record } = settlement;
   const lost = pluralize(loss, 'credit was', 'credits were');
@@ -32,7 +32,7 @@ export function withWriteOff(settlement: Settlement, loss: number): Settlement {
   return {
     ...settlement,
     writtenOff: settlement.writtenOff + loss,
-    // Credits that the wallet did not pay do not count against the key's limit.
+    // Credits that the wallet didn't pay don't count against the key's limit.
     keyCharge: Math.min(settlement.keyCharge, totalCharge(charges)),
     record: {
       ...record,
@@ -52,10 +52,10 @@ function reduceCharges(charges: Charges, loss: number): Charges {
   return byFeeKind((kind) => deduct(charges[kind]));
 }
 
-/** What the row of an uncharged answer says: the error that broke it off, or why it is free. */
+/** Why an answer isn't charged: the error that interrupted it, or a note. */
 export type Failure = Pick<RequestRecord, 'error' | 'note'>;
 
-/** An answer whose end nobody gets is not charged; nor is a second one to an `Idempotency-Key`. */
+/** Returns a settlement without charges, for an answer that its client doesn't get. */
 export function withoutCharge(settlement: Settlement, failure: Failure): Settlement {
   const { record } = settlement;
   return {
