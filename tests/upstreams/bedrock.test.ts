@@ -182,10 +182,10 @@ describe('a stream', () => {
 describe('a stream that breaks after its first words', () => {
   const answer = say(words(20));
   test.each([
-    ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'broke off'],
-    ['is cut inside a frame', truncatedJson(700, answer), 'broke off'],
-    ['has a frame whose checksum is wrong', unfinishedCharacter(6, answer), 'cannot be used'],
-    ['has a frame that is no JSON', malformedSse(6, answer), 'cannot be used'],
+    ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'was interrupted'],
+    ['is cut inside a frame', truncatedJson(700, answer), 'was interrupted'],
+    ['has a frame whose checksum is wrong', unfinishedCharacter(6, answer), 'sent an invalid answer'],
+    ['has a frame that is no JSON', malformedSse(6, answer), 'sent an invalid answer'],
     ['has an exception', errorInside200(6, 'data', answer), 'The server is overloaded'],
   ])('%s is an error to each client, never an answer', async (_, behaviour, why) => {
     upstream.script(modelId, behaviour);
@@ -309,8 +309,8 @@ describe('a refusal', () => {
   });
 
   test.each([
-    ['http://pictures.invalid/cat.png', 'This image cannot be fetched'],
-    ['data:image/tiff;base64,SUkq', 'This model takes images as PNG, JPEG, GIF or WebP only.'],
+    ['http://pictures.invalid/cat.png', "The image can't be fetched"],
+    ['data:image/tiff;base64,SUkq', 'This model accepts only PNG, JPEG, GIF, and WebP images.'],
   ])('of the image %s comes before anything is sent, and is free', async (url, message) => {
     const content = [{ type: 'image_url', image_url: { url } }];
     const reply = await gateway.post(asked({ messages: [{ role: 'user', content }] }));

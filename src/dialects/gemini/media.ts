@@ -16,7 +16,7 @@ import { presentParameterNames } from '../normalize/requests/vendor-parameters.t
 import { readCount } from '../normalize/responses/counts.ts';
 import { concatBodies, inBase64, type Piece } from '../streamed-body.ts';
 import { imageModalities, modelName, modelPath } from './upstream/model.ts';
-import { finishReasonOf, readUsage } from './upstream/read.ts';
+import { finishReasonOf, readUsage } from './upstream/reader.ts';
 
 /** Gemini's embeddings, `batchEmbedContents`. */
 

@@ -1,4 +1,4 @@
-/** The parts of a dialogue as Bedrock's content blocks. */
+/** Writes the parts of a prompt as Bedrock's content blocks. */
 
 import { invalidRequest } from '../../../core/errors.ts';
 import { fieldsOf } from '../../../core/json.ts';
@@ -17,13 +17,13 @@ import type { Target } from '../../dialect.ts';
 import { readDataUrl } from '../../normalize/requests/content.ts';
 import { nineCharacterCallId, plainCallId, shortCallId } from '../../normalize/requests/tools.ts';
 import { isAnthropicRedacted, ownSignature } from '../../normalize/signature.ts';
-import { toBase64 } from './read.ts';
+import { toBase64 } from './reader.ts';
 
 export type Block = Readonly<Record<string, unknown>>;
 
 const callIdLengthMax = 64;
 
-/** Some models, such as Nemotron, refuse an empty result. */
+/** Some models, such as Nemotron, reject an empty result. */
 const noOutput: Block = { text: '(no output)' };
 
 const documentNameLengthMax = 200;
@@ -51,7 +51,7 @@ export class ContentWriter {
   readonly #target: Target;
   readonly #dropped: Set<string>;
   readonly #keepsMarks: boolean;
-  /** Bedrock refuses two documents of the same name. */
+  /** Bedrock rejects 2 documents of the same name. */
   readonly #documentNames = new Set<string>();
 
   constructor(target: Target, dropped: Set<string>) {
@@ -64,7 +64,7 @@ export class ContentWriter {
     return isBlank(part) ? [] : this.marked({ text: part.text }, part);
   }
 
-  /** A block and, where the client marked it, the point up to which the prompt is cached. */
+  /** Returns the block and, if the client marked it, a cache point after it. */
   marked(block: Block, { cacheControl }: { readonly cacheControl?: CacheControl | undefined }) {
     if (cacheControl === undefined) return [block];
     if (!this.#keepsMarks) {
@@ -82,7 +82,7 @@ export class ContentWriter {
       case 'refusal':
         return this.text({ kind: 'text', text: part.text });
       case 'reasoning':
-        return this.#thought(part);
+        return this.#reasoning(part);
       case 'tool_call': {
         const { id, name } = part;
         const toolUse = { toolUseId: this.#callId(id), name, input: toolInput(part.arguments) };
@@ -105,7 +105,7 @@ export class ContentWriter {
     }
   }
 
-  /** Bedrock cannot pass Claude a cache point that follows a document other than a PDF. */
+  /** Bedrock can't pass Claude a cache point after a document other than a PDF. */
   #markedFile(block: Block, part: DocumentPart | ImagePart): readonly Block[] {
     const { format = 'pdf' } = fieldsOf(block.document);
     if (format === 'pdf' || part.cacheControl === undefined) return this.marked(block, part);
@@ -113,8 +113,8 @@ export class ContentWriter {
     return [block];
   }
 
-  /** Claude refuses thoughts that it did not sign, and all other models those that are signed. */
-  #thought({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
+  /** Claude rejects reasoning that it didn't sign. All other models reject signed reasoning. */
+  #reasoning({ text, signature: marked, redacted }: ReasoningPart): readonly Block[] {
     const { thinking } = this.#target;
     if (thinking === null || thinking === 'effort') return [];
     if (isAnthropicRedacted(redacted)) {
@@ -125,7 +125,7 @@ export class ContentWriter {
     return [{ reasoningContent: { reasoningText: { text, signature } } }];
   }
 
-  /** A cache point cannot stand inside a tool result, so it follows the result. */
+  /** A cache point can't be inside a tool result, so it follows the result. */
   #result({ callId: id, parts, isError, cacheControl }: ToolResultPart): readonly Block[] {
     const content = parts
       .filter((part) => !isBlank(part))
@@ -147,7 +147,7 @@ export class ContentWriter {
     const inline = readDataUrl(url);
     const format = imageFormats.get(inline?.mediaType ?? '');
     if (inline === undefined || format === undefined) {
-      throw invalidRequest('This model takes images as PNG, JPEG, GIF or WebP only.');
+      throw invalidRequest('This model accepts only PNG, JPEG, GIF, and WebP images.');
     }
     return { image: { format, source: { bytes: inline.base64 } } };
   }
@@ -156,13 +156,13 @@ export class ContentWriter {
     if ('text' in source) return this.#bytes('txt', Buffer.from(source.text), name);
     const inline = 'url' in source ? readDataUrl(source.url) : undefined;
     if (inline === undefined) {
-      throw invalidRequest('This model takes documents as data: URLs only.');
+      throw invalidRequest('This model accepts documents only as data: URLs.');
     }
     const { mediaType, base64 } = inline;
     const format =
       documentFormats.get(mediaType) ?? (/^text\//.test(mediaType) ? 'txt' : undefined);
     if (format === undefined) {
-      throw invalidRequest(`This model does not take documents of the type ${mediaType}.`);
+      throw invalidRequest(`This model doesn't accept documents of type ${mediaType}.`);
     }
     return this.#bytes(format, Buffer.from(base64, 'base64'), name);
   }
@@ -177,7 +177,10 @@ export class ContentWriter {
     return isNine ? nineCharacterCallId(id) : shortCallId(plainCallId(id), callIdLengthMax);
   }
 
-  /** Letters, digits, hyphens, brackets and single spaces are all that Bedrock takes in a name. */
+  /**
+   * Returns a document name with the only characters that Bedrock accepts: letters, digits,
+   * hyphens, brackets, and single spaces.
+   */
   #documentName(original = ''): string {
     const plain = original.replaceAll(/[^A-Za-z0-9()[\]-]+/g, ' ').trim();
     const base = plain.slice(0, documentNameLengthMax - 10).trim() || 'document';
@@ -188,7 +191,7 @@ export class ContentWriter {
   }
 }
 
-/** Bedrock refuses texts and documents with nothing in them. */
+/** Bedrock rejects empty texts and documents. */
 function isBlank(part: TextPart | ImagePart | DocumentPart): boolean {
   if (part.kind === 'text') return part.text.trim() === '';
   return part.kind === 'document' && 'text' in part.source && part.source.text.trim() === '';

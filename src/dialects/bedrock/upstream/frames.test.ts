@@ -106,7 +106,7 @@ describe('a broken frame is an event, and the last one:', () => {
     ['in its payload', hello.length - 6],
     ['in its checksum', hello.length - 1],
   ])('one bit is wrong %s', (_, at) => {
-    const text = broken('a frame whose checksum is wrong');
+    const text = broken('a frame with a wrong checksum');
     expect(decode(hello, changed(hello, at), hello)).toBe(helloText + text);
     const bytes = [...hello, ...changed(hello, at), ...hello];
     expect(decode(...bytes.map((byte) => Uint8Array.of(byte)))).toBe(helloText + text);
@@ -119,7 +119,7 @@ describe('a broken frame is an event, and the last one:', () => {
     [100, 85],
     [100, 2 ** 32 - 1],
   ])('of %d bytes and %d of headers', (total, headers) => {
-    expect(decode(withLengths(total, headers))).toBe(broken('a frame of an impossible length'));
+    expect(decode(withLengths(total, headers))).toBe(broken('a frame with an invalid length'));
   });
 
   test('longer than any event', () => {
@@ -137,7 +137,7 @@ describe('a broken frame is an event, and the last one:', () => {
     ['a number that is cut', [1, 97, 4, 0]],
   ])('with headers that have %s', (_, head) => {
     const frame = withHeaders(Buffer.from(head));
-    expect(decode(frame)).toBe(broken('a frame whose headers cannot be read'));
+    expect(decode(frame)).toBe(broken('a frame with invalid headers'));
   });
 });
 

@@ -1,9 +1,8 @@
 /**
- * Turns Amazon's event stream, `application/vnd.amazon.eventstream`, into the text of server-sent
- * events, so that code that reads, records or replays an answer has one kind of stream to know.
- *
- * A frame is a length, the length of its headers, a checksum of these two, the headers, the payload
- * and a checksum of everything before it; numbers have their highest byte first.
+ * Converts Amazon's event stream, `application/vnd.amazon.eventstream`, to the text of server-sent
+ * events, so that code that reads, records, or replays an answer handles one format.
+ * A frame is its length, the length of its headers, a checksum of both, the headers, the payload,
+ * and a checksum of everything before it. Numbers are big-endian.
  */
 import { crc32 } from 'node:zlib';
 import { eventBytesMax } from '../../../core/bounds.ts';
@@ -12,24 +11,24 @@ const preludeBytes = 12;
 const checksumBytes = 4;
 const frameBytesMin = preludeBytes + checksumBytes;
 
-/** The first size of the buffer for a frame that is not complete yet. */
+/** The initial buffer size for an incomplete frame. */
 const bufferBytesMin = 4 * 1024;
 
-/** The event that stands for an unreadable frame. Nothing after such a frame is read. */
+/** The event for an invalid frame. Nothing after such a frame is read. */
 export const brokenFrame = 'brokenFrame';
 
 export function isFramed({ headers }: { readonly headers: Pick<Headers, 'get'> }): boolean {
   return /^application\/vnd\.amazon\.eventstream/i.test(headers.get('content-type') ?? '');
 }
 
-/** Used in place of a `TextDecoder`. It never throws: a broken frame becomes an event as well. */
+/** Replaces a `TextDecoder`. It never throws: an invalid frame becomes an event. */
 export class FrameDecoder {
-  /** The beginning of a frame whose rest is to come. */
+  /** The start of an incomplete frame. */
   #buffer = Buffer.alloc(0);
   #bufferedLength = 0;
   #isBroken = false;
 
-  /** A frame that is incomplete when the bytes end is dropped. */
+  /** Decodes bytes to events. A frame that is incomplete at the end is dropped. */
   decode(bytes: Uint8Array = new Uint8Array()): string {
     let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let text = '';
@@ -50,8 +49,8 @@ export class FrameDecoder {
     return text;
   }
 
-  /** Adds bytes to the kept frame: first up to the end of its prelude, then to its own end. */
-  #consume(bytes: Buffer): [said: string, taken: number] {
+  /** Appends bytes to the buffered frame: first up to the end of its prelude, then to its end. */
+  #consume(bytes: Buffer): [decoded: string, consumed: number] {
     const before = lengthOf(this.#buffer.subarray(0, this.#bufferedLength));
     const needed = typeof before === 'number' ? before : preludeBytes;
     const consumed = Math.min(bytes.length, needed - this.#bufferedLength);
@@ -64,7 +63,7 @@ export class FrameDecoder {
     return [this.#read(frame), consumed];
   }
 
-  /** Grows by doubling, so that a frame in many small pieces is not copied again for each. */
+  /** Doubles the buffer, so that a frame in many small pieces isn't copied for each. */
   #append(bytes: Buffer): void {
     const length = this.#bufferedLength + bytes.length;
     if (length > this.#buffer.length) {
@@ -79,40 +78,45 @@ export class FrameDecoder {
   #read(frame: Buffer): string {
     const end = frame.length - checksumBytes;
     if (crc32(frame.subarray(0, end)) !== frame.readUInt32BE(end)) {
-      return this.#break('a frame whose checksum is wrong');
+      return this.#break('a frame with a wrong checksum');
     }
     const headersEnd = preludeBytes + frame.readUInt32BE(4);
     const headers = readHeaders(frame.subarray(preludeBytes, headersEnd));
-    if (headers === undefined) return this.#break('a frame whose headers cannot be read');
+    if (headers === undefined) return this.#break('a frame with invalid headers');
     return writeEvent(headers, frame.toString('utf8', headersEnd, end));
   }
 
-  #break(what: string): string {
+  #break(problem: string): string {
     this.#isBroken = true;
     this.#buffer = Buffer.alloc(0);
     this.#bufferedLength = 0;
-    return eventText(brokenFrame, JSON.stringify({ message: `The upstream sent ${what}.` }));
+    return eventText(brokenFrame, JSON.stringify({ message: `The upstream sent ${problem}.` }));
   }
 }
 
-/** The length of the frame, or a text that says why it is broken; undefined without a prelude. */
+/**
+ * Returns the length of the frame, or what is wrong with it; undefined without a complete prelude.
+ */
 function lengthOf(bytes: Buffer): number | string | undefined {
   if (bytes.length < preludeBytes) return undefined;
   if (crc32(bytes.subarray(0, 8)) !== bytes.readUInt32BE(8)) {
-    return 'a frame whose checksum is wrong';
+    return 'a frame with a wrong checksum';
   }
   const length = bytes.readUInt32BE(0);
   if (length > eventBytesMax) return `an event of more than ${eventBytesMax} bytes`;
   const isPossible = length >= frameBytesMin && bytes.readUInt32BE(4) <= length - frameBytesMin;
-  return isPossible ? length : 'a frame of an impossible length';
+  return isPossible ? length : 'a frame with an invalid length';
 }
 
-/** The length of a value by the number of its type; texts and bytes carry their own length. */
+/** The length of a value by its type. Strings and bytes carry their own length. */
 const valueBytes = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
 const textType = 7;
 const bytesType = 6;
 
-/** The headers whose values are texts: only those matter. Undefined if they cannot be read. */
+/**
+ * Reads the headers with string values, the only ones needed. Returns undefined if they are
+ * invalid.
+ */
 function readHeaders(bytes: Buffer): ReadonlyMap<string, string> | undefined {
   const headers = new Map<string, string>();
   let at = 0;
@@ -139,7 +143,7 @@ function writeEvent(headers: ReadonlyMap<string, string>, payload: string): stri
   if (kind === 'exception') {
     return eventText(headers.get(':exception-type') ?? 'exception', payload || '{}');
   }
-  // An error that is no exception of the API has its code and message in the headers.
+  // An error that isn't an API exception has its code and message in the headers.
   if (kind === 'error') {
     const code = headers.get(':error-code');
     return eventText('error', JSON.stringify({ code, message: headers.get(':error-message') }));
@@ -147,7 +151,7 @@ function writeEvent(headers: ReadonlyMap<string, string>, payload: string): stri
   return eventText(headers.get(':event-type') ?? 'unnamed', payload);
 }
 
-/** A line break would end the event's field. In JSON it can only stand between two tokens. */
+/** A line break would end the event's field. In JSON it can only be between two tokens. */
 function eventText(name: string, data: string): string {
   const lines = data.replaceAll(/\r\n|\r|\n/g, '\ndata: ');
   return `event: ${name.replaceAll(/\s+/g, ' ')}\ndata: ${lines}\n\n`;

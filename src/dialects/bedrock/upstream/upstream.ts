@@ -1,10 +1,10 @@
 import { generationOf } from '../../anthropic/upstream/parameters.ts';
 import type { UpstreamDialect } from '../../dialect.ts';
 import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
-import { BedrockStreamReader, emitReply } from './read.ts';
-import { writeRequest } from './write.ts';
+import { BedrockStreamReader, readFullReply } from './reader.ts';
+import { writeRequest } from './request.ts';
 
-/** Amazon Bedrock's Converse, the same for the models of all vendors there. */
+/** Amazon Bedrock's Converse API, which is the same for all vendors' models. */
 export const bedrockUpstream: UpstreamDialect = {
   parameters: [...commonParameters, 'top_k', 'stop'],
   toolNameLengthMax: 64,
@@ -12,5 +12,5 @@ export const bedrockUpstream: UpstreamDialect = {
   defaultThinking: (upstreamModel) => generationOf(upstreamModel)?.thinking ?? null,
   write: writeRequest,
   readStream: (sink) => new BedrockStreamReader(sink),
-  readReply: emitReply,
+  readReply: readFullReply,
 };

@@ -1,4 +1,4 @@
-/** The turns of a dialogue as Gemini's `contents`. */
+/** Writes the turns of a prompt as Gemini's `contents`. */
 import type {
   AssistantPart,
   DocumentPart,
@@ -19,10 +19,13 @@ export interface Content {
   readonly parts: object[];
 }
 
-/** Google's placeholder for a lost signature; without any signature the request is refused. */
+/** Google's placeholder for a lost signature. A request without any signature is rejected. */
 const placeholderSignature = 'skip_thought_signature_validator';
 
-/** Gemini wants user and model to alternate, beginning with the user. */
+/**
+ * Writes contents that alternate between user and model and start with the user, as Gemini
+ * requires.
+ */
 export function writeContents(turns: readonly Turn[], target: Target): readonly Content[] {
   const contents: Content[] = [];
   const calls = new Map<string, KnownCall>();
@@ -45,7 +48,10 @@ type Side =
   | { readonly role: 'user'; readonly parts: UserPart[] }
   | { readonly role: 'model'; readonly parts: AssistantPart[] };
 
-/** Each part is copied only once: otherwise ten thousand messages in a row would take a second. */
+/**
+ * Merges turns of the same side. Each part is copied once; otherwise 10,000 consecutive messages
+ * would take a second.
+ */
 function mergeNeighbors(turns: readonly Turn[]): readonly Side[] {
   const sides: Side[] = [];
   for (const turn of turns) {
@@ -72,13 +78,13 @@ function recordCalls(parts: readonly AssistantPart[], calls: Map<string, KnownCa
 }
 
 /**
- * The parts of the model's turn. A signature is put on the call that follows it; if a client sent
- * all signatures back in front, they go on the calls in order. A signature without a call goes on
- * an empty text, which is how Gemini itself ends a signed answer.
+ * Writes the parts of a model turn. A signature goes on the next call. If a client sent all
+ * signatures first, they go on the calls in order. A signature without a call goes on an empty
+ * text, which is how Gemini itself ends a signed answer.
  */
 class ModelParts {
   readonly written: object[] = [];
-  /** Signatures with nothing after them so far. */
+  /** Signatures that nothing follows yet. */
   #pending: string[] = [];
   /** Signatures that a text follows. */
   #earlier: string[] = [];
@@ -95,15 +101,15 @@ class ModelParts {
     this.written.push({ text });
   }
 
-  thought({ text, signature: marked }: ReasoningPart): void {
+  reasoning({ text, signature: marked }: ReasoningPart): void {
     const signature = ownSignature('gemini', marked);
-    // Thoughts that Gemini did not sign are not sent.
+    // Reasoning without Gemini's signature isn't sent.
     if (signature === undefined) return;
     if (text !== '') this.written.push({ text, thought: true });
     this.#pending.push(signature);
   }
 
-  /** `group` is the number of calls in a row, from this one on. */
+  /** `group` is the number of consecutive calls, starting with this one. */
   call(call: ToolCallPart, group: number): void {
     const spare = Math.max(0, this.#pending.length - group);
     for (const signature of this.#pending.splice(0, spare)) this.#earlier.push(signature);
@@ -120,7 +126,7 @@ class ModelParts {
     return this.written;
   }
 
-  /** The signature for the first of parallel calls, which is the only one that must have one. */
+  /** Returns the signature of the first parallel call, which is the only one that needs it. */
   #firstSignature(): string | undefined {
     return this.#earlier.pop() ?? (this.#needsSignature ? placeholderSignature : undefined);
   }
@@ -138,24 +144,24 @@ class ModelParts {
 
 function writeModelParts(parts: readonly AssistantPart[], needsSignature: boolean): object[] {
   const model = new ModelParts(needsSignature);
-  /** Where the current row of calls ends: found once for the row, not again for each call. */
+  /** The end of the current row of calls, found once per row. */
   let end = 0;
   for (const [at, part] of parts.entries()) {
     end = Math.max(end, at);
     while (parts[end]?.kind === 'tool_call') end += 1;
-    if (part.kind === 'reasoning') model.thought(part);
+    if (part.kind === 'reasoning') model.reasoning(part);
     else if (part.kind === 'tool_call') model.call(part, end - at);
     else model.text(part.text);
   }
   return model.end();
 }
 
-/** Ids are left out: Vertex refuses them, and Gemini matches calls by name and order. */
+/** Omits ids: Vertex rejects them, and Gemini matches calls by name and order. */
 function writeCall({ name, arguments: json }: ToolCallPart): object {
   return { functionCall: { name, args: toolInput(json) } };
 }
 
-/** Puts all results first, in the order of their calls. */
+/** Writes the parts of a user turn, with the results first and in the order of their calls. */
 function writeUserParts(
   parts: readonly UserPart[],
   calls: ReadonlyMap<string, KnownCall>,
@@ -174,7 +180,7 @@ function writeUserParts(
 
 interface WrittenResult {
   readonly response: object;
-  /** Pictures that cannot stand inside the result. */
+  /** Images that can't be inside the result. */
   readonly beside: readonly object[];
 }
 
@@ -189,10 +195,10 @@ function writeResult(
   });
   const media = parts.flatMap((part) => {
     if (part.kind === 'text') return [];
-    return part.kind === 'image' ? [writeAddress(part.url)] : writeFile(part);
+    return part.kind === 'image' ? [writeFileByUrl(part.url)] : writeFile(part);
   });
   const text = texts.join('\n\n');
-  // The call is no longer in the conversation, and Gemini refuses a result without its call.
+  // The call is no longer in the conversation, and Gemini rejects a result without its call.
   if (call === undefined) return { response: { text: text || ' ' }, beside: media };
   const isInside =
     thinksInLevels(target) && media.length > 0 && media.every((part) => 'inlineData' in part);
@@ -209,7 +215,7 @@ function writeUserPart(part: Exclude<UserPart, ToolResultPart>): object[] {
     case 'text':
       return part.text === '' ? [] : [{ text: part.text }];
     case 'image':
-      return [writeAddress(part.url)];
+      return [writeFileByUrl(part.url)];
     case 'audio':
       return [{ inlineData: { mimeType: `audio/${part.format}`, data: part.data } }];
     case 'document':
@@ -223,11 +229,11 @@ function documentTexts({ source, name }: DocumentPart): readonly string[] {
 
 function writeFile({ source }: DocumentPart): object[] {
   if ('text' in source) return [];
-  return [writeAddress('url' in source ? source.url : source.fileId)];
+  return [writeFileByUrl('url' in source ? source.url : source.fileId)];
 }
 
-/** A file that is no `data:` URL is left to Gemini to fetch, or to refuse. */
-function writeAddress(url: string): object {
+/** Writes a file. Gemini fetches or rejects URLs other than `data:`. */
+function writeFileByUrl(url: string): object {
   const inline = readDataUrl(url);
   if (inline === undefined) return { fileData: { mimeType: typeByName(url), fileUri: url } };
   return { inlineData: { mimeType: inline.mediaType, data: inline.base64 } };
@@ -242,7 +248,7 @@ const typesByEnding: ReadonlyMap<string, string> = new Map([
   ['webp', 'image/webp'],
 ]);
 
-/** Vertex AI must be told the type of the file at an address; the Gemini API finds it out. */
+/** Guesses a file's media type, which Vertex AI requires. The Gemini API detects it. */
 function typeByName(url: string): string | undefined {
   const [path = ''] = url.split(/[?#]/, 1);
   return typesByEnding.get(path.slice(path.lastIndexOf('.') + 1).toLowerCase());

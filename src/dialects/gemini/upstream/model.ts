@@ -2,9 +2,9 @@ import type { Effort, ReasoningOptions } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
 import { effortOf } from '../../normalize/requests/generation-options.ts';
 
-/** How Gemini's models are addressed, and asked for pictures. */
+/** Gemini's model paths, image output, and thinking options. */
 
-/** Google's lists call its models `models/…`, and operators copy such names. */
+/** Removes the prefix `models/` of Google's model lists, which operators copy. */
 export function modelName(upstreamModel: string): string {
   return upstreamModel.replace(/^models\//, '').toWellFormed();
 }
@@ -13,14 +13,14 @@ export function modelPath(upstreamModel: string, verb: string): string {
   return `/models/${encodeURIComponent(modelName(upstreamModel))}:${verb}`;
 }
 
-/** Models that make pictures do so only when asked. */
+/** Returns the modalities to request. Models generate images only on request. */
 export function imageModalities({
   outputModalities = [],
 }: Pick<Target, 'outputModalities'>): readonly string[] {
   return outputModalities.includes('text') ? ['TEXT', 'IMAGE'] : ['IMAGE'];
 }
 
-/** Gemini 3 and later take a level, and always think. Pro has no `minimal`; Flash models may. */
+/** Gemini 3 and later accept a level and always think. Pro has no `minimal`; Flash models may. */
 const levels: Readonly<Record<Effort, string>> = {
   none: 'low',
   minimal: 'low',
@@ -31,7 +31,7 @@ const levels: Readonly<Record<Effort, string>> = {
   max: 'high',
 };
 
-/** Earlier models take a number of tokens. Pro has other limits, which are in its quirks. */
+/** Earlier models accept a token budget. Pro has other limits, which are in its quirks. */
 const budgets: Readonly<Record<Effort, string>> = {
   none: '0',
   minimal: '512',
@@ -43,15 +43,18 @@ const budgets: Readonly<Record<Effort, string>> = {
 };
 
 /**
- * How a model thinks, by its name alone: an unknown Gemini is taken for a new one. 2.5 Pro has
- * limits that only quirks can state; older models and those of other names do not think.
+ * Returns how a model thinks, judged by its name. Unknown Gemini models count as new ones. 2.5 Pro
+ * has limits that only quirks can state. Older models and other names don't think.
  */
 export function defaultThinking(upstreamModel: string): 'effort' | 'budget' | null {
   if (/gemini-2\.5-flash/.test(upstreamModel)) return 'budget';
   return /gemini-(?![12]\b)/.test(upstreamModel) ? 'effort' : null;
 }
 
-/** Models that think in levels also check signatures and take pictures inside results. */
+/**
+ * Returns true for models with thinking levels, which also check signatures and accept images in
+ * tool results.
+ */
 export function thinksInLevels({ thinking, upstreamModel }: Target): boolean {
   return (thinking ?? defaultThinking(upstreamModel) ?? 'budget') !== 'budget';
 }
@@ -65,21 +68,22 @@ export function writeThinking(
   const effort = effortOf(options);
   const efforts: Readonly<Record<string, string>> =
     target.quirks.efforts ?? (thinksInLevels(target) ? levels : budgets);
-  const word = effort === null ? undefined : efforts[effort];
+  const level = effort === null ? undefined : efforts[effort];
   return {
     ...(thinksInLevels(target)
-      ? { thinkingLevel: word }
-      : { thinkingBudget: budgetOf(options, word, efforts) }),
+      ? { thinkingLevel: level }
+      : { thinkingBudget: budgetOf(options, level, efforts) }),
     includeThoughts: options.visible && effort !== 'none' ? true : undefined,
   };
 }
 
 function budgetOf(
   { effort, budgetTokens }: ReasoningOptions,
-  word: string | undefined,
+  level: string | undefined,
   efforts: Readonly<Record<string, string>>,
 ): number | undefined {
-  if (budgetTokens === null || effort === 'none') return word === undefined ? word : Number(word);
+  if (budgetTokens === null || effort === 'none')
+    return level === undefined ? level : Number(level);
   const known = Object.values(efforts).map(Number);
   return Math.min(Math.max(budgetTokens, Math.min(...known)), Math.max(...known));
 }

@@ -1,17 +1,17 @@
 /**
- * Arguments of a call as Vertex streams them: in pieces, each with the path of its place. They are
- * put together and told whole, because half an object is no JSON.
+ * Joins call arguments that Vertex streams in pieces, each with the path of its value. They are
+ * emitted once complete, because half an object isn't JSON.
  */
 import { eventBytesMax, jsonDepthMax } from '../../../core/bounds.ts';
 import { type Fields, objectsIn } from '../../../core/json.ts';
 
 type Step = string | number;
-/** Objects have no prototype here, so that no name is special. */
+/** Objects have no prototype, so that no name is special. */
 type Node = { [name: string]: unknown } | unknown[];
 
 const stepPattern = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** The steps of a path such as `$.places[0].name`; undefined for anything else. */
+/** Returns the steps of a path such as `$.places[0].name`; undefined for anything else. */
 function readPath(path: unknown): readonly Step[] | undefined {
   if (typeof path !== 'string' || !path.startsWith('$')) return undefined;
   const steps: Step[] = [];
@@ -40,7 +40,9 @@ function childOf(node: Node, step: Step): unknown {
   return node[step];
 }
 
-/** False if the place cannot exist: a list grows only by one, so no index can make it huge. */
+/**
+ * Returns false if the index can't exist: a list grows by one item, so no index can make it huge.
+ */
 function setChild(node: Node, step: Step, value: unknown): boolean {
   if (!Array.isArray(node)) {
     node[step] = value;
@@ -55,12 +57,12 @@ export class PartialArguments {
   readonly #root: Node = newObject();
   #size = 0;
 
-  /** The limit of one event, into which whole arguments would have to fit. */
+  /** True above the limit of one event, in which complete arguments would have to fit. */
   get isTooLarge(): boolean {
     return this.#size > eventBytesMax;
   }
 
-  /** Adds the `partialArgs` of one part; pieces without a valid place are ignored. */
+  /** Adds the `partialArgs` of one part. Pieces without a valid path are ignored. */
   add(pieces: unknown): void {
     for (const piece of objectsIn(pieces)) {
       const path = readPath(piece.jsonPath);
@@ -80,8 +82,8 @@ export class PartialArguments {
     for (const [at, step] of path.entries()) {
       const known = childOf(node, step);
       if (at === path.length - 1) {
-        const isMore = typeof known === 'string' && typeof value === 'string';
-        setChild(node, step, isMore ? known + value : value);
+        const isContinued = typeof known === 'string' && typeof value === 'string';
+        setChild(node, step, isContinued ? known + value : value);
         return;
       }
       if (typeof known === 'object' && known !== null) {

@@ -1,8 +1,8 @@
 import type { UpstreamDialect } from '../../dialect.ts';
 import { commonParameters } from '../../normalize/requests/vendor-parameters.ts';
 import { defaultThinking } from './model.ts';
-import { emitReply, GeminiStreamReader } from './read.ts';
-import { writeRequest } from './write.ts';
+import { GeminiStreamReader, readFullReply } from './reader.ts';
+import { writeRequest } from './request.ts';
 
 /** Google's Gemini, `generateContent`. */
 export const geminiUpstream: UpstreamDialect = {
@@ -15,5 +15,5 @@ export const geminiUpstream: UpstreamDialect = {
   defaultThinking,
   write: writeRequest,
   readStream: (sink) => new GeminiStreamReader(sink),
-  readReply: emitReply,
+  readReply: readFullReply,
 };

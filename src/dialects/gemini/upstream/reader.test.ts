@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { hearEvents, ToldAnswer } from '../../../../tests/support/told-answer.ts';
 import { eventBytesMax } from '../../../core/bounds.ts';
-import { emitReply, GeminiStreamReader, readUsage } from './read.ts';
+import { GeminiStreamReader, readFullReply, readUsage } from './reader.ts';
 
 const hear = (...chunks: readonly unknown[]) =>
   hearEvents((listener) => new GeminiStreamReader(listener), chunks);
@@ -112,7 +112,7 @@ describe('failures', () => {
     [says([{ text: 'a' }]), 'malformed'],
     [[], 'malformed'],
   ] as const)('of a whole answer: %j', (body, kind) => {
-    expect(emitReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
+    expect(readFullReply(JSON.stringify(body), new ToldAnswer())?.kind).toBe(kind);
   });
 
   test.each([
@@ -215,14 +215,14 @@ describe('the words', () => {
       { ...says([{ text: ' two' }], 'STOP'), ...usageMetadata(3) },
     ];
     const told = new ToldAnswer();
-    expect(emitReply(JSON.stringify(chunks), told)).toBeUndefined();
+    expect(readFullReply(JSON.stringify(chunks), told)).toBeUndefined();
     expect([told.said, told.finishReason]).toEqual(['One two', 'stop']);
     // The counts of a chunk include all chunks before it.
     expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 3 });
     expect(hear(chunks).told.said).toBe('One two');
     const cut = [says([{ text: 'One' }]), says([{ text: ' two' }])];
-    expect(emitReply(JSON.stringify(cut), new ToldAnswer())?.kind).toBe('malformed');
-    expect(emitReply(JSON.stringify(chunks).slice(0, -1), new ToldAnswer())?.kind).toBe(
+    expect(readFullReply(JSON.stringify(cut), new ToldAnswer())?.kind).toBe('malformed');
+    expect(readFullReply(JSON.stringify(chunks).slice(0, -1), new ToldAnswer())?.kind).toBe(
       'malformed',
     );
   });

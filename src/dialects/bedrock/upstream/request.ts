@@ -6,19 +6,18 @@ import type { Target, UpstreamRequest } from '../../dialect.ts';
 import { jsonInstruction } from '../../normalize/requests/generation-options.ts';
 import { callsIn } from '../../normalize/requests/tools.ts';
 import { type Block, ContentWriter } from './content.ts';
-import { stopSequencePaths } from './read.ts';
+import { stopSequencePaths } from './reader.ts';
 
-/** A dialogue as a request to Bedrock's Converse. */
+/** Writes a prompt as a request to Bedrock's Converse API. */
 
-/** Parameters that Anthropic has and Bedrock lacks: it marks caches by points between parts. */
+/** Parameters that Anthropic has and Bedrock lacks. Its cache marks are points between parts. */
 const alsoUnsupported = ['parallel_tool_calls', 'user', 'cache_control'];
 
 export function writeRequest(original: Prompt, target: Target): UpstreamRequest {
-  // Models that never think take `temperature` and `top_p` together.
-  const isPicky = target.thinking !== null;
+  // Models without thinking accept `temperature` together with `top_p`.
   const result = toSupportedPrompt(original, target, {
     alsoUnsupported,
-    isSamplingExclusive: isPicky,
+    isSamplingExclusive: target.thinking !== null,
   });
   const { prompt, reasoning, limit, outputTokensMax, dropped } = result;
   const writer = new ContentWriter(target, dropped);
@@ -31,7 +30,7 @@ export function writeRequest(original: Prompt, target: Target): UpstreamRequest 
     inferenceConfig: writeConfig(prompt, reasoning.isOn ? outputTokensMax : limit, dropped),
     toolConfig: writeTools(prompt, writer, target, dropped),
     outputConfig,
-    additionalModelRequestFields: filled({
+    additionalModelRequestFields: definedFields({
       top_k: prompt.sampling.topK,
       thinking: reasoning.thinking,
       ...effortField(reasoning, target),
@@ -52,7 +51,7 @@ function writeConfig(
   dropped: Set<string>,
 ): object | undefined {
   const { temperature, stops } = writeLimits(prompt, dropped);
-  return filled({
+  return definedFields({
     maxTokens: maxTokens ?? undefined,
     temperature,
     topP: prompt.sampling.topP,
@@ -60,13 +59,13 @@ function writeConfig(
   });
 }
 
-/** Models whose thinking is set by efforts alone take them under OpenAI's name. */
+/** Writes the effort. Models that think only by effort accept it under OpenAI's name. */
 function effortField({ effort }: { effort?: string | undefined }, { thinking }: Target): object {
   if (effort === undefined) return {};
   return thinking === 'effort' ? { reasoning_effort: effort } : { output_config: { effort } };
 }
 
-/** Only newer models can be held to a schema; all others get an instruction instead. */
+/** Writes the JSON format. Only newer models enforce a schema; others get an instruction. */
 function writeJson({ json }: Prompt, { quirks }: Target) {
   if (json === null) return {};
   if (json.schema === null || quirks.json_schema !== 'native') {
@@ -78,12 +77,10 @@ function writeJson({ json }: Prompt, { quirks }: Target) {
   return { outputConfig: { textFormat: { type: 'json_schema', structure: { jsonSchema } } } };
 }
 
-/** The fields, or undefined if none of them is set. */
-function filled(fields: Readonly<Record<string, unknown>>): object | undefined {
+/** Returns the fields, or undefined if none is set. */
+function definedFields(fields: Readonly<Record<string, unknown>>): object | undefined {
   return Object.values(fields).some((value) => value !== undefined) ? fields : undefined;
 }
-
-/** The turns of a dialogue as Bedrock's `system` and `messages`. */
 
 function writeTurns(
   turns: readonly Turn[],
@@ -101,7 +98,7 @@ function writeTurns(
   });
 }
 
-/** Puts all results of one turn first, each with the cache point that follows it. */
+/** Moves all results of a turn to the front, each with the cache point that follows it. */
 function resultsFirst(content: readonly Block[]): readonly Block[] {
   const isOfResult = content.map(
     (block, at) =>
@@ -111,14 +108,12 @@ function resultsFirst(content: readonly Block[]): readonly Block[] {
   return [...results, ...content.filter((_, at) => !isOfResult[at])];
 }
 
-/** Bedrock refuses a document without any text beside it. */
+/** Bedrock rejects a document without any text beside it. */
 function introduceDocuments(content: readonly Block[]): readonly Block[] {
   if (!content.some((block) => 'document' in block)) return content;
   if (content.some((block) => 'text' in block)) return content;
   return [...content, { text: 'See the attached document.' }];
 }
-
-/** The tools of a dialogue as Bedrock's `toolConfig`. */
 
 function writeTools(
   prompt: Prompt,
@@ -129,14 +124,14 @@ function writeTools(
   const { toolChoice } = prompt;
   const called = [...new Set(callsIn(prompt.turns).map(({ name }) => name))];
   const forbidsCalls = toolChoice === 'none';
-  // Bedrock has no word for `none`, but a model without tools calls none.
+  // Bedrock has no `none`, but a model without tools can't call any.
   if (forbidsCalls && called.length === 0) return undefined;
-  // Bedrock refuses a conversation with calls but without tools, even if the client sent no tools.
+  // Bedrock rejects a conversation with calls but without tools, even if the client sent none.
   const tools: readonly Tool[] =
     prompt.tools.length > 0 ? prompt.tools : called.map((name) => ({ name, parameters: null }));
   if (tools.length === 0) return undefined;
   if (forbidsCalls && prompt.tools.length > 0) dropped.add('tool_choice');
-  // Strictness came to Bedrock with structured output, and to the same models.
+  // Strict tools came to Bedrock with structured output, for the same models.
   const isStrict = enforcesStrict(tools, quirks.json_schema === 'native', dropped);
   return {
     tools: tools.flatMap((tool) => writer.marked({ toolSpec: writeTool(tool, isStrict) }, tool)),
@@ -146,7 +141,7 @@ function writeTools(
 
 function writeTool(tool: Tool, isStrict: boolean): object {
   const { name, description, strict } = tool;
-  // Nova refuses a schema with `$schema` or `$id`.
+  // Nova rejects a schema with `$schema` or `$id`.
   const { $schema: _, $id: __, ...json } = toolSchema(tool, isStrict);
   return {
     name,
@@ -156,7 +151,7 @@ function writeTool(tool: Tool, isStrict: boolean): object {
   };
 }
 
-/** Not every model takes a choice, so `auto`, which is the default, is not sent. */
+/** Omits `auto`, which is the default, because not every model accepts a choice. */
 function writeChoice(choice: Prompt['toolChoice']): object | undefined {
   if (choice === 'required') return { any: {} };
   return typeof choice === 'object' && choice ? { tool: { name: choice.name } } : undefined;

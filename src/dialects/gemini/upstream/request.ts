@@ -15,9 +15,9 @@ import { dropParameters } from '../../normalize/requests/unsupported.ts';
 import { type Content, writeContents } from './contents.ts';
 import { imageModalities, modelPath, thinksInLevels, writeThinking } from './model.ts';
 
-/** A dialogue as a request to Gemini's `generateContent`. */
+/** Writes a prompt as a `generateContent` request. */
 
-/** Parameters that Gemini lacks, or whose answers cannot be told in our words. */
+/** Parameters that Gemini doesn't have, or whose output has no neutral form. */
 const unsupportedParameters = [
   'logprobs',
   'top_logprobs',
@@ -39,7 +39,7 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     : [];
   const system = [...systemTexts(reduced.turns), ...instructions];
   const contents = writeContents(reduced.turns, target);
-  // Gemini refuses a request without contents, so instructions alone are sent as the contents.
+  // Gemini rejects a request without contents, so instructions alone are sent as contents.
   const isOnlySystem = contents.length === 0;
   const parts = system.map((text) => ({ text }));
   const body = {
@@ -67,9 +67,9 @@ function* unsupportedIn(
 ): Iterable<string> {
   yield* unsupportedParameters;
   yield* quirks.drop_params ?? [];
-  // To a model that does not think, the wish not to think is no loss.
+  // Disabling reasoning has no effect on a model that doesn't reason, so don't report it.
   if (thinking === null && reasoning?.effort !== 'none') yield 'reasoning';
-  // Gemini refuses a larger seed.
+  // Gemini rejects a larger seed.
   if (sampling.seed !== undefined && Math.abs(sampling.seed) > seedMax) yield 'seed';
 }
 
@@ -82,7 +82,7 @@ function onlySystem(parts: readonly { text: string }[]): Content {
   return { role: 'user', parts: parts.length > 0 ? [...parts] : [{ text: ' ' }] };
 }
 
-/** Models before Gemini 3 refuse JSON output beside tools; all refuse it beside forced calls. */
+/** Models before Gemini 3 reject JSON output with tools; all reject it with forced calls. */
 function mustInstruct({ json, tools, toolChoice }: Prompt, target: Target): boolean {
   if (json === null || tools.length === 0) return false;
   return isForced(toolChoice) || !thinksInLevels(target);
@@ -98,7 +98,9 @@ function writeTools({ tools, toolChoice }: Prompt) {
   };
 }
 
-/** Gemini's `parameters` takes only a part of OpenAPI; `parametersJsonSchema`, JSON Schema. */
+/**
+ * Gemini's `parameters` accepts only a part of OpenAPI; `parametersJsonSchema` accepts JSON Schema.
+ */
 function writeTool({ name, description, parameters }: Tool, references: References) {
   const schema = references.resolveIn(parameters ?? {});
   const parametersJsonSchema = hasNoParameters(schema) ? undefined : objectSchema(schema);
@@ -107,14 +109,14 @@ function writeTool({ name, description, parameters }: Tool, references: Referenc
 
 const shapes = ['$ref', 'anyOf', 'oneOf', 'allOf', 'patternProperties'];
 
-/** Whether the tool takes no arguments: Gemini refuses an object without properties. */
+/** Returns true for a tool without arguments: Gemini rejects an object without properties. */
 function hasNoParameters(schema: Readonly<Fields>): boolean {
   const { properties, additionalProperties } = schema;
   if (Object.keys(fieldsOf(properties)).length > 0) return false;
   return !isObject(additionalProperties) && !shapes.some((name) => name in schema);
 }
 
-/** Gemini refuses parameters without a `type`, but also a `type` beside a `$ref`. */
+/** Gemini rejects parameters without a `type`, but also a `type` beside a `$ref`. */
 function objectSchema(schema: Readonly<Fields>) {
   const plain = plainSchema(schema);
   return shapes.some((name) => name in plain) ? plain : { type: 'object', ...plain };
@@ -134,7 +136,7 @@ function writeToolChoice(tools: readonly Tool[], choice: Prompt['toolChoice']) {
   if (choice !== null && choice !== 'auto') {
     return { mode: 'ANY', allowedFunctionNames: [choice.name] };
   }
-  // The model may call or not, but its arguments are held to their schemas.
+  // The model may call tools or not, but arguments must match their schemas.
   if (tools.some(({ strict }) => strict === true)) return { mode: 'VALIDATED' };
   return choice === 'auto' ? { mode: 'AUTO' } : undefined;
 }
@@ -160,8 +162,8 @@ function writeConfig(prompt: Prompt, target: Target, json: JsonFormat | null) {
 }
 
 /**
- * Schemas without references. Gemini resolves only references into `$defs`, and refuses most keys
- * beside a reference; generated schemas of tools often break both rules.
+ * Resolves references in schemas. Gemini resolves only references into `$defs` and rejects most
+ * keys beside a reference; generated tool schemas often break both rules.
  */
 
 type Schema = Readonly<Fields>;
@@ -172,18 +174,24 @@ const schemaKeys = new Set([
   ...['propertyNames', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
 ]);
 
-/** The keys that Gemini takes beside a reference, apart from those that begin with `$`. */
+/** The keys that Gemini accepts beside a reference, apart from those that start with `$`. */
 const besideReference = new Set(['description', 'default']);
 
-/** Characters that may replace references in one request, as a short one may stand for many. */
+/**
+ * The total length of copied schemas per request, because a short reference may stand for much
+ * text.
+ */
 const copiedLengthMax = 300_000;
 
 export class References {
   #copiedLength = 0;
-  /** A reference was found that cannot be replaced. */
+  /** Set when a reference can't be resolved. */
   #isUnresolvable = false;
 
-  /** A schema keeps its references if one leads to itself, to nothing, or to too long a schema. */
+  /**
+   * Returns the schema without references. It keeps them if one is recursive, unresolvable, or
+   * leads to too long a schema.
+   */
   resolveIn(root: Schema): Schema {
     this.#isUnresolvable = false;
     const { $defs: _, definitions: __, ...rest } = root;
@@ -191,7 +199,7 @@ export class References {
     return this.#isUnresolvable ? withoutReferenceSiblings(root) : resolved;
   }
 
-  /** `open` lists the references that led to this schema. */
+  /** `open` contains the references that led to this schema. */
   #resolve(schema: Schema, root: Schema, open: readonly string[], depth: number): Schema {
     if (depth > jsonDepthMax) this.#isUnresolvable = true;
     if (this.#isUnresolvable) return schema;
@@ -205,12 +213,12 @@ export class References {
       return schema;
     }
     const found = this.#resolve(target, root, [...open, reference], depth + 1);
-    // Keys beside a reference are about this use of it, and so come last.
+    // Keys beside a reference apply to this use of it, so they override.
     return { ...found, ...own };
   }
 }
 
-/** The schema with its references, but without the keys that Gemini refuses beside them. */
+/** Removes the keys that Gemini rejects beside references. */
 function withoutReferenceSiblings(schema: Schema): Schema {
   const isReference = typeof schema.$ref === 'string';
   const mayStay = (key: string) => key.startsWith('$') || besideReference.has(key);
@@ -218,12 +226,14 @@ function withoutReferenceSiblings(schema: Schema): Schema {
   return changeInside(Object.fromEntries(fields), withoutReferenceSiblings);
 }
 
-/** The schema with all schemas inside it changed. Values of other keys are data, never schemas. */
+/**
+ * Applies `change` to all schemas inside a schema. Values of other keys are data, never schemas.
+ */
 function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema {
   const changeOne = (value: unknown) => (isObject(value) ? change(value) : value);
   const fields = Object.entries(schema).map(([key, value]): [string, unknown] => {
     if (schemasByName.has(key) && isObject(value)) {
-      const inner = Object.entries(value).map(([name, one]) => [name, changeOne(one)]);
+      const inner = Object.entries(value).map(([name, child]) => [name, changeOne(child)]);
       return [key, Object.fromEntries(inner)];
     }
     if (!schemaKeys.has(key)) return [key, value];
@@ -232,7 +242,9 @@ function changeInside(schema: Schema, change: (inner: Schema) => Schema): Schema
   return Object.fromEntries(fields);
 }
 
-/** What a reference such as `#/$defs/City` leads to; undefined if that is not in this schema. */
+/**
+ * Returns the target of a reference such as `#/$defs/City`; undefined if it isn't in this schema.
+ */
 function find(root: Schema, reference: string): Schema | undefined {
   if (!reference.startsWith('#/')) return undefined;
   let at: unknown = root;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { ToldAnswer } from '../../../../tests/support/told-answer.ts';
 import { eventBytesMax, openBlocksMax } from '../../../core/bounds.ts';
 import { brokenFrame } from './frames.ts';
-import { BedrockStreamReader, emitReply } from './read.ts';
+import { BedrockStreamReader, readFullReply } from './reader.ts';
 
 type Event = readonly [name: string, fields: object | string];
 
@@ -47,7 +47,7 @@ describe('the end of an answer', () => {
     expect([told.finishReason, reader.finished, reader.ended]).toEqual([reason, true, false]);
     const whole = new ToldAnswer();
     const output = { message: { content: [{ text: 'a' }] } };
-    expect(emitReply(JSON.stringify({ output, stopReason: word }), whole)).toBeUndefined();
+    expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)).toBeUndefined();
     expect(whole.finishReason).toBe(reason);
   });
 
@@ -57,7 +57,7 @@ describe('the end of an answer', () => {
     expect(reader.finished).toBe(false);
     const output = { message: { content: [{ text: 'a' }] } };
     const whole = new ToldAnswer();
-    expect(emitReply(JSON.stringify({ output, stopReason: word }), whole)?.kind).toBe('server');
+    expect(readFullReply(JSON.stringify({ output, stopReason: word }), whole)?.kind).toBe('server');
     expect(whole.order).toEqual([]);
   });
 
@@ -206,7 +206,7 @@ describe('blocks', () => {
     const whole = new ToldAnswer();
     const cited = { citationsContent: { content: [{ text: 'It rains.' }], citations: [source] } };
     const output = { message: { content: [cited] } };
-    emitReply(JSON.stringify({ output, stopReason: 'end_turn' }), whole);
+    readFullReply(JSON.stringify({ output, stopReason: 'end_turn' }), whole);
     expect([whole.said, whole.citations]).toEqual(['It rains.', told.citations]);
   });
 
@@ -218,7 +218,10 @@ describe('blocks', () => {
     );
     const whole = new ToldAnswer();
     const content = [{ toolUse: { ...toolUse, input: {} } }, { text: 'It rains.' }];
-    emitReply(JSON.stringify({ output: { message: { content } }, stopReason: 'end_turn' }), whole);
+    readFullReply(
+      JSON.stringify({ output: { message: { content } }, stopReason: 'end_turn' }),
+      whole,
+    );
     for (const { calls, said, finishReason } of [told, whole]) {
       expect({ calls, said, finishReason }).toEqual({
         ...{ calls: [], said: 'It rains.', finishReason: 'stop' },
@@ -296,7 +299,7 @@ describe('a failure', () => {
     ['an error', '{"message":"It broke."}', 'server'],
   ])('is a whole answer with %s', (_, body, kind) => {
     const told = new ToldAnswer();
-    expect(emitReply(body, told)?.kind as string).toBe(kind);
+    expect(readFullReply(body, told)?.kind as string).toBe(kind);
     expect(told.order).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { question, targetOf } from '../../../../tests/support/question.ts';
 import type { Prompt, Tool } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
-import { References, writeRequest } from './write.ts';
+import { References, writeRequest } from './request.ts';
 
 interface Body {
   readonly systemInstruction?: unknown;

@@ -9,7 +9,7 @@ import type {
   UserPart,
 } from '../../../core/prompt.ts';
 import type { Target } from '../../dialect.ts';
-import { writeRequest } from './write.ts';
+import { writeRequest } from './request.ts';
 
 interface Body {
   readonly system?: unknown;
@@ -422,7 +422,7 @@ describe('parts', () => {
   test.each(['data:image/tiff;base64,SUkq', 'https://a.example/x', 'data:,%'])(
     'with the picture %s are refused',
     (url) => {
-      expect(() => writeTurn([user({ kind: 'image', url })])).toThrow('PNG, JPEG, GIF or WebP');
+      expect(() => writeTurn([user({ kind: 'image', url })])).toThrow('PNG, JPEG, GIF, and WebP');
     },
   );
 
@@ -526,9 +526,9 @@ describe('documents', () => {
   });
 
   test.each([
-    [{ url: 'https://a.example/x.pdf' }, 'as data: URLs only'],
-    [{ fileId: 'file_1' }, 'as data: URLs only'],
-    [{ url: 'data:application/zip;base64,UEsD' }, 'of the type application/zip'],
+    [{ url: 'https://a.example/x.pdf' }, 'only as data: URLs'],
+    [{ fileId: 'file_1' }, 'only as data: URLs'],
+    [{ url: 'data:application/zip;base64,UEsD' }, 'of type application/zip'],
   ])('that cannot be sent are refused: %p', (source, message) => {
     expect(() => writeTurn([user(document(source))])).toThrow(message);
   });

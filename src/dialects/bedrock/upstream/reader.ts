@@ -26,26 +26,29 @@ import { parseExact } from '../../normalize/exact-json.ts';
 import { readCount } from '../../normalize/responses/counts.ts';
 import { brokenFrame } from './frames.ts';
 
-/** Reasons of Bedrock's own; its other reasons are Anthropic's. */
+/** Bedrock's own reasons. Its other reasons are Anthropic's. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map([
   ['guardrail_intervened', 'content_filter'],
   ['content_filtered', 'content_filter'],
 ]);
 
-/** The model wrote something that Bedrock cannot read; another attempt may well succeed. */
+/** The model wrote something that Bedrock can't read. Another attempt may succeed. */
 const mistakes: ReadonlySet<string> = new Set(['malformed_model_output', 'malformed_tool_use']);
 
 function finishReasonOf(word: string, hasCalls: boolean): FinishReason {
   return reasons.get(word) ?? anthropicReason(word, hasCalls);
 }
 
-/** The failure that this stop reason, or a missing one, stands for; undefined for none. */
+/** Returns the failure for a stop reason, or for a missing one. */
 function endFailure(word: unknown): UpstreamFailure | undefined {
   if (!isText(word)) return malformed(noStopReason);
   return mistakes.has(word) ? finishReasonFailure('server', word) : undefined;
 }
 
-/** Where the model's own fields name the stop sequence: in a whole answer, in the last event. */
+/**
+ * The paths of the stop sequence in the model's own fields: in a reply, and in a stream's last
+ * event.
+ */
 export const stopSequencePaths = ['/stop_sequence', '/delta/stop_sequence'];
 
 function stopSequenceIn(fields: unknown): string | null {
@@ -68,18 +71,16 @@ function readUsage(raw: unknown): Usage | undefined {
     output_tokens: raw.outputTokens,
   });
   if (usage !== undefined) return usage;
-  // Bedrock always counts: all zeros mean that a guardrail stopped the prompt before any model.
+  // Bedrock always counts. All zeros mean that a guardrail stopped the prompt before any model.
   const counts = [raw.inputTokens, raw.outputTokens, raw.totalTokens];
   return counts.every((count) => count === 0) ? noUsage : undefined;
 }
 
-/**
- * Bedrock's blocks translated to Anthropic's, which they resemble, so that one class tells both.
- */
+/** Converts Bedrock's blocks to Anthropic's, which they resemble, so that one class emits both. */
 
 /**
- * Bytes come as base64, and are kept as a text with one character for each byte. For an encrypted
- * thought, that text is what Anthropic itself sends as `data`.
+ * Decodes base64 to a string with one character per byte. For encrypted reasoning, that string is
+ * what Anthropic itself sends as `data`.
  */
 function fromBase64(base64: string): string {
   return Buffer.from(base64, 'base64').toString('latin1');
@@ -89,7 +90,7 @@ export function toBase64(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('base64');
 }
 
-/** A block of a whole answer. */
+/** Converts a block of a complete answer. */
 function completeBlock(content: Fields): Fields | undefined {
   const { text, toolUse, reasoningContent, citationsContent } = content;
   if (typeof text === 'string') return { type: 'text', text };
@@ -108,19 +109,20 @@ function completeBlock(content: Fields): Fields | undefined {
   };
 }
 
-/** An event about a block, as Anthropic's; undefined if it is empty or brings bytes. */
+/** Converts a block event. Returns undefined if it is empty or contains bytes. */
 function blockEvent({ contentBlockIndex: index, start, delta }: Fields): Fields | undefined {
   const { toolUse } = fieldsOf(start);
-  const opened = isObject(toolUse) ? callBlock(toolUse) : thoughtBlock(fieldsOf(delta));
+  const opened = isObject(toolUse) ? callBlock(toolUse) : reasoningBlock(fieldsOf(delta));
   if (opened) return { type: 'content_block_start', index, content_block: opened };
   const piece = blockDelta(fieldsOf(delta));
   return piece && { type: 'content_block_delta', index, delta: piece };
 }
 
 /**
- * Bedrock does not announce thoughts, so each piece is told as a beginning; it may have no words.
+ * Returns a block start for each piece of reasoning, which Bedrock doesn't announce. The text may
+ * be empty.
  */
-function thoughtBlock({ reasoningContent }: Fields): Fields | undefined {
+function reasoningBlock({ reasoningContent }: Fields): Fields | undefined {
   const { text, signature } = fieldsOf(reasoningContent);
   const isPresent = text !== undefined || signature !== undefined;
   return isPresent ? { type: 'thinking', thinking: text, signature } : undefined;
@@ -133,7 +135,7 @@ function blockDelta({ text, toolUse, citation }: Fields): Fields | undefined {
   return undefined;
 }
 
-/** Tools of Amazon's own, like its search of the web, are not the client's to run. */
+/** Amazon's own tools, such as its web search, aren't run by the client. */
 function callBlock({ toolUseId, name, input, type }: Fields): Fields {
   const isServerTool = type === 'server_tool_use';
   return { type: isServerTool ? type : 'tool_use', id: toolUseId, name, input };
@@ -154,22 +156,22 @@ function citationOf({ title, location, sourceContent }: Fields): Fields {
   return { url: web.url, title, cited_text: quoted?.text };
 }
 
-/** Answers of Bedrock's Converse in our own words. */
+/** Reads answers of Bedrock's Converse API. */
 
-/** An encrypted thought or a picture, which comes in pieces and is told once it is whole. */
+/** Encrypted reasoning or an image, which comes in pieces and is emitted once complete. */
 interface OpaqueBlock {
-  /** Null for a thought. */
+  /** Null for reasoning. */
   readonly mediaType: string | null;
   bytes: string;
 }
 
 export class BedrockStreamReader implements StreamReader {
-  /** The answer is over; its usage follows. */
+  /** True once the answer is complete. Its usage follows. */
   finished = false;
   ended = false;
   readonly #sink: AnswerSink;
   readonly #emitter: BlockEmitter;
-  /** The numbers of all blocks that have not ended. */
+  /** The indexes of all open blocks. */
   readonly #open = new Set<unknown>();
   readonly #opaque = new Map<unknown, OpaqueBlock>();
   #bufferedLength = 0;
@@ -184,7 +186,7 @@ export class BedrockStreamReader implements StreamReader {
     if (this.ended) return undefined;
     const fields = parseExact(data);
     if (event === 'metadata' && isObject(fields)) return this.#takeUsage(fields);
-    // Whatever breaks after the end loses the usage at most: the answer is whole.
+    // Errors after the end lose at most the usage, because the answer is complete.
     if (this.finished) return undefined;
     if (!isObject(fields)) return invalidJsonEvent(data);
     switch (event) {
@@ -215,20 +217,22 @@ export class BedrockStreamReader implements StreamReader {
     if (event && this.#emitter.take({ fields: event, data }) > 0) this.#hasContent = true;
   }
 
-  /** Keeps bytes until their block ends. The teller keeps signatures; their size counts here. */
+  /**
+   * Buffers bytes until their block ends. The emitter buffers signatures; their size counts here.
+   */
   #bufferBlock({ contentBlockIndex: index, start, delta }: Fields): UpstreamFailure | undefined {
     this.#open.add(index);
     if (this.#open.size > openBlocksMax) {
-      return malformed('The upstream opened too many blocks at once.');
+      return malformed('The upstream opened too many blocks at the same time.');
     }
     const { format } = fieldsOf(fieldsOf(start).image);
     const { reasoningContent, image } = fieldsOf(delta);
-    const { redactedContent: thought, signature } = fieldsOf(reasoningContent);
+    const { redactedContent: encrypted, signature } = fieldsOf(reasoningContent);
     const mediaType = isText(format) ? `image/${format}` : null;
-    const isOpening = mediaType !== null || isText(thought);
+    const isOpening = mediaType !== null || isText(encrypted);
     if (isOpening && !this.#opaque.has(index)) this.#opaque.set(index, { mediaType, bytes: '' });
     const block = this.#opaque.get(index);
-    const piece = block ? fromBase64(textOf(thought) || bytesIn(fieldsOf(image))) : '';
+    const piece = block ? fromBase64(textOf(encrypted) || bytesIn(fieldsOf(image))) : '';
     if (block) block.bytes += piece;
     this.#bufferedLength += piece.length + lengthOf(signature);
     const isLong = this.#bufferedLength > eventBytesMax;
@@ -259,14 +263,14 @@ export class BedrockStreamReader implements StreamReader {
   }
 }
 
-/** Tells a whole answer; returns the failure if the text is none. */
-export function emitReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
+/** Emits a complete answer. Returns the failure if the text is none. */
+export function readFullReply(text: string, sink: AnswerSink): UpstreamFailure | undefined {
   const body = parseExact(text);
   if (!isObject(body)) return invalidJsonAnswer(text);
   const { output, stopReason, usage } = body;
   const message = fieldsOf(fieldsOf(output).message);
   if (!Array.isArray(message.content)) {
-    return failureInside(body) ?? malformed('The upstream answered without content.');
+    return failureInside(body) ?? malformed('The upstream returned no content.');
   }
   const failure = endFailure(stopReason);
   if (failure !== undefined) return failure;
@@ -280,10 +284,10 @@ export function emitReply(text: string, sink: AnswerSink): UpstreamFailure | und
 
 function emitFinish(
   sink: AnswerSink,
-  { stopReason, additionalModelResponseFields: more }: Fields,
+  { stopReason, additionalModelResponseFields: modelFields }: Fields,
   hasCalls: boolean,
 ): void {
-  sink.finish(finishReasonOf(textOf(stopReason), hasCalls), stopSequenceIn(more));
+  sink.finish(finishReasonOf(textOf(stopReason), hasCalls), stopSequenceIn(modelFields));
 }
 
 function emitBlock(content: Fields, blocks: BlockEmitter, sink: AnswerSink): void {
@@ -302,7 +306,7 @@ function bytesIn({ source }: Fields): string {
   return textOf(fieldsOf(source).bytes);
 }
 
-/** The name of an event says whether it is an exception; other unknown events are ignored. */
+/** Exceptions are recognized by event name. Other unknown events are ignored. */
 function failureNamed(event: string | null, fields: Fields): UpstreamFailure | undefined {
   if (event !== 'error' && !event?.endsWith('xception')) return undefined;
   return readErrorObject({ code: event, ...fields });
