@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import { listedModels } from './config.ts';
 
-test('a model without a key lists endpoints that need one; a live one, callable ones', () => {
+test('listedModels lists callable endpoints for live models and keyless endpoints for others', () => {
   const providers = new Map([
     ['ours', providerNamed('ours')],
     ['theirs', providerNamed('theirs', { shared: false })],

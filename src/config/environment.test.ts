@@ -11,18 +11,18 @@ function read(environment: Record<string, string>) {
 
 const endpoint = 'http://127.0.0.1:4318';
 
-describe('traces', () => {
-  test('are off without an endpoint, whatever else is set', () => {
+describe('readTracing', () => {
+  test('returns null without an endpoint', () => {
     const { tracing, problems } = read({ OTEL_SERVICE_NAME: 'a', OTEL_EXPORTER_OTLP_HEADERS: '=' });
     expect([tracing, problems]).toEqual([null, []]);
   });
 
-  test('go below the endpoint, by name', () => {
+  test('appends the traces path to the endpoint and uses the service name', () => {
     const { tracing } = read({ OTEL_EXPORTER_OTLP_ENDPOINT: `${endpoint}/base/` });
     expect(tracing).toMatchObject({ url: `${endpoint}/base/v1/traces`, serviceName: 'tollgate' });
   });
 
-  test('carry the headers that were given, decoded, and never print them', () => {
+  test('decodes the configured headers and does not print their values', () => {
     const text = 'x-api-key=abc%3D%2C1, authorization = Basic xyz==,';
     const { headers, tracing, problems } = read({
       OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,

@@ -17,7 +17,7 @@ function load(content: object | string, environment: Environment = {}) {
   }
 }
 
-/** As docs/configuration.md gives them; null where it names no most. */
+/** The ranges of docs/configuration.md; null if there is no maximum. */
 const ranges: readonly [name: string, least: number, most: number | null][] = [
   ['server.port', 0, 65_535],
   ['server.drain_seconds', 0, 86_400],
@@ -33,7 +33,7 @@ const ranges: readonly [name: string, least: number, most: number | null][] = [
   ['logs.keep_days', 7, 36_500],
 ];
 
-test.each(ranges)('%s goes from %d to %p', (name, least, most) => {
+test.each(ranges)('%s accepts values from %d to %p', (name, least, most) => {
   const [outer = '', inner] = name.split('.');
   const set = (value: number) => load({ [outer]: inner ? { [inner]: value } : value });
   expect(() => set(least)).not.toThrow();
@@ -44,33 +44,36 @@ test.each(ranges)('%s goes from %d to %p', (name, least, most) => {
 });
 
 test.each(['https://gw.example/llm', 'https://gw.example/v1/', 'https://gw.example//v1'])(
-  'the public address is the root of a host: %s is not',
+  'server.public_url rejects %s because it has a path',
   (public_url) => {
     const problem = 'server.public_url must have no path: Tollgate is served at the root of a host';
     expect(() => load({ server: { public_url } })).toThrow(problem);
   },
 );
 
-test.each(['https://gw.example', 'http://gw.example:9000/'])('%s is a root', (public_url) => {
-  const { publicUrl } = load({ server: { public_url } }).server;
-  expect(publicUrl).toBe(public_url.replace(/\/$/, ''));
-});
+test.each(['https://gw.example', 'http://gw.example:9000/'])(
+  'server.public_url accepts %s',
+  (public_url) => {
+    const { publicUrl } = load({ server: { public_url } }).server;
+    expect(publicUrl).toBe(public_url.replace(/\/$/, ''));
+  },
+);
 
 const provider = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
 
-test.each(['timeout_ms', 'idle_timeout_ms'])('%s of a provider goes from 1 to an hour', (name) => {
+test.each(['timeout_ms', 'idle_timeout_ms'])('%s of a provider accepts 1 ms to 1 hour', (name) => {
   const set = (value: number) => load({ providers: { mine: { ...provider, [name]: value } } });
   for (const value of [1, 3_600_000]) expect(() => set(value)).not.toThrow();
   for (const value of [0, 3_600_001]) expect(() => set(value)).toThrow(`providers.mine.${name}`);
 });
 
-test.each(['required', 'any'])('a provider may spell a required tool choice as %s', (word) => {
+test.each(['required', 'any'])('tool_choice_required accepts %s', (word) => {
   const quirks = { tool_choice_required: word };
   const config = load({ providers: { mine: { ...provider, quirks } } });
   expect(config.providers.get('mine')?.quirks).toMatchObject(quirks);
 });
 
-test('the key in the environment stays at home if the file says that there is none', () => {
+test('api_key: null in the file overrides a key in the environment', () => {
   const openai = { base_url: provider.base_url, api_key: null };
   const config = load({ providers: { openai } }, { OPENAI_API_KEY: 'sk-live-0123456789' });
   expect(config.providers.get('openai')).toMatchObject({ shared: true, apiKey: null });
@@ -91,13 +94,13 @@ function voiceOf(speech: object, endpoints: readonly object[]) {
   return config.models.find(({ id }) => id === 'acme/voice');
 }
 
-test('a first-party-style model that lists no voices keeps what else it says', () => {
+test('a first_party speech model without voices keeps its other settings', () => {
   const speech = { style: 'first_party', input_characters_max: 1 };
   const model = voiceOf(speech, [{ provider: 'mine', model: 'v', ...prices }]);
   expect(model?.speech).toMatchObject({ ...speech, voices: { alloy: 'alloy' } });
 });
 
-test('a limit of text goes from 1', () => {
+test('input limits of speech models accept 1 and reject 0', () => {
   const endpoints = [{ provider: 'mine', model: 'v', ...prices }];
   for (const name of ['input_characters_max', 'input_bytes_max']) {
     expect(() => voiceOf({ [name]: 1 }, endpoints)).not.toThrow();
@@ -105,7 +108,7 @@ test('a limit of text goes from 1', () => {
   }
 });
 
-test('an endpoint without a priority is among the first', () => {
+test('an endpoint without a priority has priority 0', () => {
   const model = voiceOf({}, [
     { provider: 'mine', model: 'second', priority: 1, ...prices },
     { provider: 'mine', model: 'first', ...prices },
@@ -113,7 +116,7 @@ test('an endpoint without a priority is among the first', () => {
   expect(model?.endpoints.map(({ model: name }) => name)).toEqual(['first', 'second']);
 });
 
-test('a broken model does not hide what is wrong with the next, nor with its endpoints', () => {
+test('an invalid model does not hide problems of other models and of its endpoints', () => {
   const endpoint = { provider: 'mine', model: 'v', ...prices };
   const { name: _, ...nameless } = speaker;
   const models = [
@@ -127,25 +130,25 @@ test('a broken model does not hide what is wrong with the next, nor with its end
   }
 });
 
-test('a search brings five pages and a request makes five searches, unless told otherwise', () => {
+test('web search defaults to 5 results per search and 5 searches per request', () => {
   const search = { engine: 'searxng', url: 'http://127.0.0.1:8888', usd_per_search: '0.005' };
   const config = load({ tools: { web_search: search } });
   expect(config.webSearch).toMatchObject({ callsMax: 5, resultsMax: 5 });
 });
 
-test('the region of S3 is taken from the usual variable', () => {
+test('the S3 region is read from AWS_REGION', () => {
   expect(load({}, { AWS_REGION: 'eu-north-1' }).s3Credentials.region).toBe('eu-north-1');
   expect(load({}).s3Credentials.region).toBeNull();
 });
 
-test('a variable may say true as well as false', () => {
+test('a variable can be true or false for a boolean option', () => {
   const content = { demo: ['$', '{DEMO}'].join('') };
   const vendor = { OPENAI_API_KEY: 'sk-some-key' };
   expect(load(content, { ...vendor, DEMO: 'true' }).demo).toBe(true);
   expect(load(content, { DEMO: 'false' }).demo).toBe(false);
 });
 
-test('a provider is proxied when the environment names a proxy for its kind of address', () => {
+test('a provider is proxied if the environment sets a proxy for its URL scheme', () => {
   const base = (url: string) => ({ dialect: 'openai', base_url: url, api_key: null });
   const providers = {
     near: base('http://localhost:8000/v1'),
@@ -158,7 +161,7 @@ test('a provider is proxied when the environment names a proxy for its kind of a
     );
   expect(proxied({})).toEqual([]);
   expect(proxied({ HTTP_PROXY: '', http_proxy: 'http://proxy:3128' })).toEqual(['plain']);
-  // An empty variable counts as not set, for the runtime as well.
+  // The runtime treats an empty variable as not set, too.
   expect(proxied({ HTTP_PROXY: 'http://proxy:3128', http_proxy: '' })).toEqual(['plain']);
   expect(proxied({ HTTPS_PROXY: 'http://proxy:3128', https_proxy: '' })).toEqual(['secure']);
   expect(proxied({ HTTPS_PROXY: 'http://proxy:3128' })).toEqual(['secure']);
@@ -168,7 +171,7 @@ test('a provider is proxied when the environment names a proxy for its kind of a
 
 const ownServer = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
 
-test('a header that brings the end of its line is taken without it', () => {
+test('a line break at the end of a header value is removed', () => {
   const mine = { ...ownServer, headers: { 'x-team': 'red team\r\n' } };
   const { providers } = load({ providers: { mine } });
   expect(providers.get('mine')?.headers['x-team']?.reveal()).toBe('red team');
@@ -178,12 +181,12 @@ test.each([
   ['a length of its own', { 'Content-Length': '5' }],
   ['a coding of its own', { 'transfer-encoding': 'chunked' }],
   ['letters beyond ASCII', { 'x-team': 'grün' }],
-])('no header of a provider may have %s', (_, headers) => {
+])('provider headers reject %s', (_, headers) => {
   const mine = { ...ownServer, headers };
   expect(() => load({ providers: { mine } })).toThrow('providers.mine.headers');
 });
 
-test('a mistake in the file is reported even if an override hides it', () => {
+test('a problem in the file is reported even if an override hides it', () => {
   const wrong = { server: { port: 'eighty', drain_seconds: 5 } };
   expect(() => load(wrong, { PORT: '8080' })).toThrow(
     'server.port must be a whole number from 0 to 65535, not "eighty"',
@@ -196,7 +199,7 @@ test('a mistake in the file is reported even if an override hides it', () => {
   expect(() => load({ server: 'gw.example' }, { PORT: '8080' })).toThrow(section);
 });
 
-test('a variable may say a number of a provider, and says nothing when it is empty', () => {
+test('a variable can set a number of a provider, and an empty one counts as not set', () => {
   const mine = { ...provider, timeout_ms: `\${PATIENCE}` };
   const { providers } = load({ providers: { mine } }, { PATIENCE: '5000' });
   expect(providers.get('mine')?.timeoutMs).toBe(5_000);
@@ -204,7 +207,7 @@ test('a variable may say a number of a provider, and says nothing when it is emp
   expect(() => load({ providers: { mine } }, { PATIENCE: '' })).toThrow(problem);
 });
 
-test('the quirks of a shipped provider stay beside those of the file', () => {
+test('quirks of a built-in provider are merged with those of the file', () => {
   const openai = { api_key: 'sk-of-mine', quirks: { developer_role: 'system' } };
   expect(load({ providers: { openai } }).providers.get('openai')?.quirks).toEqual({
     output_limit: 'max_completion_tokens',
@@ -212,7 +215,7 @@ test('the quirks of a shipped provider stay beside those of the file', () => {
   });
 });
 
-test('a price of too many digits is told how many there may be', () => {
+test('a price with too many digits is rejected with the number allowed', () => {
   const model = {
     provider: 'mine',
     model: 'x',
@@ -224,7 +227,7 @@ test('a price of too many digits is told how many there may be', () => {
   expect(() => load({ providers: { mine: provider }, models })).toThrow(problem);
 });
 
-test('a section with nothing in it is as good as left out; a field needs a value', () => {
+test('an empty section counts as absent, but an empty field is rejected', () => {
   const sections = ['server', 'limits', 'cache', 'billing', 'logs', 'tools', 'providers'];
   const empty = Object.fromEntries([...sections, 'models', 'private_addresses'].map(nothingIn));
   const config = load(empty);
@@ -236,19 +239,19 @@ test('a section with nothing in it is as good as left out; a field needs a value
 
 const nothingIn = (section: string) => [section, null];
 
-test('a variable in braces without quotes is told to need them, and nothing else is', () => {
+test('an unquoted variable inside braces is reported as the only problem', () => {
   const file = [
     'providers:',
     `  openai: { api_key: \${OPENAI_API_KEY} }`,
     `  mine: { headers: { x: \${MINE} } }`,
   ].join('\n');
-  const told = (column: number) =>
+  const problemAt = (column: number) =>
     `column ${column}: inside braces, a text with "\${" needs quotes around it`;
   expect(() => load(file)).toThrow(
     expect.objectContaining({
       problems: [
-        expect.objectContaining({ message: `line 2, ${told(23)}` }),
-        expect.objectContaining({ message: `line 3, ${told(26)}` }),
+        expect.objectContaining({ message: `line 2, ${problemAt(23)}` }),
+        expect.objectContaining({ message: `line 3, ${problemAt(26)}` }),
       ],
     }),
   );

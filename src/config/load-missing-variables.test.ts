@@ -9,7 +9,7 @@ import { ConfigProblems } from './problems.ts';
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-variables-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Written apart, because it is the file's syntax and not ours. */
+/** Concatenated, so that it is not read as a template literal. */
 const variable = (name: string) => `\${${name}}`;
 
 const ofTheStore = ['data_dir', 'database'] as const;
@@ -40,7 +40,7 @@ function modelAt(provider: string) {
   };
 }
 
-describe('variables that are not set', () => {
+describe('missing variables', () => {
   const everywhere = {
     server: { port: variable('A_PORT') },
     data_dir: '/var/lib/tollgate',
@@ -54,7 +54,7 @@ describe('variables that are not set', () => {
     models: [modelAt('openai')],
   };
 
-  test('are problems wherever they are named', () => {
+  test('are reported at every path that names one', () => {
     expect(problems(everywhere).map((problem) => problem.split(' ')[0])).toEqual([
       'server.port',
       'redis',
@@ -67,15 +67,15 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('are no problem to commands that use only the store', () => {
+  test('are ignored by commands that use only the store', () => {
     const config = load(everywhere, ofTheStore);
     expect(config.database.reveal()).toBe('sqlite:/var/lib/tollgate/tollgate.db');
-    // Tenants bring keys for these; who calls nobody needs no address.
+    // Tenants bring keys for these. A command without calls needs no base URL.
     expect(config.providers.get('mine')?.byokBaseUrl).toBe(true);
     expect(config.providers.get('groq')?.dialect).toBe('openai');
   });
 
-  test('are problems to commands that use their section', () => {
+  test('are reported to commands that use their section', () => {
     expect(problems({ database: `postgres://${variable('A_HOST')}/db` }, ofTheStore)).toEqual([
       'database needs the environment variable A_HOST, which is not set',
     ]);
@@ -84,7 +84,7 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('excuse no other mistake, which may be in the name of the store', () => {
+  test('do not hide other problems of the same section', () => {
     const content = { ...everywhere, databse: 'sqlite:other.db', cache: { mode: 'sometimes' } };
     expect(problems(content, ofTheStore)).toEqual([
       'databse is not a known field; did you mean "database"?',
@@ -92,23 +92,23 @@ describe('variables that are not set', () => {
     ]);
   });
 
-  test('are no problem where the command line sets the value', () => {
+  test('are ignored if the command line sets the value', () => {
     const { dataDir } = load({ data_dir: variable('A_FOLDER') }, undefined, { dataDir: '/data' });
     expect(dataDir).toBe('/data');
   });
 });
 
-describe('an endpoint names a provider that cannot be called:', () => {
+describe('an endpoint with a provider that cannot be called', () => {
   const at = 'models[0].endpoints[0].provider names';
 
-  test('a shipped one says which variable is missing', () => {
+  test('is reported with the missing variable for a built-in provider', () => {
     expect(problems({ models: [modelAt('mistral')] })).toEqual([
       `${at} "mistral", which is not a configured provider: ` +
         'set MISTRAL_API_KEY or providers.mistral.api_key',
     ]);
   });
 
-  test('any other says where it is described', () => {
+  test('is reported with the option to add for any other provider', () => {
     const hint = 'which is not a configured provider; add it as providers.my-vllm';
     const own = `${at} "my-vllm", ${hint}`;
     expect(problems({ models: [modelAt('my-vllm')] })).toEqual([own]);
@@ -117,7 +117,7 @@ describe('an endpoint names a provider that cannot be called:', () => {
   });
 });
 
-test('an address without its beginning is answered with an example', () => {
+test('a URL without a scheme is rejected with an example', () => {
   const mine = { dialect: 'openai', base_url: 'gpu-1:8000/v1', api_key: null };
   const server = { public_url: 'gateway.example' };
   expect(problems({ providers: { mine }, server })).toEqual([
@@ -126,7 +126,7 @@ test('an address without its beginning is answered with an example', () => {
   ]);
 });
 
-test('a section that is written as something else is told what belongs there', () => {
+test('a section with a scalar value is rejected with the expected fields', () => {
   expect(problems({ providers: ['openai'], cache: 'off', port: 80, demo: 'yes' })).toEqual([
     'providers must be a section with the names of providers, such as "openai: { api_key: … }"',
     'cache must be a section with mode, ttl_seconds, max_bytes, not "off"',
@@ -148,7 +148,7 @@ test.each(['OPENAI_KEY:-none', 'openai key', 'OPENAI-KEY', ''])(
   },
 );
 
-test('aliases that repeat each other are a problem of the file', () => {
+test('nested aliases that expand too much are rejected', () => {
   const many = (name: string) => Array(10).fill(name).join(', ');
   const lines = ['a: &a [x]', 'b: &b [*a]', 'c: &c [*b]', 'd: &d [*c]', 'e: [*d]'];
   const bomb = lines.map((line) => line.replace(/\[(.+)\]/, (_, one) => `[${many(one)}]`));
@@ -157,7 +157,7 @@ test('aliases that repeat each other are a problem of the file', () => {
   expect(() => loadConfig({ config }, {})).toThrow('its aliases (*name) expand too much');
 });
 
-test('many models may share one list of prices', () => {
+test('thousands of models can share prices by an alias', () => {
   const config = join(folder, 'shared.yaml');
   const prices = '&usual { prompt: "0.000001", completion: "0.000002" }';
   const model = (_: unknown, at: number) => `
@@ -173,7 +173,7 @@ test('many models may share one list of prices', () => {
   expect(last?.endpoints[0]?.pricing).toMatchObject({ completion: '0.000002' });
 });
 
-test('an alias that stands for nothing is told where it is, and not what it says', () => {
+test('an alias without an anchor is reported by position, without its text', () => {
   const config = join(folder, 'stars.yaml');
   writeFileSync(config, 'private_addresses:\n  - gpu-1\n  - *.corp.lan\nredis: *secret\n');
   const sentence =
@@ -184,7 +184,7 @@ test('an alias that stands for nothing is told where it is, and not what it says
   );
 });
 
-test('an alias inside of what it stands for is told where it is', () => {
+test('a circular alias is reported by position', () => {
   const config = join(folder, 'circle.yaml');
   writeFileSync(config, 'limits: &all\n  cache: *all\nredis: &url redis://cache\nobjects: *url\n');
   const sentence = 'line 2, column 10: this alias (*name) refers to a value that contains it';

@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tollgate-config-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
 
-/** A configuration file with this content; a text is written as it is. */
+/** Writes a configuration file. A string is written unchanged. */
 function file(content: object | string): string {
   const path = join(folder, `${++files}.yaml`);
   writeFileSync(path, typeof content === 'string' ? content : stringify(content));
@@ -25,7 +25,7 @@ function load(content: object | string, env: Environment = {}, flags: Flags = {}
   return loadConfig({ config: file(content), ...flags }, env);
 }
 
-/** Every problem of a configuration that is refused; what is in the file without its name. */
+/** Returns the problems of a configuration, without the name of the file. */
 function problems(content: object | string, env: Environment = {}, flags: Flags = {}): string[] {
   try {
     load(content, env, flags);
@@ -36,7 +36,7 @@ function problems(content: object | string, env: Environment = {}, flags: Flags 
   throw new Error('The configuration was accepted.');
 }
 
-/** Written apart, because it is the file's syntax and not ours. */
+/** Concatenated, so that it is not read as a template literal. */
 const variable = (name: string) => `\${${name}}`;
 
 const model = {
@@ -48,10 +48,10 @@ const model = {
 const pricing = { prompt: '0.50', completion: '1.50' };
 const mine = { dialect: 'openai', base_url: 'http://gpu-1:8000/v1', api_key: null };
 
-describe('without any settings', () => {
+describe('loadConfig without settings', () => {
   const config = load({});
 
-  test('the documented defaults hold', () => {
+  test('uses the documented defaults', () => {
     expect(config.server).toEqual({
       host: '127.0.0.1',
       port: 8080,
@@ -76,7 +76,7 @@ describe('without any settings', () => {
     expect(config.webSearch).toBeNull();
   });
 
-  test('the demo is on and no vendor is callable', () => {
+  test('turns the demo on and has no callable provider', () => {
     expect(config.demo).toBe(true);
     const vendors = [...config.providers.values()];
     expect(vendors.length).toBeGreaterThan(0);
@@ -84,13 +84,13 @@ describe('without any settings', () => {
     expect(listedModels(config).some(({ isLive }) => isLive)).toBe(false);
   });
 
-  test('an empty file is as good as none', () => {
+  test('treats an empty file like no file', () => {
     expect(load('').server.port).toBe(8080);
     expect(load('# nothing yet\n').demo).toBe(true);
   });
 });
 
-describe('where a setting comes from', () => {
+describe('loadConfig precedence', () => {
   const env = {
     HOST: '0.0.0.0',
     PORT: '9001',
@@ -105,14 +105,14 @@ describe('where a setting comes from', () => {
     database: 'sqlite:{data_dir}/file.db',
   };
 
-  test('the file holds where nothing else is said', () => {
+  test('uses the file if nothing overrides it', () => {
     const config = load(written);
     expect(config.server).toMatchObject({ host: '::1', port: 9000, drainSeconds: 5 });
     expect(config.database.reveal()).toBe('sqlite:/var/file/file.db');
     expect(config.objects.reveal()).toBe('file:/var/file/objects');
   });
 
-  test('the environment wins over the file', () => {
+  test('prefers the environment over the file', () => {
     const config = load(written, env);
     expect(config.server).toMatchObject({ host: '0.0.0.0', port: 9001, drainSeconds: 5 });
     expect(config.dataDir).toBe('/var/env');
@@ -121,23 +121,23 @@ describe('where a setting comes from', () => {
     expect(config.objects.reveal()).toBe('s3://env/prefix');
   });
 
-  test('the command line wins over both', () => {
+  test('prefers the command line over both', () => {
     const config = load(written, env, { host: 'localhost', port: '0', dataDir: '/var/flag' });
     expect(config.server).toMatchObject({ host: 'localhost', port: 0 });
     expect(config.dataDir).toBe('/var/flag');
   });
 
-  test('an empty variable is as good as none', () => {
+  test('treats an empty variable as not set', () => {
     expect(load(written, { PORT: '', HOST: '' }).server).toMatchObject({ host: '::1', port: 9000 });
   });
 
-  test('TOLLGATE_CONFIG names the file, --config another', () => {
+  test('reads the file named by --config, or else by TOLLGATE_CONFIG', () => {
     const [one, two] = [file({ server: { port: 1 } }), file({ server: { port: 2 } })];
     expect(loadConfig({}, { TOLLGATE_CONFIG: one }).server.port).toBe(1);
     expect(loadConfig({ config: two }, { TOLLGATE_CONFIG: one }).server.port).toBe(2);
   });
 
-  test('a wrong value is told by the name under which it was given', () => {
+  test('reports an invalid override by the name of its option or variable', () => {
     expect(problems({}, { PORT: 'eighty' })).toEqual([
       'environment: PORT (server.port) must be a whole number from 0 to 65535, not "eighty"',
     ]);
@@ -151,8 +151,8 @@ describe('where a setting comes from', () => {
   });
 });
 
-describe('a variable in the file', () => {
-  test('is filled in anywhere, as the type that its place wants', () => {
+describe('a variable in the configuration file', () => {
+  test('is substituted in any field and converted to its type', () => {
     const content = {
       server: { port: variable('P'), public_url: `https://${variable('H')}/` },
       demo: variable('D'),
@@ -164,12 +164,12 @@ describe('a variable in the file', () => {
     expect(config.redis?.reveal()).toBe('redis://r');
   });
 
-  test('is never filled in twice', () => {
+  test('is substituted only once', () => {
     const env = { A: variable('B'), B: 'inner' };
     expect(load({ data_dir: variable('A') }, env).dataDir).toBe(variable('B'));
   });
 
-  test('that is not set is one problem, told once', () => {
+  test('is reported once if it is not set', () => {
     const providers = { mine: { ...mine, api_key: variable('NOPE') } };
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
@@ -179,8 +179,8 @@ describe('a variable in the file', () => {
   });
 });
 
-describe('problems', () => {
-  test('are told all at once, of every kind and section', () => {
+describe('ConfigProblems', () => {
+  test('lists problems of all sections at once', () => {
     const content = {
       server: { prot: 80 },
       limits: { body_bytes: 1 },
@@ -218,7 +218,7 @@ describe('problems', () => {
     ]);
   });
 
-  test('are told all at once within one section, provider and model, each at its place', () => {
+  test('lists problems within a section, provider and model with their paths', () => {
     const content = {
       server: { port: 'eighty', public_url: 'http://a/?b' },
       providers: { mine, half: { dialect: 'openai', timeout_ms: 'soon' } },
@@ -258,11 +258,11 @@ describe('problems', () => {
   test.each([
     ['a list', '- a\n- b\n'],
     ['a text', 'just words'],
-  ])('%s instead of settings is one', (_, text) => {
+  ])('reports a file with %s instead of settings', (_, text) => {
     expect(problems(text)).toEqual(['must be a section with server, data_dir, database, redis, …']);
   });
 
-  test('a file that is not there is one', () => {
+  test('reports a missing file', () => {
     const missing = () => loadConfig({ config: join(folder, 'missing.yaml') }, {});
     expect(missing).toThrow(`${join(folder, 'missing.yaml')}: this file does not exist`);
     expect(() => loadConfig({ config: folder }, {})).toThrow(
@@ -270,13 +270,13 @@ describe('problems', () => {
     );
   });
 
-  test('two documents in one file are one, in our words', () => {
+  test('reports a file with two documents in plain language', () => {
     expect(problems('demo: true\n---\ndemo: false\n')).toEqual([
       'line 2, column 1: Source contains multiple documents',
     ]);
   });
 
-  test('broken YAML is told by its line, the common mistakes in plain words', () => {
+  test('reports invalid YAML by line and explains common mistakes', () => {
     expect(problems('server:\n  port: [1\nx: y\n')[0]).toMatch(/^line \d+, column \d+: \S/);
     expect(problems('server:\n\tport: 80\n')).toEqual([
       'line 2, column 1: YAML does not allow tabs here; indent with spaces',
@@ -289,7 +289,7 @@ describe('problems', () => {
     ]);
   });
 
-  test('a provider that is broken is not told again by every model that uses it', () => {
+  test('reports an invalid provider once, not for each of its models', () => {
     const providers = { mine: { base_url: 'http://gpu-1/v1' } };
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     expect(problems({ providers, models: [{ ...model, endpoints }] })).toEqual([
@@ -303,7 +303,7 @@ describe('problems', () => {
     'http://gpu-1/v1?key=a',
     'http://gpu-1/v1#a',
     'http://gpu-1/v1#',
-  ])('a base address may hold nothing but an address: %s', (base_url) => {
+  ])('rejects the base URL %s', (base_url) => {
     expect(problems({ providers: { mine: { ...mine, base_url } } })).toEqual([
       'providers.mine.base_url must be an http(s) URL without user, query or fragment',
     ]);
@@ -313,34 +313,37 @@ describe('problems', () => {
   });
 
   const torn = ['a\r\nx-evil: 1', 'a\nb', 'a\0b', 'a\u010ab'];
-  test.each(torn)('what no header can carry is refused, and not repeated: %j', (text) => {
-    const unsendable =
-      'has characters that are not valid in a header; check that it was copied correctly';
-    expect(problems({ providers: { mine: { ...mine, api_key: text } } })).toEqual([
-      `providers.mine.api_key ${unsendable}`,
-    ]);
-    expect(problems({}, { OPENAI_API_KEY: text })).toEqual([
-      `providers.openai.api_key ${unsendable}`,
-    ]);
-    const search = { engine: 'brave', api_key: text };
-    expect(problems({ tools: { web_search: search } })).toEqual([
-      `tools.web_search.api_key ${unsendable}`,
-    ]);
-    for (const headers of [{ 'x-a': text }, { [text]: 'a' }, { 'x a': 'b' }]) {
-      expect(problems({ providers: { mine: { ...mine, headers } } })).toEqual([
-        'providers.mine.headers has a name or value that is not valid in a header',
+  test.each(torn)(
+    'rejects a key or header with invalid characters without repeating it: %j',
+    (text) => {
+      const invalidKey =
+        'has characters that are not valid in a header; check that it was copied correctly';
+      expect(problems({ providers: { mine: { ...mine, api_key: text } } })).toEqual([
+        `providers.mine.api_key ${invalidKey}`,
       ]);
-    }
-  });
+      expect(problems({}, { OPENAI_API_KEY: text })).toEqual([
+        `providers.openai.api_key ${invalidKey}`,
+      ]);
+      const search = { engine: 'brave', api_key: text };
+      expect(problems({ tools: { web_search: search } })).toEqual([
+        `tools.web_search.api_key ${invalidKey}`,
+      ]);
+      for (const headers of [{ 'x-a': text }, { [text]: 'a' }, { 'x a': 'b' }]) {
+        expect(problems({ providers: { mine: { ...mine, headers } } })).toEqual([
+          'providers.mine.headers has a name or value that is not valid in a header',
+        ]);
+      }
+    },
+  );
 
-  test('a key that brings the end of its line is taken without it', () => {
+  test('a line break at the end of a key is removed', () => {
     const { providers } = load({}, { OPENAI_API_KEY: 'sk-live-0123456789\r\n' });
     expect(providers.get('openai')?.apiKey?.reveal()).toBe('sk-live-0123456789');
   });
 });
 
 describe('providers and models', () => {
-  test('a key in the environment makes the vendor’s shipped models live and ends the demo', () => {
+  test('a key in the environment enables the provider’s built-in models and disables the demo', () => {
     const config = load({}, { OPENAI_API_KEY: 'sk-live-0123456789' });
     const shared = [...config.providers.values()].filter((vendor) => vendor.shared);
     expect(shared.map(({ name }) => name)).toEqual(['openai']);
@@ -352,7 +355,7 @@ describe('providers and models', () => {
     ).toBe(true);
   });
 
-  test('a vendor whose key is not at hand is there for tenants who bring theirs', () => {
+  test('a built-in provider without a key is kept for tenants with their own key', () => {
     const config = load({}, { OPENAI_API_KEY: 'sk-live-0123456789' });
     expect(config.providers.get('anthropic')).toMatchObject({ shared: false, apiKey: null });
     const claude = config.models.filter(({ endpoints }) =>
@@ -361,7 +364,7 @@ describe('providers and models', () => {
     expect(claude.length).toBeGreaterThan(0);
   });
 
-  test('a vendor can be left to tenants who bring their keys, and then needs none', () => {
+  test('a provider with shared: false needs no key', () => {
     const config = load({ providers: { openai: { shared: false, byok_base_url: true } } });
     expect(config.providers.get('openai')).toMatchObject({ shared: false, byokBaseUrl: true });
     expect(config.demo).toBe(true);
@@ -370,23 +373,23 @@ describe('providers and models', () => {
     );
   });
 
-  test('a model of the file may not count on a vendor whose key was forgotten', () => {
+  test('a model of the file cannot use a built-in provider without a key', () => {
     const endpoints = [{ provider: 'openai', model: 'x', pricing }];
     expect(problems({ models: [{ ...model, endpoints }] })[0]).toStartWith(
       'models[0].endpoints[0].provider names "openai", which is not a configured provider',
     );
   });
 
-  test('the secret key has at least 32 characters and is shown to nobody', () => {
+  test('the secret key needs at least 32 characters and is not printed', () => {
     const long = 'hidden-0123456789-0123456789-0123';
     const config = load({}, { TOLLGATE_SECRET_KEY: long });
     expect(config.secretKey?.reveal()).toBe(long);
     expect(JSON.stringify(config)).not.toContain('hidden');
     expect(load({}).secretKey).toBeNull();
-    const former = load({}, { TOLLGATE_PREVIOUS_SECRET_KEY: long });
-    expect(former.secretKey).toBeNull();
-    expect(former.previousSecretKey?.reveal()).toBe(long);
-    expect(JSON.stringify(former)).not.toContain('hidden');
+    const rotating = load({}, { TOLLGATE_PREVIOUS_SECRET_KEY: long });
+    expect(rotating.secretKey).toBeNull();
+    expect(rotating.previousSecretKey?.reveal()).toBe(long);
+    expect(JSON.stringify(rotating)).not.toContain('hidden');
     expect(problems({}, { TOLLGATE_PREVIOUS_SECRET_KEY: long.slice(0, 31) })).toEqual([
       'environment: TOLLGATE_PREVIOUS_SECRET_KEY must have at least 32 characters',
     ]);
@@ -395,13 +398,13 @@ describe('providers and models', () => {
     ]);
   });
 
-  test('catalogue: none starts from nothing', () => {
+  test('catalogue: none removes all built-in providers and models', () => {
     const config = load({ catalogue: 'none' }, { OPENAI_API_KEY: 'sk-live-0123456789' });
     expect(config.models).toEqual([]);
     expect(config.providers.size).toBe(0);
   });
 
-  test('a shipped vendor can be changed field by field', () => {
+  test('single fields of a built-in provider can be overridden', () => {
     const providers = { openai: { base_url: 'http://mirror.example/v1/' } };
     const config = load({ providers }, { OPENAI_API_KEY: 'sk-live-0123456789' });
     expect(config.providers.get('openai')).toMatchObject({
@@ -411,7 +414,7 @@ describe('providers and models', () => {
     expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-live-0123456789');
   });
 
-  test('a model of the file takes the place of a shipped one of its id', () => {
+  test('a model of the file replaces the built-in one with the same id', () => {
     const [shipped] = load({}).models;
     const endpoints = [{ provider: 'mine', model: 'x', pricing }];
     const own = { ...model, id: shipped?.id, name: 'Mine now', endpoints };
@@ -420,7 +423,7 @@ describe('providers and models', () => {
     expect(found.map(({ name }) => name)).toEqual(['Mine now']);
   });
 
-  test('endpoints are kept by priority', () => {
+  test('endpoints are sorted by priority', () => {
     const endpoints = [3, 1, 2].map((priority) => ({
       provider: 'mine',
       model: `m${priority}`,
@@ -448,7 +451,7 @@ describe('providers and models', () => {
     [['image_edit'], { output_image: '0.04' }, []],
     [['image_generation'], { prompt: '1' }, ['output_image or completion']],
     [['tools'], { prompt: '0' }, ['completion']],
-  ])('a model that does %j priced %j lacks %j', (features, prices, lacks) => {
+  ])('a model with the features %j and prices %j lacks %j', (features, prices, lacks) => {
     const endpoints = [{ provider: 'mine', model: 'x', pricing: prices }];
     const content = { providers: { mine }, models: [{ ...model, features, endpoints }] };
     const found = lacks.length === 0 ? [] : problems(content);
@@ -458,7 +461,7 @@ describe('providers and models', () => {
     if (lacks.length === 0) expect(load(content).models.at(-1)?.id).toBe('acme/chat');
   });
 
-  test('a price that a YAML reader would make a float of is refused', () => {
+  test('an unquoted price is rejected', () => {
     const endpoints = [{ provider: 'mine', model: 'x', pricing: { prompt: 0.5, completion: '1' } }];
     expect(problems({ providers: { mine }, models: [{ ...model, endpoints }] })).toEqual([
       'models[0].endpoints[0].pricing.prompt must be a decimal number of dollars in quotes, ' +
@@ -471,7 +474,7 @@ describe('providers and models', () => {
     return { providers: { mine }, models: [{ ...model, ...more, endpoints }] };
   };
 
-  test('prices may step with the length of the prompt, and a variable may say where', () => {
+  test('prices can have steps by prompt length, set by a variable', () => {
     const steps = [
       { above_tokens: variable('LONG'), prompt: '1' },
       { above_tokens: 2_000, completion: '3', cache_read: '0', cache_write: '9' },
@@ -524,22 +527,22 @@ describe('providers and models', () => {
       ],
       '.above_tokens must be more than 9, the previous step, not 8',
     ],
-  ])('a step that cannot be is told by its place: long_prompts%s of %j', (at, steps, problem) => {
+  ])('an invalid price step is reported by path: long_prompts%s of %j', (at, steps, problem) => {
     const path = `models[0].endpoints[0].pricing.long_prompts${at}`;
     expect(problems(stepped(steps))).toEqual([`${path}${problem}`]);
   });
 
-  test('only token prices have steps', () => {
+  test('price steps without a token price are rejected', () => {
     const steps = [{ above_tokens: 5, prompt: '1' }];
     const listening = { features: ['transcription'] };
     expect(problems(stepped(steps, { minute: '0.006' }, listening))).toEqual([
       'models[0].endpoints[0].pricing.long_prompts needs prompt or completion next to it: ' +
-        'only token prices have steps',
+        'price steps without a token price are rejected',
     ]);
   });
 });
 
-describe('secrets', () => {
+describe('secrets of a configuration', () => {
   const secrets = {
     api: 'sk-tg-hidden-0123456789abcdefghij',
     manage: 'sk-mgmt-hidden-0123456789abcdefgh',
@@ -563,7 +566,7 @@ describe('secrets', () => {
     },
   );
 
-  test('are all there', () => {
+  test('are all loaded', () => {
     expect(config.bootstrap.apiKey?.reveal()).toBe(secrets.api);
     expect(config.providers.get('mine')?.headers['x-key']?.reveal()).toBe('hidden-header');
     expect(config.providers.get('openai')?.apiKey?.reveal()).toBe('sk-hidden-openai-key');
@@ -575,14 +578,14 @@ describe('secrets', () => {
     ['Bun’s inspector', () => Bun.inspect(config, { depth: 20 })],
     ['templates', () => `${config.database} ${config.redis} ${config.objects}`],
     ['each provider', () => [...config.providers.values()].map((one) => `${one.apiKey}`).join()],
-  ])('are shown by none of them to %s', (_, print) => {
+  ])('are not printed by %s', (_, print) => {
     const text = print();
     expect(text).toContain('•••');
     expect(text).not.toContain('hidden');
   });
 });
 
-test('the configuration cannot be changed by anybody who holds it', () => {
+test('the configuration is frozen', () => {
   const config = load({ providers: { mine } });
   const provider = config.providers.get('mine');
   for (const part of [

@@ -21,19 +21,19 @@ const pair = 'AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
 const aws = { dialect: 'bedrock', api_key: pair };
 const gemini = { dialect: 'gemini', base_url: 'https://eu-aiplatform.googleapis.com/v1' };
 
-test.each(['', 12_345])('a key must be a text with something in it, not %j', (api_key) => {
+test.each(['', 12_345])('api_key must be a non-empty string, not %j', (api_key) => {
   expect(() => load({ ...gemini, api_key })).toThrow(
     'providers.mine.api_key must be a non-empty text in quotes',
   );
 });
 
-describe('a pair of AWS', () => {
-  test('signs for the region of its address', () => {
+describe('an AWS key pair', () => {
+  test('uses the region in the base URL', () => {
     const base_url = 'https://bedrock-runtime.us-east-1.amazonaws.com';
     expect(load({ ...aws, base_url })?.apiKey?.reveal()).toBe(pair);
   });
 
-  test('signs for the region that is written down, where the address names none', () => {
+  test('uses the configured region if the base URL has none', () => {
     const base_url = 'https://bedrock.acme.example';
     expect(load({ ...aws, base_url, region: 'us-east-1' })?.region).toBe('us-east-1');
     expect(() => load({ ...aws, base_url })).toThrow(
@@ -47,10 +47,10 @@ describe('a pair of AWS', () => {
   });
 });
 
-describe('a service account', () => {
+describe('a Google service account', () => {
   const text = serviceAccount('http://10.0.0.7/token');
 
-  test('may stand in the file or in the environment, with the line ends it has', () => {
+  test('is accepted in the file and in the environment, with line breaks', () => {
     expect(load({ ...gemini, api_key: text })?.apiKey?.reveal()).toBe(text);
     const api_key = ['$', '{ACCOUNT}'].join('');
     expect(load({ ...gemini, api_key }, { ACCOUNT: `${text}\n` })?.apiKey?.reveal()).toBe(text);
@@ -59,7 +59,7 @@ describe('a service account', () => {
   test.each([
     [text.slice(0, 900), 'this JSON cannot be read'],
     [serviceAccount('http://10.0.0.7/token', { client_email: '' }), 'its client_email'],
-  ])('that cannot be used is refused at the start, without a word of it (%#)', (api_key, why) => {
+  ])('is rejected if invalid, without repeating it (%#)', (api_key, why) => {
     let refusal = '';
     try {
       load({ ...gemini, api_key });

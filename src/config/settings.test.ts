@@ -17,7 +17,7 @@ describe.each(variables)('%s', (name, prefix, field) => {
     return { key: bootstrap[field]?.reveal() ?? null, wrong: problems.map(({ path }) => path) };
   }
 
-  test('is taken with its prefix and 32 characters', () => {
+  test('accepts a key with its prefix and 32 characters', () => {
     const key = prefix.padEnd(32, 'x');
     expect(read(key)).toEqual({ key, wrong: [] });
   });
@@ -28,12 +28,12 @@ describe.each(variables)('%s', (name, prefix, field) => {
     ['no prefix', 'x'.repeat(60)],
     ['a space inside', `${prefix.padEnd(40, 'x')} x`],
     ['a letter that no header carries', `${prefix.padEnd(40, 'x')}é`],
-  ])('is refused with %s', (_, key) => {
+  ])('rejects a key with %s', (_, key) => {
     expect(read(key)).toEqual({ key: null, wrong: [name] });
   });
 });
 
-test('the credits of the first start are a whole number, none at all included', () => {
+test('TOLLGATE_BOOTSTRAP_CREDITS accepts whole numbers, including 0', () => {
   const read = (text: string) => {
     const problems: ValidationIssue[] = [];
     const { credits } = readBootstrap({ TOLLGATE_BOOTSTRAP_CREDITS: text }, problems);
@@ -43,7 +43,7 @@ test('the credits of the first start are a whole number, none at all included', 
   for (const text of ['-1', '1.5', '1e3', '9007199254740992']) expect(read(text)).toBe('refused');
 });
 
-test('a secret key has 32 characters or more', () => {
+test('a secret key needs at least 32 characters', () => {
   const problems: ValidationIssue[] = [];
   expect(
     readSecretKey('TOLLGATE_SECRET_KEY', { TOLLGATE_SECRET_KEY: 'x'.repeat(32) }, problems),
@@ -58,7 +58,7 @@ test('a secret key has 32 characters or more', () => {
 const load = (entries: unknown) =>
   loadConfig({}, {}, everySection, { source: 'test', data: { private_addresses: entries } });
 
-test('names, addresses and ranges of private networks are taken as they stand', () => {
+test('private_addresses accepts private host names, addresses and ranges', () => {
   const entries = ['10.1.0.0/16', '192.168.0.7', 'fd12::/16', '::1', 'hooks.corp.lan', 'queue'];
   expect(load(entries).privateAddresses).toEqual(entries);
   expect(loadConfig({}, {}, everySection, { source: 'test', data: {} }).privateAddresses).toEqual(
@@ -88,7 +88,7 @@ test.each([
   'hooks.corp.lan:8080',
   '*.corp.lan',
   '',
-])('«%s» is a problem, with its place', (entry) => {
+])('private_addresses rejects «%s» with its path', (entry) => {
   const problem =
     'private_addresses[1] must be a full host name without * and port, or an address or range';
   const refusal = () => load(['10.1.0.0/16', entry]);

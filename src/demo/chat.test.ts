@@ -12,7 +12,7 @@ function post(body: object): Promise<Response> {
   return fetch(`${demo.url}/chat/completions`, { method: 'POST', body: JSON.stringify(body) });
 }
 
-/** What the tests look at in a completion; the rest is compared where it matters. */
+/** The fields of a completion that most tests use. */
 interface Completion {
   choices: [{ message: Message; finish_reason: string }];
   usage: Record<string, number> & { completion_tokens_details: { reasoning_tokens: number } };
@@ -64,8 +64,8 @@ async function readChunks(body: object): Promise<Chunk[]> {
 
 const hello = { model: 'demo-chat', messages: [{ role: 'user', content: 'How are you?' }] };
 
-describe('text', () => {
-  test('the answer says it is a demo and repeats the question', async () => {
+describe('demo chat text', () => {
+  test('says that it is a demo and repeats the question', async () => {
     const { choices } = await complete(hello);
     expect(choices[0].message.content).toContain('demo');
     expect(choices[0].message.content).toContain('“How are you?”');
@@ -73,14 +73,14 @@ describe('text', () => {
     expect(choices[0].finish_reason).toBe('stop');
   });
 
-  test('a long question is repeated up to 200 characters, cut between characters', async () => {
+  test('repeats up to 200 characters of a long question', async () => {
     const { choices } = await complete({
       messages: [{ role: 'user', content: '🦊'.repeat(5_000) }],
     });
     expect(choices[0].message.content).toContain(`“${'🦊'.repeat(200)}…”`);
   });
 
-  test('a token is four bytes: 12 bytes asked and 145 bytes answered are 3 and 37', async () => {
+  test('counts 4 bytes as a token: 12 and 145 bytes are 3 and 37 tokens', async () => {
     const { choices, usage } = await complete(hello);
     expect(Buffer.byteLength(choices[0].message.content)).toBe(145);
     const counted: object = usage;
@@ -93,12 +93,12 @@ describe('text', () => {
     });
   });
 
-  test('equal requests get equal answers', async () => {
+  test('gives equal requests equal answers', async () => {
     const [first, second] = [await complete(hello), await complete(hello)];
     expect({ ...second, created: 0 } as object).toEqual({ ...first, created: 0 });
   });
 
-  test('max_tokens ends the answer, and max_completion_tokens wins over it', async () => {
+  test('ends at max_tokens, and max_completion_tokens overrides it', async () => {
     const short = await complete({ ...hello, max_tokens: 3 });
     expect(short.choices[0]).toMatchObject({
       message: { content: 'Hello from t' },
@@ -109,7 +109,7 @@ describe('text', () => {
     expect(shorter.choices[0].message.content).toBe('Hell');
   });
 
-  test('n choices are the same answer as often, in either form, and each is counted', async () => {
+  test('repeats the answer for n choices, streaming or not, and counts each', async () => {
     const { choices, usage } = await complete({ ...hello, max_tokens: 3, n: 2 });
     const choice = { message: { content: 'Hello from t' }, finish_reason: 'length' };
     expect(choices as object[]).toMatchObject([
@@ -117,22 +117,22 @@ describe('text', () => {
       { index: 1, ...choice },
     ]);
     expect([usage.prompt_tokens, usage.completion_tokens]).toEqual([3, 6]);
-    const said = ['', ''];
+    const texts = ['', ''];
     const ends: unknown[] = [];
     for (const chunk of await readChunks({ ...hello, max_tokens: 3, n: 2 })) {
       for (const { index, delta, finish_reason: end } of chunk.choices) {
-        said[index] += delta.content ?? '';
+        texts[index] += delta.content ?? '';
         if (end !== null) ends.push([index, end]);
       }
     }
-    expect(said).toEqual(['Hello from t', 'Hello from t']);
+    expect(texts).toEqual(['Hello from t', 'Hello from t']);
     expect(ends).toEqual([
       [0, 'length'],
       [1, 'length'],
     ]);
   });
 
-  test('the earliest stop text ends the answer before itself', async () => {
+  test('ends the answer before the first stop text', async () => {
     const { choices } = await complete({ ...hello, stop: ['nowhere', 'demo', 'Tollgate'] });
     expect(choices[0]).toMatchObject({
       message: { content: 'Hello from the ' },
@@ -140,7 +140,7 @@ describe('text', () => {
     });
   });
 
-  test('reasoning comes when an effort is asked for and counts as output', async () => {
+  test('adds reasoning if an effort is requested and counts it as output', async () => {
     const { choices, usage } = await complete({ ...hello, reasoning_effort: 'high' });
     const reasoning = choices[0].message.reasoning_content ?? '';
     expect(reasoning).toContain('"high"');
@@ -152,8 +152,8 @@ describe('text', () => {
   });
 });
 
-describe('streams', () => {
-  test('come as role, words, finish, usage, done', async () => {
+describe('demo chat streams', () => {
+  test('send role, text, finish reason, usage and [DONE]', async () => {
     const whole = await complete(hello);
     const chunks = await readChunks({ ...hello, stream_options: { include_usage: true } });
     const deltas = chunks.map((chunk) => chunk.choices[0]?.delta);
@@ -172,20 +172,20 @@ describe('streams', () => {
     expect(new Set(chunks.map((chunk) => `${chunk.id} ${chunk.object}`)).size).toBe(1);
   });
 
-  test('carry no usage unless asked', async () => {
+  test('send no usage unless requested', async () => {
     const chunks = await readChunks(hello);
     expect(chunks.some((chunk) => 'usage' in chunk)).toBe(false);
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop');
   });
 
-  test('bring the reasoning before the answer', async () => {
+  test('send the reasoning before the answer', async () => {
     const chunks = await readChunks({ ...hello, reasoning_effort: 'low' });
     const kinds = chunks.flatMap((chunk) => Object.keys(chunk.choices[0]?.delta ?? {}));
     expect(kinds.lastIndexOf('reasoning_content')).toBeLessThan(kinds.indexOf('content', 3));
     expect(kinds).toContain('reasoning_content');
   });
 
-  test('drip when a delay is asked for', async () => {
+  test('pause between chunks if a delay is requested', async () => {
     const started = performance.now();
     const events = await readEvents({ ...hello, max_tokens: 2, demo_delay_ms: 30 });
     expect(performance.now() - started).toBeGreaterThan((events.length - 1) * 30 - 5);
@@ -211,8 +211,8 @@ async function calledTools(body: object): Promise<string[]> {
   return (choices[0].message.tool_calls ?? []).map((call) => call.function.name);
 }
 
-describe('tools', () => {
-  test('a mentioned tool is called with arguments that fit its schema', async () => {
+describe('demo tool calls', () => {
+  test('calls a mentioned tool with arguments that match its schema', async () => {
     const { choices } = await complete(ask('Please use Get_Weather for me'));
     const [{ message, finish_reason: finishReason }] = choices;
     expect(finishReason).toBe('tool_calls');
@@ -228,22 +228,27 @@ describe('tools', () => {
     });
   });
 
-  test.each(['get_weather', 'getWeather', 'weather'])('%s by what it is for', async (name) => {
-    const asked = { messages: [{ role: 'user', content: 'What is the weather in Bern?' }] };
-    expect(await calledTools({ ...asked, tools: [tool('run_is'), tool(name)] })).toEqual([name]);
-  });
+  test.each(['get_weather', 'getWeather', 'weather'])(
+    'calls %s if its last word is mentioned',
+    async (name) => {
+      const question = { messages: [{ role: 'user', content: 'What is the weather in Bern?' }] };
+      expect(await calledTools({ ...question, tools: [tool('run_is'), tool(name)] })).toEqual([
+        name,
+      ]);
+    },
+  );
 
-  test('a name inside another word is no mention', async () => {
+  test('ignores a tool name inside another word', async () => {
     expect(await calledTools(ask('do not forget get_weather_now'))).toEqual([]);
   });
 
-  test('several mentioned tools are called at once, unless parallel calls are off', async () => {
+  test('calls several mentioned tools at once unless parallel calls are disabled', async () => {
     const both = 'get_time, then get_weather';
     expect(await calledTools(ask(both))).toEqual(['get_weather', 'get_time']);
     expect(await calledTools(ask(both, { parallel_tool_calls: false }))).toEqual(['get_weather']);
   });
 
-  test('tool_choice forces, names or forbids a call', async () => {
+  test('follows tool_choice', async () => {
     const named = { type: 'function', function: { name: 'get_time' } };
     expect(await calledTools(ask('hi', { tool_choice: 'required' }))).toEqual(['get_weather']);
     expect(await calledTools(ask('hi', { tool_choice: named }))).toEqual(['get_time']);
@@ -251,7 +256,7 @@ describe('tools', () => {
     expect(await calledTools(ask('hi'))).toEqual([]);
   });
 
-  test('a forced call is of a tool that was not called yet, so that agents end', async () => {
+  test('prefers tools that were not called yet for forced calls', async () => {
     const after = (...names: string[]) => ({
       messages: [
         { role: 'user', content: 'get_weather' },
@@ -269,7 +274,7 @@ describe('tools', () => {
     expect(await calledTools(after('get', 'get_time', 'get_weather'))).toEqual(['get_weather']);
   });
 
-  test('streamed parallel calls have growing indexes and arguments that join to JSON', async () => {
+  test('streams parallel calls with ascending indexes and arguments that join to JSON', async () => {
     const chunks = await readChunks(ask('get_weather and get_time'));
     const parts = chunks.flatMap((chunk) => chunk.choices[0]?.delta.tool_calls ?? []);
     const indexes = parts.map((part) => part.index);
@@ -293,13 +298,13 @@ describe('tools', () => {
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('tool_calls');
   });
 
-  test('a call that does not fit the token limit breaks off', async () => {
+  test('truncates a call at the token limit', async () => {
     const { choices } = await complete(ask('get_weather', { max_tokens: 5 }));
     expect(choices[0].finish_reason).toBe('length');
     expect(choices[0].message.tool_calls?.[0]?.function.arguments).toBe('{"city":');
   });
 
-  test('results of tools are quoted', async () => {
+  test('quotes tool results', async () => {
     const { choices } = await complete({
       tools,
       messages: [
@@ -313,8 +318,8 @@ describe('tools', () => {
   });
 });
 
-describe('JSON mode', () => {
-  test('json_object answers an object with the question in it', async () => {
+describe('demo JSON mode', () => {
+  test('returns an object with the question for json_object', async () => {
     const { choices } = await complete({ ...hello, response_format: { type: 'json_object' } });
     expect(JSON.parse(choices[0].message.content)).toMatchObject({
       demo: true,
@@ -322,7 +327,7 @@ describe('JSON mode', () => {
     });
   });
 
-  test('json_schema answers an object of that schema', async () => {
+  test('returns an object that matches the schema for json_schema', async () => {
     const schema = {
       type: 'object',
       properties: { name: { type: 'string' }, age: { type: 'integer', minimum: 18 } },
@@ -336,7 +341,7 @@ describe('JSON mode', () => {
   });
 });
 
-test('images are counted and measured', async () => {
+test('chat answers with the number and sizes of the images', async () => {
   const pixel =
     'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk' +
     '+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -362,7 +367,7 @@ test('images are counted and measured', async () => {
   expect(usage.prompt_tokens).toBe(2 + 3 * 85);
 });
 
-test('bad fields are refused by name', async () => {
+test('invalid fields are rejected by name', async () => {
   const cases: [object, string][] = [
     [{}, 'messages'],
     [{ messages: [] }, 'messages'],

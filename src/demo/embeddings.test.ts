@@ -28,7 +28,7 @@ function dot(left: number[] = [], right: number[] = []): number {
   return left.reduce((sum, value, index) => sum + value * (right[index] ?? 0), 0);
 }
 
-test('vectors have unit length, whatever the text and the dimensions', async () => {
+test('vectors have unit length for any text and dimensions', async () => {
   for (const dimensions of [1, 2, 256, 3_072]) {
     const vectors = await embed(['hello world', '!?', '漢字', 'a '.repeat(5_000)], { dimensions });
     expect(vectors.map((vector) => vector.length)).toEqual(Array(4).fill(dimensions));
@@ -36,7 +36,7 @@ test('vectors have unit length, whatever the text and the dimensions', async () 
   }
 });
 
-test('equal texts are equal; texts that share words are nearer than others', async () => {
+test('equal texts have equal vectors and texts that share words are more similar than others', async () => {
   const [car, same, bicycle, other] = await embed([
     'the red car',
     'The red car!',
@@ -48,12 +48,12 @@ test('equal texts are equal; texts that share words are nearer than others', asy
   expect(dot(car, other)).toBeLessThan(0.3);
 });
 
-test('Chinese texts that share characters are near', async () => {
+test('Chinese texts that share characters are similar', async () => {
   const [one, two] = await embed(['我喜欢猫', '我喜欢狗']);
   expect(dot(one, two)).toBeGreaterThan(0.4);
 });
 
-test('base64 holds the same numbers as float, as little-endian float32', async () => {
+test('base64 encodes the same numbers as little-endian float32', async () => {
   const [floats] = await embed('some words here');
   const [base64] = await embed('some words here', { encoding_format: 'base64' });
   const view = new DataView(Uint8Array.from(Buffer.from(String(base64), 'base64')).buffer);
@@ -61,7 +61,7 @@ test('base64 holds the same numbers as float, as little-endian float32', async (
   expect(decoded).toEqual(floats ?? []);
 });
 
-test('a token array is one input, an array of them several, and each token counts', async () => {
+test('a token array is one input, and an array of them is several', async () => {
   expect(await embed([1, 2, 3])).toHaveLength(1);
   const reply = await readJson<Embeddings>(
     await post({
@@ -75,12 +75,12 @@ test('a token array is one input, an array of them several, and each token count
   expect(reply.usage).toEqual({ prompt_tokens: 5, total_tokens: 5 });
 });
 
-test('tokens of texts are counted per text', async () => {
+test('tokens are counted per text', async () => {
   const reply = await readJson<Embeddings>(await post({ input: ['abcd', 'abcde'] }));
   expect(reply.usage).toEqual({ prompt_tokens: 3, total_tokens: 3 });
 });
 
-test('bad fields are refused by name', async () => {
+test('invalid fields are rejected by name', async () => {
   const cases: [object, string][] = [
     [{}, 'input'],
     [{ input: '' }, 'input'],

@@ -28,7 +28,7 @@ async function draw(body: object): Promise<Images> {
   return readJson<Images>(response);
 }
 
-/** Bit by bit, as the PNG specification defines it: slow, but not the encoder's own code. */
+/** CRC-32 bit by bit, as in the PNG specification: slow, but independent of the encoder. */
 function crc(bytes: Uint8Array): number {
   let value = 0xffff_ffff;
   for (const byte of bytes) {
@@ -38,7 +38,7 @@ function crc(bytes: Uint8Array): number {
   return ~value >>> 0;
 }
 
-/** Walks a PNG chunk by chunk and unpacks its pixels. */
+/** Reads the chunks of a PNG and inflates its pixels. */
 function decodePng(base64: string | undefined) {
   const png = Buffer.from(base64 ?? '', 'base64');
   expect(png.toString('hex', 0, 8)).toBe('89504e470d0a1a0a');
@@ -53,7 +53,7 @@ function decodePng(base64: string | undefined) {
   expect(at).toBe(png.length);
   expect([...chunks.keys()]).toEqual(['IHDR', 'PLTE', 'IDAT', 'IEND']);
   const header = chunks.get('IHDR') ?? Buffer.alloc(0);
-  // Eight bits, palette, deflate, standard filters, not interlaced.
+  // 8 bits, palette, deflate, standard filters, not interlaced.
   expect([...header.subarray(8)]).toEqual([8, 3, 0, 0, 0]);
   return {
     width: header.readUInt32BE(0),
@@ -63,7 +63,7 @@ function decodePng(base64: string | undefined) {
   };
 }
 
-test('the answer is a PNG whose chunks, checksums and pixels are sound', async () => {
+test('the image is a PNG with valid chunks, checksums and pixels', async () => {
   const reply = await draw({ prompt: 'the sea', size: '300x200' });
   const png = decodePng(reply.data[0]?.b64_json);
   expect([png.width, png.height, png.palette.length]).toEqual([300, 200, 768]);
@@ -79,7 +79,7 @@ test('the answer is a PNG whose chunks, checksums and pixels are sound', async (
   });
 });
 
-test('without a size, and with size auto, the picture is 1024x1024', async () => {
+test('the image is 1024x1024 without a size and with size auto', async () => {
   for (const size of [undefined, null, 'auto']) {
     const reply = await draw({ prompt: 'x', size });
     expect(reply.size).toBe('1024x1024');
@@ -87,7 +87,7 @@ test('without a size, and with size auto, the picture is 1024x1024', async () =>
   }
 });
 
-test('the prompt chooses the colours; several pictures differ', async () => {
+test('colors depend on the prompt, and several images differ', async () => {
   const palette = async (prompt: string) =>
     decodePng((await draw({ prompt, size: '8x8' })).data[0]?.b64_json).palette.toString('hex');
   expect(await palette('sun')).toBe(await palette('sun'));
@@ -96,14 +96,14 @@ test('the prompt chooses the colours; several pictures differ', async () => {
   expect(new Set(data.map((image) => image.b64_json)).size).toBe(3);
 });
 
-test('the smallest and the largest picture are sound too', async () => {
+test('the smallest and the largest image are valid', async () => {
   for (const side of [1, 2_048]) {
     const reply = await draw({ prompt: 'x', size: `${side}x${side}` });
     expect(decodePng(reply.data[0]?.b64_json).pixels.length).toBe(side * (side + 1));
   }
 });
 
-test('bad fields are refused by name', async () => {
+test('invalid fields are rejected by name', async () => {
   const cases: [object, string][] = [
     [{}, 'prompt'],
     [{ prompt: 'x', size: '2049x1' }, 'size'],
@@ -134,7 +134,7 @@ function edit(parts: [string, string | Blob][]): Promise<Response> {
   return fetch(`${demo.url}/images/edits`, { method: 'POST', body: form });
 }
 
-test('an edit has the size of its image unless another is asked for', async () => {
+test('an edit has the size of its image unless another is requested', async () => {
   const image = await picture('64x96');
   const same = await readJson<Images>(
     await edit([
@@ -155,7 +155,7 @@ test('an edit has the size of its image unless another is asked for', async () =
   expect(decodePng(other.data[0]?.b64_json)).toMatchObject({ width: 32, height: 16 });
 });
 
-test('several images come as image[]', async () => {
+test('several images are accepted as image[]', async () => {
   const [first, second] = [await picture('32x32'), await picture('64x64')];
   const reply = await edit([
     ['prompt', 'hat'],
@@ -165,7 +165,7 @@ test('several images come as image[]', async () => {
   expect((await readJson<Images>(reply)).usage.input_tokens_details.image_tokens).toBe(1 + 4);
 });
 
-test('an image that claims to be huge gives a picture within bounds', async () => {
+test('an image with a huge claimed size gives an image within bounds', async () => {
   const bytes = Buffer.from(await (await picture('8x8')).arrayBuffer());
   bytes.writeUInt32BE(4_000_000_000, 16);
   bytes.writeUInt32BE(2_000_000_000, 20);
@@ -178,7 +178,7 @@ test('an image that claims to be huge gives a picture within bounds', async () =
   expect(reply.size).toBe('2048x1024');
 });
 
-test('edits without a real image or with a mask of another size are refused', async () => {
+test('edits without a valid image or with a mask of another size are rejected', async () => {
   const image = await picture('8x8');
   const cases: [[string, string | Blob][], string][] = [
     [[['prompt', 'x']], 'image'],

@@ -3,7 +3,7 @@ import { Check } from 'typebox/schema';
 import { type ModelFile, modelSchema } from '../config/model-schema.ts';
 import { demoModels } from './models.ts';
 
-test('the five models could stand in a configuration file as they are', () => {
+test('the 5 demo models match the configuration schema', () => {
   const models: readonly ModelFile[] = demoModels;
   expect(models.map((model) => model.id)).toEqual([
     'demo/chat',
@@ -15,7 +15,7 @@ test('the five models could stand in a configuration file as they are', () => {
   expect(models.filter((model) => !Check(modelSchema, model))).toEqual([]);
 });
 
-test('every model says that it is a demo and costs something', () => {
+test('every demo model says that it is a demo and has a price', () => {
   for (const { name, description, endpoints } of demoModels) {
     expect(name).toStartWith('Demo ');
     expect(description).toStartWith('Demo, ');

@@ -9,7 +9,7 @@ const address = {
   additionalProperties: false,
 };
 
-/** Each schema is checked by a validator that shares no code with the sampler. */
+/** Samples are validated by code that is independent of the sampler. */
 const schemas: Record<string, object> = {
   'nested objects and arrays': {
     type: 'object',
@@ -86,7 +86,7 @@ const schemas: Record<string, object> = {
   },
 };
 
-describe('a sample satisfies its schema', () => {
+describe('sampleSchema satisfies a schema with', () => {
   for (const [name, schema] of Object.entries(schemas)) {
     test(name, () => {
       const sample = sampleSchema(schema);
@@ -96,29 +96,29 @@ describe('a sample satisfies its schema', () => {
   }
 });
 
-test('the validator of these tests does refuse what does not fit', () => {
+test('the validator of these tests rejects invalid values', () => {
   const wrong = { street: 'x', zip: 'y' };
   expect(Check(address, wrong)).toBe(false);
   expect(Check({ type: 'string', format: 'email' }, 'no mail')).toBe(false);
 });
 
-test('the first branch of anyOf is taken', () => {
+test('sampleSchema uses the first branch of anyOf', () => {
   expect(sampleSchema({ anyOf: [{ type: 'boolean' }, { type: 'string' }] })).toBe(true);
 });
 
-test('optional properties are shown only where nothing is required', () => {
+test('sampleSchema includes optional properties only if none is required', () => {
   const properties = { a: { type: 'boolean' }, b: { type: 'boolean' } };
   expect(sampleSchema({ type: 'object', properties })).toEqual({ a: true, b: true });
   expect(sampleSchema({ type: 'object', properties, required: ['b'] })).toEqual({ b: true });
 });
 
-test('a property called __proto__ is only a property', () => {
+test('sampleSchema treats __proto__ like any other property', () => {
   const properties = JSON.parse('{"__proto__": {"type": "boolean"}}');
   const sample = sampleSchema({ type: 'object', properties, required: ['__proto__'] });
   expect(JSON.stringify(sample)).toBe('{"__proto__":true}');
 });
 
-test('schemas without end or sense give a small value at once', () => {
+test('sampleSchema returns a small value for recursive and invalid schemas', () => {
   const self = { $ref: '#' };
   const wide = {
     type: 'object',

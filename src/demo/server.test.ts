@@ -20,7 +20,7 @@ function post(path: string, body: string): Promise<Response> {
   return fetch(demo.url + path, { method: 'POST', body });
 }
 
-test('lists the five models under the names its endpoints are configured with', async () => {
+test('GET /v1/models lists the 5 models under their upstream names', async () => {
   const response = await fetch(`${demo.url}/models`);
   const { data } = await readJson<{ data: { id: string }[] }>(response);
   expect(data.map((model) => model.id)).toEqual([
@@ -32,7 +32,7 @@ test('lists the five models under the names its endpoints are configured with', 
   ]);
 });
 
-test('an unknown path is a 404 in the shape of OpenAI', async () => {
+test('an unknown path returns 404 in OpenAI’s format', async () => {
   const response = await post('/nothing', '{}');
   expect(response.status).toBe(404);
   expect(await response.json()).toEqual({
@@ -45,16 +45,24 @@ test('an unknown path is a 404 in the shape of OpenAI', async () => {
   });
 });
 
-test('a wrong method is a 405 that names the right one', async () => {
+test('a wrong method returns 405 with the allowed one', async () => {
   const response = await fetch(demo.url + chatPath);
   expect(response.status).toBe(405);
   expect(response.headers.get('allow')).toBe('POST');
   expect((await readJson<Refusal>(response)).error.type).toBe('invalid_request_error');
 });
 
-test('bodies that are no JSON object are a 400 on every JSON endpoint', async () => {
+test('JSON endpoints return 400 for other bodies', async () => {
   const paths = [chatPath, '/embeddings', '/audio/speech', '/images/generations'];
-  const bodies = ['', '{', 'null', '[]', '"text"', '{"messages": [1]', '['.repeat(200_000)];
+  const bodies = [
+    '',
+    '{',
+    'null',
+    '[]',
+    '"demo chat text"',
+    '{"messages": [1]',
+    '['.repeat(200_000),
+  ];
   for (const path of paths) {
     for (const body of bodies) {
       const response = await post(path, body);
@@ -64,7 +72,7 @@ test('bodies that are no JSON object are a 400 on every JSON endpoint', async ()
   }
 });
 
-test('bodies that are no form are a 400 on every form endpoint', async () => {
+test('form endpoints return 400 for other bodies', async () => {
   for (const path of ['/audio/transcriptions', '/images/edits']) {
     const plain = await post(path, '{}');
     const broken = await fetch(demo.url + path, {
@@ -77,12 +85,12 @@ test('bodies that are no form are a 400 on every form endpoint', async () => {
   }
 });
 
-test('a stream ends when its client hangs up', async () => {
+test('a stream ends when its client disconnects', async () => {
   const hangUp = new AbortController();
   const response = await fetch(demo.url + chatPath, {
     method: 'POST',
     signal: hangUp.signal,
-    // Left alone, this stream would go on for more than ten seconds.
+    // Without a disconnect, this stream would take more than 10 s.
     body: JSON.stringify({
       messages: [{ role: 'user', content: 'word '.repeat(40) }],
       stream: true,
@@ -97,7 +105,7 @@ test('a stream ends when its client hangs up', async () => {
   expect(demo.openStreams()).toBe(0);
 });
 
-test('a request larger than any image edit is refused before its body is read', async () => {
+test('a request that is too large is rejected before its body is read', async () => {
   const { hostname, port } = new URL(demo.url);
   const bytes = 200 * 1024 * 1024;
   const status = await new Promise<string>((resolve, reject) => {
@@ -113,7 +121,7 @@ test('a request larger than any image edit is refused before its body is read', 
   expect(status).toStartWith('HTTP/1.1 413 ');
 });
 
-test('after stopping, nothing listens any more', async () => {
+test('a stopped server does not listen', async () => {
   const other = startDemoUpstream();
   expect((await fetch(`${other.url}/models`)).status).toBe(200);
   await other.stop();

@@ -21,10 +21,10 @@ async function speak(body: object): Promise<Buffer> {
   return Buffer.from(await response.arrayBuffer());
 }
 
-/** 25 characters are five notes of 240 ms: 1.2 seconds, 28,800 samples. */
+/** 25 characters are 5 notes of 240 ms: 1.2 s, 28,800 samples. */
 const input = 'Good morning to everyone.';
 
-test('wav is 24 kHz 16-bit mono with sizes that match the file', async () => {
+test('wav is 24 kHz 16-bit mono with the correct sizes', async () => {
   const response = await post({ input, response_format: 'wav' });
   expect(response.headers.get('content-type')).toBe('audio/wav');
   const wav = Buffer.from(await response.arrayBuffer());
@@ -38,7 +38,7 @@ test('wav is 24 kHz 16-bit mono with sizes that match the file', async () => {
   expect(wav.length - 44).toBe(28_800 * 2);
 });
 
-test('pcm is the samples of the wav, and they are audible without clipping', async () => {
+test('pcm has the samples of the wav, audible and without clipping', async () => {
   const pcm = await speak({ input, response_format: 'pcm' });
   const wav = await speak({ input, response_format: 'wav' });
   expect(pcm.equals(wav.subarray(44))).toBe(true);
@@ -49,22 +49,22 @@ test('pcm is the samples of the wav, and they are audible without clipping', asy
   expect(loudest).toBeLessThan(32_000);
 });
 
-test('mp3 is the default: whole MPEG-2 Layer III frames from first to last byte', async () => {
+test('mp3 is the default and consists of complete MPEG-2 Layer III frames', async () => {
   const response = await post({ input });
   expect(response.headers.get('content-type')).toBe('audio/mpeg');
   const mp3 = Buffer.from(await response.arrayBuffer());
-  // Five notes of ten frames of 24 ms; at 32 kbit/s and 24 kHz a frame has 96 bytes.
+  // 5 notes of 10 frames of 24 ms. At 32 kbit/s and 24 kHz, a frame has 96 bytes.
   expect(mp3.length).toBe(50 * 96);
   for (let at = 0; at < mp3.length; at += 96) {
     // Sync, MPEG-2, Layer III, no checksum, 32 kbit/s, 24 kHz, no padding; then mono.
     expect(mp3.readUIntBE(at, 3)).toBe(0xfff344);
     expect((mp3[at + 3] ?? 0) >> 6).toBe(3);
-    // No frame borrows bits from the one before: any note may follow any other.
+    // No frame uses bits of the previous one, so notes can be joined in any order.
     expect(mp3[at + 4]).toBe(0);
   }
 });
 
-test('longer texts sound longer, up to twenty seconds', async () => {
+test('longer texts give longer audio, up to 20 s', async () => {
   const seconds = async (text: string) =>
     (await speak({ input: text, response_format: 'pcm' })).length / 48_000;
   expect(await seconds('x')).toBe(0.48);
@@ -79,7 +79,7 @@ test('speed shortens the melody', async () => {
   expect(fast.length).toBe(slow.length / 2);
 });
 
-test('equal requests sound equal, other voices differ', async () => {
+test('equal requests give equal audio, and other voices differ', async () => {
   const first = await speak({ input });
   expect(first.equals(await speak({ input }))).toBe(true);
   expect(first.equals(await speak({ input, voice: 'nova' }))).toBe(false);
@@ -92,7 +92,7 @@ test('the body arrives in several chunks', async () => {
   expect(chunks).toBeGreaterThan(1);
 });
 
-test('bad fields are refused by name', async () => {
+test('invalid fields are rejected by name', async () => {
   const cases: [object, string][] = [
     [{}, 'input'],
     [{ input: '' }, 'input'],

@@ -38,7 +38,7 @@ async function duration(file: Uint8Array<ArrayBuffer>): Promise<number> {
   return (await readJson<Verbose>(await post(file, 'sound'))).duration;
 }
 
-test('json tells the file’s name, size and seconds', async () => {
+test('json reports the file’s name, size and length', async () => {
   const wav = await speak('wav');
   const reply = await readJson<object>(await post(wav, 'memo.wav'));
   expect(reply).toEqual({
@@ -50,7 +50,7 @@ test('json tells the file’s name, size and seconds', async () => {
   });
 });
 
-test('the length of an MP3 comes from its frames, with or without a tag in front', async () => {
+test('the length of an MP3 comes from its frames, with or without a tag', async () => {
   const mp3 = await speak('mp3');
   expect(await duration(mp3)).toBe(2.4);
   const tag = Buffer.concat([
@@ -60,7 +60,7 @@ test('the length of an MP3 comes from its frames, with or without a tag in front
   expect(await duration(new Uint8Array(Buffer.concat([tag, mp3])))).toBe(2.4);
 });
 
-test('MPEG-1 frames of changing bit rate add up', async () => {
+test('the length of an MP3 with a variable bit rate is the sum of its frames', async () => {
   // 44.1 kHz stereo, 1,152 samples each: 417 bytes at 128 kbit/s, 1,044 at 320 kbit/s.
   const small = Buffer.alloc(417);
   small.writeUInt32BE(0xfffb9000);
@@ -70,7 +70,7 @@ test('MPEG-1 frames of changing bit rate add up', async () => {
   expect(await duration(new Uint8Array(file))).toBe(2.612);
 });
 
-test('a WAV that was streamed, with sizes left open, is measured by what is there', async () => {
+test('the length of a streamed WAV without sizes comes from its data', async () => {
   for (const size of [0, 0xffff_ffff]) {
     const wav = await speak('wav');
     new DataView(wav.buffer).setUint32(40, size, true);
@@ -78,17 +78,17 @@ test('a WAV that was streamed, with sizes left open, is measured by what is ther
   }
 });
 
-test('the length of anything else is guessed from its size', async () => {
+test('the length of other files is estimated from their size', async () => {
   expect(await duration(new Uint8Array(32_000))).toBe(2);
 });
 
-test('text is plain text', async () => {
+test('text returns plain text', async () => {
   const response = await post(new Uint8Array(16), 'a.ogg', [['response_format', 'text']]);
   expect(response.headers.get('content-type')).toStartWith('text/plain');
   expect(await response.text()).toEndWith('lasts 0.001 s.\n');
 });
 
-test('srt has numbered cues from the start to the end of the file', async () => {
+test('srt has numbered cues that cover the file', async () => {
   const response = await post(await speak('wav'), 'a.wav', [['response_format', 'srt']]);
   const cues = (await response.text()).split('\n\n');
   expect(cues[0]).toMatch(/^1\n00:00:00,000 --> (00:00:01,\d{3})\nThis is the Tollgate demo/);
@@ -96,7 +96,7 @@ test('srt has numbered cues from the start to the end of the file', async () => 
   expect(cues[2]).toBe('');
 });
 
-test('vtt has its head, dots in its times and its own content type', async () => {
+test('vtt has its header, dots in times and its content type', async () => {
   const response = await post(new Uint8Array(16_000 * 3_661), 'long.ogg', [
     ['response_format', 'vtt'],
   ]);
@@ -106,7 +106,7 @@ test('vtt has its head, dots in its times and its own content type', async () =>
   expect(text).toContain(' --> 01:01:01.000\n');
 });
 
-test('verbose_json has segments, or words when only they are asked for', async () => {
+test('verbose_json has segments, or words if only words are requested', async () => {
   const verbose: [string, string] = ['response_format', 'verbose_json'];
   const wav = await speak('wav');
   const segments = await readJson<Verbose>(await post(wav, 'a.wav', [verbose]));
@@ -122,12 +122,12 @@ test('verbose_json has segments, or words when only they are asked for', async (
   expect(words.words.at(-1)).toMatchObject({ end: 2.4 });
 });
 
-test('line breaks in a file name stay out of the subtitles', async () => {
+test('line breaks in a file name are removed from subtitles', async () => {
   const response = await post(new Uint8Array(16), 'a\tb.ogg', [['response_format', 'srt']]);
   expect(await response.text()).toContain('"a b.ogg"');
 });
 
-test('a missing or empty file and an unknown format are refused by name', async () => {
+test('a missing or empty file and an unknown format are rejected by name', async () => {
   const cases: [Parameters<typeof post>, string][] = [
     [[null, ''], 'file'],
     [[new Uint8Array(), 'a.wav'], 'file'],

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { logLinesMax } from '../core/bounds.ts';
 import { createLog, reason } from './log.ts';
 
-test('a reason is the message of what was thrown, and then its causes', () => {
+test('reason returns the error’s message and its causes', () => {
   const cause = new Error('no route', { cause: new Error('cable') });
   expect(reason(new Error('no store', { cause }))).toBe('no store (no route (cable))');
   expect(reason(new Error('alone'))).toBe('alone');
@@ -10,7 +10,7 @@ test('a reason is the message of what was thrown, and then its causes', () => {
   expect(reason(undefined)).toBe('undefined');
 });
 
-test('a line is one JSON object with its level, event and fields, whatever they hold', () => {
+test('a log line is one JSON object with level, event and fields', () => {
   const lines: string[] = [];
   const log = createLog((line) => lines.push(line));
   log.info('started');
@@ -24,7 +24,7 @@ test('a line is one JSON object with its level, event and fields, whatever they 
   ]);
 });
 
-test('a log that nobody reads keeps so many lines, then says how many are missing', async () => {
+test('a log without a reader keeps a limited number of lines and reports dropped ones', async () => {
   const lines: string[] = [];
   const stuck = Promise.withResolvers<void>();
   const log = createLog((line) => {
@@ -41,7 +41,7 @@ test('a log that nobody reads keeps so many lines, then says how many are missin
   expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ event: 'started' });
 });
 
-test('a log whose reader is gone for good goes on trying', async () => {
+test('a log with a broken pipe keeps writing', async () => {
   let tried = 0;
   const log = createLog(() => {
     tried += 1;

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test';
 import { createLog, OutageLog } from './log.ts';
 
-function listening() {
+function createOutages() {
   const lines: string[] = [];
   const outages = new OutageLog(createLog((line) => void lines.push(line)));
-  /** What was written since the last look, without the times. */
+  /** Returns the lines written since the last call, without times. */
   const reported = () =>
     lines.splice(0).map((line): unknown => {
       const { time: _, ...fields } = JSON.parse(line);
@@ -17,8 +17,8 @@ function listening() {
   return { outages, reported, minute };
 }
 
-test('an outage is told when it begins, once a minute, and when it is over', async () => {
-  const { outages, reported, minute } = listening();
+test('OutageLog reports an outage at its start, every minute and at its end', async () => {
+  const { outages, reported, minute } = createOutages();
   const fail = (id: string, why = 'refused') =>
     outages.failed('The store is away.', { request_id: id, reason: `The store is away. (${why})` });
   for (const id of ['a', 'b', 'c']) fail(id);
@@ -47,15 +47,15 @@ test('an outage is told when it begins, once a minute, and when it is over', asy
   expect(reported()).toMatchObject([{ event: 'request_failed', request_id: 'f' }]);
 });
 
-test('a single failure has a single line', async () => {
-  const { outages, reported, minute } = listening();
+test('OutageLog writes one line for one failure', async () => {
+  const { outages, reported, minute } = createOutages();
   outages.failed('The disk is full.', { reason: 'The disk is full.' });
   expect(reported()).toHaveLength(1);
   expect(await minute()).toEqual([]);
 });
 
-test('a stop tells what was not told yet, and does not call it the end', () => {
-  const { outages, reported } = listening();
+test('OutageLog.flush reports pending failures without reporting a recovery', () => {
+  const { outages, reported } = createOutages();
   const reason = 'The store is away.';
   for (const request_id of ['a', 'b']) outages.failed(reason, { request_id, reason });
   reported();
@@ -65,13 +65,13 @@ test('a stop tells what was not told yet, and does not call it the end', () => {
   expect(reported()).toEqual([]);
 });
 
-test('outages are counted apart by sentence, and at most a hundred are kept', async () => {
-  const { outages, reported, minute } = listening();
+test('OutageLog tracks at most 100 outages by message', async () => {
+  const { outages, reported, minute } = createOutages();
   const reasons = Array.from({ length: 101 }, (_, i) => `Reason ${i}.`);
   for (let times = 0; times < 2; times++) {
     for (const reason of reasons) outages.failed(reason, { reason });
   }
-  // The last one found no place, and is told each time.
+  // The last one exceeds the limit, so each failure is logged.
   expect(reported()).toHaveLength(102);
   expect(await minute()).toHaveLength(100);
 });

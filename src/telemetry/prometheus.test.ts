@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { circuitFamily } from './gauges.ts';
 import { counter, durationBounds, gauge, Histogram, writeFamilies } from './prometheus.ts';
 
-test('labels stand in braces, the common ones first, and no braces without any', () => {
+test('writeFamilies writes common labels first and no braces without labels', () => {
   const plain = gauge('a', 'First.', 1);
   const labelled = { ...counter('b', 'Second.', 2), samples: [{ labels: 'x="y"', value: 2 }] };
   expect(writeFamilies([plain, labelled], 'worker="3"')).toBe(
@@ -14,7 +14,7 @@ test('labels stand in braces, the common ones first, and no braces without any',
   );
 });
 
-test('a circuit is 0 in use, 1 being tried again, 2 left alone', () => {
+test('circuitFamily writes 0 for closed, 1 for half-open and 2 for open', () => {
   const states = (['closed', 'half_open', 'open'] as const).map((state) => ({
     provider: 'north',
     model: `acme/${state}`,
@@ -34,13 +34,13 @@ function bucketsOf(histogram: Histogram): Record<string, number> {
   );
 }
 
-test('a bound is the largest value of its bucket, and buckets count those before them', () => {
+test('Histogram bounds are inclusive and buckets are cumulative', () => {
   const histogram = new Histogram([1, 4]);
   for (const value of [0, 1, 1.5, 4]) histogram.observe(value);
   expect(bucketsOf(histogram)).toEqual({ 1: 2, 4: 4, '+Inf': 4 });
 });
 
-test('what is larger than every bound is counted all the same', () => {
+test('Histogram counts values above all bounds', () => {
   const histogram = new Histogram(durationBounds);
   histogram.observe(86_400);
   expect(bucketsOf(histogram)).toMatchObject({ '327.68': 0, '+Inf': 1 });

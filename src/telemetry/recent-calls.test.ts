@@ -5,7 +5,7 @@ import { Traffic } from './traffic.ts';
 
 const minuteMs = 60_000;
 
-/** Traffic, looked at once a minute by a clock that is moved by hand. */
+/** Traffic with a snapshot every minute of a simulated clock. */
 function make() {
   let nowMs = 5_000;
   const traffic = new Traffic(() => true);
@@ -21,7 +21,7 @@ function make() {
         recent.takeSnapshot();
       }
     },
-    /** One request that was answered by the last of these, or failed with it. */
+    /** Records a request with these attempts. The last one answered or failed. */
     request(...attempts: readonly [provider: string, outcome: string][]) {
       traffic.ended(
         endedRequest({
@@ -40,8 +40,8 @@ function make() {
   };
 }
 
-describe('recent calls', () => {
-  test('are split by provider and by what went wrong', () => {
+describe('RecentTraffic', () => {
+  test('groups calls by provider and failure', () => {
     const { request, cut, calls, pass } = make();
     request(['a', 'timeout'], ['b', 'answered']);
     request(['a', 'timeout'], ['b', 'rate_limited']);
@@ -59,7 +59,7 @@ describe('recent calls', () => {
     });
   });
 
-  test('hold nothing against a provider that is not its fault', () => {
+  test('does not count client-caused outcomes as failures', () => {
     const { request, calls } = make();
     request(['a', 'request']);
     request(['a', 'client_disconnected']);
@@ -67,7 +67,7 @@ describe('recent calls', () => {
     expect(calls()).toEqual({ a: { windowSeconds: 0, calls: 3, failedCalls: 0, failures: {} } });
   });
 
-  test('are those of a quarter of an hour, whatever came before', () => {
+  test('covers the last 15 minutes only', () => {
     const { request, calls, pass } = make();
     request(['a', 'timeout']);
     request(['old', 'timeout']);
@@ -77,7 +77,7 @@ describe('recent calls', () => {
     const both = { windowSeconds: 840, calls: 2, failedCalls: 2 };
     expect(calls().a).toEqual({ ...both, failures: { timeout: 1, server: 1 } });
     pass(2);
-    // The first minute is 16 minutes ago; what is left began 15 minutes ago.
+    // The first minute was 16 minutes ago, so it is outside the window.
     const later = { windowSeconds: 900, calls: 1, failedCalls: 1, failures: { server: 1 } };
     expect(calls()).toEqual({ a: later });
     pass(60);

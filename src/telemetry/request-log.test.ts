@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { endedRequest } from '../../tests/support/ended-request.ts';
 import { RequestLog } from './request-log.ts';
 
-test('a flush waits for the lines under way, and writes those behind them', async () => {
+test('RequestLog.flush waits for the current batch and writes later lines', async () => {
   const begun = Promise.withResolvers<void>();
   const emitted = Promise.withResolvers<void>();
   const written: string[] = [];
@@ -21,7 +21,7 @@ test('a flush waits for the lines under way, and writes those behind them', asyn
   expect(ids).toEqual(['first', 'second']);
 });
 
-test('a batch that fails at once does not keep the next one waiting', async () => {
+test('RequestLog writes the next batch after one that throws synchronously', async () => {
   const [tried, emitted] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const lines = new RequestLog((text) => {
     tried.resolve();
@@ -35,7 +35,7 @@ test('a batch that fails at once does not keep the next one waiting', async () =
   expect(lines.families()[0]?.samples).toEqual([{ value: 1 }]);
 });
 
-test('a flush with one batch under way and nothing behind it waits too', async () => {
+test('RequestLog.flush waits for the current batch if no lines are pending', async () => {
   const begun = Promise.withResolvers<void>();
   let isWritten = false;
   const lines = new RequestLog(async () => {

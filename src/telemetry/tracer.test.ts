@@ -6,7 +6,7 @@ import { Tracer } from './tracer.ts';
 
 const called = (requestId: string) => ({ requestId, receivedAt: Date.now(), startedAt: 0 });
 
-test('past the bound of open traces a request goes on without one', () => {
+test('Tracer skips requests above the limit of open traces', () => {
   const added: (readonly Span[])[] = [];
   const tracer = new Tracer((spans) => added.push(spans));
   for (let at = 0; at < tracesOpenMax; at += 1) tracer.requestStarted(called(`${at}`));
@@ -14,14 +14,14 @@ test('past the bound of open traces a request goes on without one', () => {
   expect(tracer.attemptStarted(called('late'))).toBeUndefined();
   tracer.requestEnded(endedRequest({ requestId: 'late', attempts: [] }));
   expect(added).toEqual([]);
-  // One that ends makes room for another.
+  // A request that ends frees a slot.
   tracer.requestEnded(endedRequest({ requestId: '0', attempts: [] }));
   tracer.requestStarted(called('later'));
   expect(tracer.attemptStarted(called('later'))).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
   expect(added.length).toBe(1);
 });
 
-test('a failed attempt lasts as long as it took, an answered one that streams to the end', () => {
+test('Tracer ends the span of a failed attempt at its failure and of a stream at its end', () => {
   const added: Span[] = [];
   const tracer = new Tracer((spans) => added.push(...spans));
   tracer.requestStarted(called('one'));

@@ -7,8 +7,8 @@ import { Traffic } from './traffic.ts';
 
 const scrapeOf = (traffic: Traffic) => new Scrape(writeFamilies(traffic.families()));
 
-describe('traffic', () => {
-  test('past the bound of combinations is counted as other, and stays counted', () => {
+describe('Traffic', () => {
+  test('counts series above the limit as other', () => {
     const traffic = new Traffic(() => true);
     const extra = 50;
     for (let at = 0; at < metricSeriesMax + extra; at += 1) {
@@ -28,7 +28,7 @@ describe('traffic', () => {
     expect(seen.value('tollgate_upstream_attempts_total', attempts)).toBe(extra);
   });
 
-  test('counts the time of failed attempts before the first words', () => {
+  test('includes failed attempts in the time to the first output', () => {
     const traffic = new Traffic(() => true);
     const failed = { provider: 'a', model: 'test/chat', outcome: 'server', status: 500, ms: 1900 };
     const answered = {
@@ -51,7 +51,7 @@ describe('traffic', () => {
     expect(seen.value(`${name}_bucket`, { ...theirs, le: '2.5' })).toBe(1);
   });
 
-  test('tells remembered answers from others, which alone use tokens', () => {
+  test('counts cached answers separately and without tokens', () => {
     const traffic = new Traffic(() => true);
     const charges = { modelCharge: 0, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 };
     traffic.ended(endedRequest());
@@ -69,7 +69,7 @@ describe('traffic', () => {
     expect(seen.value('gen_ai_client_token_usage_count', input)).toBe(1);
   });
 
-  test('counts the tokens of each class, with sounds and what is written for an hour', () => {
+  test('counts tokens by class, including audio and 1-hour cache writes', () => {
     const traffic = new Traffic(() => true);
     const usage = {
       inputTokens: 1,
@@ -89,7 +89,7 @@ describe('traffic', () => {
     ]);
   });
 
-  test('keeps modes and fees apart', () => {
+  test('separates traffic modes and fees', () => {
     const traffic = new Traffic(() => true);
     const charges = { modelCharge: 0, byokPlatformFee: 3, managedToolFee: 0, agentRuntimeFee: 0 };
     traffic.ended(endedRequest());
@@ -107,8 +107,8 @@ describe('traffic', () => {
   });
 });
 
-describe('the page of metrics', () => {
-  test('loses a source that throws and nothing else', () => {
+describe('Metrics', () => {
+  test('leaves out a source that throws', () => {
     const one = { name: 'one', help: 'a\nb\\c', type: 'gauge', samples: [{ value: 1 }] } as const;
     const metrics = new Metrics([
       () => [one],
@@ -123,7 +123,7 @@ describe('the page of metrics', () => {
     expect(seen.value('tollgate_telemetry_failures_total')).toBe(1);
   });
 
-  test('has the common labels on every sample', () => {
+  test('adds the common labels to every sample', () => {
     const labelled = { name: 'one', help: '', type: 'gauge', samples: [{ value: 1 }] } as const;
     const more = { ...labelled, name: 'two', samples: [{ labels: 'a="b"', value: 2 }] };
     const seen = new Scrape(new Metrics([() => [labelled, more]], { worker: '3' }).write());
@@ -132,7 +132,7 @@ describe('the page of metrics', () => {
     expect(seen.value('tollgate_telemetry_failures_total', { worker: '3' })).toBe(0);
   });
 
-  test('is not written again and again for whoever asks again and again', () => {
+  test('reuses the page for frequent scrapes', () => {
     let written = 0;
     const slow = () => {
       written += 1;
@@ -146,7 +146,7 @@ describe('the page of metrics', () => {
     expect(written).toBeLessThan(20);
   });
 
-  test('keeps hostile label values inside their quotes', () => {
+  test('escapes label values', () => {
     const value = 'a"} 1\n# \\';
     const family = {
       name: 'one',

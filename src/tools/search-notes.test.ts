@@ -14,13 +14,13 @@ function noteOf(text: string): SearchNote {
 
 const callOf = (id: string, json = '{}') => ({ id, name: 'lookup', arguments: json });
 
-/** A client that asks. */
+/** A client's first request. */
 function asking(text = 'What is new?', cacheControl?: object): Prompt {
   const parts = [{ kind: 'text', text, cacheControl }];
   return { turns: [{ role: 'user', parts }] } as unknown as Prompt;
 }
 
-/** A client that comes back with the result of its own call. */
+/** The client's next request, with the result of its own call. */
 function returning(callId: string, json = '{}', requested = asking()): Prompt {
   const call: AssistantPart = { kind: 'tool_call', ...callOf(callId, json) };
   const turns: Turn[] = [
@@ -34,8 +34,8 @@ function returning(callId: string, json = '{}', requested = asking()): Prompt {
 const isRestored = (notes: SearchNotes, callId: string, tenantId = 't') =>
   JSON.stringify(notes.restore(tenantId, returning(callId))).includes('"ours"');
 
-describe('notes of searches', () => {
-  test('are put back beside the client’s own call and in front of its result', () => {
+describe('SearchNotes', () => {
+  test('restores searches next to the client’s call and before its result', () => {
     const notes = new SearchNotes();
     notes.store('t', asking(), [callOf('theirs')], noteOf('found'));
     const [, assistant, user] = notes.restore('t', returning('theirs')).prompt.turns;
@@ -43,14 +43,14 @@ describe('notes of searches', () => {
     expect(user?.parts.map((part) => 'callId' in part && part.callId)).toEqual(['ours', 'theirs']);
   });
 
-  test('of one tenant are not another’s', () => {
+  test('does not restore notes of another tenant', () => {
     const notes = new SearchNotes();
     notes.store('t', asking(), [callOf('theirs')], noteOf('secret'));
     const stranger = returning('theirs');
     expect(notes.restore('u', stranger).prompt).toBe(stranger);
   });
 
-  test('of one conversation are not another’s whose model gives its calls the same ids', () => {
+  test('does not restore notes of another chat with the same call ids', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:0';
     for (const of of ['Ann', 'Bob']) {
@@ -71,7 +71,7 @@ describe('notes of searches', () => {
     }
   });
 
-  test('of one question are not another’s where tools without parameters are called', () => {
+  test('does not restore notes of another question with equal calls', () => {
     const notes = new SearchNotes();
     const id = 'functions.lookup:1';
     const requested = (name: string, mark?: object) =>
@@ -90,7 +90,7 @@ describe('notes of searches', () => {
     ]);
   });
 
-  test('take no more room than they are given; the oldest go first', () => {
+  test('drops the oldest notes above the limit', () => {
     const notes = new SearchNotes(3_300);
     for (const id of ['1', '2', '3', '4'])
       notes.store('t', asking(), [callOf(id)], noteOf('x'.repeat(800)));
@@ -99,7 +99,7 @@ describe('notes of searches', () => {
     expect(['2', '3', '4', 'huge'].filter((id) => isRestored(notes, id))).toEqual([]);
   });
 
-  test('kept again take the room of one', () => {
+  test('counts a note stored twice once', () => {
     const notes = new SearchNotes(3_000);
     notes.store('t', asking(), [callOf('other')], noteOf('x'.repeat(800)));
     for (let time = 0; time < 5; time++)

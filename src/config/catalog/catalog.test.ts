@@ -41,8 +41,8 @@ function modelOf(id: string): ModelFile {
   return model;
 }
 
-describe('each file of the catalogue', () => {
-  test.each(names)('%s fits the schema and repeats no key', (name) => {
+describe('catalog files', () => {
+  test.each(names)('%s matches the schema and has no duplicate keys', (name) => {
     const document = parseDocument(readFileSync(join(import.meta.dir, name), 'utf8'), {
       strict: true,
       uniqueKeys: true,
@@ -51,20 +51,20 @@ describe('each file of the catalogue', () => {
     const data: unknown = document.toJS();
     const misfits = validator.Check(data) ? [] : explain(shape, data);
     expect(misfits.map(({ path, message }) => `${name}: ${path} ${message}`)).toEqual([]);
-    // What the strict reader sees is what the program was built with: no file was forgotten, and
-    // the bundler's own YAML reader agrees.
+    // The strict parser reads what the program was built with: no file is missing, and the
+    // bundler's YAML parser agrees.
     if (!validator.Check(data)) throw new Error(`${name} does not fit, yet nothing explains why`);
     const shipped = providers.find((provider) => provider.name === data.provider.name);
     expect<unknown>(shipped).toEqual(data.provider);
     for (const model of data.models) expect<unknown>(modelOf(model.id)).toEqual(model);
   });
 
-  test('is named after its provider', () => {
+  test('are named after their provider', () => {
     expect(providers.map(({ name }) => `${name}.yaml`).sort()).toEqual(names.sort());
   });
 });
 
-test('every provider is unlocked by the environment variable people already have', () => {
+test('every provider uses its usual environment variable', () => {
   expect(Object.fromEntries(providers.map(({ name, api_key_env }) => [name, api_key_env]))).toEqual(
     {
       openai: 'OPENAI_API_KEY',
@@ -81,12 +81,12 @@ test('every provider is unlocked by the environment variable people already have
   );
 });
 
-test('a model id stands in the catalogue once', () => {
+test('every model id is unique in the catalog', () => {
   const ids = models.map(({ id }) => id);
   expect(ids.filter((id, i) => ids.indexOf(id) !== i)).toEqual([]);
 });
 
-test('every endpoint names a provider of the catalogue, and a rank of its own', () => {
+test('every endpoint names a provider of the catalog and has a unique priority', () => {
   const known = new Set(providers.map(({ name }) => name));
   for (const { id, endpoints } of models) {
     expect({ id, strangers: endpoints.filter(({ provider }) => !known.has(provider)) }).toEqual({
@@ -98,7 +98,7 @@ test('every endpoint names a provider of the catalogue, and a rank of its own', 
   }
 });
 
-/** Any one of these sets of prices is enough to charge the model. */
+/** Each of these sets of prices is enough to charge a model. */
 function priceSets(model: ModelFile): (keyof PricingFile)[][] {
   const features = model.features ?? [];
   if (features.includes('embeddings')) return [['prompt']];
@@ -108,7 +108,7 @@ function priceSets(model: ModelFile): (keyof PricingFile)[][] {
   return [['prompt', 'completion']];
 }
 
-test('every endpoint has the prices that its kind of model is charged by', () => {
+test('every endpoint has the prices that its features need', () => {
   const unpriced = models.flatMap((model) =>
     model.endpoints
       .filter(({ pricing = {} }) =>
@@ -119,7 +119,7 @@ test('every endpoint has the prices that its kind of model is charged by', () =>
   expect(unpriced).toEqual([]);
 });
 
-test('a token read from a cache never costs more than a fresh one', () => {
+test('cached input never costs more than other input', () => {
   for (const { id, endpoints } of models) {
     for (const { pricing = {} } of endpoints) {
       if (pricing.cache_read === undefined) continue;
@@ -131,13 +131,13 @@ test('a token read from a cache never costs more than a fresh one', () => {
   }
 });
 
-test('Anthropic keeps input for five minutes at 1.25 times its price, for an hour at twice', () => {
+test('Anthropic’s cache writes cost 1.25 times the input price for 5 minutes and 2 times for 1 hour', () => {
   const endpoints = models.flatMap((model) => model.endpoints);
   const own = endpoints.filter(({ provider }) => provider === 'anthropic');
   const lists = own.flatMap(({ model, pricing = {} }) =>
     [pricing, ...(pricing.long_prompts ?? [])].map((prices) => ({ model, prices })),
   );
-  // Eleven models; one of them has a step.
+  // 11 models, one of which has a price step.
   expect(lists).toHaveLength(12);
   for (const { model, prices } of lists) {
     const times = (price: string | undefined) => Number(price) / Number(prices.prompt);
@@ -149,7 +149,7 @@ test('Anthropic keeps input for five minutes at 1.25 times its price, for an hou
   }
 });
 
-test('long prompts cost more where the vendor says so, and nowhere else', () => {
+test('models with price steps have the published ones and no others have any', () => {
   // [above, input, output, cached input, cache writes, those for an hour], in dollars per million.
   type Step = [above: number, prompt: string, completion: string, ...cache: string[]];
   const grok: Step = [200_000, '4.00', '12.00', '1.00'];
@@ -181,7 +181,7 @@ test('long prompts cost more where the vendor says so, and nowhere else', () => 
   expect(found).toHaveLength(Object.keys(table).length);
 });
 
-test('sounds cost more than words where the vendor says so, and nowhere else', () => {
+test('models with audio prices have the published ones and no others have any', () => {
   const endpoints = models.flatMap(({ endpoints: places }) => places);
   const priced = endpoints.filter(({ pricing }) => pricing?.audio !== undefined);
   expect(priced.map(({ model, pricing }) => [model, pricing?.prompt, pricing?.audio])).toEqual([
@@ -189,14 +189,14 @@ test('sounds cost more than words where the vendor says so, and nowhere else', (
   ]);
 });
 
-test('every step of the catalogue is one that a file could have', () => {
+test('every price step of the catalog is valid in a configuration file', () => {
   const problems = models.flatMap(({ id, endpoints }) =>
     endpoints.flatMap(({ pricing = {} }) => stepProblems(pricing, id)),
   );
   expect(problems).toEqual([]);
 });
 
-test('speech models have the prices and fallbacks of the published table', () => {
+test('speech models have the published prices and fallbacks', () => {
   const table: Record<string, [provider: string, model: string, pricing: PricingFile][]> = {
     'openai/tts-1': [
       ['openai', 'tts-1', { characters: '15.00' }],
@@ -220,7 +220,7 @@ test('speech models have the prices and fallbacks of the published table', () =>
   }
 });
 
-test('first-party speech takes 4,096 characters and six voices, the others 1,000 bytes', () => {
+test('first-party speech accepts 4,096 characters and 6 voices, other models 1,000 bytes', () => {
   for (const { id, speech } of models) {
     if (!speech) continue;
     const own = id.startsWith('openai/');
@@ -234,7 +234,7 @@ test('first-party speech takes 4,096 characters and six voices, the others 1,000
   }
 });
 
-test('transcription models have the prices and fallbacks of the published table', () => {
+test('transcription models have the published prices and fallbacks', () => {
   const endpointsOf = (id: string) =>
     modelOf(id).endpoints.map(({ provider, model, pricing }) => [provider, model, pricing]);
   expect<unknown>(endpointsOf('openai/stt-1')).toEqual([
@@ -246,7 +246,7 @@ test('transcription models have the prices and fallbacks of the published table'
   ]);
 });
 
-test('image edits come at the flat prices people were told', () => {
+test('image edits have the published flat prices', () => {
   const edits = models.filter(({ features }) => features?.includes('image_edit'));
   expect(edits.filter((model) => !model.input_modalities.includes('image'))).toEqual([]);
   const flat = edits.flatMap(({ endpoints }) => endpoints.map((at) => at.pricing?.output_image));
@@ -265,14 +265,14 @@ test('a square image at low quality costs about a cent with GPT Image 1 and 1.5'
   expect(cost('openai/gpt-image-1.5').toFixed(3)).toBe('0.009');
 });
 
-test('one model documents the largest image it takes', () => {
+test('only one model has image limits', () => {
   const limited = models.filter(({ image_limits }) => image_limits);
   expect(limited.map(({ id, image_limits }) => ({ id, image_limits }))).toEqual([
     { id: 'anthropic/claude-opus-4.7', image_limits: { long_edge_px: 2576, megapixels: 3.75 } },
   ]);
 });
 
-test('a reasoning endpoint understands every effort that a client may ask for, or none', () => {
+test('a reasoning endpoint maps all effort levels or none', () => {
   for (const model of models) {
     if (model.thinking !== 'effort' && model.thinking !== 'adaptive') continue;
     for (const { provider, quirks } of model.endpoints) {
@@ -288,7 +288,7 @@ test('a reasoning endpoint understands every effort that a client may ask for, o
   }
 });
 
-test('every provider has something to offer', () => {
+test('every provider serves at least one model', () => {
   const offers = (provider: string) =>
     models.filter(({ endpoints }) => endpoints.some((at) => at.provider === provider)).length;
   const least = {

@@ -27,7 +27,7 @@ const caller = callerOf('t');
 const catalog = new Catalog([model], new Map([['north', provider]]));
 const { signal } = new AbortController();
 
-/** A count that goes no further than to be written, and where it was. */
+/** A count request that is written but not sent, and the upstream models it was written for. */
 function counting(more: Partial<TokenCountRequest['request']> = {}) {
   const targets: string[] = [];
   const count: TokenCountRequest = {
@@ -48,7 +48,7 @@ function counting(more: Partial<TokenCountRequest['request']> = {}) {
   return { count, targets };
 }
 
-test('a count leaves the probe of a recovering provider to a request that judges it', async () => {
+test('a token count does not use up the probe of a recovering provider', async () => {
   let now = 1_000_000;
   const health = new Health(() => now);
   const { count, targets } = counting();
@@ -67,11 +67,11 @@ const at = (url: string) => [{ param: 'messages[0].content[0].source', url }];
 const inside = at('https://vendor.example/v1/files/a');
 
 test.each([
-  ['by its id', { ownAccount: { param: 'file_id', why: 'is kept there' } }, []],
-  ['by its address', { addresses: inside }, []],
-  ['as a picture', { images: inside }, []],
-  ['unless it lies elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
-])('what lies in the operator’s account is not measured: %s', async (_, more, expected) => {
+  ['a file id', { ownAccount: { param: 'file_id', why: 'is kept there' } }, []],
+  ['a URL at the provider', { addresses: inside }, []],
+  ['an image at the provider', { images: inside }, []],
+  ['unless the image is elsewhere', { images: at('https://pictures.example/a.png') }, ['first']],
+])('content in the operator’s account is not counted upstream: %s', async (_, more, expected) => {
   const { count, targets } = counting(more);
   const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
   expect(await countUpstream(count, caller, signal)).toBeUndefined();

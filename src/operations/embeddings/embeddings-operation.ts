@@ -13,8 +13,8 @@ import type {
   UpstreamFailure,
 } from '../../dialects/dialect.ts';
 import { malformed } from '../../dialects/failure.ts';
-import type { EmbeddingsRequest } from '../../dialects/openai-media/embeddings.ts';
 import type { EmbeddingBatch, EmbeddingsDialect, EmbeddingsOptions } from '../../dialects/media.ts';
+import type { EmbeddingsRequest } from '../../dialects/openai-media/embeddings.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds } from '../../money/price/bounds.ts';
 import { estimateNote, isCredible } from '../../money/price/cost.ts';

@@ -3,7 +3,13 @@ import { idempotentLengthMax } from '../../core/bounds.ts';
 import { fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { noUsage } from '../../core/usage.ts';
 import type { ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
-import { type EmbeddingsOptions, readVector, toBase64, toNumbers, type Vector } from '../../dialects/media.ts';
+import {
+  type EmbeddingsOptions,
+  readVector,
+  toBase64,
+  toNumbers,
+  type Vector,
+} from '../../dialects/media.ts';
 import { noMetrics } from '../../upstream/attempt.ts';
 
 /** Vectors written before the event loop runs again: a few milliseconds of work. */

@@ -33,7 +33,7 @@ function offer(): Offer {
   };
 }
 
-function linkWith(fetched: GuardedResult, requested: string[] = []): AttemptContext {
+function contextWith(fetched: GuardedResult, requested: string[] = []): AttemptContext {
   return {
     identity: { id: 'chatcmpl-1', model: 'test/image', provider: 'fake', created: 1 },
     outputTokensMax: null,
@@ -54,21 +54,21 @@ function linkWith(fetched: GuardedResult, requested: string[] = []): AttemptCont
 }
 
 const options = () => readImagesRequest({ model: 'test/image', prompt: 'a cat' });
-const nothing: GuardedResult = { ok: false, reason: 'The address is private.' };
+const notFetched: GuardedResult = { ok: false, reason: 'The address is private.' };
 
-describe('an attempt at an image', () => {
+describe('ImagesOperation.tryAt', () => {
   test.each([
-    ['does not answer', hangBeforeHeaders()],
+    ['does not respond', hangBeforeHeaders()],
     ['stops in the middle of its answer', hangMidStream(1)],
-  ])('ends when its time is over and the provider %s', async (_, behaviour) => {
-    upstream.script('gpt-image', behaviour);
+  ])('times out if the provider %s', async (_, behavior) => {
+    upstream.script('gpt-image', behavior);
     const operation = new ImagesOperation(options(), [], null, 300);
-    const result = await operation.tryAt(offer(), linkWith(nothing));
+    const result = await operation.tryAt(offer(), contextWith(notFetched));
     expect(result).toMatchObject({ kind: 'failed', failure: { kind: 'timeout' } });
     await upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
   });
 
-  test('fetches a picture that came as an address; nothing else that lies there', async () => {
+  test('fetches an image from its URL and keeps the URL if it is no image', async () => {
     const url = 'https://pictures.example/cat.png';
     const found = (bytes: Uint8Array, status = 200): GuardedResult => ({
       ok: true,
@@ -81,16 +81,16 @@ describe('an attempt at an image', () => {
       [found(png), { b64_json: Buffer.from(png).toString('base64') }],
       [found(png, 404), { url }],
       [found(Buffer.from('<html>expired</html>')), { url }],
-      [nothing, { url }],
+      [notFetched, { url }],
     ];
     for (const [fetched, image] of cases) {
       upstream.script('gpt-image', json(200, { data: [{ url, revised_prompt: 'A cat.' }] }));
       const requested: string[] = [];
       const result = await new ImagesOperation(options()).tryAt(
         offer(),
-        linkWith(fetched, requested),
+        contextWith(fetched, requested),
       );
-      if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
+      if (result.kind !== 'reply') throw new Error(`Expected a reply, got ${result.kind}.`);
       const usage = result.reply.metrics.usage;
       expect([requested, usage]).toEqual([[url], undefined]);
       const reported = JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 }));
@@ -99,26 +99,29 @@ describe('an attempt at an image', () => {
   });
 });
 
-describe('a picture that came as an address inside the network', () => {
-  async function drawnAt(url: string, at: Offer): Promise<unknown> {
+describe('an image URL inside the private network', () => {
+  async function imagesAt(url: string, at: Offer): Promise<unknown> {
     upstream.script('gpt-image', json(200, { data: [{ url }] }));
     upstream.script('/cat.png', replay(picture(3, 2), { contentType: 'image/png' }));
     const context = {
-      ...linkWith(nothing),
+      ...contextWith(notFetched),
       fetchGuarded: createGuardedFetch(),
-      checkAddress: async (text: string) => ({ url: new URL(text), pinnedUrls: [new URL(text)] }),
+      checkAddress: async (text: string) => ({
+        ok: true as const,
+        target: { url: new URL(text), pinnedUrls: [new URL(text)] },
+      }),
     };
     const result = await new ImagesOperation(options()).tryAt(at, context);
-    if (result.kind !== 'reply') throw new Error(`There is no reply but ${result.kind}.`);
+    if (result.kind !== 'reply') throw new Error(`Expected a reply, got ${result.kind}.`);
     return JSON.parse(result.reply.write({ usage: noUsage, costCredits: 0 })).data;
   }
   const bytes = [{ b64_json: Buffer.from(picture(3, 2)).toString('base64') }];
 
-  test('is fetched where the operator’s server keeps it itself', async () => {
-    expect(await drawnAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
+  test('is fetched from the operator’s server', async () => {
+    expect(await imagesAt(`${upstream.url}/cat.png`, offer())).toEqual(bytes);
   });
 
-  test('is left alone at any other port, and where a tenant named the server', async () => {
+  test('is not fetched from another port or from a tenant’s server', async () => {
     const other = startFakeUpstream();
     const own = { scope: 't', feeBasisPoints: 0, isUserAddress: true, sharedNext: null };
     for (const [home, at] of [
@@ -126,7 +129,7 @@ describe('a picture that came as an address inside the network', () => {
       [upstream.url, { ...offer(), own }],
     ] as const) {
       const url = `${home}/cat.png`;
-      expect(await drawnAt(url, at)).toEqual([{ url }]);
+      expect(await imagesAt(url, at)).toEqual([{ url }]);
     }
     const fetched = [...upstream.book, ...other.book].filter(({ path }) => path === '/cat.png');
     other.stop();
@@ -134,15 +137,15 @@ describe('a picture that came as an address inside the network', () => {
   });
 });
 
-describe('what is held before', () => {
+describe('ImagesOperation.bounds', () => {
   const held = (fields: object, prices: object) =>
     new ImagesOperation(
       readImagesRequest({ model: 'a/b', prompt: 'a cat', ...fields }),
     ).bounds.boundFor([{ prices: readPrices({ ...prices }), model: {} }], 1_000_000).requested;
 
-  test('is the flat price, or the tokens that a picture of that quality may take', () => {
+  test('holds the flat price, or the most tokens for the quality', () => {
     expect(held({}, { output_image: '0.04' })).toBe(40_000);
-    // Five bytes are two tokens at 2; 2,048 and 16,384 tokens out at 40.
+    // 5 bytes are 2 tokens at 2; output is 2,048 and 16,384 tokens at 40.
     expect(held({ quality: 'low' }, { prompt: '2', completion: '40' })).toBe(4 + 81_920);
     expect(held({}, { prompt: '2', completion: '40' })).toBe(4 + 655_360);
   });

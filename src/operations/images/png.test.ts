@@ -28,9 +28,9 @@ interface Handmade {
   readonly depth: number;
   readonly color: number;
   readonly before?: readonly Buffer[];
-  /** With the filter in front of each row. */
+  /** With the filter byte before each row. */
   readonly raw: Uint8Array;
-  /** The packed pixels are cut into chunks of so many bytes. */
+  /** The compressed pixels are split into chunks of this many bytes. */
   readonly chunkBytes?: number;
 }
 
@@ -49,11 +49,11 @@ function handmade({ width, height, depth, color, before = [], raw, chunkBytes }:
   return Buffer.concat([signature, chunk('IHDR', header), ...before, ...pixels, end]);
 }
 
-describe('the transparency of a PNG', () => {
+describe('readCoverage', () => {
   const alphas = [255, 0, 128, 127, 200, 3, 254, 1, 129];
   const opaque = '#.# .#. #.#';
 
-  test('is read whatever filter its rows have', async () => {
+  test('reads rows with every filter', async () => {
     const pixels = alphas.map((alpha, at) => [at * 29, 255 - at * 13, (at * at * 7) % 256, alpha]);
     const rows = [0, 1, 2].map((y) => pixels.slice(y * 3, y * 3 + 3).flat());
     for (const filter of [0, 1, 2, 3, 4]) {
@@ -63,7 +63,7 @@ describe('the transparency of a PNG', () => {
     }
   });
 
-  /** As the standard words it: each byte less what its neighbours foretell. */
+  /** As in the standard: each byte minus the prediction from its neighbors. */
   function filtered(filter: number, row: readonly number[], above: readonly number[]): number[] {
     return row.map((value, at) => {
       const [a, b, c] = [row[at - 4] ?? 0, above[at] ?? 0, above[at - 4] ?? 0];
@@ -74,7 +74,7 @@ describe('the transparency of a PNG', () => {
     });
   }
 
-  test('is read when it comes in many chunks, byte by byte, with others between', async () => {
+  test('reads pixels in many chunks, byte by byte, with other chunks in between', async () => {
     const raw = Uint8Array.from([0, 1, 2, 3, 255, 4, 5, 6, 0]);
     const before = [chunk('tEXt', Buffer.from('a\0b')), chunk('iCCP', Buffer.alloc(70_000, 1))];
     const shape = { width: 2, height: 1, depth: 8, color: 6 };
@@ -88,7 +88,7 @@ describe('the transparency of a PNG', () => {
     expect(drawn(await readCoverage(trickle, pixelsMax))).toBe('#.');
   });
 
-  test('of sixteen bits and of grey is read', async () => {
+  test('reads 16-bit and gray images', async () => {
     const deep = Uint16Array.from(alphas.flatMap((alpha) => [1, 2, 3, alpha * 257]));
     const png = encode({ width: 3, height: 3, channels: 4, depth: 16, data: deep });
     expect(drawn(await read(png))).toBe(opaque);
@@ -97,7 +97,7 @@ describe('the transparency of a PNG', () => {
     expect(drawn(await read(greyPng))).toBe(opaque);
   });
 
-  test('of an interlaced picture of any small size is put in its place', async () => {
+  test('reads interlaced images of every small size', async () => {
     for (let width = 1; width <= 9; width += 1) {
       for (let height = 1; height <= 9; height += 1) {
         const isOpaque = Array.from(
@@ -113,12 +113,12 @@ describe('the transparency of a PNG', () => {
     }
   });
 
-  test.each([1, 2, 4, 8])('of a palette of %i bits is looked up', async (depth) => {
+  test.each([1, 2, 4, 8])('looks up the alpha of a palette with %i bits', async (depth) => {
     const before = [
       chunk('PLTE', Buffer.from([1, 2, 3, 4, 5, 6])),
       chunk('tRNS', Buffer.from([0])),
     ];
-    // Colour 0 is transparent, colour 1 has no entry and so is opaque: 0 1 1 0 1.
+    // Color 0 is transparent. Color 1 has no entry, so it is opaque: 0 1 1 0 1.
     const bits = [0, 1, 1, 0, 1].map((index) => index.toString(2).padStart(depth, '0')).join('');
     const bytes = bits.match(/.{1,8}/g)?.map((byte) => Number.parseInt(byte.padEnd(8, '0'), 2));
     const raw = Uint8Array.from([0, ...(bytes ?? [])]);
@@ -126,7 +126,7 @@ describe('the transparency of a PNG', () => {
     expect(drawn(await read(png))).toBe('.##.#');
   });
 
-  test('may be one colour of grey or of red, green and blue', async () => {
+  test('reads a transparent color of gray and RGB images', async () => {
     const grey = { width: 3, height: 1, depth: 8, color: 0, raw: Uint8Array.of(0, 7, 8, 7) };
     const greyKey = [chunk('tRNS', Buffer.from([0, 7]))];
     expect(drawn(await read(handmade({ ...grey, before: greyKey })))).toBe('.#.');
@@ -138,10 +138,10 @@ describe('the transparency of a PNG', () => {
   });
 });
 
-describe('a file that is no such picture', () => {
+describe('readCoverage of an invalid file', () => {
   const shape = { width: 4, height: 4, depth: 8, color: 6 };
 
-  test('is named for what it is', async () => {
+  test('returns the kind of problem', async () => {
     expect(await read(new Uint8Array())).toBe('not-png');
     expect(await read(Buffer.from('GIF89a, and more bytes'))).toBe('not-png');
     const full = handmade({ ...shape, raw: new Uint8Array(4 * 17) });
@@ -157,7 +157,7 @@ describe('a file that is no such picture', () => {
     expect(await read(noise)).toBe('broken');
   });
 
-  test('is not unpacked when it claims too many pixels, nor further than it claims', async () => {
+  test('does not inflate too many pixels, or more than the header states', async () => {
     const wide = { ...shape, width: 2_000, height: 501 };
     expect(await read(handmade({ ...wide, raw: new Uint8Array() }))).toBe('too-large');
     const before = process.memoryUsage.rss();
@@ -168,7 +168,7 @@ describe('a file that is no such picture', () => {
   });
 });
 
-test('a written picture is read by others as it was meant', async () => {
+test('writePng writes images that other decoders read', async () => {
   const image = { width: 300, height: 400, color: 'rgb+alpha' as const };
   const png = await writePng({
     ...image,

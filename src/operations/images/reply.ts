@@ -62,7 +62,7 @@ async function fetchImage(
     bodyBytesMax: imageBytesMax,
     timeoutMs: fetchMs,
     signal: context.client,
-    ...(providerUrl && { vouchedHost: hostAndPort(providerUrl) }),
+    ...(providerUrl && { allowedHost: hostAndPort(providerUrl) }),
   });
   const isImage = result.ok && result.status === 200 && readImageSize(result.bytes);
   return isImage ? Buffer.from(result.bytes).toString('base64') : null;

@@ -197,10 +197,10 @@ async function openNextRound(stream: OpenStream): Promise<AttemptResult> {
   const { opening, source, upstreamCall, openContinuation } = stream;
   source.close();
   upstreamCall.cancel();
-  const next = (await openContinuation?.()) ?? '';
-  if (typeof next === 'string') {
+  const next = await openContinuation?.();
+  if (!next || next.kind === 'closing') {
     const { openContinuation: _, ...last } = stream;
-    return { ...last, opening: opening + next };
+    return { ...last, opening: opening + (next?.text ?? '') };
   }
   return next.kind === 'stream' ? { ...next, opening: opening + next.opening } : next;
 }

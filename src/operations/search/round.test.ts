@@ -3,10 +3,10 @@ import { ToldAnswer } from '../../../tests/support/told-answer.ts';
 import { noUsage } from '../../core/usage.ts';
 import { SearchRound } from './round.ts';
 
-const plainly = { separator: '', isJson: false, onTextEnd: () => undefined };
+const options = { separator: '', isJson: false, onTextEnd: () => undefined };
 
-test('everything that a model says in a round counts in its estimate, searches too', () => {
-  const round = new SearchRound('search', new ToldAnswer(), plainly);
+test('SearchRound counts all output of the model, including searches', () => {
+  const round = new SearchRound('search', new ToldAnswer(), options);
   const lengths: number[] = [];
   const after = (emit: () => void) => {
     emit();
@@ -25,43 +25,43 @@ test('everything that a model says in a round counts in its estimate, searches t
 
 test.each<[string, boolean, (round: SearchRound) => void]>([
   ['a search', false, (round) => round.toolCall(0, 'a', 'search')],
-  ['a word', true, (round) => round.text('Rain')],
-  ['a thought', true, (round) => round.reasoning('why')],
-  ['a thought that is hidden', true, (round) => round.redactedReasoning('hidden')],
-  ['a call of the client’s own', true, (round) => round.toolCall(0, 'a', 'lookup')],
+  ['text', true, (round) => round.text('Rain')],
+  ['reasoning', true, (round) => round.reasoning('why')],
+  ['redacted reasoning', true, (round) => round.redactedReasoning('hidden')],
+  ['a call of the client’s tool', true, (round) => round.toolCall(0, 'a', 'lookup')],
   ['a refusal', true, (round) => round.refusal('No.')],
-  ['a picture', true, (round) => round.image('image/png', 'AAAA')],
-])('%s is told to the client: %p', (_, isSent, emit) => {
-  const round = new SearchRound('search', new ToldAnswer(), plainly);
+  ['an image', true, (round) => round.image('image/png', 'AAAA')],
+])('SearchRound has output for the client after %s: %p', (_, isSent, emit) => {
+  const round = new SearchRound('search', new ToldAnswer(), options);
   emit(round);
   expect(round.hasOutput).toBe(isSent);
 });
 
-test('JSON is told as it comes, words before it only if nothing is searched', () => {
-  const hear = (emit: (round: SearchRound) => void) => {
-    const reported = new ToldAnswer();
-    const round = new SearchRound('search', reported, { ...plainly, isJson: true });
+test('SearchRound streams JSON and holds back text before it until there is no search', () => {
+  const outputOf = (emit: (round: SearchRound) => void) => {
+    const answer = new ToldAnswer();
+    const round = new SearchRound('search', answer, { ...options, isJson: true });
     emit(round);
-    return [reported.said, round.sentText, round.hasOutput];
+    return [answer.said, round.sentText, round.hasOutput];
   };
-  expect(hear((round) => round.text(' {"a":'))).toEqual([' {"a":', ' {"a":', true]);
-  expect(hear((round) => round.text('Wait.'))).toEqual(['', '', false]);
+  expect(outputOf((round) => round.text(' {"a":'))).toEqual([' {"a":', ' {"a":', true]);
+  expect(outputOf((round) => round.text('Wait.'))).toEqual(['', '', false]);
   const afterAll = (round: SearchRound) => {
     round.text('```json');
     round.text('{}');
     round.flush();
   };
-  expect(hear(afterAll)).toEqual(['```json{}', '```json{}', true]);
+  expect(outputOf(afterAll)).toEqual(['```json{}', '```json{}', true]);
   const beforeACall = (round: SearchRound) => {
     round.text('Wait.');
     round.toolCall(0, 'a', 'lookup');
   };
-  expect(hear(beforeACall)).toEqual(['Wait.', 'Wait.', true]);
+  expect(outputOf(beforeACall)).toEqual(['Wait.', 'Wait.', true]);
 });
 
-test('words behind a count are guessed, and all of them where none were counted', () => {
+test('SearchRound estimates output after the last reported usage, or all output if none was reported', () => {
   const usageOf = (outputTokens: number) => {
-    const round = new SearchRound('search', new ToldAnswer(), plainly);
+    const round = new SearchRound('search', new ToldAnswer(), options);
     round.text('x'.repeat(40));
     round.usage({ ...noUsage, inputTokens: 10, outputTokens });
     round.text('x'.repeat(40));

@@ -26,7 +26,7 @@ import type { SearchEngine } from '../../tools/search-engine.ts';
 import { readDomain } from '../../tools/search-engine.ts';
 import type { SearchNotes } from '../../tools/search-notes.ts';
 import { searchTool } from '../../tools/search-tool.ts';
-import type { AttemptContext, AttemptResult } from '../../upstream/attempt.ts';
+import type { AttemptContext, AttemptResult, Continuation } from '../../upstream/attempt.ts';
 import { attemptWithAdapter } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 import { ChatOperation } from '../chat/chat-operation.ts';
@@ -188,11 +188,11 @@ export class SearchOperation implements Operation {
     const first = await this.#tryRound(attempt, client);
     if (first.kind !== 'stream') return first;
     const transform = new CombinedTransform(first.transform, session);
-    const openContinuation = async (): Promise<AttemptResult | string> => {
+    const openContinuation = async (): Promise<Continuation> => {
       if (!session.needsAnotherRound || !(await session.next())) {
         await session.end();
         this.#storeNote(session);
-        return writer.take();
+        return { kind: 'closing', text: writer.take() };
       }
       const round = await this.#tryRound(attempt, client);
       if (round.kind !== 'stream') return round;

@@ -15,8 +15,8 @@ const delivery = {
   typicalBytes: 4_000,
 } as const;
 
-describe('speech that was not delivered to its end', () => {
-  test('costs nothing, not even a fee, when nothing was delivered', () => {
+describe('proratedUsage', () => {
+  test('is free if no audio was delivered', () => {
     for (const outcome of ['interrupted', 'client_disconnected'] as const) {
       const { isFree, usage, units, note } = proratedUsage(full, { ...delivery, outcome });
       expect([isFree, usage, units]).toEqual([true, noUsage, {}]);
@@ -24,25 +24,25 @@ describe('speech that was not delivered to its end', () => {
     }
   });
 
-  test('costs its part of what the provider announced, rounded up', () => {
+  test('charges the delivered part of the announced length, rounded up', () => {
     const part = proratedUsage(full, { ...delivery, deliveredBytes: 1_001, announcedBytes: 2_000 });
     expect(part.units).toEqual({ characters: 51, bytes: 151 });
     expect([part.usage.inputTokens, part.usage.outputTokens]).toEqual([6, 101]);
     expect(part.isEstimate).toBe(false);
   });
 
-  test('costs its part of what is usual where nothing was announced', () => {
+  test('charges the delivered part of the typical length if none was announced', () => {
     const part = proratedUsage(full, { ...delivery, deliveredBytes: 1_000 });
     expect([part.units.characters, part.isEstimate]).toEqual([25, true]);
   });
 
-  test('never costs more than the whole', () => {
+  test('never exceeds the full charge', () => {
     const part = proratedUsage(full, { ...delivery, deliveredBytes: 9_000 });
     expect([part.units, part.usage]).toEqual([full.units, full.usage]);
   });
 });
 
-test('audio is usually as long as reading takes', () => {
+test('typicalBytes estimates audio by the time to read the text', () => {
   // 150 bytes of text in ten seconds.
   expect(typicalBytes('pcm', 150, 1)).toBe(480_000);
   expect(typicalBytes('mp3', 150, 2)).toBe(80_000);

@@ -1,8 +1,8 @@
 import type { SpeechSettings } from '../../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import { speechStyleRefusal } from '../../core/media/audio.ts';
-import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import type { SpeechDialect } from '../../dialects/media.ts';
+import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { textLimitOf } from '../../route/capability.ts';
 import type { Offer } from '../../route/catalog.ts';

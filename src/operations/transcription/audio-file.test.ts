@@ -3,35 +3,35 @@ import { decoratedMp3, mp3File, opusFile, wavFile } from '../../../tests/support
 import { bodyFromBytes } from '../../dialects/streamed-body.ts';
 import { estimatedSeconds, plausibleSecondsMax, readDurationSeconds } from './audio-file.ts';
 
-describe('the length that credits are held for', () => {
-  test('is what a file claims, as long as that is possible', () => {
+describe('estimatedSeconds', () => {
+  test('returns the stated length as long as it is possible for the size', () => {
     expect(estimatedSeconds(1_000_000, 62.5)).toBe(62.5);
-    // A hundred bytes a second at least.
+    // At least 100 bytes per second.
     expect(estimatedSeconds(1_000_000, 1e12)).toBe(10_000);
     expect(estimatedSeconds(44, 60)).toBe(0.44);
   });
 
-  test('is long where a file claims nothing', () => {
+  test('returns an upper bound if no length is stated', () => {
     expect(estimatedSeconds(1_000_000, null)).toBe(2_000);
   });
 });
 
-describe('the length that a provider is believed to have heard', () => {
-  test('is an hour in the smallest file, and more in a large one', () => {
+describe('plausibleSecondsMax', () => {
+  test('returns 1 hour for small files and more for large ones', () => {
     expect(plausibleSecondsMax(44)).toBe(3_600);
     expect(plausibleSecondsMax(1_000_000)).toBe(10_000);
   });
 });
 
-/** For tests of the file, not of the time limit, which a busy machine may use up. */
+/** A time limit that a busy machine doesn't exceed, for tests of the file itself. */
 const patientMs = 60_000;
 
-describe('what a file says of itself', () => {
+describe('readDurationSeconds', () => {
   test.each([
     ['wav', wavFile(10), 'audio/wav', 2.4],
     ['mp3', mp3File(10), 'audio/mpeg', 2.4],
     ['mp3 with tags', decoratedMp3(10), 'audio/mpeg', 2.4],
-    // 50 packets of 20 ms, less what players skip at the beginning.
+    // 50 packets of 20 ms, less the pre-skip.
     ['ogg', opusFile(50), 'audio/ogg', 0.9935],
   ])('%s', async (_, bytes, type, seconds) => {
     const found = await readDurationSeconds(bodyFromBytes(bytes), type, patientMs);
@@ -41,15 +41,15 @@ describe('what a file says of itself', () => {
   test.each([
     ['nothing behind its first bytes', Buffer.from('\0\0\0\x18ftypM4A  and so on'), 'audio/mp4'],
     ['rubbish', Buffer.alloc(100_000, 7), 'audio/webm'],
-  ])('%s is nothing', async (_, bytes, type) => {
+  ])('returns null for %s', async (_, bytes, type) => {
     expect(await readDurationSeconds(bodyFromBytes(bytes), type, patientMs)).toBeNull();
   });
 
-  test('is not waited for when it takes too long', async () => {
+  test('returns null if parsing takes too long', async () => {
     expect(await readDurationSeconds(bodyFromBytes(wavFile(10)), 'audio/wav', -1)).toBeNull();
   });
 
-  test('has its time, however many files came at once: one is read after the other', async () => {
+  test('parses files one at a time, so that each has its time limit', async () => {
     const reported: string[] = [];
     const files = ['a', 'b', 'c'].map((name) => {
       const file = bodyFromBytes(wavFile(10));
@@ -64,7 +64,7 @@ describe('what a file says of itself', () => {
     expect(reported.join('')).toMatch(/^a+b+c+$/);
   });
 
-  test('leaves others their turn, even if it is nothing but false frame starts', async () => {
+  test('yields to the event loop while it parses a file of false frame starts', async () => {
     let turns = 0;
     let isReading = true;
     const count = () => {
@@ -72,7 +72,7 @@ describe('what a file says of itself', () => {
       if (isReading) setImmediate(count);
     };
     setImmediate(count);
-    // About a second of work, and nobody cuts it short.
+    // About 1 s of work, without a time limit.
     const rubbish = Buffer.alloc(100_000, 0xff);
     expect(await readDurationSeconds(bodyFromBytes(rubbish), 'audio/mpeg', patientMs)).toBeNull();
     isReading = false;
@@ -84,7 +84,7 @@ describe('what a file says of itself', () => {
     bytes.writeUInt32BE(value);
     return bytes;
   };
-  /** Version 2.3, with a size of seven bits to a byte. */
+  /** Version 2.3, whose size has 7 bits per byte. */
   const tag = (frames: Buffer) => {
     const size = [21, 14, 7, 0].map((bits) => (frames.length >> bits) & 0x7f);
     return Buffer.concat([Buffer.from('ID3\x03\0\0'), Buffer.from(size), frames]);
@@ -93,7 +93,7 @@ describe('what a file says of itself', () => {
     Buffer.alloc(count * frame.length).fill(frame);
   const comments = Buffer.concat([Buffer.alloc(4), Buffer.from([0x80, 0x84, 0x1e, 0])]);
 
-  test('is found behind a tag with a large picture', async () => {
+  test('finds the length after a tag with a large image', async () => {
     const image = Buffer.concat([Buffer.from('APIC'), uint32(3_000_000), Buffer.alloc(3_000_002)]);
     const file = Buffer.concat([tag(image), mp3File(10)]);
     const found = await readDurationSeconds(bodyFromBytes(file), 'audio/mpeg', patientMs);
@@ -121,7 +121,7 @@ describe('what a file says of itself', () => {
         tag(many('TXXX\0\0\0\x04\0\0\0a\0b', 1_000_000)),
       ],
     ],
-  ])('is not looked for among %s', async (_, type, pieces) => {
+  ])('does not parse %s', async (_, type, pieces) => {
     const file = Buffer.concat(pieces);
     let bytesRead = 0;
     const content = {
@@ -134,11 +134,11 @@ describe('what a file says of itself', () => {
       },
     };
     expect(await readDurationSeconds(content, type, patientMs)).toBeNull();
-    // It holds too little to go through it for seconds without a pause.
+    // A piece is too small to be processed for seconds without a pause.
     expect(bytesRead).toBeLessThan(500_000);
   });
 
-  test('is read from where the file lies, and its source is given back', async () => {
+  test('reads a stored file and closes its source', async () => {
     const bytes = wavFile(10);
     let isOpen = false;
     const content = {

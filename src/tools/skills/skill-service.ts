@@ -1,5 +1,10 @@
-import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
+import {
+  type NewSkillRequest,
+  newSkillSchema,
+  type SkillObject,
+  type SkillSummaryObject,
+} from '../../contract/skills.ts';
 import {
   skillDescriptionMax,
   skillInstructionsMax,
@@ -16,11 +21,7 @@ import {
   unknownSkillMessage,
 } from './skill.ts';
 
-const schema = Type.Object(
-  { description: Type.String(), instructions: Type.String() },
-  { additionalProperties: false },
-);
-const check = Compile(schema);
+const check = Compile(newSkillSchema);
 
 /** Change the reading direction or hide text: a reviewer must see what the model sees. */
 const deceptive = /[\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/u;
@@ -36,7 +37,7 @@ function readSkill(name: string, body: unknown): Skill {
       '"house-style".';
     throw invalidRequest(message, 'name');
   }
-  const input = validate(check, schema, body);
+  const input = validate(check, newSkillSchema, body);
   const description = readText(input, 'description', skillDescriptionMax);
   if (lineBreaks.test(description)) {
     throw invalidRequest('description must be one line.', 'description');
@@ -46,8 +47,8 @@ function readSkill(name: string, body: unknown): Skill {
 
 /** Checks the text after normalization, which a schema can't do. */
 function readText(
-  input: Static<typeof schema>,
-  field: keyof typeof input,
+  input: NewSkillRequest,
+  field: keyof NewSkillRequest,
   lengthMax: number,
 ): string {
   const text = input[field].replaceAll('\r\n', '\n').trim();
@@ -94,7 +95,7 @@ export class SkillService {
   }
 
   /** Lists the skills that a tenant's requests may name: its own and the built-in ones. */
-  async list(tenantId: string): Promise<readonly SkillSummary[]> {
+  async list(tenantId: string): Promise<readonly SkillSummaryObject[]> {
     const { store, builtIn } = this.#deps;
     const own = (await store.list(tenantId).catch(throwSkillsUnavailable)).map(summaryOfOwn);
     const replaced = new Set(own.map(({ name }) => name));
@@ -143,7 +144,7 @@ export class SkillService {
   }
 }
 
-function summaryOfOwn(skill: Omit<StoredSkill, 'instructions'>): SkillSummary {
+function summaryOfOwn(skill: Omit<StoredSkill, 'instructions'>): SkillSummaryObject {
   return {
     name: skill.name,
     description: skill.description,
@@ -153,6 +154,6 @@ function summaryOfOwn(skill: Omit<StoredSkill, 'instructions'>): SkillSummary {
   };
 }
 
-function summaryOfBuiltIn({ name, description }: Skill): SkillSummary {
+function summaryOfBuiltIn({ name, description }: Skill): SkillSummaryObject {
   return { name, description, source: 'built_in', created_at: null, updated_at: null };
 }
