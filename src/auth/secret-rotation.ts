@@ -8,41 +8,49 @@ import {
   wrongKey,
 } from './vault.ts';
 
-/** Credentials that are read and written at a time: running gateways save between two batches. */
+/** Small batches, so that running gateways can save credentials in between. */
 const batchSize = 200;
 
-/** A credential that was encrypted anew; `before` says which one is meant. */
+/** A re-encrypted credential; `before` identifies the row and its previous state. */
 export interface Resealed {
   readonly before: StoredCredential;
   readonly ciphertext: Uint8Array;
 }
 
-/** The store that a rotation needs. Keys are named by their fingerprints. */
+/** Keys are identified by their fingerprints. */
 export interface RotationStore {
-  /** All tenants' credentials in a fixed order, those behind `after`. */
+  /** Returns all tenants' credentials in a fixed order, starting after `after`. */
   page(after: StoredCredential | undefined, count: number): Promise<readonly StoredCredential[]>;
   /**
-   * From now on `wanted` encrypts, and the one before is needed until `finish`. False, and nothing
-   * changed, where a key is in use or still needed that is not among those `held`.
+   * Makes `target` the current key; the previous one stays required until `finish`. Returns false,
+   * without a change, if a key in use or still required is missing from `held`.
    */
   switchTo(target: string, held: readonly string[]): Promise<boolean>;
-  /** Leaves out what was saved or removed meanwhile. False when `inUse` does not encrypt now. */
+  /** Skips rows that were saved or removed meanwhile. Returns false if `inUse` isn't current. */
   reseal(rows: readonly Resealed[], inUse: string): Promise<boolean>;
-  /** No other key is needed any more. False when `inUse` does not encrypt now. */
+  /** Drops all other keys. Returns false if `inUse` isn't the current key. */
   finish(inUse: string): Promise<boolean>;
 }
 
-/** How many credentials each key opens. */
+/** How many credentials each key decrypts. */
 interface KeyCounts {
   readonly current: number;
   readonly previous: number;
-  /** Tampered with, moved to another row, or encrypted with a key that is not at hand. */
+  /** Tampered with, moved to another row, or encrypted with an unknown key. */
   readonly undecryptable: number;
 }
 
+/** Counts the credentials that each key opens. Changes nothing. */
+export function countByKey(
+  store: Pick<RotationStore, 'page'>,
+  secrets: SecretKeys,
+): Promise<KeyCounts> {
+  return visitAll(store, sealingKeysOf(secrets), async () => undefined);
+}
+
 /**
- * Encrypts tenants' credentials with a new secret key while gateways run that hold both. If it is
- * interrupted, running it again does the rest.
+ * Re-encrypts tenants' credentials with a new secret key while gateways that have both keys are
+ * running. After an interruption, run it again.
  */
 export class SecretRotation {
   readonly #store: RotationStore;
@@ -53,57 +61,60 @@ export class SecretRotation {
     this.#keys = sealingKeysOf(secrets);
   }
 
-  /** The counts as they are; nothing is changed. */
+  /** Counts credentials without changing them. */
   async count(): Promise<KeyCounts> {
-    return this.#visitAll(async () => undefined);
+    return visitAll(this.#store, this.#keys, async () => undefined);
   }
 
-  /** The counts before; afterwards all readable ones are encrypted with the current key. */
+  /** Re-encrypts all readable credentials. Returns the counts from before. */
   async rotate(): Promise<KeyCounts> {
     const [current, previous] = this.#keys;
     if (!previous) throw noPreviousKey();
     const { fingerprint } = current;
     const held = this.#keys.map((key) => key.fingerprint);
     if (!(await this.#store.switchTo(fingerprint, held))) throw wrongKey();
-    const counts = await this.#visitAll(async (rows) => {
+    const counts = await visitAll(this.#store, this.#keys, async (rows) => {
       if (!(await this.#store.reseal(rows, fingerprint))) throw wrongKey();
     });
     if (!(await this.#store.finish(fingerprint))) throw wrongKey();
     return counts;
   }
-
-  async #visitAll(reseal: (rows: readonly Resealed[]) => Promise<void>): Promise<KeyCounts> {
-    const counts = { current: 0, previous: 0, undecryptable: 0 };
-    const [current, ...previous] = this.#keys;
-    let last: StoredCredential | undefined;
-    do {
-      const rows = await this.#store.page(last, batchSize);
-      const resealed: Resealed[] = [];
-      for (const row of rows) {
-        if (decrypt(row, current) !== undefined) {
-          counts.current++;
-          continue;
-        }
-        const apiKey = previous.map((key) => decrypt(row, key)).find((text) => text !== undefined);
-        if (apiKey === undefined) {
-          counts.undecryptable++;
-          continue;
-        }
-        counts.previous++;
-        resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
-      }
-      if (resealed.length > 0) await reseal(resealed);
-      last = rows.at(-1);
-    } while (last !== undefined);
-    return counts;
-  }
 }
 
-/** Without a former key, a rotation would say that nothing is left to do, and might be believed. */
+/** Without a previous key, a rotation would report success without doing anything. */
 function noPreviousKey(): GatewayError {
   const message =
-    'TOLLGATE_FORMER_SECRET_KEY is not set: it has to be the secret key that is being replaced.';
+    'TOLLGATE_PREVIOUS_SECRET_KEY is not set. Set it to the secret key that you replace.';
   return new GatewayError('service_unavailable', message);
+}
+
+async function visitAll(
+  store: Pick<RotationStore, 'page'>,
+  [current, ...previous]: ReturnType<typeof sealingKeysOf>,
+  reseal: (rows: readonly Resealed[]) => Promise<void>,
+): Promise<KeyCounts> {
+  const counts = { current: 0, previous: 0, undecryptable: 0 };
+  let last: StoredCredential | undefined;
+  do {
+    const rows = await store.page(last, batchSize);
+    const resealed: Resealed[] = [];
+    for (const row of rows) {
+      if (decrypt(row, current) !== undefined) {
+        counts.current++;
+        continue;
+      }
+      const apiKey = previous.map((key) => decrypt(row, key)).find((text) => text !== undefined);
+      if (apiKey === undefined) {
+        counts.undecryptable++;
+        continue;
+      }
+      counts.previous++;
+      resealed.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
+    }
+    if (resealed.length > 0) await reseal(resealed);
+    last = rows.at(-1);
+  } while (last !== undefined);
+  return counts;
 }
 
 function decrypt(row: StoredCredential, key: SealingKey): string | undefined {

@@ -6,7 +6,7 @@ import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { journalRoot, readFolderName } from '../money/settle/journal-files.ts';
-import type { Database } from '../store/database.ts';
+import type { ReadOnlyDatabase } from '../store/database.ts';
 import { moveStore, type Rows } from '../store/move.ts';
 import { openReadOnly } from '../store/open.ts';
 import {
@@ -53,7 +53,7 @@ async function moveAll(context: Context): Promise<void> {
   }
 }
 
-async function openSource({ database, dataDir }: Config): Promise<Database> {
+async function openSource({ database, dataDir }: Config): Promise<ReadOnlyDatabase> {
   if (!database.reveal().startsWith('sqlite:')) {
     throw new Error(
       'The store is in Postgres already. To move from a file, leave DATABASE_URL (database) unset.',

@@ -149,13 +149,6 @@ export const searchTextMax = 24_000;
 /** Citations told about one answer. */
 export const citationsMax = 200;
 
-/** One command to Redis; past this a request goes on without it. */
-export const redisCommandMs = 100;
-
-/** How often a Redis that is away is looked for, and how rarely one that comes and goes. */
-export const redisRetryMs = 500;
-export const redisRetryMsMax = 5_000;
-
 /** Minutes; a clock that is set further back was wrong before, and will not catch up soon. */
 export const rateWindowsBackMax = 5;
 
@@ -290,9 +283,6 @@ export const maskPixelsMax = 32 * 1024 * 1024;
 
 /** A picture that a provider answers with as an address. */
 export const imageBytesMax = 32 * 1024 * 1024;
-
-/** Files of running requests on the disk together: forty of the longest image edits. */
-export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
 
 /** How long finding the length of a recording may take; without it more credits are held. */
 export const audioMeasureMs = 500;

@@ -11,10 +11,10 @@ interface Waiter {
   readonly timer: Timer;
 }
 
-/** Counted in looks, not by the clock: while the machine stands still, no holder can work. */
+/** Counted in ticks, not by the clock, because nothing progresses while the machine is suspended. */
 const ticksMax = 10;
 
-/** One holder at a time, first come first served, with a bound on how many wait and how long. */
+/** A first-come, first-served lock with limits on the number of waiters and their wait. */
 export class BoundedLock {
   readonly #bounds: LockBounds;
   readonly #waiters: Waiter[] = [];
@@ -30,7 +30,7 @@ export class BoundedLock {
       return;
     }
     if (this.#waiters.length >= this.#bounds.waitersMax) {
-      throw tooBusy(`${this.#waiters.length} changes are waiting already`);
+      throw tooBusy(`${this.#waiters.length} changes are already waiting`);
     }
     await new Promise<void>((resolve, reject) => {
       let ticks = 0;
@@ -57,18 +57,18 @@ export class BoundedLock {
   }
 }
 
-/** What a caller hears when the database has more to do than it may queue. */
+/** The error for a call that the database has no capacity to queue. */
 export function tooBusy(reason: string): GatewayError {
   return new GatewayError('service_unavailable', `The database is too busy: ${reason}.`, {
     retryAfterSeconds: 1,
   });
 }
 
-/** Questions in one query: ten thousand need twenty queries, and none of these takes long. */
+/** Lookups per query: ten thousand need twenty queries, none of which takes long. */
 const batchSizeMax = 512;
-/** Enough for all keys of a busy process at once; clients that invent keys get no more memory. */
+/** Enough for all keys of a busy process. Bounds the memory that invented keys can use. */
 const waitingMax = 10_000;
-/** After this long, the next query starts without waiting for a slow one. */
+/** After this long, the next query starts while a slow one is still running. */
 const slowQueryMs = 1_000;
 
 interface PendingLoad<Key, Value> {
@@ -78,23 +78,23 @@ interface PendingLoad<Key, Value> {
 }
 
 /**
- * Small questions that come in herds: whenever any key is changed, every process forgets all keys
- * it knew and asks for each again. Questions that come while a query runs share the next one; no
- * answer is older than its question.
+ * Batches small lookups that arrive in bursts: whenever a key changes, every process drops its cached
+ * keys and looks each up again. Lookups made while a query runs share the next one, so that no
+ * result is older than its lookup.
  */
 export class BatchLoader<Key, Value> {
-  readonly #query: (keys: readonly Key[]) => Promise<(one: Key) => Value>;
+  readonly #query: (keys: readonly Key[]) => Promise<(key: Key) => Value>;
   #waiting: PendingLoad<Key, Value>[] = [];
   #isRunning = false;
 
-  /** The query's result is read for each question alone: one that cannot be read fails alone. */
-  constructor(query: (keys: readonly Key[]) => Promise<(one: Key) => Value>) {
+  /** The query returns a function that is called once per lookup, so that each can fail alone. */
+  constructor(query: (keys: readonly Key[]) => Promise<(key: Key) => Value>) {
     this.#query = query;
   }
 
   load(key: Key): Promise<Value> {
     const { length } = this.#waiting;
-    if (length >= waitingMax) return Promise.reject(tooBusy(`${length} calls are waiting already`));
+    if (length >= waitingMax) return Promise.reject(tooBusy(`${length} calls are already waiting`));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ key, resolve, reject });
       if (!this.#isRunning) void this.#run();
@@ -112,7 +112,7 @@ export class BatchLoader<Key, Value> {
   async #runBatch(batch: readonly PendingLoad<Key, Value>[]): Promise<void> {
     try {
       const read = await this.#query(batch.map(({ key }) => key));
-      for (const one of batch) resolveOne(one, read);
+      for (const pending of batch) resolveOne(pending, read);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
@@ -121,7 +121,7 @@ export class BatchLoader<Key, Value> {
 
 function resolveOne<Key, Value>(
   { key, resolve, reject }: PendingLoad<Key, Value>,
-  read: (one: Key) => Value,
+  read: (key: Key) => Value,
 ): void {
   try {
     resolve(read(key));
@@ -130,7 +130,7 @@ function resolveOne<Key, Value>(
   }
 }
 
-/** Repeats values up to a power of two: a statement for every length would be compiled and kept. */
+/** Repeats values up to a power of two, because every length is a statement to compile and cache. */
 export function padded<Item>(values: readonly Item[]): readonly Item[] {
   return [...values, ...values].slice(0, 2 ** Math.ceil(Math.log2(values.length)));
 }

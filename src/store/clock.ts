@@ -1,20 +1,20 @@
 import { sql } from 'kysely';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { LedgerStore } from '../money/ledger.ts';
-import type { Database } from './database.ts';
+import type { ReadOnlyDatabase } from './database.ts';
 
 const setEveryMs = 5_000;
 
-/** An answer that took longer is too old to set a clock by. */
+/** A reading with a longer round trip is too imprecise. */
 const roundTripMsMax = 2_000;
 
 /**
- * How much further the wall clock may have moved than the monotonic one since the store was asked.
- * Enough to end every lease of a machine that slept, too little to remove what is kept for a day.
+ * How much further the wall clock may have moved than the monotonic one since the last reading.
+ * Enough to end every lease of a machine that slept, too little to delete what is kept for a day.
  */
 const leapMsMax = 600_000;
 
-/** What time it was in the store, and on our own clocks at that moment. */
+/** The time of the store and of the local clocks at the same moment. */
 interface Reading {
   readonly storeMs: number;
   readonly wallMs: number;
@@ -22,27 +22,27 @@ interface Reading {
 }
 
 /**
- * The time by which processes agree when a lease or a key is over, and what is old. On Postgres it
- * is the server's: a machine whose clock is minutes ahead would take the leases of all others for
- * ended, and spend them again.
+ * The clock by which all processes decide when a lease or a key has expired. On Postgres it is the
+ * server's: a machine whose clock is minutes ahead would otherwise consider the leases of all other
+ * processes expired and spend their credits again.
  */
 export class StoreClock {
-  readonly #database: Database;
+  readonly #database: ReadOnlyDatabase;
   #reading: Reading | undefined;
 
-  private constructor(database: Database) {
+  private constructor(database: ReadOnlyDatabase) {
     this.#database = database;
   }
 
-  static async open(database: Database): Promise<StoreClock> {
+  static async open(database: ReadOnlyDatabase): Promise<StoreClock> {
     const clock = new StoreClock(database);
     await clock.set();
     return clock;
   }
 
   /**
-   * The store's time when it was last read, and what has passed since by the clock that moved
-   * further: the wall clock can be set back, and the monotonic one stops while the machine sleeps.
+   * Returns the last reading plus the time since, by whichever local clock moved further: the wall
+   * clock can be set back, and the monotonic one stops while the machine sleeps.
    */
   readonly now = (): number => {
     if (!this.#reading) return Date.now();
@@ -52,7 +52,7 @@ export class StoreClock {
     return storeMs + Math.round(sinceMs + leapMs);
   };
 
-  /** How far the store is ahead of this machine; undefined when it took too long to say. */
+  /** How far the store is ahead of this machine. Undefined if the reading took too long. */
   get aheadMs(): number | undefined {
     if (this.#database.engine === 'sqlite') return 0;
     return this.#reading && this.#reading.storeMs - this.#reading.wallMs;
@@ -63,13 +63,13 @@ export class StoreClock {
   }
 
   async set(): Promise<void> {
-    // Those who share a file share a machine, and its clock.
+    // Processes that share a file share a machine and its clock.
     if (this.#database.engine === 'sqlite') return;
     const startedAt = performance.now();
     const { rows } = await sql<{ ms: number }>`
       select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms
     `.execute(this.#database.read);
-    // Measured by the monotonic clock: the wall clock may be changed while we wait.
+    // Measured on the monotonic clock, because the wall clock may change meanwhile.
     const roundTripMs = performance.now() - startedAt;
     const [time] = rows;
     if (!time || roundTripMs > roundTripMsMax) return;
@@ -79,8 +79,8 @@ export class StoreClock {
 }
 
 /**
- * A ledger that books by the store's time, whatever clock its caller goes by, so that a month ends
- * for all at once; and that reads the store's clock before it renews or expires leases.
+ * Wraps a ledger so that it commits by the store's time, whatever its caller's clock: a month ends
+ * for all processes at once. Reads the store's clock before renewing or expiring leases.
  */
 export function withStoreClock(
   ledger: LedgerStore,
@@ -90,7 +90,7 @@ export function withStoreClock(
     lease: (order) => ledger.lease(order),
     returnCredits: (back) => ledger.returnCredits(back),
     async renew(processId, until) {
-      // After a long sleep `until` may be over: with the clock set, the caller can see that.
+      // After a long sleep, `until` may have passed. With the clock set, the caller can tell.
       await clock.set();
       return ledger.renew(processId, until);
     },

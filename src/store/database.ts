@@ -13,25 +13,29 @@ import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
 
-/** An open database. On Postgres all doors lead to one pool; on SQLite each has its thread. */
-export interface Database {
+/** A database opened for reading only. */
+export interface ReadOnlyDatabase {
   readonly engine: Engine;
-  /** Plain reads outside of transactions; sees everything that was committed before. */
+  /** Plain reads outside of transactions. They see everything committed before. */
   readonly read: Kysely<Schema>;
-  /** The same for what may take long, lists and sums: no request has to wait behind it. */
-  readonly report: Kysely<Schema>;
-  /** Changes and transactions. */
-  readonly write: Kysely<Schema>;
-  /** A batch of settlements in one transaction; on SQLite in the writer's thread. */
-  commitBatch(batch: Batch): Promise<readonly Booked[]>;
-  /** Rejects while the database does not answer. */
+  /** Rejects while the database doesn't respond. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
+/** An open database. On Postgres all queries share one pool; on SQLite each kind has a thread. */
+export interface Database extends ReadOnlyDatabase {
+  /** Reads that can take long, such as lists and sums, so that no request waits behind them. */
+  readonly report: Kysely<Schema>;
+  /** Changes and transactions. */
+  readonly write: Kysely<Schema>;
+  /** Commits a batch of settlements in one transaction; on SQLite in the writer's thread. */
+  commitBatch(batch: Batch): Promise<readonly Booked[]>;
+}
+
 export type StoreTransaction = Transaction<Schema>;
 
-/** The base of every class of queries. */
+/** Base class of the repositories. */
 export abstract class SqlRepository {
   protected readonly database: Database;
 
@@ -40,7 +44,7 @@ export abstract class SqlRepository {
   }
 }
 
-/** All of the work is kept, or none of it. */
+/** Commits all of the work or none of it. */
 export function inTransaction<T>(
   { write }: Database,
   work: (trx: StoreTransaction) => Promise<T>,
@@ -48,27 +52,19 @@ export function inTransaction<T>(
   return write.transaction().execute(work);
 }
 
-/** Calls that may wait for one database at once; more means that it is stuck, not busy. */
+/** Calls that may queue for one database. More mean that it is stuck rather than busy. */
 export const waitingCallsMax = 1_000;
 
-/** How long a call waits for its turn before the caller hears that the database is too busy. */
+/** How long a call waits in the queue before it fails with "the database is too busy". */
 export const callWaitMs = 5_000;
 
-/** SQL that queries of several files share. */
-
-/** What a row of the request log or of the daily sums was charged: its four fees together. */
+/** The total charge of a row of the request log or the daily sums: the sum of its fees. */
 export const charged = sql<number>`(${sql.raw(feeNames.join(' + '))})`;
 
-/** Names as bytes, whatever language the server sorts by: every list has the same order. */
+/** Sorts names by their bytes, so that lists have the same order whatever the server's locale. */
 export function byBytes(column: string, engine: Engine): RawBuilder<string> {
   return engine === 'sqlite' ? sql.ref(column) : sql`${sql.ref(column)} collate "C"`;
 }
-
-/**
- * Many rows with one statement text, whatever their number: building and compiling a multi-row
- * list costs several times the work itself. SQLite runs the prepared statement once per row in its
- * thread; Postgres takes all rows as one JSON parameter and reads the types from the table.
- */
 
 type Row = Readonly<Record<string, unknown>>;
 type Table = keyof Schema;
@@ -78,12 +74,17 @@ interface Inserts<T extends Table> {
   readonly table: T;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly Insertable<Schema[T]>[];
-  /** What happens to a row that is there already: an `on conflict` clause. */
+  /** An `on conflict` clause for rows that already exist. */
   readonly conflict?: string;
-  /** The rows bring their own ids, which Postgres, unlike SQLite, takes only when told to. */
+  /** The rows have ids of their own. Postgres needs an extra clause to accept them. */
   readonly explicitIds?: true;
 }
 
+/**
+ * Inserts any number of rows with one statement text: building and compiling a multi-row list costs
+ * several times the work itself. SQLite runs the prepared statement once per row in its thread.
+ * Postgres takes all rows as one JSON parameter and reads the types from the table.
+ */
 export async function insertRows<T extends Table>(
   trx: StoreTransaction,
   engine: Engine,
@@ -103,13 +104,14 @@ export async function insertRows<T extends Table>(
 
 interface Updates<T extends Table> {
   readonly table: T;
-  /** The columns by which a row is found. */
+  /** The columns that identify a row. */
   readonly keys: readonly Column<T>[];
-  /** The columns that are set; every row brings its keys and all of these. */
+  /** The columns to set. Every row has its keys and all of these. */
   readonly columns: readonly Column<T>[];
   readonly rows: readonly Updateable<Schema[T]>[];
 }
 
+/** Updates any number of rows with one statement text, as `insertRows` does. */
 export async function updateRows<T extends Table>(
   trx: StoreTransaction,
   engine: Engine,

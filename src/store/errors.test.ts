@@ -3,7 +3,7 @@ import pg from 'pg';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { toUnreachableError } from './errors.ts';
 
-const withCode = (code: string) => Object.assign(new Error('told by the driver'), { code });
+const withCode = (code: string) => Object.assign(new Error('message of the driver'), { code });
 
 test.each([
   '57P01',
@@ -11,19 +11,19 @@ test.each([
   '53300',
   '25006',
   '25P03',
-  // A deadlock, and a change that another one overtook: undone as a whole, to be tried again.
+  // A deadlock and a serialization failure, which were rolled back and can be retried.
   '40P01',
   '40001',
-  // A table that stays locked, by VACUUM FULL for example.
+  // A lock timeout, for example during VACUUM FULL.
   '55P03',
-  // A password that was changed, a login that was taken away, a database that was renamed.
+  // A changed password, a revoked login, a renamed database.
   '28P01',
   '28000',
   '3D000',
   'ECONNREFUSED',
   'SQLITE_FULL',
   'SQLITE_IOERR_WRITE',
-])('%s is a store that is away', (code) => {
+])('toUnreachableError treats the code %s as an outage', (code) => {
   const cause = withCode(code);
   const error = toUnreachableError(cause);
   expect(error).toBeInstanceOf(GatewayError);
@@ -35,22 +35,22 @@ test.each([
   'Connection terminated unexpectedly',
   'timeout exceeded when trying to connect',
   'Query read timeout',
-])('so is «%s»', (message) => {
+])('toUnreachableError treats the message "%s" as an outage', (message) => {
   expect(toUnreachableError(new Error(message))?.status).toBe(503);
 });
 
 const failureAt = (server: pg.ClientConfig): Promise<unknown> =>
   new pg.Client(server).connect().catch((error: unknown) => error);
 
-test('a socket that is gone counts as away until its server is back', async () => {
+test('toUnreachableError treats a missing socket as an outage', async () => {
   const error = await failureAt({ host: '/run/nobody-listens-here' });
   expect(toUnreachableError(error)?.status).toBe(503);
 });
 
-test('a server that hangs up during the TLS handshake counts as away', async () => {
-  const data = (socket: Bun.Socket, said: Buffer) => {
-    // Eight bytes ask whether the server knows TLS; it says so and hangs up.
-    if (said.length === 8) socket.write('S');
+test('toUnreachableError treats a server that hangs up during the TLS handshake as an outage', async () => {
+  const data = (socket: Bun.Socket, received: Buffer) => {
+    // The client requests TLS with 8 bytes. The server accepts and hangs up.
+    if (received.length === 8) socket.write('S');
     else socket.end();
   };
   using server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data } });
@@ -59,12 +59,12 @@ test('a server that hangs up during the TLS handshake counts as away', async () 
 });
 
 test.each([
-  ['a statement that is wrong', withCode('42601')],
-  ['a file that is missing', withCode('ENOENT')],
-  ['a row that is there already', withCode('23505')],
-  ['a mistake of ours', new TypeError('undefined is not a function')],
-  ['what was explained already', invalidRequest('name is required.', 'name')],
-  ['no error at all', 'Connection terminated unexpectedly'],
-])('%s is not', (_, error) => {
+  ['an invalid statement', withCode('42601')],
+  ['a missing file', withCode('ENOENT')],
+  ['a duplicate row', withCode('23505')],
+  ['a programming error', new TypeError('undefined is not a function')],
+  ['a GatewayError', invalidRequest('name is required.', 'name')],
+  ['a plain string', 'Connection terminated unexpectedly'],
+])('toUnreachableError returns undefined for %s', (_, error) => {
   expect(toUnreachableError(error)).toBeUndefined();
 });

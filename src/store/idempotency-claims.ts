@@ -1,4 +1,14 @@
-import { type Insertable, type Kysely, type Selectable, sql } from 'kysely';
+import {
+  type Expression,
+  type ExpressionBuilder,
+  type Insertable,
+  type Kysely,
+  type OnConflictDatabase,
+  type OnConflictTables,
+  type Selectable,
+  type SqlBool,
+  sql,
+} from 'kysely';
 import type { ClaimResult, ClaimStore } from '../cache/idempotency.ts';
 import { idempotencyLeaseMs, idempotencyTtlMs } from '../core/bounds.ts';
 import { failureCode } from '../core/errors.ts';
@@ -7,20 +17,20 @@ import { ClaimsInUse } from '../money/ledger.ts';
 import { inTransaction, SqlRepository, type StoreTransaction } from './database.ts';
 import type { Schema } from './schema.ts';
 
-/** Counted for each row besides its text, so that countless short answers reach the bound, too. */
+/** Added to each row's length, so that many short answers also reach the limit. */
 const bytesPerRow = 500;
 
-/** Rows that one statement removes: a whole day's answers would take longer than it may. */
+/** Rows removed per statement, because a day's answers would exceed its time limit. */
 const batchRows = 500;
 
-/** Claims that one statement names. */
+/** Claims per statement. */
 const claimsPerStatement = 200;
 
-/** Claims on idempotency keys: running until the lease ends, or done until the answer expires. */
+/** Idempotency claims: running until their lease ends, or done until their answer expires. */
 export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   /**
-   * Waits for no lock: an answer may take long to write, and repetitions that wait for its row
-   * would take all connections of their process.
+   * Never waits for a row lock: writing an answer can take long, and retries waiting for its row
+   * would use up all connections of their process.
    */
   async claim(claim: IdempotencyClaim, now: number, leaseMs: number): Promise<ClaimResult> {
     const known = await findRow(this.database.read, claim).executeTakeFirst();
@@ -30,7 +40,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     const row = { ...identityColumns(claim), ...running };
     const writing = known ? this.#takeOver(row, now) : this.#add(row);
     const claimed = await writing.catch(undefinedOnConflict);
-    // Another was faster, or brings the answer after all: the next look tells.
+    // If not ours, another request was faster or has the answer; the next poll finds out.
     return { state: claimed ? 'ours' : 'running' };
   }
 
@@ -64,7 +74,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
     for (let at = 0; at < claims.length; at += claimsPerStatement) {
       const some = claims.slice(at, at + claimsPerStatement);
       await this.#extend(some, 0, until);
-      // Already charged by way of the journal, while this process still has the answer.
+      // These were charged through the journal while this process still holds the answer.
       await this.#extend(some, 1, until - idempotencyLeaseMs + idempotencyTtlMs);
     }
   }
@@ -83,7 +93,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
           .where((of) => of.or(claims.map((claim) => of.and({ ...ownClaim(claim) }))))
           .where('is_done', '=', isDone)
           .where((of) => of.or([of('is_done', '=', 0), of('recording', 'is', null)]))
-          // A locked row has its answer being written, so it needs no extension; the others do.
+          // A locked row is having its answer written and needs no extension.
           .forUpdate()
           .skipLocked();
         return eb(refTuple('tenant_id', 'key'), 'in', ours.$asTuple('tenant_id', 'key'));
@@ -92,13 +102,11 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
   }
 
   /**
-   * Locks the row only once the store has all of the answer: that may be long on its way, and a
-   * process that freezes meanwhile would keep the row.
+   * Locks the row only once the database has received the whole answer. Sending it can take long,
+   * and a process that freezes meanwhile would keep the lock.
    */
   async finish(answer: IdempotentAnswer): Promise<boolean> {
-    const finished = await inTransaction(this.database, (trx) =>
-      finishClaims(trx, [answer], 'unanswered'),
-    );
+    const finished = await inTransaction(this.database, (trx) => finishOrTakeOver(trx, [answer]));
     return finished.size > 0;
   }
 
@@ -125,7 +133,7 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
           .where('expires_at', '<=', now)
           .orderBy('expires_at')
           .limit(batchRows)
-          // A locked one is being claimed again, or removed by another process.
+          // A locked row is being claimed again or removed by another process.
           .forUpdate()
           .skipLocked();
         return eb(refTuple('tenant_id', 'key'), 'in', expired.$asTuple('tenant_id', 'key'));
@@ -145,8 +153,8 @@ export class SqlIdempotencyClaims extends SqlRepository implements ClaimStore {
 }
 
 /**
- * A Postgres that isolates statements more strictly than ours need refuses one whose row another
- * has changed meanwhile. Transactions choose how strict they are; statements outside cannot.
+ * Ignores serialization failures. A server with a stricter default isolation level rejects a
+ * statement whose row has changed meanwhile, and only transactions can choose their own level.
  */
 function undefinedOnConflict(error: unknown): undefined {
   if (failureCode(error) !== '40001') throw error;
@@ -162,29 +170,29 @@ function findRow(database: Kysely<Schema>, { tenantId, key }: IdempotencyClaim) 
 
 type KnownRow = Omit<Selectable<Schema['idempotency_claims']>, 'tenant_id' | 'key'>;
 
-/** What a known row means for a request; undefined where the request may take the claim over. */
+/** Returns what a known row means for a request, or undefined if it may take over the claim. */
 function stateOf(
   { fingerprint, is_done, recording, expires_at }: KnownRow,
   claim: IdempotencyClaim,
   now: number,
   leaseMs: number,
 ): ClaimResult | undefined {
-  // A lease that ran out belongs to a process that died; an old result is forgotten.
+  // An expired lease belongs to a dead process; an expired answer counts as forgotten.
   if (expires_at <= now) return undefined;
   if (fingerprint !== claim.fingerprint) return { state: 'other_request' };
   if (is_done === 0) return { state: 'running' };
   if (recording !== null) return { state: 'done', recording: readRecording(recording) };
-  // Charged by way of the journal: for a lease's time, its process may still bring the answer.
+  // Charged through the journal. For the length of a lease, its process may still have the answer.
   const chargedAt = expires_at - idempotencyTtlMs;
   return now < chargedAt + leaseMs ? { state: 'running' } : { state: 'done', recording: null };
 }
 
-/** Selects a claim only while this request holds it: another process may have taken it over. */
+/** Selects a claim only while this request holds it; another process may have taken it over. */
 function ownClaim({ tenantId, key, requestId }: IdempotencyClaim) {
   return { tenant_id: tenantId, key, request_id: requestId };
 }
 
-/** False where another process has taken the claim over. */
+/** Returns false if another process has taken over the claim. */
 export async function finishClaim(
   trx: StoreTransaction,
   answer: IdempotentAnswer,
@@ -193,13 +201,13 @@ export async function finishClaim(
 }
 
 /**
- * For requests that were answered and charged while the store was away: those whose keys have been
- * answered by others before. The other keys are used from now on, even if the answers are lost.
+ * Returns which requests, answered while the store was unreachable, have keys that other requests
+ * have answered before. The other keys count as used from now on, even if the answers are lost.
  */
 export async function answeredBefore(
   trx: StoreTransaction,
   claims: readonly IdempotencyClaim[],
-  { now, mayPutOff }: { readonly now: number; readonly mayPutOff: boolean },
+  { now, mayDefer }: { readonly now: number; readonly mayDefer: boolean },
 ): Promise<ReadonlySet<string>> {
   const tenantIds = new Set(claims.map(({ tenantId }) => tenantId));
   const tenants = await trx
@@ -208,20 +216,20 @@ export async function answeredBefore(
     .where('id', 'in', [...tenantIds])
     .execute();
   const known = new Set(tenants.map(({ id }) => id));
-  // A journal may come from another store: a line with an unknown tenant must not fail the rest.
+  // A journal may belong to another store, so an unknown tenant must not fail the other lines.
   const ours = claims.filter(({ tenantId }) => known.has(tenantId));
   if (ours.length === 0) return new Set();
-  if (mayPutOff) await rejectClaimsInUse(trx, ours);
+  if (mayDefer) await rejectClaimsInUse(trx, ours);
   const expiresAt = now + idempotencyTtlMs;
-  // A journal may hold a line twice, and one change may touch a row only once.
+  // A journal can hold a line twice, and one statement can change a row only once.
   const byKey = new Map(
     ours.map((claim) => [`${claim.tenantId} ${claim.key}`, { claim, expiresAt }]),
   );
-  const finished = await finishClaims(trx, [...byKey.values()], 'unanswered');
+  const finished = await finishOrTakeOver(trx, [...byKey.values()]);
   return new Set(ours.map(({ requestId }) => requestId).filter((id) => !finished.has(id)));
 }
 
-/** Fails for claims whose rows another transaction is writing, and locks the rows that are free. */
+/** Throws for claims whose rows another transaction is writing, and locks the free rows. */
 async function rejectClaimsInUse(
   trx: StoreTransaction,
   claims: readonly IdempotencyClaim[],
@@ -246,16 +254,51 @@ async function rejectClaimsInUse(
 }
 
 /**
- * Answers the requests that have their claims now; other requests have the rest. Inserts a row that
- * is missing, since a changed clock may have ended its lease too early. With `unanswered`, for an
- * answer that a client has already, it also takes a claim over that another is still working on.
+ * Writes answers and returns the requests that hold their claims; other requests hold the rest.
+ * Inserts missing rows, because a clock change may have ended their lease too early.
  */
-export async function finishClaims(
+export function finishClaims(
+  trx: StoreTransaction,
+  answers: readonly IdempotentAnswer[],
+): Promise<ReadonlySet<string>> {
+  return writeAnswers(trx, answers, isOwnClaim);
+}
+
+/**
+ * Like `finishClaims`, for answers that clients already have: also takes over claims whose requests
+ * are still running.
+ */
+function finishOrTakeOver(
   trx: StoreTransaction,
   answers: readonly FinishedClaim[],
-  which: 'own' | 'unanswered' = 'own',
 ): Promise<ReadonlySet<string>> {
-  // Everybody locks rows in the same order, as with accounts: no two can wait for each other.
+  return writeAnswers(trx, answers, (of) =>
+    of.or([isOwnClaim(of), of('idempotency_claims.is_done', '=', 0)]),
+  );
+}
+
+type ClaimCondition = (
+  of: ExpressionBuilder<
+    OnConflictDatabase<Schema, 'idempotency_claims'>,
+    OnConflictTables<'idempotency_claims'>
+  >,
+) => Expression<SqlBool>;
+
+const isOwnClaim: ClaimCondition = (of) => {
+  const isSameRequest = of('idempotency_claims.request_id', '=', of.ref('excluded.request_id'));
+  const isFirstRecording = of.or([
+    of('idempotency_claims.recording', 'is', null),
+    of('excluded.recording', 'is', null),
+  ]);
+  return of.and([isSameRequest, isFirstRecording]);
+};
+
+async function writeAnswers(
+  trx: StoreTransaction,
+  answers: readonly FinishedClaim[],
+  isWritable: ClaimCondition,
+): Promise<ReadonlySet<string>> {
+  // Every transaction locks rows in the same order, as with accounts, so they can't deadlock.
   const rows = answers.map(doneRow).toSorted(byTenantAndKey);
   const written = await trx
     .insertInto('idempotency_claims')
@@ -270,21 +313,12 @@ export async function finishClaims(
           recording: of.fn.coalesce('excluded.recording', 'idempotency_claims.recording'),
           expires_at: of.ref('excluded.expires_at'),
         }))
-        .where((of) => {
-          const isOwn = of('idempotency_claims.request_id', '=', of.ref('excluded.request_id'));
-          const isFirstRecording = of.or([
-            of('idempotency_claims.recording', 'is', null),
-            of('excluded.recording', 'is', null),
-          ]);
-          const isOurs = of.and([isOwn, isFirstRecording]);
-          if (which === 'own') return isOurs;
-          return of.or([isOurs, of('idempotency_claims.is_done', '=', 0)]);
-        }),
+        .where(isWritable),
     )
     .returning('request_id')
     .execute();
   const requestIds = new Set(written.map(({ request_id }) => request_id));
-  // A row without its answer is counted when that comes: bookings need not lock the counts.
+  // A row without an answer is counted once that arrives, so bookings don't lock the counts.
   const answered = rows.filter(({ recording }) => recording !== null);
   const isWritten = ({ request_id }: DoneRow) => requestIds.has(request_id);
   await addBytes(trx, answered.filter(isWritten));
@@ -295,7 +329,7 @@ export async function finishClaims(
   return before.length === 0 ? requestIds : new Set([...requestIds, ...before]);
 }
 
-/** Requests whose answers were written, and counted, by a try that was not heard of. */
+/** Returns requests whose answers an earlier attempt has written, without learning of it. */
 async function storedBefore(
   trx: StoreTransaction,
   rows: readonly DoneRow[],
@@ -310,12 +344,12 @@ async function storedBefore(
   return stored.map(({ request_id }) => request_id);
 }
 
-/** Without a recording where the answer is still with its process, or lost. */
+/** Has no recording if the answer is still in its process, or lost. */
 type FinishedClaim = Omit<IdempotentAnswer, 'recording'> & Partial<IdempotentAnswer>;
 type DoneRow = ReturnType<typeof doneRow>;
 
 function doneRow({ claim, recording, expiresAt }: FinishedClaim) {
-  // An answer that is too long to be kept is stored as the JSON word `null`: it never comes.
+  // An answer that is too long is stored as the JSON text `null`: it will never arrive.
   const text = recording === undefined ? null : JSON.stringify(recording);
   return { ...identityColumns(claim), is_done: 1 as const, recording: text, expires_at: expiresAt };
 }
@@ -355,6 +389,6 @@ function identityColumns({ tenantId, key, fingerprint, requestId }: IdempotencyC
 }
 
 function readRecording(text: string): Recording | null {
-  // Written by doneRow() above, into a column that nothing else writes.
+  // Only doneRow() writes this column.
   return JSON.parse(text) as Recording | null;
 }

@@ -13,22 +13,23 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sql } from 'kysely';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import { migrationStatus } from './migrations/migrate.ts';
 import { openReadOnly, openStore, openWhenReachable } from './open.ts';
 
-describe('opening a store', () => {
+describe('openStore', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-open-'));
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test('creates the folders above a new file, closed to other users', async () => {
+  test('creates the folders of a new file, closed to other users', async () => {
     const store = await openStore(`sqlite:${folder}/new/deep/tollgate.db`);
     expect(store.database.engine).toBe('sqlite');
     await store.database.close();
     expect(statSync(join(folder, 'new')).mode & 0o777).toBe(0o700);
   });
 
-  test('keeps its files from other users, also in a folder that is open to them', async () => {
+  test('creates files that are closed to other users even in an open folder', async () => {
     const open = join(folder, 'open');
     mkdirSync(open);
     chmodSync(open, 0o755);
@@ -39,31 +40,31 @@ describe('opening a store', () => {
   });
 
   test.each([
-    ['a file stands where a folder is needed', 'file', (at: string) => writeFileSync(at, '')],
-    ['a link leads nowhere', 'link', (at: string) => symlinkSync(join(folder, 'gone'), at)],
-  ])('says in one sentence that %s', async (_, name, make) => {
+    ['a file in place of a folder', 'file', (at: string) => writeFileSync(at, '')],
+    ['a broken link', 'link', (at: string) => symlinkSync(join(folder, 'gone'), at)],
+  ])('rejects a path with %s', async (_, name, make) => {
     make(join(folder, name));
     const { message } = await failureOf(openStore(`sqlite:${folder}/${name}/tollgate.db`));
     expect(message).toBe(
       `The database file ${folder}/${name}/tollgate.db cannot be used: ` +
-        'a part of its path is a file, or a link that leads nowhere.',
+        'a part of its path is a file, or a broken link.',
     );
   });
 
-  test('says in one sentence that a file cannot even be looked for', async () => {
+  test('rejects a path with a link to itself', async () => {
     symlinkSync('loop', join(folder, 'loop'));
     const { message } = await failureOf(openStore(`sqlite:${folder}/loop/tollgate.db`, true));
     expect(message).toBe(
       `The database file ${folder}/loop/tollgate.db cannot be used: ` +
-        'its path is a link that leads back to itself.',
+        'its path has a link that points to itself.',
     );
   });
 
-  test.each(['sqlite:', 'sqlite::memory:'])('%p names no file and is refused', async (url) => {
+  test.each(['sqlite:', 'sqlite::memory:'])('rejects %p, which names no file', async (url) => {
     expect((await failureOf(openStore(url))).message).toBe('The sqlite: address must name a file.');
   });
 
-  test('an unknown scheme is refused without repeating the address', async () => {
+  test('rejects an unknown scheme without repeating the address', async () => {
     const { message } = await failureOf(openStore('mysql://me:hunter2@host/db'));
     expect(message).toBe('The database address must start with sqlite: or postgres://.');
   });
@@ -91,69 +92,69 @@ describe('opening a store', () => {
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-look-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function look(path: string) {
-  const seen = await openReadOnly(`sqlite:${path}`);
-  if (!seen) throw new Error(`There is nothing at ${path}.`);
-  return seen;
+async function openExisting(path: string) {
+  const database = await openReadOnly(`sqlite:${path}`);
+  if (!database) throw new Error(`There is no file at ${path}.`);
+  return database;
 }
 
-test('a file that is not there is not made', async () => {
+test('openReadOnly does not create a missing file', async () => {
   const path = join(folder, 'none', 'tollgate.db');
   expect(await openReadOnly(`sqlite:${path}`)).toBeUndefined();
   expect(existsSync(join(folder, 'none'))).toBe(false);
 });
 
-test('beside its user a file can be read and not changed', async () => {
+test('openReadOnly reads a file in use and rejects writes', async () => {
   const path = join(folder, 'used.db');
   const { database: used } = await openStore(`sqlite:${path}`);
-  const seen = await look(path);
-  expect(await seen.read.selectFrom('tenants').selectAll().execute()).toEqual([]);
-  const change = seen.write.insertInto('settings').values({ name: 'a', value: 'b' }).execute();
+  const database = await openExisting(path);
+  expect(await database.read.selectFrom('tenants').selectAll().execute()).toEqual([]);
+  const change = sql`insert into settings values ('a', 'b')`.execute(database.read);
   expect(await failureOf(change)).toMatchObject({ code: 'SQLITE_READONLY' });
-  await seen.close();
+  await database.close();
   expect(await used.read.selectFrom('settings').select('name').execute()).toEqual([]);
   await used.close();
 });
 
-test('a file of an earlier version is not migrated', async () => {
+test('openReadOnly does not migrate a file of an older version', async () => {
   const path = join(folder, 'earlier.db');
   {
     using file = new Database(path);
     file.run('create table migrations (number integer, name text, applied_at integer)');
     file.run("insert into migrations values (1, 'first', 0)");
   }
-  const seen = await look(path);
-  expect(await migrationStatus(seen.read, 'sqlite')).toMatchObject({ applied: 1 });
-  await seen.close();
+  const database = await openExisting(path);
+  expect(await migrationStatus(database.read, 'sqlite')).toMatchObject({ applied: 1 });
+  await database.close();
   using file = new Database(path);
   expect(file.query('select name from sqlite_schema').values()).toEqual([['migrations']]);
 });
 
-test('a file of something else is refused by its name', async () => {
+test('openReadOnly rejects a file that is not a database', async () => {
   const path = join(folder, 'letter.db');
   writeFileSync(path, 'Dear reader, '.repeat(1_000));
-  const standing = look(path).then((seen) => migrationStatus(seen.read, 'sqlite'));
-  expect(await failureOf(standing)).toMatchObject({
+  const status = openExisting(path).then((database) => migrationStatus(database.read, 'sqlite'));
+  expect(await failureOf(status)).toMatchObject({
     message: expect.stringContaining(`${path} cannot be used: it is not a SQLite database`),
   });
 });
 
-/** Nothing listens there: port 1 is nobody's. */
-const nowhere = 'postgres://tollgate@127.0.0.1:1/tollgate';
-const patienceMs = 60_000;
+/** An address where nothing listens. */
+const unusedAddress = 'postgres://tollgate@127.0.0.1:1/tollgate';
+const waitBudgetMs = 60_000;
 
-/** A promise whose handlers can be counted: each stays in memory until it is settled. */
-class Awaited<Value> extends Promise<Value> {}
+/** A promise whose handlers can be counted; each stays in memory until it settles. */
+class CountedPromise<Value> extends Promise<Value> {}
 
-test('waiting adds one handler to the stop, however long it takes, and ends with it', async () => {
-  const waits = spyOn(Awaited.prototype, 'then');
+test('openWhenReachable adds one handler to `stopped` however long it waits, and ends with it', async () => {
+  const waits = spyOn(CountedPromise.prototype, 'then');
   let stop = () => {};
-  const stopped = new Awaited<void>((resolve) => {
+  const stopped = new CountedPromise<void>((resolve) => {
     stop = resolve;
   });
   const reasons: string[] = [];
-  const opening = openWhenReachable(nowhere, {
-    waitBudgetMs: patienceMs,
+  const opening = openWhenReachable(unusedAddress, {
+    waitBudgetMs,
     stopped,
     onUnreachable(why) {
       reasons.push(why);
@@ -165,24 +166,23 @@ test('waiting adds one handler to the stop, however long it takes, and ends with
   expect(waits).toHaveBeenCalledTimes(1);
 });
 
-test('a stop that came before the first attempt ends the wait', async () => {
-  const onAway = () => {};
+test('openWhenReachable returns undefined if it was stopped before the first attempt', async () => {
   const stopped = Promise.resolve();
   expect(
-    await openWhenReachable(nowhere, { waitBudgetMs: patienceMs, stopped, onUnreachable: onAway }),
+    await openWhenReachable(unusedAddress, { waitBudgetMs, stopped, onUnreachable: () => {} }),
   ).toBeUndefined();
 });
 
-test('a process that cannot have its port does not wait for the tables', async () => {
+test('openWhenReachable rejects when onUnreachable throws', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-late-'));
   const path = join(folder, 'tollgate.db');
-  // As another process that has just begun with the migrations.
+  // Like another process that has just started to migrate.
   const other = new Database(path);
   other.run('pragma journal_mode = wal');
   other.run('begin immediate');
   const taken = new Error('The port is in use.');
   const opening = openWhenReachable(`sqlite:${path}`, {
-    waitBudgetMs: patienceMs,
+    waitBudgetMs,
     stopped: new Promise(() => {}),
     onUnreachable() {
       throw taken;
@@ -193,17 +193,17 @@ test('a process that cannot have its port does not wait for the tables', async (
   rmSync(folder, { recursive: true });
 }, 60_000);
 
-test('a file that another process locks for long is waited for, and that is told', async () => {
+test('openWhenReachable waits for a locked file and reports the lock', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-late-'));
   const path = join(folder, 'tollgate.db');
-  // As one that has been at the migrations for longer than SQLite waits for a lock.
+  // Like a process that migrates for longer than SQLite waits for a lock.
   const other = new Database(path);
   other.run('pragma journal_mode = wal');
   other.run('begin immediate');
-  const locked = `The database file ${path} cannot be used: another process keeps it locked.`;
+  const locked = `The database file ${path} cannot be used: another process has locked it.`;
   const reasons: string[] = [];
   const store = await openWhenReachable(`sqlite:${path}`, {
-    waitBudgetMs: patienceMs,
+    waitBudgetMs,
     stopped: new Promise(() => {}),
     onUnreachable(why) {
       reasons.push(why);

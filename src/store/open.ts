@@ -14,7 +14,7 @@ import type { AnalyticsReads, SplitReads, TenantSumReads } from '../records/anal
 import type { AllTenantsLog, LogReads, RequestLog } from '../records/request-log.ts';
 import type { MonthReads, StatementReads, WalletReads } from '../records/statement.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
-import type { Database } from './database.ts';
+import type { Database, ReadOnlyDatabase } from './database.ts';
 import { SqlCredentials } from './directory/credentials.ts';
 import { SqlDirectory } from './directory/directory.ts';
 import { SqlSkills } from './directory/skills.ts';
@@ -27,16 +27,15 @@ import { SqlCreditBook } from './ledger/accounts.ts';
 import { SqlLedger } from './ledger/ledger.ts';
 import { SqlRequestLog } from './ledger/request-log.ts';
 import { migrate } from './migrations/migrate.ts';
-import { allTables } from './move.ts';
 import { SqlAnalytics, SqlAnalyticsSplit } from './reports/analytics.ts';
 import { SqlLogReads } from './reports/logs.ts';
 import { SqlStatement, SqlStatementMonths } from './reports/statement.ts';
 import { SqlKeySpending, SqlTenantSums, SqlWalletTotals } from './reports/totals.ts';
-import type { Schema } from './schema.ts';
+import { allTables, type Table } from './schema.ts';
 import { fileFailure } from './sqlite/database-file.ts';
 import { openSqlite, openSqliteReadOnly } from './sqlite/sqlite.ts';
 
-/** An open, up-to-date database and everything that is kept in it. */
+/** An open, migrated database and the repositories on it. */
 export interface Store {
   readonly database: Database;
   readonly directory: Directory;
@@ -58,8 +57,8 @@ export interface Store {
 }
 
 /**
- * `sqlite:/path/file.db` or `postgres://user:password@host/name`. A file that is not there is made,
- * unless it must exist: in a mistyped folder, `ledger verify` would find new and empty books right.
+ * Opens `sqlite:/path/file.db` or `postgres://user:password@host/name`. Creates a missing file unless
+ * `mustExist` is set: in a mistyped folder, `ledger verify` would find a new, empty ledger correct.
  */
 export async function openStore(url: string, mustExist = false): Promise<Store> {
   const database = await openDatabase(url, mustExist);
@@ -86,10 +85,10 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
 }
 
 /**
- * The database as it stands, beside whoever uses it: nothing is made, migrated or changed.
- * Undefined where there is no file yet.
+ * Opens a database for reading, next to the processes that use it. Creates, migrates, and changes
+ * nothing. Returns undefined if there is no file yet.
  */
-export async function openReadOnly(url: string): Promise<Database | undefined> {
+export async function openReadOnly(url: string): Promise<ReadOnlyDatabase | undefined> {
   if (!url.startsWith('sqlite:')) {
     const { openPostgres } = await import('./postgres/postgres.ts');
     return openPostgres(url);
@@ -101,11 +100,11 @@ export async function openReadOnly(url: string): Promise<Database | undefined> {
 async function openDatabase(url: string, mustExist: boolean): Promise<Database> {
   if (url.startsWith('sqlite:')) return openFile(filePathOf(url), mustExist);
   if (/^postgres(ql)?:\/\//.test(url)) return openServer(url);
-  // The address may hold a password under a mistyped scheme, so it is not repeated.
+  // Don't repeat the address: it may hold a password after a mistyped scheme.
   throw storeError('The database address must start with sqlite: or postgres://.');
 }
 
-/** The path of a `sqlite:` address. A name that begins with a colon would mean the memory. */
+/** Returns the path of a `sqlite:` address. SQLite takes names like `:memory:` for memory. */
 function filePathOf(url: string): string {
   const name = url.slice('sqlite:'.length);
   if (name !== '' && !name.startsWith(':')) return resolve(name);
@@ -115,11 +114,11 @@ function filePathOf(url: string): string {
 async function openFile(path: string, mustExist: boolean): Promise<Database> {
   if (mustExist && !isNonEmptyFile(path)) {
     throw storeError(
-      `There is no database at ${path}: name its folder with --data-dir, or start a gateway once.`,
+      `There is no database at ${path}. Set its folder with --data-dir, or start a gateway once.`,
     );
   }
   try {
-    // The file holds everybody's records: its folder is closed to other users of the machine.
+    // The file holds all records, so its folder is closed to other users of the machine.
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   } catch (error) {
     throw fileFailure(path, error);
@@ -135,7 +134,7 @@ async function openFile(path: string, mustExist: boolean): Promise<Database> {
   }
 }
 
-/** SQLite takes an empty file for a new database. */
+/** Returns false for an empty file, which SQLite takes for a new database. */
 function isNonEmptyFile(path: string): boolean {
   try {
     const file = statSync(path, { throwIfNoEntry: false });
@@ -146,12 +145,10 @@ function isNonEmptyFile(path: string): boolean {
 }
 
 async function openServer(url: string): Promise<Database> {
-  // Imported only here: most gateways run on a file and need no Postgres driver in memory.
+  // Imported lazily: most gateways run on SQLite and don't need the driver in memory.
   const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
-  const { parseAddress: readAddress, postgresError: refusal } = await import(
-    './postgres/connection.ts'
-  );
-  // One after the other: a role may be allowed a single connection.
+  const { parseAddress, postgresError } = await import('./postgres/connection.ts');
+  // One after the other, because a role may be limited to a single connection.
   await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
   const database = await openPostgres(url);
   try {
@@ -160,48 +157,46 @@ async function openServer(url: string): Promise<Database> {
   } catch (error) {
     await database.close();
     if (error instanceof GatewayError) throw error;
-    // Told like any other loss of the server, which a start waits out.
-    throw refusal(readAddress(url).target, 'cannot be reached', error);
+    // Report this like any lost connection, which startup retries.
+    throw postgresError(parseAddress(url).target, 'cannot be reached', error);
   }
 }
 
 /**
- * Refuses a database that is up to date and has lost a table, after a partial restore for example,
- * or whose user may not use one: a gateway would serve on it and book nothing.
+ * Rejects a migrated database that lacks a table, for example after a partial restore, or whose user
+ * has no access to one. A gateway on it would serve requests that it can't bill.
  */
-export async function requireTables(database: Database): Promise<void> {
+export async function requireTables(database: ReadOnlyDatabase): Promise<void> {
   const found =
     database.engine === 'sqlite' ? await tablesInFile(database) : await tablesOnServer(database);
-  const lost = allTables.find((name) => !found.has(name));
-  if (lost !== undefined) {
-    throw storeError(
-      `The database has lost its table ${lost}: restore a backup of all its tables.`,
-    );
+  const missing = allTables.find((name) => !found.has(name));
+  if (missing !== undefined) {
+    throw storeError(`The database has no table ${missing}. Restore a backup that has all tables.`);
   }
   const forbidden = allTables.find((name) => found.get(name) === false);
   if (forbidden === undefined) return;
   throw storeError(
-    `This user of the database may not read and change its table ${forbidden}: grant it SELECT, ` +
-      'INSERT, UPDATE and DELETE on all tables.',
+    `The database user can't read and change the table ${forbidden}. Grant it SELECT, INSERT, ` +
+      'UPDATE, and DELETE on all tables.',
   );
 }
 
-/** The tables that there are, and whether we may use them. */
+/** Existing tables, and whether this user has access to them. */
 type Tables = ReadonlyMap<string, boolean>;
 
-async function tablesInFile({ read }: Database): Promise<Tables> {
+async function tablesInFile({ read }: ReadOnlyDatabase): Promise<Tables> {
   const query = sql<{ name: string }>`select name from sqlite_master where type = 'table'`;
   const { rows } = await query.execute(read);
   return new Map(rows.map(({ name }) => [name, true]));
 }
 
-/** Only a role that migrates changes the list of migrations. */
-const rightsOn = (table: keyof Schema): string =>
+/** Only a role that migrates writes the table of migrations. */
+const rightsOn = (table: Table): string =>
   table === 'migrations' ? 'select' : 'select,insert,update,delete';
 
-async function tablesOnServer({ read }: Database): Promise<Tables> {
+async function tablesOnServer({ read }: ReadOnlyDatabase): Promise<Tables> {
   const required = sql.join(allTables.map((name) => sql`(${name}::text, ${rightsOn(name)}::text)`));
-  // Asked for one right after the other: of a list, Postgres is content with any.
+  // One right at a time: given a list, Postgres returns true if the user has any of them.
   const { rows } = await sql<{ name: string; is_open: boolean }>`
     select wanted.name, bool_and(has_table_privilege(pg_class.oid, one)) as is_open
     from (values ${required}) as wanted (name, rights)
@@ -214,26 +209,26 @@ async function tablesOnServer({ read }: Database): Promise<Tables> {
   return new Map(rows.map(({ name, is_open }) => [name, is_open]));
 }
 
-/** Between two attempts; short, so that a server that has just come up is found at once. */
+/** Pause between two attempts. Short, so that a server is found soon after it comes up. */
 const retryMs = 500;
-/** Service managers take a process for dead that has been silent for a few times this long. */
+/** Service managers consider a process dead after a few times this long without output. */
 const reportEveryMs = 5_000;
-/** A file that stays locked is being migrated elsewhere: one step of that may take this long. */
+/** A file that stays locked is being migrated elsewhere, which may take this long per step. */
 const lockedWaitMs = 600_000;
-const migratingMessage = 'Its tables are being brought up to date.';
+const migratingMessage = 'Its tables are being migrated.';
 
 interface WaitOptions {
-  /** After this long the address is more likely wrong than the server slow. */
+  /** After this long, the address is more likely wrong than the server slow. */
   readonly waitBudgetMs: number;
-  /** Called after every attempt, and again and again while one takes long, with one sentence. */
+  /** Called with a sentence after every failed attempt, and repeatedly during a long one. */
   onUnreachable(reason: string): void;
-  /** Ends the waiting. */
+  /** Ends the wait. */
   readonly stopped: Promise<void>;
 }
 
 /**
- * The store, as soon as its server answers or its file is free; undefined when the wait was
- * stopped. Rejects when the wait is over, and at once when the store is there and cannot be used.
+ * Opens the store as soon as its server responds or its file is unlocked. Returns undefined if
+ * stopped. Rejects when the wait budget is used up, or at once if the store is there but unusable.
  */
 export async function openWhenReachable(
   url: string,
@@ -245,7 +240,7 @@ export async function openWhenReachable(
   const until = performance.now() + (isFile ? lockedWaitMs : waitBudgetMs);
   for (;;) {
     try {
-      // Only the wait for the server can be stopped; migrations always run to their end.
+      // Only the wait for the server can be stopped. Migrations always run to completion.
       if (!isFile && (await untilStopped(probe(url)))) return undefined;
       return await openWithProgress(url, onUnreachable);
     } catch (error) {
@@ -257,8 +252,8 @@ export async function openWhenReachable(
 }
 
 /**
- * A new index over a large log takes minutes, here or in the process that has the lock. Where
- * `tell` throws, because somebody else has our port, the end is not waited for.
+ * Opens the store and reports progress: a new index over a large log takes minutes, here or in the
+ * process that holds the lock. Rejects as soon as `report` throws because the port is taken.
  */
 async function openWithProgress(url: string, report: (reason: string) => void): Promise<Store> {
   const failedReport = Promise.withResolvers<never>();
@@ -277,8 +272,8 @@ async function openWithProgress(url: string, report: (reason: string) => void): 
 }
 
 /**
- * Waits for one turn after the other: false when the turn ended, true when the wait was stopped.
- * Promise.race would add a handler to `stopped` in every turn, and a server may be away for days.
+ * Returns a function that awaits a step and resolves to true if the wait was stopped first.
+ * Promise.race would add a handler to `stopped` for every step, and a server may be down for days.
  */
 function stoppable(stopped: Promise<void>): (step: Promise<void>) => Promise<boolean> {
   let isStopped = false;
@@ -302,20 +297,20 @@ async function probe(url: string): Promise<void> {
   await (await openPostgres(url)).close();
 }
 
-/** Whether waiting may help: nobody answers yet, or the server says that it is starting. */
+/** True if waiting may help: the server doesn't respond yet, or reports that it is starting. */
 function mayBecomeReachable(error: unknown): error is GatewayError {
   if (!(error instanceof GatewayError) || isLoginRefused(error.cause)) return false;
   const isSocketMissing = failureCode(error.cause) === 'ENOENT';
   return isSocketMissing || toUnreachableError(error.cause) !== undefined;
 }
 
-/** Locked by a change, or by a repair after a crash, for longer than SQLite itself waits. */
+/** True if a write or a repair after a crash locks the file for longer than SQLite waits. */
 function isLocked(error: unknown): error is GatewayError {
   const code = error instanceof GatewayError ? failureCode(error.cause) : undefined;
   return code?.startsWith('SQLITE_BUSY') ?? false;
 }
 
-/** Everything about jobs that is kept in the database. */
+/** The repositories of jobs. */
 export interface JobStores {
   readonly book: JobStore;
   readonly queue: JobQueue;

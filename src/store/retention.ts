@@ -3,20 +3,20 @@ import type { PeriodicTask } from '../core/periodic-task.ts';
 import { dayMs, dayOf } from '../records/period.ts';
 import type { Database } from './database.ts';
 
-/** The setting that says from which day on the request log is whole. */
+/** The setting with the first day for which the request log is complete. */
 const logsSinceSetting = 'request_log_since_day';
 
-/** No log is older than this. A clock without a battery begins in 1970 until it is set. */
+/** No log is older than this. A clock without a battery starts in 1970 until it is set. */
 const firstDay = dayOf(Date.UTC(2024, 0, 1));
 
-/** Rows that one transaction removes: a drain that waits behind it hardly notices. */
+/** Rows deleted per transaction, few enough not to delay a batch of settlements noticeably. */
 const batchRows = 500;
-/** Lets other writers in between two batches. */
+/** Lets other writers run between two batches. */
 const pauseMs = 20;
 
 /**
- * Epoch milliseconds of the first day whose rows are all there; older rows count as gone. To be
- * used inside a statement, which then sees rows and setting at the same moment.
+ * Start of the first day with a complete log, in epoch milliseconds; older rows count as deleted. Use
+ * it inside a statement, so that rows and setting are read at the same moment.
  */
 export const logCompleteSince = sql<number>`(
   select coalesce(max(cast(value as bigint)), 0) * ${sql.lit(dayMs)} from settings
@@ -30,7 +30,7 @@ export async function logsSince({ read }: Pick<Database, 'read'>): Promise<numbe
 
 interface RetentionDeps {
   readonly database: Database;
-  /** Rows stay for so many whole days. */
+  /** How many full days rows are kept. */
   readonly keepDays: number;
   now(): number;
   onDone(rows: number): void;
@@ -38,8 +38,8 @@ interface RetentionDeps {
 }
 
 /**
- * Removes old rows of the request log, in small batches. Ledger and daily sums stay as they are:
- * balances, statements and analytics of old months do not change, only their single requests go.
+ * Deletes old rows of the request log in small batches. The ledger and the daily sums are kept, so
+ * balances, statements, and analytics of old months don't change; only single requests go.
  */
 export class LogRetention {
   readonly #deps: RetentionDeps;
@@ -61,7 +61,7 @@ export class LogRetention {
     return this.#running;
   }
 
-  /** Before the database closes: waits for the batch that is being removed. */
+  /** Waits for the current batch. Call it before closing the database. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#running;
@@ -70,12 +70,12 @@ export class LogRetention {
   async #removeOld(): Promise<void> {
     const { database, keepDays, now, onDone, onFailure } = this.#deps;
     const today = dayOf(now());
-    // By a clock that wrong, every day that was noted lies in the future.
+    // With a clock this wrong, every stored day would be in the future.
     if (today < firstDay) return;
     const day = today - keepDays;
     let rows = 0;
     try {
-      // Noted before rows are removed: readers must not count on a day that is being emptied.
+      // Stored before rows are deleted, so that readers don't rely on a day being emptied.
       await setLogsSince(database, day, today + 1);
       for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
         for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
@@ -92,8 +92,8 @@ export class LogRetention {
 }
 
 /**
- * Never backwards: a longer retention does not bring rows back. But a clock that was far ahead may
- * have noted a future day, which hides all rows until then: it becomes tomorrow.
+ * Moves the day forward only, because a longer retention doesn't restore rows. If a clock that was
+ * far ahead has stored a future day, which would hide all rows until then, it becomes tomorrow.
  */
 async function setLogsSince({ write }: Database, day: number, tomorrow: number): Promise<void> {
   const since = sql<number>`cast(settings.value as integer)`;
@@ -133,8 +133,8 @@ async function tenantsWithOld({ report }: Database, before: number): Promise<str
 }
 
 /**
- * A request that was booked later than it arrived stays until its booking is old as well: so the
- * entries that are young have all their requests, and the checker can rely on it.
+ * Deletes one batch. A request that was committed later than it arrived is kept until its entry is
+ * old as well, so that every recent entry has all its requests, as `ledger verify` requires.
  */
 async function removeBatch({ write }: Database, tenantId: string, before: number): Promise<number> {
   const isBookedLater = sql<boolean>`exists (
@@ -153,7 +153,7 @@ async function removeBatch({ write }: Database, tenantId: string, before: number
         .orderBy('created_at')
         .orderBy('id')
         .limit(batchRows)
-        // Another process may be at the same work.
+        // Another process may be deleting at the same time.
         .forUpdate()
         .skipLocked(),
     )

@@ -1,11 +1,11 @@
 import type { Generated } from 'kysely';
-import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../core/caller.ts';
 import type { JobStatus } from '../contract/jobs.ts';
-import type { FeeName } from '../money/price/fee-kinds.ts';
+import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../core/caller.ts';
+import { type FeeName, feeNames } from '../money/price/fee-kinds.ts';
 
 /**
- * The tables as queries see them, the same on both engines: times are epoch milliseconds, money is
- * whole credits, booleans are 0 or 1, lists are JSON text, hashes are 32 bytes.
+ * The tables as queries see them, the same on both engines. Times are epoch milliseconds, money is
+ * whole credits, booleans are 0 or 1, lists are JSON text, and hashes are 32 bytes.
  */
 export interface Schema {
   tenants: TenantsTable;
@@ -29,6 +29,35 @@ export interface Schema {
   migrations: MigrationsTable;
 }
 
+export type Table = keyof Schema;
+
+/** Every table, in an order that satisfies foreign keys, and whether a move copies its rows. */
+const isCopied: Readonly<Record<Table, boolean>> = {
+  tenants: true,
+  api_keys: true,
+  accounts: true,
+  // Leases belong to processes that have stopped. Their credits return to the accounts.
+  leases: false,
+  ledger_entries: true,
+  request_log: true,
+  usage_daily: true,
+  byok_credentials: true,
+  idempotency_claims: true,
+  idempotency_bytes: true,
+  skills: true,
+  settings: true,
+  jobs: true,
+  job_turns: true,
+  job_pieces: true,
+  job_objects: true,
+  webhooks: true,
+  // Each database counts its own changes and migrations.
+  changes: false,
+  migrations: false,
+};
+export const allTables = Object.keys(isCopied) as readonly Table[];
+export const copiedTables = allTables.filter((name) => isCopied[name]);
+
 export type Flag = 0 | 1;
 
 export interface TenantsTable {
@@ -47,7 +76,7 @@ export interface ApiKeysTable {
   kind: KeyKind;
   label: string;
   name: string;
-  /** `null` once the key is deleted, so that no secret can ever match it again. */
+  /** Null once the key is deleted, so that no secret can match it again. */
   secret_hash: Uint8Array | null;
   previous_hash: Uint8Array | null;
   previous_until: number | null;
@@ -74,24 +103,24 @@ interface AccountsTable {
   leased: Generated<number>;
   granted: Generated<number>;
   spent: Generated<number>;
-  /** How often a process found too little here and asked the others to give back. */
+  /** How often a process ran short here and recalled the credits leased by the others. */
   recalls: Generated<number>;
 }
 
-/** Credits of an account that one process may admit requests against. */
+/** Credits of an account that one process may spend without asking the database. */
 export interface LeasesTable {
   account_id: number;
   process_id: string;
-  /** Tells the leases apart that a process had here one after the other. */
+  /** Distinguishes successive leases of the same process on this account. */
   number: number;
   credits: number;
   until: number;
-  /** The last recall to which the process gave back what it had free. */
+  /** The last recall after which the process returned its unused credits. */
   answered_recall: Generated<number>;
 }
 
 export interface LedgerEntriesTable {
-  /** Grows in commit order within an account, whose row every writer locks first. */
+  /** Ids grow in commit order within an account, because every writer locks its row first. */
   id: Generated<number>;
   account_id: number;
   kind: string;
@@ -105,7 +134,7 @@ export interface LedgerEntriesTable {
 /** One column for each fee kind, in whole credits. */
 type FeeColumns = Record<FeeName, number>;
 
-/** One finished request. Ids grow in commit order within a tenant, whose wallet is locked first. */
+/** One finished request. Ids grow in commit order within a tenant, whose wallet is locked. */
 export interface RequestLogTable extends FeeColumns {
   id: Generated<number>;
   /** The UUID's 16 bytes. */
@@ -124,50 +153,56 @@ export interface RequestLogTable extends FeeColumns {
   written_off: number;
   searches: number;
   duration_ms: number;
-  /** JSON: all that is only shown with the request. */
+  /** JSON with everything that is only displayed with the request. */
   details: string;
-  /** The ledger entry that this row's charge is part of; null when nothing was charged. */
+  /** The ledger entry that includes this row's charge, or null if nothing was charged. */
   entry_id: number | null;
   created_at: number;
 }
 
-/** Sums over the request log, kept in the same transaction. */
-export interface UsageDailyTable extends FeeColumns {
+/** The columns of `usage_daily` that are sums. */
+export const dailySums = [
+  'requests',
+  'failed_requests',
+  'prompt_tokens',
+  'completion_tokens',
+  ...feeNames,
+  'written_off',
+  'searches',
+  'duration_ms',
+] as const;
+export type DailySum = (typeof dailySums)[number];
+
+/** Daily sums over the request log, updated in the same transaction. */
+export interface UsageDailyTable extends Record<DailySum, number> {
   tenant_id: string;
   day: number;
   key_id: string;
   model: string;
   provider: string;
   traffic_mode: TrafficMode;
-  requests: number;
-  failed_requests: number;
-  prompt_tokens: number;
-  completion_tokens: number;
-  written_off: number;
-  searches: number;
-  duration_ms: number;
 }
 
-/** Idempotency keys in use; the answer is kept to be given again. */
+/** Idempotency keys in use, with the answer to replay. */
 interface IdempotencyClaimsTable {
   tenant_id: string;
   key: string;
   fingerprint: string;
   request_id: string;
   is_done: Flag;
-  /** JSON, the word `null` where it was too long; null while it runs, or if it never came. */
+  /** JSON; the text `null` if it was too long; null while running or if it never arrived. */
   recording: string | null;
   expires_at: number;
 }
 
-/** The bytes of one tenant's answers that expire in the same hour; hours count since 1970. */
+/** The bytes of a tenant's answers that expire in the same hour, counted from 1970. */
 interface IdempotencyBytesTable {
   tenant_id: string;
   hour: number;
   bytes: number;
 }
 
-/** A tenant's own accounts at providers; the key only as ciphertext. */
+/** A tenant's own provider keys, encrypted. */
 export interface ByokCredentialsTable {
   tenant_id: string;
   provider: string;
@@ -193,7 +228,7 @@ interface SettingsTable {
   value: string;
 }
 
-/** One row: the number that `Directory.version()` reports. */
+/** One row with the number that `Directory.version()` returns. */
 interface ChangesTable {
   id: Generated<number>;
   version: number;
@@ -204,8 +239,6 @@ interface MigrationsTable {
   name: string;
   applied_at: number;
 }
-
-/** The tables of jobs as queries see them; see schema.ts. */
 
 export interface JobsTable {
   id: string;
@@ -219,9 +252,9 @@ export interface JobsTable {
   webhook_url: string | null;
   status: JobStatus;
   attempts: number;
-  /** The claim that the job belongs to while it runs. */
+  /** The lease of the worker that runs the job. */
   lease: string | null;
-  /** When a worker may take it; null once it has ended. */
+  /** When a worker may claim it. Null once the job has ended. */
   claimable_at: number | null;
   pieces_done: number;
   pieces_total: number | null;
@@ -253,7 +286,7 @@ export interface JobPiecesTable {
 interface JobObjectsTable {
   key: string;
   job_id: string;
-  /** Null while the object is the input of a job that has not ended. */
+  /** Null while the object is the input of an unfinished job. */
   delete_at: number | null;
 }
 

@@ -16,7 +16,7 @@ function newDataDir(): string {
   return join(folder, 'data');
 }
 
-test('a key is made once, for this user only, and found again', () => {
+test('secretKeysOf creates a key once, readable by this user only', () => {
   const dataDir = newDataDir();
   const [first] = secretKeysOf({ secretKey: null, dataDir });
   expect(first.reveal()).toMatch(/^[0-9a-f]{64}$/);
@@ -25,36 +25,36 @@ test('a key is made once, for this user only, and found again', () => {
   expect(readdirSync(dataDir)).toEqual(['secret.key']);
 });
 
-test('a configured key is used instead and leaves no file behind', () => {
+test('secretKeysOf uses a configured key and creates no file', () => {
   const dataDir = newDataDir();
   const configured = new Secret('configured-0123456789-0123456789');
   expect(secretKeysOf({ secretKey: configured, dataDir })[0]).toBe(configured);
   expect(() => statSync(dataDir)).toThrow();
 });
 
-test('a former key goes with either, unless it is the same', () => {
+test('secretKeysOf adds a previous key and rejects one equal to the current key', () => {
   const dataDir = newDataDir();
-  const [made] = secretKeysOf({ secretKey: null, dataDir });
-  const former = new Secret('configured-0123456789-0123456789');
-  const both = secretKeysOf({ secretKey: null, previousSecretKey: former, dataDir });
-  expect(both.map((key) => key.reveal())).toEqual([made.reveal(), former.reveal()]);
-  expect(() => secretKeysOf({ secretKey: null, previousSecretKey: made, dataDir })).toThrow(
-    /^TOLLGATE_FORMER_SECRET_KEY is the secret key itself/,
+  const [created] = secretKeysOf({ secretKey: null, dataDir });
+  const previous = new Secret('configured-0123456789-0123456789');
+  const both = secretKeysOf({ secretKey: null, previousSecretKey: previous, dataDir });
+  expect(both.map((key) => key.reveal())).toEqual([created.reveal(), previous.reveal()]);
+  expect(() => secretKeysOf({ secretKey: null, previousSecretKey: created, dataDir })).toThrow(
+    /^TOLLGATE_PREVIOUS_SECRET_KEY is the same as the current secret key/,
   );
 });
 
-test('a key is known without being made: the former one where there is no current one', () => {
+test('knownSecretKeys creates no key and returns the previous one if there is no current one', () => {
   const dataDir = newDataDir();
-  const former = new Secret('configured-0123456789-0123456789');
+  const previous = new Secret('configured-0123456789-0123456789');
   expect(knownSecretKeys({ secretKey: null, dataDir })).toBeUndefined();
-  const settings = { secretKey: null, formerSecretKey: former, dataDir };
-  expect(knownSecretKeys(settings)?.map((key) => key.reveal())).toEqual([former.reveal()]);
+  const settings = { secretKey: null, previousSecretKey: previous, dataDir };
+  expect(knownSecretKeys(settings)?.map((key) => key.reveal())).toEqual([previous.reveal()]);
   expect(() => statSync(dataDir)).toThrow();
   const both = secretKeysOf(settings).map((key) => key.reveal());
   expect(knownSecretKeys(settings)?.map((key) => key.reveal())).toEqual(both);
 });
 
-test('ten processes that start at once agree on one key', async () => {
+test('secretKeysOf creates one key for ten processes that start at once', async () => {
   const dataDir = newDataDir();
   const module = join(import.meta.dir, 'secret-key.ts');
   const script = `
@@ -70,7 +70,7 @@ test('ten processes that start at once agree on one key', async () => {
   expect(keys[0]).toHaveLength(64);
 }, 120_000);
 
-test('a key is made once on a disk that has no links, as exFAT and some network shares', () => {
+test('secretKeysOf creates one key on a file system without hard links', () => {
   const dataDir = newDataDir();
   const preload = `${dataDir}-has-no-links.js`;
   writeFileSync(
@@ -82,16 +82,16 @@ test('a key is made once on a disk that has no links, as exFAT and some network 
   const script = `import { secretKeysOf } from '${join(import.meta.dir, 'secret-key.ts')}';
     const [key] = secretKeysOf({ secretKey: null, dataDir: '${dataDir}' });
     process.stdout.write(key.reveal());`;
-  const words = [process.execPath, '--preload', preload, '-e', script];
-  const made = () => Bun.spawnSync(words).stdout.toString();
-  const key = made();
+  const command = [process.execPath, '--preload', preload, '-e', script];
+  const createdKey = () => Bun.spawnSync(command).stdout.toString();
+  const key = createdKey();
   expect(key).toMatch(/^[0-9a-f]{64}$/);
-  expect(made()).toBe(key);
+  expect(createdKey()).toBe(key);
   expect(readdirSync(dataDir)).toEqual(['secret.key']);
   expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
 });
 
-test('a damaged key is refused in one sentence instead of being replaced', () => {
+test('secretKeysOf rejects a damaged key instead of replacing it', () => {
   const dataDir = newDataDir();
   mkdirSync(dataDir);
   const file = join(dataDir, 'secret.key');
@@ -101,10 +101,10 @@ test('a damaged key is refused in one sentence instead of being replaced', () =>
   );
 });
 
-test('a data directory that cannot be written is told as such', () => {
+test('secretKeysOf reports a data directory that cannot be written', () => {
   const dataDir = newDataDir();
   writeFileSync(dataDir, 'not a folder');
   expect(() => secretKeysOf({ secretKey: null, dataDir })).toThrow(
-    /^The secret key .*secret\.key can neither be read nor made \(ENOTDIR\)\.$/,
+    /^The secret key .*secret\.key can't be read or created \(ENOTDIR\)\.$/,
   );
 });

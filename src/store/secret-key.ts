@@ -14,12 +14,12 @@ interface KeySettings {
   readonly dataDir: string;
 }
 
-/** What secrets in the store are encrypted with: as configured, or the data directory's own. */
+/** Returns the configured keys for secrets in the store, or creates one in the data directory. */
 export function secretKeysOf(settings: KeySettings): SecretKeys {
   return withPrevious(settings.secretKey ?? secretKeyIn(settings.dataDir, createKey), settings);
 }
 
-/** The same, but no key is made: the former one alone, or undefined, where there is none yet. */
+/** Like `secretKeysOf`, without creating a key: returns only the previous key, or undefined. */
 export function knownSecretKeys(settings: KeySettings): SecretKeys | undefined {
   const current = settings.secretKey ?? secretKeyIn(settings.dataDir, () => undefined);
   if (current) return withPrevious(current, settings);
@@ -33,15 +33,15 @@ function withPrevious(current: Secret, settings: KeySettings): SecretKeys {
   return [current, previous];
 }
 
-/** An operator who sets both to the same key believes that it was changed. */
+/** Catches an operator who set both to the same key and believes that it was changed. */
 function sameKeyError(): Error {
   return storeError(
-    'TOLLGATE_FORMER_SECRET_KEY is the secret key itself: ' +
-      'set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.',
+    'TOLLGATE_PREVIOUS_SECRET_KEY is the same as the current secret key. ' +
+      'Set TOLLGATE_SECRET_KEY to a new one, or move secret.key away.',
   );
 }
 
-/** The key in the file; what `orElse` gives where there is no file. */
+/** Returns the key in the file, or the result of `orElse` if there is no file. */
 function secretKeyIn<None>(
   dataDir: string,
   orElse: (dataDir: string, file: string) => None,
@@ -52,7 +52,7 @@ function secretKeyIn<None>(
   } catch (error) {
     if (error instanceof GatewayError) throw error;
     const reason = failureCode(error) ?? String(error);
-    throw storeError(`The secret key ${file} can neither be read nor made (${reason}).`, error);
+    throw storeError(`The secret key ${file} can't be read or created (${reason}).`, error);
   }
 }
 
@@ -69,9 +69,8 @@ function read(file: string): Secret | undefined {
 }
 
 /**
- * Made at the first call, and the same ever after. Of ten processes that start at once exactly one
- * makes the key: a link to a file that exists fails, and unlike a file opened with O_EXCL it never
- * shows a key that is only half written.
+ * Creates the key on the first call. Of several processes that start at once, exactly one creates
+ * it: linking fails if the file exists and, unlike O_EXCL, never exposes a half-written key.
  */
 function createKey(dataDir: string, file: string): Secret {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -87,10 +86,10 @@ function createKey(dataDir: string, file: string): Secret {
   }
   const created = read(file);
   if (created) return created;
-  throw storeError(`The secret key ${file} vanished as it was made.`);
+  throw storeError(`The secret key ${file} was deleted while it was being created.`);
 }
 
-/** How file systems without links say so: exFAT, for one, and some network shares. */
+/** Error codes of file systems without hard links, such as exFAT and some network shares. */
 const noLinkSupport = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
 
 function publishKey(draft: string, file: string, text: string): void {
@@ -98,7 +97,7 @@ function publishKey(draft: string, file: string, text: string): void {
     linkSync(draft, file);
   } catch (error) {
     if (!noLinkSupport.has(failureCode(error) ?? '')) throw error;
-    // A process that starts at this very moment may find half a key, and be refused once.
+    // A process that starts at this moment may read half a key and fail once.
     writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
   }
 }

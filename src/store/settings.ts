@@ -1,9 +1,14 @@
 import { randomText } from '../core/ids.ts';
-import { type Database, inTransaction, type StoreTransaction } from './database.ts';
+import {
+  type Database,
+  inTransaction,
+  type ReadOnlyDatabase,
+  type StoreTransaction,
+} from './database.ts';
 
 /**
- * The value of a setting; `wanted` becomes it where there was none. The row stays locked, so that
- * only this transaction can replace it.
+ * Returns the value of a setting, after storing `defaultValue` if it had none. The row stays locked,
+ * so that only this transaction can replace it.
  */
 export async function claimSetting(
   trx: StoreTransaction,
@@ -36,8 +41,11 @@ export async function replaceSetting(
     .execute();
 }
 
-/** Undefined where nobody has claimed it yet. */
-export async function readSetting({ read }: Database, name: string): Promise<string | undefined> {
+/** Returns undefined if the setting was never stored. */
+export async function readSetting(
+  { read }: ReadOnlyDatabase,
+  name: string,
+): Promise<string | undefined> {
   const row = await read
     .selectFrom('settings')
     .select('value')
@@ -49,23 +57,23 @@ export async function readSetting({ read }: Database, name: string): Promise<str
 export const deploymentSetting = 'deployment';
 
 /**
- * One name for all processes on this store, made once: other deployments may share the Redis, and
- * a journal must not be booked in a store that is not its own.
+ * Returns the name shared by all processes on this store, creating it on first use. It separates
+ * deployments that share a Redis, and keeps a journal from being replayed into another store.
  */
 export function ensureDeploymentName(database: Database): Promise<string> {
   return inTransaction(database, (trx) => claimSetting(trx, deploymentSetting, randomText(8)));
 }
 
-/** Undefined until the first start has made it. */
-export function readDeploymentName(database: Database): Promise<string | undefined> {
+/** Returns undefined until the first start has created it. */
+export function readDeploymentName(database: ReadOnlyDatabase): Promise<string | undefined> {
   return readSetting(database, deploymentSetting);
 }
 
 const creditRateSetting = 'credits_per_usd';
 
 /**
- * The credits per dollar that hold in this store: those wanted, until the ledger has its first
- * entry. From then on every balance is an amount of these credits, and of no others.
+ * Returns the credits per dollar of this store. The configured rate applies until the ledger has its
+ * first entry; after that the rate is fixed, because every balance is an amount of these credits.
  */
 export function fixCreditRate(database: Database, requested: number): Promise<number> {
   return inTransaction(database, async (trx) => {
@@ -78,8 +86,8 @@ export function fixCreditRate(database: Database, requested: number): Promise<nu
   });
 }
 
-/** The credits per dollar that cannot be changed any more; undefined while they can. */
-export async function fixedCreditRate(database: Database): Promise<number | undefined> {
+/** Returns the fixed credits per dollar, or undefined while they can still change. */
+export async function fixedCreditRate(database: ReadOnlyDatabase): Promise<number | undefined> {
   const entry = await database.read.selectFrom('ledger_entries').select('id').executeTakeFirst();
   const stored = await readSetting(database, creditRateSetting);
   return entry === undefined || stored === undefined ? undefined : Number(stored);

@@ -21,9 +21,9 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(chunks));
 }
 
-test('an upload is read as often as wanted, and its folder stays empty', async () => {
-  const tray = new UploadFolder(folder).uploadsFor('acme');
-  const upload = await tray.keep(inPieces(bytes, 65_537));
+test('UploadFolder keeps uploads readable any number of times while its folder stays empty', async () => {
+  const directory = new UploadFolder(folder).uploadsFor('acme');
+  const upload = await directory.keep(inPieces(bytes, 65_537));
   expect(readdirSync(folder)).toEqual([]);
   expect(upload.bytes).toBe(700_000);
   expect(upload.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
@@ -32,66 +32,66 @@ test('an upload is read as often as wanted, and its folder stays empty', async (
   expect(again.equals(bytes)).toBe(true);
   expect(Buffer.from(await upload.start(5)).equals(bytes.subarray(0, 5))).toBe(true);
   expect(await upload.start(1_000_000)).toHaveLength(700_000);
-  const empty = await tray.keep(inPieces(new Uint8Array(), 1));
+  const empty = await directory.keep(inPieces(new Uint8Array(), 1));
   expect([empty.bytes, await empty.start(5)]).toEqual([0, new Uint8Array()]);
-  await tray.clear();
-  await tray.clear();
+  await directory.clear();
+  await directory.clear();
   expect(await failureOf(all(upload.chunks()))).toBeInstanceOf(Error);
 });
 
-test('what a killed process left is removed, and never what others keep', async () => {
-  const all = new UploadFolder(folder);
-  const tray = all.uploadsFor('acme');
-  const upload = await tray.keep(inPieces(bytes, 65_537));
-  writeFileSync(join(folder, 'left'), '');
+test('UploadFolder.sweep deletes leftovers of killed processes but no open uploads', async () => {
+  const uploads = new UploadFolder(folder);
+  const directory = uploads.uploadsFor('acme');
+  const upload = await directory.keep(inPieces(bytes, 65_537));
+  writeFileSync(join(folder, 'leftover'), '');
   writeFileSync(join(folder, '.nfs0001'), 'in use');
-  await all.sweep();
+  await uploads.sweep();
   expect(readdirSync(folder)).toEqual(['.nfs0001']);
   rmSync(join(folder, '.nfs0001'));
   expect(await upload.start(1_000_000)).toHaveLength(700_000);
-  await tray.clear();
-  // A folder that was never needed is nothing to complain of.
+  await directory.clear();
+  // A missing folder is not an error.
   await new UploadFolder(join(home, 'none')).sweep();
 });
 
-test('an upload is kept though another process removes its file first', async () => {
-  const all = new UploadFolder(folder);
-  const tray = all.uploadsFor('acme');
+test('UploadFolder keeps an upload even if another process sweeps its file first', async () => {
+  const uploads = new UploadFolder(folder);
+  const directory = uploads.uploadsFor('acme');
   let isOver = false;
   const sweeping = (async () => {
-    while (!isOver) await all.sweep();
+    while (!isOver) await uploads.sweep();
   })();
   for (let at = 0; at < 50; at += 1) {
-    expect(await tray.keep(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
+    expect(await directory.keep(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
   }
   isOver = true;
   await sweeping;
-  await tray.clear();
+  await directory.clear();
 });
 
-test('a source that fails passes its failure on', async () => {
-  const tray = new UploadFolder(folder).uploadsFor('acme');
+test('UploadFolder passes on the error of the source', async () => {
+  const directory = new UploadFolder(folder).uploadsFor('acme');
   async function* broken(): AsyncGenerator<Uint8Array> {
     yield Uint8Array.of(1);
-    throw new GatewayError('invalid_request_error', 'The body broke off.');
+    throw new GatewayError('invalid_request_error', 'The body was truncated.');
   }
-  const failure = await failureOf(tray.keep(broken()));
-  expect(failure).toMatchObject({ status: 400, message: 'The body broke off.' });
-  await tray.clear();
+  const failure = await failureOf(directory.keep(broken()));
+  expect(failure).toMatchObject({ status: 400, message: 'The body was truncated.' });
+  await directory.clear();
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('a folder that cannot be made is the service’s failure, not the client’s', async () => {
+test('UploadFolder reports 503 if its folder cannot be created', async () => {
   const file = join(home, 'no-folder');
   writeFileSync(file, '');
-  const tray = new UploadFolder(join(file, 'uploads')).uploadsFor('acme');
-  const failure = await failureOf(tray.keep(inPieces(bytes, 1_000)));
+  const directory = new UploadFolder(join(file, 'uploads')).uploadsFor('acme');
+  const failure = await failureOf(directory.keep(inPieces(bytes, 1_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', status: 503 });
 });
 
-test('uploads have room for so many bytes together, and give it back', async () => {
-  const all = new UploadFolder(folder, 2_000_000);
-  const [one, two] = [all.uploadsFor('acme'), all.uploadsFor('acme')];
+test('UploadFolder limits the total size of uploads and frees it again', async () => {
+  const uploads = new UploadFolder(folder, 2_000_000);
+  const [one, two] = [uploads.uploadsFor('acme'), uploads.uploadsFor('acme')];
   await one.keep(inPieces(bytes, 100_000));
   const failure = await failureOf(two.keep(inPieces(bytes, 100_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 5 });
@@ -101,21 +101,21 @@ test('uploads have room for so many bytes together, and give it back', async () 
   await two.clear();
 });
 
-test('a tenant that takes all it can leaves room for the next, and that one too', async () => {
-  const all = new UploadFolder(folder, 4_000_000);
-  const trays = ['greedy', 'next', 'last'].map((tenantId) => all.uploadsFor(tenantId));
+test('UploadFolder leaves half of the free space to other tenants', async () => {
+  const uploads = new UploadFolder(folder, 4_000_000);
+  const directories = ['greedy', 'next', 'last'].map((tenantId) => uploads.uploadsFor(tenantId));
   const taken: number[] = [];
-  for (const tray of trays) {
+  for (const directory of directories) {
     let bytes = 0;
     async function* endless(): AsyncGenerator<Uint8Array> {
       for (; ; bytes += 100_000) yield new Uint8Array(100_000);
     }
-    expect(await failureOf(tray.keep(endless()))).toMatchObject({ status: 503 });
+    expect(await failureOf(directory.keep(endless()))).toMatchObject({ status: 503 });
     taken.push(bytes);
   }
   expect(taken).toEqual([2_000_000, 1_000_000, 500_000]);
-  for (const tray of trays) await tray.clear();
-  const again = all.uploadsFor('last');
+  for (const directory of directories) await directory.clear();
+  const again = uploads.uploadsFor('last');
   expect((await again.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await again.clear();
 });

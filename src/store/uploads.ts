@@ -1,18 +1,20 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { uploadBytesMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Upload, UploadDirectory } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
 import { MemoryBudget, type MemoryReservation } from '../limits/memory-budget.ts';
 
-/** Read and written at once: large enough for a disk, small beside a file. */
+/** Total size of the files of running requests: 40 image edits of the maximum size. */
+export const uploadBytesMax = 4 * 1024 * 1024 * 1024;
+
+/** Bytes per read. */
 const chunkBytes = 256 * 1024;
 
 /**
- * Uploads of running requests. Their files are unlinked as soon as they are open, before a byte is
- * written: not even a process that is killed leaves a byte of them behind.
+ * Uploads of running requests. Files are unlinked right after opening, before anything is written, so
+ * that even a killed process leaves nothing behind.
  */
 export class UploadFolder {
   readonly path: string;
@@ -20,16 +22,16 @@ export class UploadFolder {
 
   constructor(path: string, bytesMax = uploadBytesMax) {
     this.path = path;
-    const refusal = 'Too many uploads are under way here; try again shortly.';
-    this.budget = new MemoryBudget(bytesMax, refusal);
+    const message = 'This gateway has too many uploads in progress; try again shortly.';
+    this.budget = new MemoryBudget(bytesMax, message);
   }
 
-  /** A process that is killed before it can unlink a file leaves it behind, empty. */
+  /** Deletes the empty files of processes that were killed before they could unlink them. */
   async sweep(): Promise<void> {
     const names = await readdir(this.path).catch(() => []);
-    // Network disks keep what is unlinked and still open, under a name with a dot.
-    const left = names.filter((name) => !name.startsWith('.'));
-    await Promise.allSettled(left.map((name) => unlink(join(this.path, name))));
+    // Network file systems keep files that are unlinked but open, under a name with a dot.
+    const leftovers = names.filter((name) => !name.startsWith('.'));
+    await Promise.allSettled(leftovers.map((name) => unlink(join(this.path, name))));
   }
 
   uploadsFor(tenantId: string): UploadDirectory {
@@ -78,7 +80,7 @@ class RequestUploads implements UploadDirectory {
       const path = join(this.#folder, randomText(26));
       const file = await open(path, 'wx+', 0o600);
       this.#files.add(file);
-      // With `force`, since a process that starts may have swept the file away.
+      // `force`, because a starting process may already have deleted the file.
       await rm(path, { force: true });
       return file;
     } catch (cause) {
@@ -108,13 +110,13 @@ async function readAt(file: FileHandle, at: number, length: number): Promise<Uin
   const chunk = new Uint8Array(length);
   for (let done = 0; done < length; ) {
     const { bytesRead } = await file.read(chunk, done, length - done, at + done);
-    if (bytesRead === 0) throw new Error('An upload is shorter than it was.');
+    if (bytesRead === 0) throw new Error('An upload became shorter.');
     done += bytesRead;
   }
   return chunk;
 }
 
 function storageError(cause: unknown): GatewayError {
-  const message = 'Tollgate cannot store uploads right now.';
+  const message = "Tollgate can't store uploads right now.";
   return new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
 }

@@ -3,12 +3,12 @@ import type { Log } from '../telemetry/log.ts';
 import type { Store } from './open.ts';
 import { openWhenReachable } from './open.ts';
 
-/** How often the log repeats what the process waits for. */
+/** How often the log repeats why the process is waiting. */
 const repeatMs = 30_000;
 
 /**
- * The store, as soon as it can be reached; undefined when the process was stopped before. Until
- * then the waiting room, if there is one, answers clients.
+ * Opens the store as soon as it is reachable. Returns undefined if the process was stopped first.
+ * Until then, the startup server, if given, answers clients.
  */
 export async function waitForStore(
   config: Config,

@@ -138,7 +138,7 @@ test('other claims of its process are extended meanwhile', async () => {
 test('charges are booked meanwhile, all but its own, and that one once', async () => {
   const [first, other, unknown] = [claimOf('a'), claimOf('b'), claimOf('c')];
   for (const each of [first, other]) await store.claims.claim(each, 0, leaseMs);
-  const terms = { processId: 'p', mayRepeat: false, mayPutOff: true, now: 1 };
+  const terms = { processId: 'p', mayRepeat: false, mayDefer: true, now: 1 };
   const [one, two, three] = [first, other, unknown].map(slipFor);
   if (!one || !two || !three) throw new Error('Slips are missing.');
   await whileWritten(first, async () => {

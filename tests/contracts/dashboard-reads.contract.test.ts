@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { Split } from '../../src/contract/customer.ts';
 import { noUsage } from '../../src/core/usage.ts';
 import { noCharges } from '../../src/money/price/fee-kinds.ts';
-import type { Split } from '../../src/contract/customer.ts';
 import { groupObjects } from '../../src/records/analytics.ts';
 import { dayOf } from '../../src/records/period.ts';
 import { statementMonths } from '../../src/records/statement.ts';

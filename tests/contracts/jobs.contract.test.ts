@@ -66,7 +66,7 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
   async function queued(change: Partial<NewJob> = {}): Promise<NewJob> {
     const job = newJob(change);
     await jobs.objects.register(job.inputKey, job.id, start + day);
-    expect(await jobs.book.enqueue(job, plenty, null)).toBe('queued');
+    expect(await jobs.book.enqueue(job, plenty, null)).toEqual({ ok: true });
     return job;
   }
 
@@ -364,15 +364,16 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
         (at % 2 === 0 ? jobs : elsewhere).book.enqueue(newJob(), bounds, null),
       ),
     );
-    expect(outcomes.filter((outcome) => outcome === 'queued').length).toBe(5);
-    expect(outcomes.filter((outcome) => outcome === 'too_many').length).toBe(7);
+    expect(outcomes.filter((outcome) => outcome.ok).length).toBe(5);
+    const refusals = outcomes.filter((outcome) => !outcome.ok);
+    expect(refusals).toEqual(Array(7).fill({ ok: false, reason: 'too_many_jobs' }));
     // Running ones count, ended ones do not, and other tenants have their own.
     const { lease } = await claimed();
-    expect(await jobs.book.enqueue(newJob(), bounds, null)).toBe('too_many');
+    expect(await jobs.book.enqueue(newJob(), bounds, null)).toMatchObject({ ok: false });
     await jobs.queue.finish(lease, success(start));
-    expect(await jobs.book.enqueue(newJob(), bounds, null)).toBe('queued');
+    expect(await jobs.book.enqueue(newJob(), bounds, null)).toEqual({ ok: true });
     const another = newJob({ tenantId: await newTenant() });
-    expect(await jobs.book.enqueue(another, bounds, null)).toBe('queued');
+    expect(await jobs.book.enqueue(another, bounds, null)).toEqual({ ok: true });
   });
 
   test('made for an idempotency key are there if and only if it is theirs', async () => {
@@ -383,12 +384,12 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
     expect(await claims[0].claim(late, start, minute)).toEqual({ state: 'ours' });
     expect(await claims[1].claim(taker, start + minute, minute)).toEqual({ state: 'ours' });
     const lost = await jobs.book.enqueue(newJob(), plenty, { ...late, answerExpiresAt: keptUntil });
-    expect(lost).toBe('taken_over');
+    expect(lost).toEqual({ ok: false, reason: 'claim_taken_over' });
     expect(await claimAt(start)).toBeUndefined();
     const job = newJob();
     expect(
       await elsewhere.book.enqueue(job, plenty, { ...taker, answerExpiresAt: keptUntil }),
-    ).toBe('queued');
+    ).toEqual({ ok: true });
     // Even if its process dies now, a repetition finds the job and makes no other.
     const again = await claims[0].claim(newClaim(), start + 2 * minute, minute);
     expect(again).toMatchObject({ state: 'done', recording: { text: job.id } });
@@ -396,9 +397,10 @@ describe.each([...engines])('the jobs on $name', ({ empty }) => {
 
   test('are refused once their inputs take too much', async () => {
     const bounds = { waitingMax: 100, inputBytesMax: 1_000 };
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 600 }), bounds, null)).toBe('queued');
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 401 }), bounds, null)).toBe('too_large');
-    expect(await jobs.book.enqueue(newJob({ inputBytes: 400 }), bounds, null)).toBe('queued');
+    const enqueue = (inputBytes: number) => jobs.book.enqueue(newJob({ inputBytes }), bounds, null);
+    expect(await enqueue(600)).toEqual({ ok: true });
+    expect(await enqueue(401)).toEqual({ ok: false, reason: 'too_many_bytes' });
+    expect(await enqueue(400)).toEqual({ ok: true });
   });
 
   test('of a tenant with thousands in the queue do not keep another tenant waiting', async () => {

@@ -213,13 +213,13 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
     [
       'a NUL character',
       [tenant, jobRow, webhook('a', 'b'), webhook('hook', 'https://\0')],
-      'The table webhooks cannot be moved: url of the row with rowid 2 has a NUL character, ' +
-        'which Postgres cannot keep.',
+      "The table webhooks can't be moved: url of the row with rowid 2 has a NUL character, " +
+        "which Postgres can't store.",
     ],
     [
       'a number that cannot be read exactly',
       [tenant, ['job_turns', { tenant_id: 'acme', served_at: most + 1 }]],
-      'The table job_turns cannot be moved: A stored number is too large to be read exactly.',
+      "The table job_turns can't be moved: A stored number is too large to be read exactly.",
     ],
     [
       'a lease that may be in use',
@@ -228,8 +228,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
         account({ id: 1, leased: 1 }),
         ['leases', { account_id: 1, process_id: 'p', number: 1, credits: 1, until: now }],
       ],
-      'A gateway has credits of this store on lease: stop it; two minutes after a crash, ' +
-        'try again.',
+      'A gateway holds a lease on credits of this store. Stop it; after a crash, wait 2 minutes.',
     ],
   ] as const)('%s', async (_, rows, message) => {
     const url = await emptyPostgres();
@@ -248,7 +247,7 @@ describe('what cannot be moved is refused, and leaves no table behind', () => {
     const url = await emptyPostgres();
     expect(await failureOf(move(path, url))).toMatchObject({
       message:
-        'The store has older tables: start a gateway on it once, which renews them. ' +
+        'The store has tables of an older version. Start a gateway on it once to migrate it. ' +
         'Nothing was moved.',
     });
     expect(await tablesInPostgres(url)).toEqual([]);
@@ -260,7 +259,9 @@ test('a database of an older version is refused, and not brought up to date by t
   const early = migrations.slice(0, 5);
   await withMigrationConnection(url, (db) => migrate(db, 'postgres', early));
   expect(await failureOf(move(await storeWith(tenant), url))).toMatchObject({
-    message: expect.stringMatching(/^The database to move to is not empty: .* table migrations\./),
+    message: expect.stringMatching(
+      /^The target database isn't empty: its table migrations has rows\./,
+    ),
   });
   expect(await askPostgres(url, 'select max(number)::int from migrations')).toEqual([{ max: 5 }]);
 });
@@ -297,7 +298,7 @@ describe('in the middle of the copy', () => {
     const cut = `select pg_terminate_backend(pid) from (${waiting}) as it`;
     const { failure, counts } = await interrupted(path, (other) => other.query(cut));
     expect(failure).toMatchObject({
-      message: expect.stringMatching(/^Postgres at \S+ did not take the store: Connection term/),
+      message: expect.stringMatching(/^Postgres at \S+ couldn't import the store: Connection term/),
     });
     expect(counts).toEqual(none);
   });
@@ -309,7 +310,8 @@ describe('in the middle of the copy', () => {
       put(file, 'job_turns', { tenant_id: 'acme', served_at: now });
     });
     expect(failure).toMatchObject({
-      message: 'The store was changed while it was copied: stop what uses it. Nothing was moved.',
+      message:
+        'The store changed during the copy. Stop everything that uses it. Nothing was moved.',
     });
     expect(counts).toEqual(none);
   });

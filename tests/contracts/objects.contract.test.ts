@@ -157,7 +157,7 @@ describe('objects in files', () => {
       const folder = mkdtempSync(join(tmpdir(), 'tollgate-objects-'));
       const store = openObjects(`file:${folder}/objects`, nobody, links);
       const failure = await failureOf(Promise.try(() => store.put(key, [])));
-      expect(failure.message).toBe('An object key is malformed.');
+      expect(failure.message).toBe('The object key is malformed.');
       expect(readdirSync(join(folder, 'objects'))).toEqual([]);
       rmSync(folder, { recursive: true });
     },
@@ -166,7 +166,7 @@ describe('objects in files', () => {
   test('that cannot be kept say so at the start', () => {
     const open = () => openObjects('file:/proc/nowhere/objects', nobody, links);
     expect(open).toThrow(
-      /^The folder for objects \/proc\/nowhere\/objects cannot be made \(\w+\)\.$/,
+      /^The objects folder \/proc\/nowhere\/objects can't be created \(\w+\)\.$/,
     );
   });
 });

@@ -50,7 +50,7 @@ const tampering: [string, string[], RegExp[]][] = [
     'a balance was edited',
     ["update accounts set balance = balance + 5 where owner like 'tenant:%'"],
     [
-      /^Account tenant:\S+: the balance is 9985, but 10000 granted less 20 spent is another\.$/,
+      /^Account tenant:\S+: the balance is 9985, but 10000 granted minus 20 spent is 9980\.$/,
       /its entries add up to 9980, not 9985\.$/,
     ],
   ],
@@ -83,8 +83,8 @@ const tampering: [string, string[], RegExp[]][] = [
     [
       /its entries add up to 10000, not 9980\.$/,
       /its charges add up to 0, not 20\.$/,
-      /, 2026-02-10, request \S{36}: its charge is in no entry of the wallet\.$/,
-      /, 2026-02-10, request \S{36}: its charge is in no entry of the wallet\.$/,
+      /, 2026-02-10, request \S{36}: no ledger entry of the wallet includes its charge\.$/,
+      /, 2026-02-10, request \S{36}: no ledger entry of the wallet includes its charge\.$/,
     ],
   ],
   [
@@ -133,8 +133,8 @@ const tampering: [string, string[], RegExp[]][] = [
     ['update request_log set entry_id = null'],
     [
       /: entry \d+ takes 20, but its requests 0\.$/,
-      /its charge is in no entry of the wallet\.$/,
-      /its charge is in no entry of the wallet\.$/,
+      /no ledger entry of the wallet includes its charge\.$/,
+      /no ledger entry of the wallet includes its charge\.$/,
     ],
   ],
   [

@@ -172,7 +172,7 @@ test(
       await Bun.sleep(20);
       answer = await ready();
     }
-    expect(answer.body.reason).toMatch(/^The store cannot be used: Postgres at \S+ only reads: /);
+    expect(answer.body.reason).toMatch(/^The store is unavailable: Postgres at \S+ is read-only: /);
     await readOnly('off');
     await untilReady(gateway);
   },
@@ -213,7 +213,7 @@ test(
     gateway.signal('SIGTERM');
     const { stderr } = await gateway.finished;
     expect(stderr).not.toMatch(/\.ts:\d/);
-    expect(stderr).toContain('What was billed last is in the journal');
+    expect(stderr).toContain('The last charges are in the journal');
     await postgres.start();
     await using next = await gateway.another();
 

@@ -90,7 +90,7 @@ test(
     const kept = await keepConnection(at);
     expect(await kept.statusOf('/healthz')).toBe('200');
 
-    const message = 'This Tollgate waits for its database; send the request again shortly.';
+    const message = 'This Tollgate is waiting for its database. Send the request again shortly.';
     const plain = { error: { message, type: 'service_unavailable', code: 503, param: null } };
     const images = { error: { message, type: 'api_error', code: 'service_unavailable' } };
     const messages = { type: 'error', error: { type: 'overloaded_error', message } };
@@ -138,13 +138,13 @@ test(
     await other.connect();
     await other.query('select pg_advisory_lock(7316205114)');
     const { url: at, reason, until, process: child, finished } = await startWaiting(url);
-    const sentence = 'Its tables are being brought up to date.';
+    const sentence = 'Its tables are being migrated.';
     expect(reason).toBe(sentence);
     expect((await ask(at, '/healthz', 'GET')).status).toBe(200);
     const ready = await ask(at, '/readyz', 'GET');
     expect([ready.status, ready.body.reason]).toEqual([
       503,
-      `The store cannot be used: ${sentence}`,
+      `The store is unavailable: ${sentence}`,
     ]);
     expect((await ask(at, '/v1/chat/completions')).status).toBe(503);
     await other.end();
@@ -275,7 +275,7 @@ describe('one sentence and exit code 1, at once, for', () => {
         configured((url) => {
           url.password = 'hunter2';
         }),
-      'user or password refused',
+      'wrong user or password',
     ],
     [
       'a database that does not exist',

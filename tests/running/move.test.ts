@@ -153,8 +153,8 @@ test(
     const { exitCode, stdout, stderr } = await move(url, gateway.dataDir);
     expect([exitCode, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
-      'The database to move to is not empty: there are rows in its table tenants. ' +
-        'Make a new one, and start no gateway on it before. Nothing was moved.\n',
+      "The target database isn't empty: its table tenants has rows. Create a new one, and don't " +
+        'start a gateway on it first. Nothing was moved.\n',
     );
     expect((await other.chat(ask)).status).toBe(200);
     expect(await askPostgres(url, 'select count(*)::int as keys from api_keys')).toEqual([

@@ -212,7 +212,7 @@ describe('the client', () => {
       expect(ours.redis.isUp).toBe(true);
       const stranger = await reasonsAt(as('ours:wrong'));
       expect(stranger.reasons).toEqual([
-        'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.',
+        'The connection was closed. Check the address, the password, and TLS (rediss://).',
       ]);
       await own.command('REPLICAOF', '127.0.0.1', '1');
       const replica = await reasonsAt(own.url);

@@ -353,7 +353,7 @@ describe('a start that cannot be', () => {
       });
       expect(finished.exitCode).toBe(1);
       expect(finished.stdout).toBe('');
-      expect(finished.stderr).toContain('cannot be reached: user or password refused.\n');
+      expect(finished.stderr).toContain('cannot be reached: wrong user or password.\n');
       expect(finished.stderr).toEndWith('The workers could not be started.\n');
       expect(finished.stderr).not.toContain('secret');
     },

@@ -1,12 +1,12 @@
 import { basename, dirname, resolve } from 'node:path';
-import { SecretRotation } from '../../auth/secret-rotation.ts';
+import { countByKey } from '../../auth/secret-rotation.ts';
 import { wrongKey } from '../../auth/vault.ts';
 import type { Config } from '../../config/config.ts';
 import { journalFailure, journalRoot, journalsBelongTo } from '../../money/settle/journal-files.ts';
 import { deadJournals } from '../../money/settle/replay.ts';
 import { StoreClock } from '../../store/clock.ts';
-import type { Database } from '../../store/database.ts';
-import { SqlCredentials } from '../../store/directory/credentials.ts';
+import type { ReadOnlyDatabase } from '../../store/database.ts';
+import { SqlCredentialPages } from '../../store/directory/credentials.ts';
 import { migrationStatus } from '../../store/migrations/migrate.ts';
 import { openReadOnly, requireTables } from '../../store/open.ts';
 import { overdueLeases } from '../../store/reports/totals.ts';
@@ -24,7 +24,7 @@ const clockSkewMsMax = 30_000;
 /** The store, opened once for all checks that need it. */
 export class StoreProbe {
   readonly #url: string;
-  #opened: Promise<Database | undefined> | undefined;
+  #opened: Promise<ReadOnlyDatabase | undefined> | undefined;
 
   constructor({ database }: Config) {
     this.#url = database.reveal();
@@ -40,13 +40,13 @@ export class StoreProbe {
   }
 
   /** Undefined if the database file does not exist yet. */
-  open(): Promise<Database | undefined> {
+  open(): Promise<ReadOnlyDatabase | undefined> {
     this.#opened ??= openReadOnly(this.#url);
     return this.#opened;
   }
 
   /** Undefined unless the store can be opened and has all the tables that this program knows. */
-  async ready(): Promise<Database | undefined> {
+  async ready(): Promise<ReadOnlyDatabase | undefined> {
     try {
       const database = await this.open();
       if (!database) return undefined;
@@ -135,13 +135,13 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
   const keys = knownSecretKeys(config);
   const database = await store.ready();
   if (!database) return undefined;
-  const credentials = new SqlCredentials(database);
+  const credentials = new SqlCredentialPages(database);
   if (!keys) {
     const [storedKey] = await credentials.page(undefined, 1);
     if (storedKey) return unhealthy('There is none.', wrongKey().message);
     return healthy('There is none yet; the first start makes it.');
   }
-  const { current, previous, undecryptable } = await new SecretRotation(credentials, keys).count();
+  const { current, previous, undecryptable } = await countByKey(credentials, keys);
   const readable = current + previous;
   if (undecryptable > 0) {
     const found = `It opens ${readable} of ${counted(readable + undecryptable, 'provider key')}.`;

@@ -2,12 +2,17 @@ import { type Selectable, sql } from 'kysely';
 import type { Resealed, RotationStore } from '../../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
 import { BatchLoader, padded } from '../call-queue.ts';
-import { inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
+import {
+  inTransaction,
+  type ReadOnlyDatabase,
+  SqlRepository,
+  type StoreTransaction,
+} from '../database.ts';
 import type { ByokCredentialsTable } from '../schema.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
 import { inVersionedTransaction } from './directory.ts';
 
-/** Fingerprints of the key that encrypts and, until a rotation has ended, of the one before it. */
+/** Fingerprints of the current key and, until a rotation has finished, of the previous one. */
 const fingerprintSetting = 'secret_key_fingerprint';
 const previousFingerprintSetting = 'former_secret_key_fingerprint';
 const noFingerprint = '';
@@ -36,7 +41,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
 
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined> {
     return inVersionedTransaction(this.database, async (trx) => {
-      // In the same transaction: two processes with different keys must not both save a credential.
+      // In one transaction, so that processes with different keys can't both save a credential.
       const [first = noFingerprint] = byKey.keys();
       const credential = byKey.get(await claimSetting(trx, fingerprintSetting, first));
       if (!credential) return undefined;
@@ -78,17 +83,8 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     });
   }
 
-  async page(after: StoredCredential | undefined, count: number) {
-    const { tenantId = '', provider = '' } = after ?? {};
-    const rows = await this.database.read
-      .selectFrom('byok_credentials')
-      .selectAll()
-      .where(sql<boolean>`(tenant_id, provider) > (${tenantId}, ${provider})`)
-      .orderBy('tenant_id')
-      .orderBy('provider')
-      .limit(count)
-      .execute();
-    return rows.map(credentialOf);
+  page(after: StoredCredential | undefined, count: number): Promise<readonly StoredCredential[]> {
+    return new SqlCredentialPages(this.database).page(after, count);
   }
 
   switchTo(target: string, held: readonly string[]): Promise<boolean> {
@@ -127,11 +123,36 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
   }
 }
 
+/** Reads all credentials by pages, also from a database that is open for reading only. */
+export class SqlCredentialPages implements Pick<RotationStore, 'page'> {
+  readonly #database: ReadOnlyDatabase;
+
+  constructor(database: ReadOnlyDatabase) {
+    this.#database = database;
+  }
+
+  async page(
+    after: StoredCredential | undefined,
+    count: number,
+  ): Promise<readonly StoredCredential[]> {
+    const { tenantId = '', provider = '' } = after ?? {};
+    const rows = await this.#database.read
+      .selectFrom('byok_credentials')
+      .selectAll()
+      .where(sql<boolean>`(tenant_id, provider) > (${tenantId}, ${provider})`)
+      .orderBy('tenant_id')
+      .orderBy('provider')
+      .limit(count)
+      .execute();
+    return rows.map(credentialOf);
+  }
+}
+
 async function isInUse(trx: StoreTransaction, fingerprint: string): Promise<boolean> {
   return (await claimSetting(trx, fingerprintSetting, fingerprint)) === fingerprint;
 }
 
-/** Whether these keys can decrypt every credential that is kept. */
+/** True if these keys can decrypt every stored credential. */
 async function holdsAll(trx: StoreTransaction, held: readonly string[]): Promise<boolean> {
   const inUse = await claimSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
   const previous = await claimSetting(trx, previousFingerprintSetting, noFingerprint);

@@ -1,4 +1,4 @@
-/** A tenant's live keys are found by an index, never by walking past those that were deleted. */
+/** A tenant's live keys are found through an index, without scanning deleted ones. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -14,20 +14,20 @@ afterAll(() => store.database.close());
 const page = { limit: 10, offset: 0, includeDisabled: false };
 
 test.each([
-  ['counted', (directory: SqlDirectory) => directory.countKeys('acme')],
-  ['listed', (directory: SqlDirectory) => directory.listKeys('acme', page)],
-])('when they are %s', async (_name, ask) => {
-  const asked: RootOperationNode[] = [];
+  ['countKeys', (directory: SqlDirectory) => directory.countKeys('acme')],
+  ['listKeys', (directory: SqlDirectory) => directory.listKeys('acme', page)],
+])('SqlDirectory.%s uses the index of live keys', async (_name, run) => {
+  const queries: RootOperationNode[] = [];
   const read = store.database.read.withPlugin({
     transformQuery: ({ node }) => {
-      asked.push(node);
+      queries.push(node);
       return node;
     },
     transformResult: async ({ result }) => result,
   });
-  await ask(new SqlDirectory({ ...store.database, read, report: read }));
+  await run(new SqlDirectory({ ...store.database, read, report: read }));
   using plans = new Database(path, { readonly: true });
-  const steps = asked.flatMap((node) => {
+  const steps = queries.flatMap((node) => {
     const { sql } = read.getExecutor().compileQuery(node, { queryId: 'plan' });
     return plans.query<{ detail: string }, []>(`explain query plan ${sql}`).all();
   });

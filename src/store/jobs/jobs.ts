@@ -18,7 +18,7 @@ import { type Database, inTransaction, SqlRepository, type StoreTransaction } fr
 import { finishClaim } from '../idempotency-claims.ts';
 import type { JobsTable } from '../schema.ts';
 
-/** The jobs of tenants, as tenants see them. */
+/** Jobs as their tenants see them. */
 export class SqlJobBook extends SqlRepository implements JobStore {
   enqueue(
     job: NewJob,
@@ -28,17 +28,21 @@ export class SqlJobBook extends SqlRepository implements JobStore {
     return inTransaction(this.database, async (trx) => {
       await lockTurn(trx, job);
       const waiting = await waitingOf(trx, job.tenantId);
-      if (waiting.jobs >= bounds.waitingMax) return 'too_many';
-      if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) return 'too_large';
-      if (claim && !(await finishClaim(trx, answerOf(claim, job)))) return 'taken_over';
+      if (waiting.jobs >= bounds.waitingMax) return { ok: false, reason: 'too_many_jobs' };
+      if (waiting.bytes + job.inputBytes > bounds.inputBytesMax) {
+        return { ok: false, reason: 'too_many_bytes' };
+      }
+      if (claim && !(await finishClaim(trx, answerOf(claim, job)))) {
+        return { ok: false, reason: 'claim_taken_over' };
+      }
       await trx.insertInto('jobs').values(rowOf(job)).execute();
-      // The input stays until the job ends, however long it waits.
+      // The input is kept until the job ends, however long it waits.
       await trx
         .updateTable('job_objects')
         .set({ delete_at: null })
         .where('key', '=', job.inputKey)
         .execute();
-      return 'queued';
+      return { ok: true };
     });
   }
 
@@ -69,11 +73,11 @@ export class SqlJobBook extends SqlRepository implements JobStore {
   }
 }
 
-/** Gives the tenant a turn, and locks it: the bounds are exact as writers follow each other. */
+/** Gives the tenant a turn and locks it, so that concurrent writers can't exceed the bounds. */
 async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<void> {
   await trx
     .insertInto('job_turns')
-    // A tenant that was never served comes first.
+    // A tenant that was never served goes first.
     .values({ tenant_id: tenantId, served_at: 0 })
     .onConflict((conflict) => conflict.column('tenant_id').doNothing())
     .execute();
@@ -85,7 +89,7 @@ async function lockTurn(trx: StoreTransaction, { tenantId }: NewJob): Promise<vo
     .execute();
 }
 
-/** What an idempotency key remembers of a job: its id, in the place of an answer's text. */
+/** Returns the recording of an idempotency key that created a job: the job's id as its text. */
 export function recordingOfJob(id: string): Recording {
   return { dialect: '', form: 'whole', model: '', provider: '', text: id };
 }
@@ -94,7 +98,7 @@ function answerOf(claim: JobIdempotencyClaim, { id }: NewJob): IdempotentAnswer 
   return { claim, recording: recordingOfJob(id), expiresAt: claim.answerExpiresAt };
 }
 
-/** An output whose time is over is shown as expired, also before the sweep has come by. */
+/** Matches jobs by status. An expired output counts as expired even before the sweep runs. */
 function isShownAs(status: JobStatus, now: number) {
   if (status === 'succeeded') return sql<boolean>`status = ${status} and expires_at > ${now}`;
   if (status !== 'expired') return sql<boolean>`status = ${status}`;
@@ -140,7 +144,7 @@ function rowOf(job: NewJob) {
     webhook_url: job.webhookUrl,
     status: 'queued' as const,
     attempts: 0,
-    // Claimable at once, even if the clock is set back meanwhile.
+    // 0 is claimable at once, even if the clock is set back.
     claimable_at: 0,
     pieces_done: 0,
     cost: 0,
@@ -159,8 +163,8 @@ interface EndColumns {
 }
 
 /**
- * The one change that ends a job, whoever comes first. In the same transaction its objects are
- * given to the sweep and its webhook is queued. Without a lease, the job is ended whoever runs it.
+ * Ends a job; only the first caller succeeds. The same transaction releases its objects to the sweep
+ * and queues its webhook. Without a lease, the job ends no matter which worker runs it.
  */
 export async function endJob(
   trx: StoreTransaction,
@@ -181,7 +185,7 @@ export async function endJob(
     .set({ delete_at: end.completed_at })
     .where('job_id', '=', jobId)
     .execute();
-  // The output stays longer than the job's other objects.
+  // The output is kept longer than the job's other objects.
   await trx
     .updateTable('job_objects')
     .set({ delete_at: end.expires_at ?? end.completed_at })
@@ -206,9 +210,8 @@ export async function endJob(
 }
 
 /**
- * Adds what the pieces of jobs are charged to the costs of these jobs. To be called by the
- * transaction that books the charges: it has locked the accounts that pay them, so that no two of
- * them change the same jobs at once.
+ * Adds the charges of pieces to the costs of their jobs. Must run in the transaction that commits
+ * the charges, whose locks on the accounts keep two of them from changing the same jobs at once.
  */
 export async function addJobCosts(
   trx: StoreTransaction,
@@ -230,7 +233,7 @@ export async function addJobCosts(
   }
 }
 
-/** Between the table of jobs and the jobs of the code. What we wrote ourselves is trusted. */
+/** Converts a row into a job. Its JSON is trusted, because only this code writes it. */
 export function jobOf(row: Selectable<JobsTable>): Job {
   return {
     id: row.id,

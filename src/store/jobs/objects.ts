@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { JobObjects } from '../../jobs/queue.ts';
 import { SqlRepository } from '../database.ts';
 
-/** Rows that one round ends or removes; the rest waits for the next. */
+/** Rows changed per sweep; the rest waits for the next one. */
 const batchRows = 500;
 
 export class SqlJobObjects extends SqlRepository implements JobObjects {
@@ -56,7 +56,7 @@ export class SqlJobObjects extends SqlRepository implements JobObjects {
         of
           .selectFrom('jobs')
           .select('id')
-          // Written out, not bound: only then SQLite sees that the partial index is enough.
+          // A literal, not a parameter, so that SQLite can use the partial index.
           .where('status', '=', sql.lit('succeeded'))
           .where('expires_at', '<=', now)
           .limit(batchRows),
@@ -68,7 +68,7 @@ export class SqlJobObjects extends SqlRepository implements JobObjects {
         of.selectFrom('jobs').select('id').where('completed_at', '<', rowsBefore).limit(batchRows),
       )
       .execute();
-    // Tenants without waiting jobs need no turn; their next job gives them one.
+    // Tenants without waiting jobs need no turn. Their next job adds one.
     await write
       .deleteFrom('job_turns')
       .where('served_at', '<', rowsBefore)

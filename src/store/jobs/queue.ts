@@ -14,17 +14,17 @@ import { inTransaction, SqlRepository, type StoreTransaction } from '../database
 import type { JobPiecesTable, JobsTable, WebhooksTable } from '../schema.ts';
 import { endJob, jobOf } from './jobs.ts';
 
-/** The jobs of all tenants, as workers see them. */
+/** Jobs of all tenants, as workers see them. */
 export class SqlJobQueue extends SqlRepository implements JobQueue {
-  async claim(terms: ClaimOptions): Promise<ClaimedJob | undefined> {
-    // An idle worker asks every second: only when there is something does it take the write lock.
-    if (!(await this.#hasWork(terms))) return undefined;
+  async claim(options: ClaimOptions): Promise<ClaimedJob | undefined> {
+    // An idle worker polls every second, so take the write lock only if there is a job.
+    if (!(await this.#hasWork(options))) return undefined;
     return inTransaction(this.database, async (trx) => {
-      const turn = await this.#nextTurn(trx, terms);
+      const turn = await this.#nextTurn(trx, options);
       if (!turn) return undefined;
       await trx
         .updateTable('job_turns')
-        .set({ served_at: terms.now })
+        .set({ served_at: options.now })
         .where('tenant_id', '=', turn.tenant_id)
         .execute();
       const token = randomText(24);
@@ -33,16 +33,16 @@ export class SqlJobQueue extends SqlRepository implements JobQueue {
         .set((of) => ({
           status: 'running',
           lease: token,
-          claimable_at: terms.until,
+          claimable_at: options.until,
           attempts: of('attempts', '+', 1),
-          started_at: of.fn.coalesce('started_at', of.val(terms.now)),
+          started_at: of.fn.coalesce('started_at', of.val(options.now)),
         }))
         .where('id', '=', (of) =>
           of
             .selectFrom('jobs')
             .select('id')
             .where('tenant_id', '=', turn.tenant_id)
-            .where('claimable_at', '<=', terms.now)
+            .where('claimable_at', '<=', options.now)
             .orderBy('created_at')
             .orderBy('id')
             .limit(1)
@@ -177,9 +177,9 @@ function hasClaimable(now: number) {
 }
 
 /**
- * The booking of a piece has added its charge to the job's cost, unless a process of an older
- * version booked it, which left that to the piece: the cost is at least that of all pieces. To be
- * called when the job is locked: a statement that waits for the lock misses what came meanwhile.
+ * Raises the cost of a job to at least that of its pieces. Committing a piece's charge already adds
+ * it, except in processes of an older version. Must run with the job locked, because a statement
+ * that waits for the lock doesn't see what was added meanwhile.
  */
 async function raiseCost(trx: StoreTransaction, jobId: string): Promise<void> {
   const pieces = sql<number>`(select sum(job_pieces.cost) from job_pieces where job_id = ${jobId})`;
@@ -233,7 +233,7 @@ export class SqlWebhooks extends SqlRepository implements WebhookQueue {
             .orderBy('due_at')
             .orderBy('id')
             .limit(1)
-            // Processes that claim at the same time get different webhooks.
+            // Concurrent processes claim different webhooks.
             .forUpdate()
             .skipLocked()
         );

@@ -24,7 +24,10 @@ const kinds: readonly CreditEntryKind[] = ['grant', 'correction'];
 
 export class SqlCreditBook extends SqlRepository implements CreditStore {
   async change(change: CreditChange): Promise<CreditOutcome> {
-    assert(Number.isSafeInteger(change.amount) && change.amount !== 0, 'Credits move in wholes.');
+    assert(
+      Number.isSafeInteger(change.amount) && change.amount !== 0,
+      'The amount must be a nonzero integer.',
+    );
     return inTransaction(this.database, async (trx) => {
       const account = await lockAccount(trx, walletName(change.tenantId));
       if (!account) return { kind: 'unknown-tenant' };
@@ -38,7 +41,10 @@ export class SqlCreditBook extends SqlRepository implements CreditStore {
         return { kind: 'insufficient', available };
       }
       if (!Number.isSafeInteger(account.granted + change.amount)) {
-        throw invalidRequest('That would be more credits than can be counted.', 'amount');
+        throw invalidRequest(
+          'amount would raise the total granted credits above the supported maximum.',
+          'amount',
+        );
       }
       const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
       const entry = await bookGranted(trx, account, { kind, ...change });
@@ -97,7 +103,7 @@ function entryOf(tenantId: string, row: Selectable<LedgerEntriesTable>): CreditE
   };
 }
 
-/** One account, locked for the rest of the transaction. */
+/** An account, locked for the rest of the transaction. */
 export interface Account {
   readonly id: number;
   readonly owner: string;
@@ -108,10 +114,7 @@ export interface Account {
   readonly recalls: number;
 }
 
-/**
- * Locks accounts in the order of their ids: everybody locks in the same order, so nobody waits in
- * a circle.
- */
+/** Locks accounts by ascending id. Every transaction uses this order, so they can't deadlock. */
 export function lockAccounts(
   trx: StoreTransaction,
   by: 'id' | 'owner',
@@ -135,9 +138,9 @@ export async function lockAccount(
 }
 
 /**
- * Brings a key's account to its limit: at first the whole limit is granted, later a changed limit
- * books the difference, downwards only what is not on lease. What the key spent in the period
- * without this account, under no limit or another one, is not granted again.
+ * Brings a key's account to its limit. At first it grants the whole limit; later it books the
+ * difference to a changed limit, downwards only as far as credits aren't leased. What the key spent
+ * in the period without this account, under no limit or another one, is not granted again.
  */
 export async function bookAllowance(
   trx: StoreTransaction,
@@ -158,7 +161,7 @@ interface GrantedEntry extends Omit<CreditChange, 'tenantId'> {
   readonly kind: string;
 }
 
-/** Raises or lowers what an account was granted; every other loss counts as spent. */
+/** Books a change of the granted credits. Every other decrease counts as spent. */
 async function bookGranted(
   trx: StoreTransaction,
   account: Account,
@@ -185,7 +188,7 @@ async function bookGranted(
     .executeTakeFirstOrThrow();
 }
 
-/** What the key spent in the period, by the daily sums, which is what the key object shows. */
+/** Returns what the key spent in the period by the daily sums, as the key object shows it. */
 async function spentBy(
   trx: StoreTransaction,
   { keyId, firstDay, endDay }: Allowance,
@@ -203,7 +206,7 @@ async function spentBy(
 
 export type LeaseCondition = (of: ExpressionBuilder<Schema, 'leases'>) => Expression<SqlBool>;
 
-/** Locks leases in one order for everybody, as `lockAccounts` does: nobody waits in a circle. */
+/** Locks leases in a fixed order, as `lockAccounts` does, to avoid deadlocks. */
 export function lockLeases(
   trx: StoreTransaction,
   condition: LeaseCondition,

@@ -10,19 +10,19 @@ import { type Account, lockAccounts, lockLeases } from './accounts.ts';
 import { addDailySums, idBytes, idText, logColumns, rowOf } from './request-log.ts';
 
 /**
- * The books of one batch, inside one transaction: what each account pays, one ledger entry per
- * account, the log rows under their entry, the daily sums, the costs of jobs.
+ * Commits one batch inside a transaction: charges each account, adds one ledger entry per account
+ * and the log rows under it, and updates the daily sums and the costs of jobs.
  */
 export async function commitBatch(
   trx: StoreTransaction,
   engine: Engine,
   batch: ParsedBatch,
 ): Promise<readonly Booked[]> {
-  // Claims are locked before accounts everywhere: no two transactions can wait for each other.
+  // Every transaction locks claims before accounts, so they can't deadlock.
   const free = await chargedElsewhere(trx, batch);
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(trx, 'owner', [...all.keys()]);
-  // Looked at under the locks: two processes may replay the same journal at the same time.
+  // Checked under the locks, because two processes may replay the same journal at the same time.
   const { fresh, repeats } = batch.mayRepeat
     ? await splitRepeats(trx, batch.settlements)
     : { fresh: batch.settlements, repeats: [] };
@@ -67,40 +67,40 @@ export async function commitBatch(
 
 const noRequests: ReadonlySet<string> = new Set();
 
-/** The requests that another answer to their `Idempotency-Key` is charged for. */
+/** Returns the requests whose `Idempotency-Key` was charged for another answer. */
 async function chargedElsewhere(
   trx: StoreTransaction,
-  { settlements, now, mayDefer: mayPutOff = false }: ParsedBatch,
+  { settlements, now, mayDefer = false }: ParsedBatch,
 ): Promise<ReadonlySet<string>> {
   const answered = settlements.filter(
     ({ claim, record }) => claim && totalCharge(record.charges) > 0,
   );
   if (answered.length === 0) return noRequests;
-  // A request that is booked has used its key already, which another may have claimed since.
+  // A committed request has already used its key, which another may have claimed since.
   const { fresh } = await splitRepeats(trx, answered);
   const claims = fresh.flatMap(({ claim }) => claim ?? []);
-  return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayPutOff });
+  return claims.length === 0 ? noRequests : answeredBefore(trx, claims, { now, mayDefer });
 }
 
 function waiveFreeCharges(
   settlements: readonly Settlement[],
   free: ReadonlySet<string>,
 ): readonly Settlement[] {
-  return settlements.map((one) =>
-    free.has(one.record.requestId) ? withoutCharge(one, chargedBefore) : one,
+  return settlements.map((settlement) =>
+    free.has(settlement.record.requestId) ? withoutCharge(settlement, chargedBefore) : settlement,
   );
 }
 
 const chargedBefore: Failure = {
   error: null,
-  note: 'Another answer to its Idempotency-Key was charged before this one, which is free.',
+  note: 'Another answer to its Idempotency-Key was charged before, so this one is free.',
 };
 
 type FromLease = NonNullable<Booked['fromLease']>;
 
 const noLease: FromLease = { lease: 0, credits: 0 };
 
-/** The amounts that the process need not count as owed any more. */
+/** Returns the amounts that the process no longer has to count as owed. */
 function booked(
   charges: ReadonlyMap<string, number>,
   fromLease: (owner: string) => FromLease | null,
@@ -126,7 +126,7 @@ async function splitRepeats(
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
   for (const settlement of settlements) {
     const { requestId } = settlement.record;
-    // A journal may hold a line twice; the first one counts.
+    // A journal can hold a line twice; the first one counts.
     (seen.has(requestId) ? repeats : fresh).push(settlement);
     seen.add(requestId);
   }
@@ -151,8 +151,9 @@ async function leasesOf(
 }
 
 /**
- * Charges are held on lease before they are made, so the credits are there, unless the lease ran
- * out while this process was cut off. What others have on lease is not ours to take.
+ * Writes off charges that exceed the available credits. Charges are covered by a lease, so this
+ * happens only if the lease expired while this process was cut off. Credits leased by others aren't
+ * available.
  */
 function writeOffShortfalls(
   settlements: readonly Settlement[],
@@ -181,16 +182,16 @@ function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string,
   return charges;
 }
 
-/** What a process may take from an account: its free credits, and those on the process's lease. */
+/** Returns what a process may take from an account: free credits and those of its own lease. */
 function availableCredits({ id, balance, leased }: Account, leases: LeaseById): number {
   return balance - leased + (leases.get(id)?.credits ?? 0);
 }
 
-/** An account as it will be, and what it was charged. */
+/** An account after a charge, and the charge. */
 interface Payment extends Account {
   readonly charge: number;
   readonly fromLease: FromLease;
-  /** Credits of the process's lease before. */
+  /** Credits of the process's lease before the charge. */
   readonly leaseBefore: number;
 }
 

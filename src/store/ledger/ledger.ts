@@ -21,10 +21,10 @@ import {
 } from './accounts.ts';
 import { commitBatch } from './commit.ts';
 
-/** A process also gets an eighth of what is left, which saves the next trip. */
+/** A process also gets an eighth of the remaining credits, which saves the next round trip. */
 const extraCreditsDivisor = 8;
 
-/** Accounts that one transaction of `expire` keeps locked. */
+/** Accounts locked per transaction of `expire`. */
 const accountsPerTransaction = 200;
 
 export class SqlLedger extends SqlRepository implements LedgerStore {
@@ -51,8 +51,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         )
         .returning(['number', 'credits'])
         .executeTakeFirstOrThrow();
-      // Skipped where nothing changes: each statement prolongs the lock on the account, for which
-      // processes wait that give credits back.
+      // Skipped if nothing changes: each statement prolongs the lock on the account, and processes
+      // that return credits wait for it.
       if (granted !== returned) {
         await setLeased(trx, account.id, account.leased - returned + granted);
       }
@@ -78,7 +78,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
         .where('number', '=', lease)
         .returning('credits')
         .executeTakeFirst();
-      // The lease may have ended meanwhile; then its credits are back already.
+      // If the lease has ended meanwhile, its credits have already been returned.
       if (returned) await setLeased(trx, account.id, account.leased - credits);
     });
   }
@@ -86,7 +86,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
   renew(processId: string, until: number): Promise<ReadonlySet<string>> {
     return inTransaction(this.database, async (trx) => {
       await lockLeases(trx, (of) => of('process_id', '=', processId));
-      // Without this a long-lived process would keep an empty lease on every account.
+      // Without this, a long-lived process would keep an empty lease on every account.
       await trx
         .deleteFrom('leases')
         .where('process_id', '=', processId)
@@ -121,7 +121,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
   async #expireOn(ids: readonly number[], isExpired: LeaseCondition): Promise<void> {
     await inTransaction(this.database, async (trx) => {
       const accounts = await lockAccounts(trx, 'id', ids);
-      // Looked at again under the lock: a process that woke up may just have renewed.
+      // Checked again under the lock, because a process that woke up may just have renewed.
       const condition: LeaseCondition = (of) =>
         of.and([of('account_id', 'in', ids), isExpired(of)]);
       const freed = await lockLeases(trx, condition);
@@ -141,7 +141,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
       if (!account) return;
       const recalls = account.recalls + 1;
       await trx.updateTable('accounts').set({ recalls }).where('id', '=', account.id).execute();
-      // The process that asks has nothing to give back.
+      // The requesting process has nothing to return.
       await trx
         .updateTable('leases')
         .set({ answered_recall: recalls })
@@ -177,7 +177,7 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
     });
   }
 
-  /** The account, with a key's allowance brought up to date. */
+  /** Returns the account, after updating a key's allowance. */
   async #openAccount(trx: StoreTransaction, order: LeaseRequest): Promise<Account | undefined> {
     const { owner, now } = order;
     const account = await lockAccount(trx, owner.name);
@@ -194,8 +194,8 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 }
 
 /**
- * What is asked for, plus a share of the rest, in whole holds: if several processes each had a part
- * of one hold, none could serve the last request that the account can pay for.
+ * Returns the requested credits plus a share of the rest, in multiples of a hold: if several
+ * processes each had part of a hold, none could serve the last request that the account can pay for.
  */
 function creditsToGrant(free: number, { credits, oneHold }: LeaseRequest): number {
   if (free <= credits) return Math.max(0, free);
@@ -224,7 +224,7 @@ async function leasedByOthers(
   };
 }
 
-/** Answers the credits that the lease had. */
+/** Deletes the lease and returns its credits. */
 async function dropLease(
   trx: StoreTransaction,
   accountId: number,

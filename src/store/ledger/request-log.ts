@@ -10,18 +10,12 @@ import {
   writtenTokens,
 } from '../../core/usage.ts';
 import type { Settlement } from '../../money/ledger.ts';
-import {
-  chargesFromFees,
-  feeEntries,
-  feeNames,
-  feesOf,
-  noCharges,
-} from '../../money/price/fee-kinds.ts';
+import { chargesFromFees, feeNames, feesOf, mapFees } from '../../money/price/fee-kinds.ts';
 import { dayOf } from '../../records/period.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/request-log.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import { type Engine, insertRows, SqlRepository, type StoreTransaction } from '../database.ts';
-import type { RequestLogTable, UsageDailyTable } from '../schema.ts';
+import { type DailySum, dailySums, type RequestLogTable, type UsageDailyTable } from '../schema.ts';
 
 export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenantsLog {
   async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
@@ -46,11 +40,11 @@ export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenan
 
 type Row = Insertable<RequestLogTable>;
 
-/** What is shown with one request but never searched or added up: kept as JSON in one column. */
+/** What is displayed with a request but never searched or summed: one JSON column. */
 interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
   readonly finishReason: string | null;
   readonly firstByteMs: number | null;
-  /** Left out where there is nothing to say, as with most requests. */
+  /** The optional fields are left out of most rows. */
   readonly error?: string;
   readonly refusal?: string;
   readonly note?: string;
@@ -60,7 +54,7 @@ interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' |
   readonly units?: Units;
   /** The part of `input_tokens` that was audio. */
   readonly inputAudioTokens?: number;
-  /** The part of `cache_write_tokens` that was to be kept for an hour. */
+  /** The part of `cache_write_tokens` with a lifetime of 1 hour. */
   readonly cacheWrite1hTokens?: number;
   readonly estimated?: true;
   readonly streamed?: true;
@@ -95,7 +89,7 @@ export function rowOf({ record, writtenOff }: Settlement, entryId: number | null
 
 function writeDetails(record: RequestRecord): string {
   const { operation, model, prices, attempts, finishReason, firstByteMs } = record;
-  // JSON leaves out what is undefined.
+  // JSON leaves out undefined fields.
   const details: { readonly [Name in keyof Details]: Details[Name] | undefined } = {
     operation,
     model,
@@ -120,7 +114,7 @@ function writeDetails(record: RequestRecord): string {
   return JSON.stringify(details);
 }
 
-/** What a request used and cost. */
+/** The columns with what a request used and cost. */
 export const amountColumns = [
   'input_tokens',
   'cache_read_tokens',
@@ -148,7 +142,7 @@ export const logColumns = [
 ] as const satisfies readonly (keyof Row)[];
 
 export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Details {
-  // Written by writeDetails() above, into a column that nothing else writes.
+  // Only writeDetails() writes this column.
   return JSON.parse(details) as Details;
 }
 
@@ -204,7 +198,7 @@ function splitTokens(
 
 type Amounts = Pick<Selectable<RequestLogTable>, (typeof amountColumns)[number]>;
 
-/** What a request used and cost, as the rooms above count it. */
+/** Converts columns into usage and charges. */
 export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'> {
   return {
     usage: {
@@ -219,7 +213,7 @@ export function amountsOf(row: Amounts): Pick<RequestRecord, 'usage' | 'charges'
 }
 
 export function idBytes(requestId: string): Uint8Array {
-  assert(requestIdPattern.test(requestId), 'A request id is a UUID.');
+  assert(requestIdPattern.test(requestId), 'The request id is not a UUID.');
   return Uint8Array.fromHex(requestId.replaceAll('-', ''));
 }
 
@@ -228,23 +222,40 @@ export function idText(bytes: Uint8Array): string {
 }
 
 const groupColumns = ['tenant_id', 'day', 'key_id', 'model', 'provider', 'traffic_mode'] as const;
-/** The columns that are added up. */
-export const dailySums = [
-  'requests',
-  'failed_requests',
-  'prompt_tokens',
-  'completion_tokens',
-  ...feeNames,
-  'written_off',
-  'searches',
-  'duration_ms',
-] as const;
+
+/** What one request adds to a daily sum: in code, and in SQL on its row of the request log. */
+interface Addend {
+  readonly of: (settlement: Settlement) => number;
+  readonly sql: string;
+}
+
+const feeAddends = mapFees(
+  ({ name }) => name,
+  (kind, { name }): Addend => ({ of: ({ record }) => record.charges[kind], sql: name }),
+);
+
+export const dailyAddends: Readonly<Record<DailySum, Addend>> = {
+  requests: { of: () => 1, sql: '1' },
+  failed_requests: {
+    of: ({ record }) => (record.status === 'error' ? 1 : 0),
+    sql: "case when status = 'error' then 1 else 0 end",
+  },
+  prompt_tokens: {
+    of: ({ record }) => promptTokens(record.usage),
+    sql: 'input_tokens + cache_read_tokens + cache_write_tokens',
+  },
+  completion_tokens: { of: ({ record }) => record.usage.outputTokens, sql: 'output_tokens' },
+  ...feeAddends,
+  written_off: { of: ({ writtenOff }) => writtenOff, sql: 'written_off' },
+  searches: { of: ({ record }) => record.searches, sql: 'searches' },
+  duration_ms: { of: ({ record }) => record.durationMs, sql: 'duration_ms' },
+};
 
 const addOnConflict = `on conflict (${groupColumns.join(', ')}) do update set ${dailySums
   .map((name) => `${name} = usage_daily.${name} + excluded.${name}`)
   .join(', ')}`;
 
-/** Adds a batch to the daily sums; requests of the same kind and day become one row first. */
+/** Adds a batch to the daily sums, after combining requests of the same group into one row. */
 export async function addDailySums(
   trx: StoreTransaction,
   engine: Engine,
@@ -256,10 +267,10 @@ export async function addDailySums(
     const name = groupKey(group);
     let row = rows.get(name);
     if (!row) {
-      row = emptyRow(group);
+      row = { ...group, ...noSums };
       rows.set(name, row);
     }
-    addSettlement(row, settlement);
+    for (const name of dailySums) row[name] += dailyAddends[name].of(settlement);
   }
   await insertRows(trx, engine, {
     table: 'usage_daily',
@@ -288,30 +299,4 @@ function groupKey(group: DailyGroup): string {
 
 type DailyGroup = Pick<UsageDailyTable, (typeof groupColumns)[number]>;
 
-const noFees = feesOf(noCharges);
-
-function emptyRow(group: DailyGroup): UsageDailyTable {
-  return {
-    ...group,
-    requests: 0,
-    failed_requests: 0,
-    prompt_tokens: 0,
-    completion_tokens: 0,
-    ...noFees,
-    written_off: 0,
-    searches: 0,
-    duration_ms: 0,
-  };
-}
-
-function addSettlement(row: UsageDailyTable, { record, writtenOff }: Settlement): void {
-  const { charges, usage } = record;
-  row.requests += 1;
-  row.failed_requests += record.status === 'error' ? 1 : 0;
-  row.prompt_tokens += promptTokens(usage);
-  row.completion_tokens += usage.outputTokens;
-  for (const [kind, { name }] of feeEntries) row[name] += charges[kind];
-  row.written_off += writtenOff;
-  row.searches += record.searches;
-  row.duration_ms += record.durationMs;
-}
+const noSums = Object.fromEntries(dailySums.map((name) => [name, 0])) as Record<DailySum, number>;

@@ -95,7 +95,7 @@ function ledger({ id, rowId, integer, tableEnd }: SqlTypes): string[] {
       unique (account_id, idempotency_key)
     )${tableEnd}`,
     'create index ledger_entries_by_account on ledger_entries (account_id, id)',
-    // Charges are nearly all entries; without this, finding a grant means reading all of them.
+    // Nearly all entries are charges. Without this, finding a grant means reading all of them.
     `create index ledger_entries_besides_charges on ledger_entries (account_id, id)
       where kind <> 'charge'`,
   ];
@@ -108,7 +108,7 @@ const appendOnlySqlite = [
     begin select raise(abort, '${refusal}'); end`,
   `create trigger ledger_entries_no_delete before delete on ledger_entries
     begin select raise(abort, '${refusal}'); end`,
-  // `insert or replace` removes the old row without asking the delete trigger.
+  // `insert or replace` deletes the old row without firing the delete trigger.
   `create trigger ledger_entries_no_replace before insert on ledger_entries
     when exists (
       select 1 from ledger_entries where id = new.id

@@ -5,7 +5,7 @@ export const requestLog: Migration = {
   name: 'request log and daily sums',
   statements: ({ id, rowId, integer, bytes, tableEnd }) => [
     // Integer keys in commit order and a 16-byte request id: half the cost of text keys per row.
-    // Only what is searched or added up has a column; each costs every request a tenth of a µs.
+    // Only what is searched or summed has a column; each costs every request 0.1 µs.
     `create table request_log (
       id ${rowId},
       request_id ${bytes} not null unique check (length(request_id) = 16),
@@ -32,13 +32,13 @@ export const requestLog: Migration = {
       created_at ${integer} not null
     )${tableEnd}`,
     'create index request_log_by_tenant on request_log (tenant_id, created_at, id)',
-    // Failures are what people look for, and few: without this a rare one is a long search.
+    // People look for failures, which are rare. Without this, finding one is a long scan.
     `create index request_log_failures on request_log (tenant_id, created_at, id)
       where status = 'error'`,
-    // For statements, which list requests under their entry. It grows at its end only.
+    // For statements, which list requests under their entry. It grows only at its end.
     'create index request_log_by_entry on request_log (entry_id) where entry_id is not null',
-    // The sums that analytics, statements and key usage read, so that they cost the same with a
-    // thousand and with ten million rows. Days are counted since 1970, UTC, by time of arrival.
+    // Analytics, statements, and key usage read these sums, so that they cost the same with a
+    // thousand and with ten million requests. Days are counted since 1970 in UTC, by arrival.
     `create table usage_daily (
       tenant_id ${id} not null,
       day ${integer} not null,

@@ -4,8 +4,8 @@ export const jobs: Migration = {
   number: 5,
   name: 'audio jobs, their objects and webhooks',
   statements: ({ id, integer, tableEnd }) => [
-    // claimable_at: when a worker may take the job. Its turn while it is queued, the end of the
-    // lease while it runs, null once it has ended. lease: which claim the job belongs to.
+    // claimable_at: when a worker may claim the job. While it runs, the end of the lease; null
+    // once it has ended. lease: the token of the worker that runs it.
     `create table jobs (
       id ${id} primary key,
       tenant_id ${id} not null references tenants (id),
@@ -39,7 +39,7 @@ export const jobs: Migration = {
       where claimable_at is not null`,
     `create index jobs_expiring on jobs (expires_at) where status = 'succeeded'`,
     'create index jobs_completed on jobs (completed_at) where completed_at is not null',
-    // One row per tenant that has jobs waiting: whoever was served longest ago is next.
+    // One row per tenant with waiting jobs. The one served longest ago is next.
     `create table job_turns (
       tenant_id ${id} primary key,
       served_at ${integer} not null
@@ -53,7 +53,7 @@ export const jobs: Migration = {
       provider text not null,
       primary key (job_id, number)
     )${tableEnd}`,
-    // Every object, written down before its first byte is stored, so that none is ever forgotten.
+    // Every object is registered before its first byte is stored, so that none is leaked.
     `create table job_objects (
       key ${id} primary key,
       job_id ${id} not null,

@@ -4,11 +4,11 @@ export const liveKeys: Migration = {
   number: 9,
   name: 'live keys',
   statements: () => [
-    // First what needs the table for itself: processes of the version before would take a lock in
-    // between, and each would wait for the other.
+    // The drop comes first because it needs an exclusive lock. Processes of the previous version
+    // would take a lock in between and deadlock with this one.
     'drop index if exists api_keys_by_tenant',
-    // Deleted keys stay, because the log names them. Whoever makes a key for each session has
-    // hundreds of thousands of them: counting the live ones must not walk over those.
+    // Deleted keys are kept, because the log refers to them. A tenant that creates a key per
+    // session has hundreds of thousands, which counting the live ones must not scan.
     'create index api_keys_live on api_keys (tenant_id, created_at, id) where deleted_at is null',
   ],
 };

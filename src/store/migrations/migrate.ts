@@ -15,7 +15,7 @@ import { logByKeyAndModel } from './0008-log-by-key-and-model.ts';
 import { liveKeys } from './0009-live-keys.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
-/** In order, without gaps. Modules, not files read at run time: they must fit in an executable. */
+/** In order, without gaps. Modules rather than files, so that an executable includes them. */
 export const migrations: readonly Migration[] = [
   directoryAndLedger,
   requestLog,
@@ -28,13 +28,13 @@ export const migrations: readonly Migration[] = [
   liveKeys,
 ];
 
-/** Any fixed number of our own: Postgres names its advisory locks by numbers. */
+/** An arbitrary number that identifies our advisory lock on Postgres. */
 const migrationLock = 7_316_205_114;
 
 /**
- * Brings a database to this code's schema, or leaves it as it was: the version before can still
- * serve on it, and another program's database is not littered. Any number of processes may do so
- * at once: each takes a lock first, then looks what is left to do.
+ * Migrates a database to this code's schema, or leaves it unchanged, so that the previous version
+ * still works on it and another program's database gets no stray tables. Processes may run this
+ * concurrently: each takes a lock before it checks what is left to do.
  */
 export async function migrate(
   write: Kysely<Schema>,
@@ -47,13 +47,13 @@ export async function migrate(
   await write.transaction().execute((trx) => applyPending(trx, engine, steps));
 }
 
-/** `migrate` as a part of a larger change. Until that ends, no other process migrates or starts. */
+/** Migrates as part of a larger transaction, which keeps other processes from starting. */
 export async function applyPending(
   trx: StoreTransaction,
   engine: Engine,
   steps: readonly Migration[] = migrations,
 ): Promise<void> {
-  // SQLite's transaction is exclusive from its beginning.
+  // A SQLite transaction is exclusive from the start.
   if (engine === 'postgres') {
     await sql`select pg_advisory_xact_lock(${sql.lit(migrationLock)})`.execute(trx);
   }
@@ -68,22 +68,21 @@ export async function applyPending(
   }
 }
 
-/** How far a database has come. */
 interface MigrationStatus {
-  /** Undefined where no step was ever taken. */
+  /** The number of applied migrations, or undefined if there never was one. */
   readonly applied: number | undefined;
-  /** How many steps there are. */
+  /** The number of existing migrations. */
   readonly known: number;
 }
 
-/** Changes nothing. Refuses a database that these steps cannot bring up to date. */
+/** Reads the migration status. Rejects a database that these steps can't migrate. */
 export async function migrationStatus(
   read: Kysely<Schema>,
   engine: Engine,
   steps: readonly Migration[] = migrations,
 ): Promise<MigrationStatus> {
   const known = steps.length;
-  // Asked before anything is created: a role that may not make tables can serve on existing ones.
+  // Checked before creating anything: a role without CREATE can still use existing tables.
   const columns = await columnsOf(read, engine, 'migrations');
   if (columns.size === 0) return { applied: undefined, known };
   if (!columns.has('applied_at')) throw foreignTablesError();
@@ -96,23 +95,23 @@ export async function migrationStatus(
   }
   if (applied > 0 && (await isPreRelease(read, engine))) {
     throw storeError(
-      'The database is from a Tollgate before 0.1.0, whose tables were still being drawn, and ' +
-        'cannot be brought up to date: choose another data_dir or database.',
+      "The database is from a pre-release of Tollgate 0.1.0 and can't be migrated. Choose " +
+        'another data_dir or database.',
     );
   }
   return { applied, known };
 }
 
 /**
- * The first three steps were still edited while their tables were being designed. Databases of that
- * time have recorded these steps but lack some columns: a gateway on one would serve and never
- * book. They are recognised by a column that all of them have, and no later database.
+ * Detects databases of pre-release versions. Their first three migrations were still edited, so they
+ * lack some columns and a gateway on them could never bill. All of them have a column that no later
+ * database has.
  */
 async function isPreRelease(read: Kysely<Schema>, engine: Engine): Promise<boolean> {
   return (await columnsOf(read, engine, 'request_log')).has('operation');
 }
 
-/** None where there is no such table. */
+/** Returns an empty set if there is no such table. */
 export async function columnsOf(
   read: Kysely<Schema>,
   engine: Engine,
@@ -120,7 +119,7 @@ export async function columnsOf(
 ): Promise<ReadonlySet<string>> {
   const queries = {
     sqlite: sql<{ name: string }>`select name from pragma_table_info(${table})`,
-    // Not by its bare name: a schema further down the search path may have another program's table.
+    // Not by its bare name, because another schema of the search path may have such a table.
     postgres: sql<{ name: string }>`select attname as name from pg_attribute
       where attrelid = to_regclass(quote_ident(current_schema()) || '.' || cast(${table} as text))
         and attnum > 0 and not attisdropped`,
@@ -129,7 +128,7 @@ export async function columnsOf(
   return new Set(rows.map(({ name }) => name));
 }
 
-/** Many programs call tables `migrations`, `jobs` or `settings`. */
+/** Recognizes tables of other programs, which often have names such as `jobs` or `settings`. */
 function rejectForeignTable(error: unknown): never {
   const nameExists =
     failureCode(error) === '42P07' ||
@@ -139,8 +138,8 @@ function rejectForeignTable(error: unknown): never {
 
 function foreignTablesError(): Error {
   return storeError(
-    'The database has tables of another program, under names that Tollgate needs: choose another ' +
-      'data_dir, database or schema.',
+    'The database has tables of another program with names that Tollgate needs. Choose another ' +
+      'data_dir, database, or schema.',
   );
 }
 

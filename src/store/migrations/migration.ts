@@ -1,23 +1,23 @@
 import type { Engine } from '../database.ts';
 
-/** One step of the schema. Once released it is never edited; the next change is the next number. */
+/** One step of the schema. Never edited once released; the next change gets the next number. */
 export interface Migration {
   readonly number: number;
   readonly name: string;
   statements(types: SqlTypes): readonly string[];
 }
 
-/** The few words in which the engines' table definitions differ. */
+/** The SQL in which the engines' table definitions differ. */
 export interface SqlTypes {
   readonly engine: Engine;
-  /** A number that the database gives out, growing. */
+  /** An increasing number that the database assigns. */
   readonly rowId: string;
   readonly integer: string;
   readonly flag: string;
   readonly bytes: string;
-  /** Text that is compared byte by byte, so that both engines list rows in the same order. */
+  /** Text compared byte by byte, so that both engines sort rows alike. */
   readonly id: string;
-  /** Ends a table's definition: SQLite checks types only in a table that asks for it. */
+  /** Suffix of a table definition: SQLite checks types only in strict tables. */
   readonly tableEnd: string;
 }
 

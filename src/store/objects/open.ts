@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { randomText } from '../../core/ids.ts';
 import type { ObjectLinks, ObjectStorage } from '../../jobs/objects.ts';
-import { type Database, inTransaction } from '../database.ts';
+import { type Database, inTransaction, type ReadOnlyDatabase } from '../database.ts';
 import { storeError } from '../errors.ts';
 import { claimSetting, readSetting, replaceSetting } from '../settings.ts';
 import { FileObjects } from './files.ts';
@@ -10,7 +10,7 @@ import { parseS3Address, type S3Credentials, S3Objects } from './s3.ts';
 
 type S3Identity = S3Credentials & { readonly region: string | null };
 
-/** `file:<folder>` or `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…`. */
+/** Opens `file:<folder>` or `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…`. */
 export function openObjects(
   address: string,
   credentials: S3Identity,
@@ -21,7 +21,7 @@ export function openObjects(
   throw storeError('The objects address must start with file: or s3://.');
 }
 
-/** `patienceMs`: how long the storage may be silent until it counts as away; usually 30 s. */
+/** `timeoutMs` is how long the storage may be silent before a call fails, 30 s by default. */
 export function openS3Objects(
   address: string,
   credentials: S3Identity,
@@ -33,32 +33,35 @@ export function openS3Objects(
 }
 
 /**
- * All processes on one store take jobs from one queue, so their objects must lie in one place. The
- * store keeps the name of the place that the last start used, and each start compares its own: an
- * address will not do, since every machine has its own folder ./data/objects.
+ * All processes on a store take jobs from one queue, so they must share one object store. The last
+ * start saves the name of its object store here, and each start compares its own. An address isn't
+ * enough, because every machine has its own folder ./data/objects.
  */
 const objectsLocationSetting = 'objects_place';
 
-/** Notes where the objects lie from now on; false when the last start had them elsewhere. */
+/** Saves where the objects are. Returns false if the last start had them somewhere else. */
 export function claimObjectsLocation(database: Database, address: string): Promise<boolean> {
   return inTransaction(database, async (trx) => {
-    // Locked, so that of several processes that start at once only one names the folder.
+    // Locked, so that only one of several starting processes names the folder.
     const before = await claimSetting(trx, objectsLocationSetting, '');
     const location = knownLocation(address) ?? nameFolder(address);
-    // Not refused here: a folder that cannot be written shows in the jobs that need it.
+    // Not an error here: an unwritable folder shows in the jobs that need it.
     if (location === undefined) return true;
     if (before !== location) await replaceSetting(trx, objectsLocationSetting, location);
     return before === '' || before === location;
   });
 }
 
-/** Compares without noting anything, for commands that only look. */
-export async function isObjectsLocation(database: Database, address: string): Promise<boolean> {
+/** Compares without saving, for read-only commands. */
+export async function isObjectsLocation(
+  database: ReadOnlyDatabase,
+  address: string,
+): Promise<boolean> {
   const last = (await readSetting(database, objectsLocationSetting)) ?? '';
   return last === '' || last === knownLocation(address);
 }
 
-/** Undefined for a folder that no start has named yet. */
+/** Returns undefined for a folder that no start has named yet. */
 function knownLocation(address: string): string | undefined {
   if (!address.startsWith('file:')) {
     const { bucket, prefix } = parseS3Address(address);
@@ -81,7 +84,7 @@ function nameFolder(address: string): string | undefined {
   }
 }
 
-/** No object's key begins with a dot, so this file cannot be taken for one. */
+/** No object key starts with a dot, so this file can't be mistaken for an object. */
 function nameFile(address: string): string {
   return join(address.slice('file:'.length), '.place');
 }

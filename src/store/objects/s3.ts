@@ -10,23 +10,22 @@ interface S3Location {
   /** Ends with a slash unless it is empty. */
   readonly prefix: string;
   readonly endpoint: string | null;
-  /** Where clients reach the same storage, if that is elsewhere: links lead there. */
+  /** Where clients reach the same storage, if different. Links use it. */
   readonly publicEndpoint: string | null;
   readonly region: string | null;
 }
 
-/** Who we are to the storage. */
 export interface S3Credentials {
   readonly accessKeyId: Secret | null;
   readonly secretAccessKey: Secret | null;
   readonly sessionToken: Secret | null;
 }
 
-/** S3 takes no smaller parts; with two on their way an upload holds about 15 MiB. */
+/** The minimum part size of S3. With two parts in flight, an upload holds about 15 MiB. */
 const partBytes = 5 * 1024 * 1024;
-const partsAtOnce = 2;
+const concurrentParts = 2;
 
-/** A storage that takes no part and gives no answer for so long is away. */
+/** After this long without a response, the storage counts as unreachable. */
 const defaultTimeoutMs = 30_000;
 
 /** Makes browsers save a file instead of showing it. */
@@ -62,7 +61,7 @@ function isEndpoint(text: string | null): boolean {
 
 export class S3Objects implements ObjectStorage {
   readonly #client: S3Client;
-  /** Signs the links for clients; sends no request itself. */
+  /** Signs links for clients. Sends no requests. */
   readonly #publicClient: S3Client;
   readonly #prefix: string;
   readonly #timeoutMs: number;
@@ -94,7 +93,7 @@ export class S3Objects implements ObjectStorage {
       type: contentTypeOf(key),
       contentDisposition,
       partSize: partBytes,
-      queueSize: partsAtOnce,
+      queueSize: concurrentParts,
       retry: 2,
     });
     let bytes = 0;
@@ -134,13 +133,13 @@ export class S3Objects implements ObjectStorage {
     return this.#publicClient.presign(this.#prefix + key, { expiresIn, contentDisposition });
   }
 
-  /** The client cannot break an upload off, only end it; so what came of it is removed. */
+  /** The client can't abort an upload, only end it, so this deletes the result. */
   async #abort(upload: Bun.NetworkSink, key: string): Promise<void> {
     await this.#withTimeout(upload.end()).catch(() => undefined);
     await this.delete(key).catch(() => undefined);
   }
 
-  /** Bounds the wait for an answer: the client itself would wait for ever. */
+  /** Limits the wait for a response, which the client itself doesn't. */
   async #withTimeout<T>(response: T | Promise<T>): Promise<T> {
     const timeout = Promise.withResolvers<never>();
     const timer = setTimeout(
@@ -157,12 +156,12 @@ export class S3Objects implements ObjectStorage {
   }
 }
 
-/** A question for the size of an object is refused without a body that could name the reason. */
+/** A rejected HEAD request has no body that could name the reason. */
 const noReasonMessage =
-  'The object storage answered with an error and gave no reason: it may be busy, or its policy ' +
-  'does not let this key do that.';
+  'The object storage returned an error without a reason. It may be overloaded, or its policy ' +
+  'may not allow this operation.';
 
-/** The client has one sentence for a port that is closed, an unknown name and a cut connection. */
+/** The client has one message for a closed port, an unknown host, and a lost connection. */
 function isUnexplained(error: unknown): boolean {
   return error instanceof Error && error.message === 'an unexpected error has occurred';
 }
@@ -174,7 +173,7 @@ function unreachableError(cause: unknown): Error {
 }
 
 class StorageTimeout extends Error {
-  override readonly name = 'Silence';
+  override readonly name = 'StorageTimeout';
 
   constructor(ms: number) {
     super(`The object storage did not answer within ${ms} ms.`);

@@ -7,9 +7,9 @@ import { callWaitMs, waitingCallsMax } from '../database.ts';
 import { storeError } from '../errors.ts';
 
 export interface PostgresAddress {
-  /** As the driver takes it. */
+  /** The form that the driver expects. */
   readonly url: string;
-  /** `host:port/database`: the password never appears in an error. */
+  /** `host:port/database`, without the password, for errors. */
   readonly target: string;
 }
 
@@ -19,23 +19,23 @@ export function parseAddress(text: string): PostgresAddress {
     const { host, port, database } = new pg.Client({ connectionString: url });
     return { url, target: `${host}:${port}/${database ?? ''}` };
   } catch (error) {
-    // The driver's own message repeats the address, password and all.
+    // The driver's message contains the address with the password.
     throw storeError(invalidAddressMessage(error));
   }
 }
 
 function invalidAddressMessage(error: unknown): string {
   const isFile = error instanceof Error && 'syscall' in error;
-  if (isFile) return `A file that the database address names cannot be read: ${error.message}.`;
+  if (isFile) return `A file in the database address can't be read: ${error.message}.`;
   return (
-    'The database address is not a valid postgres:// URL; in its password, characters such as ' +
-    '@ : / % # ? are written as %40 %3A %2F %25 %23 %3F.'
+    'The database address is not a valid postgres:// URL. In its password, write the characters ' +
+    '@ : / % # ? as %40 %3A %2F %25 %23 %3F.'
   );
 }
 
 /**
- * To the driver these modes mean `verify-full`, and it prints a page about that at every start. An
- * operator who wants their weaker meaning sets `uselibpqcompat=true`, or `no-verify`.
+ * The driver treats these modes as `verify-full`, with a long warning at every start. For their
+ * weaker meaning, an operator sets `uselibpqcompat=true` or `sslmode=no-verify`.
  */
 function normalizeSslMode(url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url;
@@ -43,16 +43,16 @@ function normalizeSslMode(url: string): string {
 }
 
 const unknownAuthority =
-  'its certificate is not signed by an authority known here: name that with ' +
-  'sslrootcert=<file>, or accept any certificate with sslmode=no-verify';
+  'its certificate is signed by an unknown authority. Set sslrootcert=<file>, or accept any ' +
+  'certificate with sslmode=no-verify';
 
 const reasons: Record<string, string> = {
   ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'the connection was cut',
+  ECONNRESET: 'the connection was reset',
   ENOTFOUND: 'the host name is unknown',
-  EAI_AGAIN: 'the host name cannot be looked up',
-  ENOENT: 'there is no such socket',
-  ETIMEDOUT: 'no answer',
+  EAI_AGAIN: 'the host name lookup failed',
+  ENOENT: 'the socket does not exist',
+  ETIMEDOUT: 'no response',
   EHOSTUNREACH: 'the host cannot be reached',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: unknownAuthority,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: unknownAuthority,
@@ -60,22 +60,22 @@ const reasons: Record<string, string> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: unknownAuthority,
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
   CERT_HAS_EXPIRED: 'its certificate has expired',
-  '28P01': 'user or password refused',
-  '28000': 'the login was refused',
+  '28P01': 'wrong user or password',
+  '28000': 'the login was rejected',
   '3D000': 'the database does not exist',
   '42501':
-    'this user may not make tables there: grant it CREATE on the schema, or SELECT, INSERT, ' +
-    'UPDATE and DELETE on all tables that another user has made',
-  '3F000': 'the search_path of this user names no schema that there is',
+    'this user has no permission to create tables. Grant it CREATE on the schema, or SELECT, ' +
+    'INSERT, UPDATE, and DELETE on all tables if another user has created them',
+  '3F000': 'the search_path of this user has no existing schema',
   '53300': 'it has too many connections already',
   '57P03': 'it is starting up or shutting down',
 };
 
-/** The driver has no code for a missing password, and its message does not say what to do. */
+/** The driver has no code for a missing password, and an unhelpful message. */
 const missingPasswordReason =
-  'it asks for a password, and neither the address nor PGPASSWORD has one';
+  'it requires a password, but neither the address nor PGPASSWORD has one';
 
-/** A failure as one sentence, such as "Postgres at … cannot be reached: connection refused." */
+/** Returns an error as a sentence: "Postgres at … cannot be reached: connection refused." */
 export function postgresError(target: string, problem: string, error: unknown): GatewayError {
   const message = failureMessage(error);
   const isPasswordMissing = message.includes('client password must be a');
@@ -85,12 +85,12 @@ export function postgresError(target: string, problem: string, error: unknown): 
   return storeError(`Postgres at ${target} ${problem}: ${reason}.`, error);
 }
 
-/** After a server had no connection left for us, we ask for another one only after this time. */
+/** Pause before opening new connections after the server was full. */
 const serverFullMs = 10_000;
 
 /**
- * A pool with a bound on its queue, which drops connections that stopped answering, and makes do
- * with those it has while the server has no more. `beginning` is what a transaction says first.
+ * Wraps a pool: limits its queue, drops connections that stopped responding, and makes do with
+ * existing connections while the server has no more. `beginStatement` begins each transaction.
  */
 export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool {
   const { max } = pool.options;
@@ -102,13 +102,13 @@ export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool
       try {
         return await pool.connect();
       } catch (error) {
-        // Counted from the first refusal, which alone may have taken a busy server long.
+        // Counted from the first rejection, which itself may take a busy server long.
         until ??= performance.now() + callWaitMs;
         const mayWait = isServerFull(error) && pool.totalCount > 0 && performance.now() < until;
         if (!mayWait) throw error;
         fullUntil = performance.now() + serverFullMs;
-        // 1, not `totalCount`, which includes connections being refused right now: the pool would
-        // ask again in place of each, for as long as anybody waits. Those it has stay.
+        // 1, not `totalCount`, which includes connections that are being rejected: the pool would
+        // retry each while any call waits. Existing connections stay open.
         pool.options.max = 1;
       }
     }
@@ -118,24 +118,24 @@ export function boundedPool(pool: pg.Pool, beginStatement: string): PostgresPool
     end: () => pool.end(),
     connect: async () => {
       if (pool.waitingCount >= waitingCallsMax) {
-        throw tooBusy(`${pool.waitingCount} calls are waiting already`);
+        throw tooBusy(`${pool.waitingCount} calls are already waiting`);
       }
       return new BoundedClient(await connect(), beginStatement);
     },
   };
 }
 
-/** The server, its database, our user or a pooler in front has no connection left to give. */
+/** True if the server, database, user, or a pooler has reached its connection limit. */
 export function isServerFull(error: unknown): boolean {
   if (failureCode(error) === '53300') return true;
-  // PgBouncer has no code of its own for it.
+  // PgBouncer has no specific code.
   const message = error instanceof Error ? error.message : '';
   return /^(?:no more connections allowed|client connections exceeded)/.test(message);
 }
 
 /**
- * When a server freezes, `pg` reports a timeout but keeps the dead query on the connection, and
- * everybody who gets that connection next waits behind it: a rollback, then strangers.
+ * Drops connections after a timeout. When a server freezes, `pg` reports a timeout but keeps the dead
+ * query on the connection, and every later query on it would wait behind it.
  */
 class BoundedClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
@@ -153,7 +153,7 @@ class BoundedClient implements PostgresPoolClient {
     sql: string | PostgresCursor<Row>,
     parameters: readonly unknown[] = [],
   ): Promise<PostgresQueryResult<Row>> | PostgresCursor<Row> {
-    assert(typeof sql === 'string', 'Cursors are not used: read pages instead.');
+    assert(typeof sql === 'string', 'Cursors are not supported; read pages instead.');
     return this.#run<Row>(sql === 'begin' ? this.#beginStatement : sql, parameters);
   }
 
@@ -165,10 +165,10 @@ class BoundedClient implements PostgresPoolClient {
     if (this.#failure !== undefined) throw this.#failure;
     try {
       const result: unknown = await this.#client.query(sql, [...parameters]);
-      // Kysely and `pg` describe the same object with different words.
+      // Kysely and `pg` have different types for the same object.
       return result as PostgresQueryResult<Row>;
     } catch (error) {
-      // A transaction that only half began must not become somebody else's either.
+      // A transaction whose begin failed halfway must not stay on the connection either.
       if (
         error instanceof Error &&
         (error.message === 'Query read timeout' || sql === this.#beginStatement)

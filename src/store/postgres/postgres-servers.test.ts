@@ -1,4 +1,4 @@
-/** Postgres as other people run it: pooled, tuned, replicated, behind TLS, half closed. */
+/** Tests against Postgres in various setups: poolers, settings, replicas, TLS, restricted roles. */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test';
 import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,8 +24,8 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** Statements of the server's owner, each on its own. */
-async function ask(url: string, ...statements: string[]): Promise<void> {
+/** Runs statements as the server's owner. */
+async function runAsOwner(url: string, ...statements: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
@@ -37,14 +37,17 @@ async function ask(url: string, ...statements: string[]): Promise<void> {
 
 const nameOf = (url: string) => new URL(url).pathname.slice(1);
 
-/** An empty database with such settings, as `alter database … set` takes them. */
-async function tuned(...settings: string[]): Promise<string> {
+/** Creates a database with these settings, in the form of `alter database … set`. */
+async function databaseWith(...settings: string[]): Promise<string> {
   const url = await server.createDatabase();
-  await ask(server.url, ...settings.map((one) => `alter database ${nameOf(url)} set ${one}`));
+  await runAsOwner(
+    server.url,
+    ...settings.map((setting) => `alter database ${nameOf(url)} set ${setting}`),
+  );
   return url;
 }
 
-/** What holds inside of a transaction of ours. */
+/** Reads the settings in effect inside a transaction. */
 async function settingsOf(url: string): Promise<unknown> {
   const database = await openPostgres(url);
   try {
@@ -63,22 +66,28 @@ async function settingsOf(url: string): Promise<unknown> {
   }
 }
 
-const ours = { isolation: 'read committed', lock: '0', statement: '10s', idle: '3s', whole: '0' };
+const expectedSettings = {
+  isolation: 'read committed',
+  lock: '0',
+  statement: '10s',
+  idle: '3s',
+  whole: '0',
+};
 
-describe('a transaction has its own bounds and isolation', () => {
-  test('on a server that sets others', async () => {
-    const url = await tuned(
+describe('openPostgres', () => {
+  test('overrides time limits and isolation of the server in transactions', async () => {
+    const url = await databaseWith(
       "lock_timeout = '9s'",
       "statement_timeout = '9s'",
       "idle_in_transaction_session_timeout = '9s'",
       "transaction_timeout = '9s'",
       "default_transaction_isolation = 'serializable'",
     );
-    expect(await settingsOf(url)).toEqual(ours);
+    expect(await settingsOf(url)).toEqual(expectedSettings);
   });
 
-  test('and so has a statement outside of one, on a server with short waits', async () => {
-    const url = await tuned("lock_timeout = '20ms'", "statement_timeout = '20ms'");
+  test('overrides time limits of the server outside of transactions', async () => {
+    const url = await databaseWith("lock_timeout = '20ms'", "statement_timeout = '20ms'");
     const database = await openPostgres(url);
     const { rows } = await sql`
       select current_setting('lock_timeout') as lock,
@@ -88,9 +97,9 @@ describe('a transaction has its own bounds and isolation', () => {
     await database.close();
   });
 
-  test('behind a pooler that takes no settings', async () => {
+  test('sets its limits behind a pooler that rejects session settings', async () => {
     const pooler = await startPooler(await server.createDatabase(), 'transaction');
-    expect(await settingsOf(pooler.url)).toEqual(ours);
+    expect(await settingsOf(pooler.url)).toEqual(expectedSettings);
     const store = await openStore(pooler.url);
     expect(await store.directory.version()).toBe(0);
     await store.database.close();
@@ -98,32 +107,32 @@ describe('a transaction has its own bounds and isolation', () => {
   });
 });
 
-test('credits are lent although a process stands still that has their account locked', async () => {
+test('Wallets.hold succeeds while a frozen process has the account locked', async () => {
   const url = await server.createDatabase();
-  const [still, lively] = [await openStore(url), await openStore(url)];
-  const { tenantId } = await addCustomer(lively);
+  const [frozen, active] = [await openStore(url), await openStore(url)];
+  const { tenantId } = await addCustomer(active);
   const moves = Promise.withResolvers<void>();
   const locked = Promise.withResolvers<void>();
-  const stuck = still.database.write.transaction().execute(async (change) => {
+  const stuck = frozen.database.write.transaction().execute(async (change) => {
     await lockAccount(change, `tenant:${tenantId}`);
     locked.resolve();
     await moves.promise;
     await lockAccount(change, `tenant:${tenantId}`);
   });
   await locked.promise;
-  const wallets = new Wallets(lively.ledger, 'lively');
+  const wallets = new Wallets(active.ledger, 'active');
   const hold = await wallets.hold(callerOf(tenantId), { requested: 10, minimum: 10 });
   expect(hold.credits).toBe(10);
 
-  // What it had begun is undone: it has to begin again.
+  // The frozen process's transaction has been rolled back.
   moves.resolve();
   expect((await failureOf(stuck)).message).toMatch(/terminat|connection/i);
   await hold.settle(0);
-  await Promise.all([still.database.close(), lively.database.close()]);
+  await Promise.all([frozen.database.close(), active.database.close()]);
 }, 60_000);
 
-test('tenants are found on a server that takes backslashes in its old way', async () => {
-  const store = await openStore(await tuned('standard_conforming_strings = off'));
+test('listTenants finds backslashes on a server without standard_conforming_strings', async () => {
+  const store = await openStore(await databaseWith('standard_conforming_strings = off'));
   await store.directory.addTenant(makeTenant({ id: 'acme', name: 'back\\slash' }));
   const found = async (search: string) =>
     (await store.directory.listTenants({ search, limit: 1, offset: 0 })).map(({ id }) => id);
@@ -131,59 +140,59 @@ test('tenants are found on a server that takes backslashes in its old way', asyn
   await store.database.close();
 });
 
-describe('is refused at once, in one sentence,', () => {
-  test('a pooler that has no transactions', async () => {
+describe('openPostgres and openStore reject', () => {
+  test('a pooler without transactions', async () => {
     const pooler = await startPooler(server.url, 'statement');
     const { message } = await failureOf(openPostgres(pooler.url));
     expect(message).toMatch(/^Postgres at \S+ is behind a pooler in statement mode, [^.]+\.$/);
     pooler.stop();
   });
 
-  test('a database that cannot hold every character', async () => {
+  test('a database whose encoding lacks characters', async () => {
     const url = new URL(server.url);
     url.pathname = '/western';
     const kind = "encoding 'LATIN1' locale 'C' template template0";
-    await ask(server.url, `create database western ${kind}`);
+    await runAsOwner(server.url, `create database western ${kind}`);
     const { message } = await failureOf(openPostgres(url.href));
-    expect(message).toMatch(/^Postgres at \S+ keeps this database in LATIN1: [^.]+\.$/);
+    expect(message).toMatch(/^Postgres at \S+ has this database in LATIN1: [^.]+\.$/);
   });
 
-  test('a user that may not make the tables, while one that need not may serve', async () => {
+  test('a role without CREATE or without access to a table', async () => {
     const url = await server.createDatabase();
-    await ask(server.url, "create role reader login password 'p'");
+    await runAsOwner(server.url, "create role reader login password 'p'");
     const theirs = new URL(url);
     theirs.username = 'reader';
     theirs.password = 'p';
     const { message } = await failureOf(openStore(theirs.href));
     expect(message).toMatch(
-      /^Postgres at \S+ could not be given its tables: [^.]+ CREATE [^.]+\.$/,
+      /^Postgres at \S+ couldn't be migrated: [^.]+\. Grant it CREATE [^.]+\.$/,
     );
 
     await (await openStore(url)).database.close();
     const rights = 'select, insert, update, delete on all tables in schema public';
-    await ask(url, `grant ${rights} to reader`);
+    await runAsOwner(url, `grant ${rights} to reader`);
     const store = await openStore(theirs.href);
     await store.directory.setAdminTokenHash(new Uint8Array(32).fill(7));
     expect(await store.directory.version()).toBe(1);
     await store.database.close();
 
-    await ask(url, 'revoke insert, update, delete on migrations from reader');
+    await runAsOwner(url, 'revoke insert, update, delete on migrations from reader');
     await (await openStore(theirs.href)).database.close();
-    await ask(url, 'revoke insert on request_log from reader');
+    await runAsOwner(url, 'revoke insert on request_log from reader');
     expect((await failureOf(openStore(theirs.href))).message).toMatch(
-      /^This user [^.]+ change its table request_log: grant it SELECT, INSERT, [^.]+\.$/,
+      /^The database user can't [^.]+ table request_log\. Grant it SELECT, INSERT, [^.]+\.$/,
     );
   });
 
-  test('a user without any schema', async () => {
-    const { message } = await failureOf(openStore(await tuned("search_path = 'nowhere'")));
-    expect(message).toMatch(/^Postgres at \S+ could not be given its tables: [^.]+search_path/);
+  test('a role without a schema', async () => {
+    const { message } = await failureOf(openStore(await databaseWith("search_path = 'nowhere'")));
+    expect(message).toMatch(/^Postgres at \S+ couldn't be migrated: [^.]+search_path/);
   });
 });
 
-test('a user with its own schema is not confused by the tables of other programs', async () => {
+test('openStore ignores tables of other programs in other schemas', async () => {
   const url = new URL(await server.createDatabase());
-  await ask(
+  await runAsOwner(
     url.href,
     'create table public.migrations (id serial, migration text, batch integer)',
     "create role lodger login password 'p'",
@@ -191,7 +200,7 @@ test('a user with its own schema is not confused by the tables of other programs
   );
   url.username = 'lodger';
   url.password = 'p';
-  // The second finds the tables that the first has made.
+  // The second start finds the tables of the first one.
   for (let start = 1; start <= 2; start++) {
     const store = await openStore(url.href);
     expect(await store.directory.version()).toBe(0);
@@ -199,36 +208,39 @@ test('a user with its own schema is not confused by the tables of other programs
   }
 });
 
-test('a server that only reads is waited for: a replica may be promoted', async () => {
-  const url = await tuned('default_transaction_read_only = on');
-  const said = Promise.withResolvers<string>();
+test('openWhenReachable waits for a replica to be promoted', async () => {
+  const url = await databaseWith('default_transaction_read_only = on');
+  const reported = Promise.withResolvers<string>();
   const opening = openWhenReachable(url, {
     waitBudgetMs: 60_000,
-    onUnreachable: said.resolve,
+    onUnreachable: reported.resolve,
     stopped: new Promise(() => {}),
   });
-  expect(await said.promise).toMatch(/^Postgres at \S+ only reads: [^.]+ replica[^.]+\.$/);
-  await ask(server.url, `alter database ${nameOf(url)} set default_transaction_read_only = off`);
+  expect(await reported.promise).toMatch(/^Postgres at \S+ is read-only: [^.]+ replica[^.]+\.$/);
+  await runAsOwner(
+    server.url,
+    `alter database ${nameOf(url)} set default_transaction_read_only = off`,
+  );
   const store = await opening;
   expect(await store?.directory.version()).toBe(0);
   await store?.database.close();
 });
 
-async function forModestUser() {
-  await ask(server.url, "create role modest login password 'p' connection limit 2");
+async function limitedUser() {
+  await runAsOwner(server.url, "create role limited login password 'p' connection limit 2");
   const url = new URL(server.url);
-  url.username = 'modest';
+  url.username = 'limited';
   url.password = 'p';
   return { url: url.href, stop: () => {} };
 }
 
 test.each([
-  ['server', forModestUser],
+  ['server', limitedUser],
   ['pooler', () => startPooler(server.url, 'transaction', 2)],
-])('a %s with few connections left is shared, not asked again and again', async (_name, start) => {
+])('openPostgres shares few connections when the %s has no more', async (_name, start) => {
   const { url, stop } = await start();
   const database = await openPostgres(url);
-  const asked = spyOn(pg.Client.prototype, 'connect');
+  const connects = spyOn(pg.Client.prototype, 'connect');
   const slow = Array.from({ length: 40 }, () =>
     database.write.transaction().execute(async (change) => {
       await sql`select pg_sleep(0.01)`.execute(change);
@@ -236,21 +248,21 @@ test.each([
     }),
   );
   expect(new Set(await Promise.all(slow))).toEqual(new Set(['done']));
-  expect(asked.mock.calls.length).toBeWithin(1, slow.length);
-  asked.mockRestore();
+  expect(connects.mock.calls.length).toBeWithin(1, slow.length);
+  connects.mockRestore();
   await database.close();
   stop();
 });
 
-test('a single connection is enough, once the one before it has ended', async () => {
+test('openStore works with a single connection once the previous one has closed', async () => {
   const url = new URL(await server.createDatabase());
-  await ask(url.href, "create role single login password 'p' connection limit 1");
-  await ask(server.url, `alter database ${nameOf(url.href)} owner to single`);
+  await runAsOwner(url.href, "create role single login password 'p' connection limit 1");
+  await runAsOwner(server.url, `alter database ${nameOf(url.href)} owner to single`);
   url.username = 'single';
   url.password = 'p';
   const before = new pg.Client({ connectionString: url.href });
   await before.connect();
-  // It waits only where it was refused.
+  // It waits only after a rejection.
   const waits = spyOn(Bun, 'sleep');
   const opening = openStore(url.href);
   while (waits.mock.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -261,7 +273,7 @@ test('a single connection is enough, once the one before it has ended', async ()
   await store.database.close();
 });
 
-/** For the name localhost; made for this test alone and worth nothing elsewhere. */
+/** A certificate for localhost, created for this test only. */
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBlDCCATugAwIBAgIUaEgCF+OHvZU6SUCBfs55Ne4ONJwwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNTE5NDE1NloYDzIxMjYxMDIy
@@ -282,7 +294,7 @@ YykUYdYvi6yCy+rIHelhBnvvtsyrXJnHLOMuwIzXJqlcIifCeZX9oZk6
 -----END PRIVATE KEY-----
 `;
 
-describe('TLS to a server that signed its certificate itself', () => {
+describe('openPostgres with a self-signed certificate', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-pg-tls-'));
   const authority = join(folder, 'authority.crt');
   const by = (host: string, query: string) => {
@@ -296,9 +308,9 @@ describe('TLS to a server that signed its certificate itself', () => {
     const secret = join(folder, 'server.key');
     writeFileSync(secret, key, { mode: 0o600 });
     chmodSync(folder, 0o755);
-    // It takes no key that others could read, and where we are root it runs as nobody.
+    // The server rejects a key that others can read, and runs as nobody if we are root.
     if (process.getuid?.() === 0) chownSync(secret, 65_534, 65_534);
-    await ask(
+    await runAsOwner(
       server.url,
       `alter system set ssl_cert_file = '${authority}'`,
       `alter system set ssl_key_file = '${secret}'`,
@@ -319,12 +331,12 @@ describe('TLS to a server that signed its certificate itself', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each(['require', 'prefer', 'verify-ca', 'verify-full'])(
-    'sslmode=%s asks whose it is, and prints nothing of the driver’s own',
+    'verifies the certificate with sslmode=%s, without a warning of the driver',
     async (mode) => {
       const warned = spyOn(process, 'emitWarning');
       const { message } = await failureOf(openPostgres(by('localhost', `sslmode=${mode}`)));
       expect(message).toMatch(
-        /^Postgres at \S+ cannot be reached: its certificate is not [^.]+\.$/,
+        /^Postgres at \S+ cannot be reached: its certificate is signed by an unknown [^.]+\. [^.]+\.$/,
       );
       expect(message).toContain('sslrootcert=<file>');
       const known = await openPostgres(by('localhost', `sslmode=${mode}&sslrootcert=${authority}`));
@@ -338,20 +350,20 @@ describe('TLS to a server that signed its certificate itself', () => {
     },
   );
 
-  test('a certificate for another name is refused for its name', async () => {
-    const wanted = `sslmode=verify-full&sslrootcert=${authority}`;
-    const { message } = await failureOf(openPostgres(by('127.0.0.1', wanted)));
+  test('rejects a certificate for another name', async () => {
+    const query = `sslmode=verify-full&sslrootcert=${authority}`;
+    const { message } = await failureOf(openPostgres(by('127.0.0.1', query)));
     expect(message).toMatch(/: its certificate is for another name\.$/);
   });
 
-  test('sslmode=no-verify takes any', async () => {
+  test('accepts any certificate with sslmode=no-verify', async () => {
     await (await openPostgres(by('127.0.0.1', 'sslmode=no-verify'))).close();
   });
 
-  test('a file that is not there is named, and the password is not', async () => {
-    const nowhere = 'sslmode=verify-full&sslrootcert=/nowhere/authority.crt';
-    const { message } = await failureOf(openPostgres(by('localhost', nowhere)));
-    expect(message).toMatch(/^A file that the database address names cannot be read: .+\.$/);
+  test('names a missing certificate file without the password', async () => {
+    const missing = 'sslmode=verify-full&sslrootcert=/nowhere/authority.crt';
+    const { message } = await failureOf(openPostgres(by('localhost', missing)));
+    expect(message).toMatch(/^A file in the database address can't be read: .+\.$/);
     expect(message).toContain('/nowhere/authority.crt');
     expect(message).not.toContain(new URL(server.url).password);
   });

@@ -7,7 +7,7 @@ import { type Database, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { openPostgres } from './postgres.ts';
 
-/** Long enough for slow machines where an answer comes; short only where none ever does. */
+/** Long enough for slow machines; overridden by tests that wait for a timeout. */
 const bounds = {
   connectionsMax: 2,
   statementTimeoutMs: 50_000,
@@ -15,7 +15,7 @@ const bounds = {
   idleTransactionMs: 50_000,
 };
 
-describe('Postgres', () => {
+describe('openPostgres', () => {
   let server: OwnPostgres;
 
   beforeAll(async () => {
@@ -36,13 +36,13 @@ describe('Postgres', () => {
     }
   }
 
-  describe('at a wrong address is refused in one sentence, without its password', () => {
+  describe('rejects, without repeating the password,', () => {
     const wrong: [string, (url: URL) => void, RegExp][] = [
-      ['nobody listens', (url) => (url.port = '1'), /:1\/postgres .*: connection refused\.$/],
-      ['a wrong password', (url) => (url.password = 'hunter2'), /: user or password refused\.$/],
-      ['no password', (url) => (url.password = ''), /: it asks for a password, and .* has one\.$/],
+      ['a closed port', (url) => (url.port = '1'), /:1\/postgres .*: connection refused\.$/],
+      ['a wrong password', (url) => (url.password = 'hunter2'), /: wrong user or password\.$/],
+      ['no password', (url) => (url.password = ''), /: it requires a password, but .* has one\.$/],
       [
-        'no such database',
+        'a missing database',
         (url) => (url.pathname = '/nowhere'),
         /: the database does not exist\.$/,
       ],
@@ -58,16 +58,16 @@ describe('Postgres', () => {
       expect(message).not.toContain(url.password || server.url);
     });
 
-    test('an address that is no URL', async () => {
+    test('an invalid URL', async () => {
       const { message } = await failureOf(openPostgres('postgres://me:hunter2@[bad:5432/x'));
       expect(message).toMatch(
-        /^The database address is not a valid postgres:\/\/ URL; .+ %40 .+\.$/,
+        /^The database address is not a valid postgres:\/\/ URL\. .+ %40 .+\.$/,
       );
       expect(message).not.toContain('hunter2');
     });
   });
 
-  test('that forgets commits in a crash is refused, naming the setting', async () => {
+  test('rejects a server with synchronous_commit off', async () => {
     const url = await server.createDatabase();
     const name = new URL(url).pathname.slice(1);
     await withDatabase(async ({ write }) => {
@@ -77,7 +77,7 @@ describe('Postgres', () => {
     expect(message).toMatch(/^Postgres at \S+ has synchronous_commit off, [^.]+\.$/);
   });
 
-  test('gives up a statement that takes too long, and the connection stays usable', async () => {
+  test('cancels a statement that exceeds its time limit, and keeps the connection', async () => {
     const giveUp = async (database: Database) => {
       const slow = sql`select pg_sleep(100)`.execute(database.read);
       expect(await failureOf(slow)).toMatchObject({ code: '57014' });
@@ -86,9 +86,9 @@ describe('Postgres', () => {
     await withDatabase(giveUp, { statementTimeoutMs: 2_000 });
   });
 
-  test('refuses calls beyond the bound of those who wait', async () => {
+  test('rejects calls beyond the queue limit', async () => {
     await withDatabase(async (database) => {
-      // Both connections are taken while all others come.
+      // Keep both connections busy while the other calls arrive.
       const gate = Promise.withResolvers<void>();
       const taken = [0, 1].map(() => {
         const begun = Promise.withResolvers<void>();
@@ -99,22 +99,22 @@ describe('Postgres', () => {
         return { begun: begun.promise, ended };
       });
       await Promise.all(taken.map(({ begun }) => begun));
-      const asked = Array.from({ length: waitingCallsMax + 100 }, () =>
+      const calls = Array.from({ length: waitingCallsMax + 100 }, () =>
         database.ping().then(
           () => 'answered',
           (error: Error) => error.message,
         ),
       );
-      const busy = `The database is too busy: ${waitingCallsMax} calls are waiting already.`;
-      expect(await Promise.all(asked.slice(waitingCallsMax))).toEqual(Array(100).fill(busy));
+      const busy = `The database is too busy: ${waitingCallsMax} calls are already waiting.`;
+      expect(await Promise.all(calls.slice(waitingCallsMax))).toEqual(Array(100).fill(busy));
       gate.resolve();
       await Promise.all(taken.map(({ ended }) => ended));
-      // A slow machine may not serve all of these in time, but all had a place in the queue.
-      expect(await Promise.all(asked.slice(0, waitingCallsMax))).not.toContain(busy);
+      // A slow machine may not serve all of these in time, but all were queued.
+      expect(await Promise.all(calls.slice(0, waitingCallsMax))).not.toContain(busy);
     });
   });
 
-  test('that crashes is used again once it is back', async () => {
+  test('reconnects after the server has crashed and restarted', async () => {
     await withDatabase(async (database) => {
       await Promise.all([database.ping(), database.ping()]);
       const cut = database.write.transaction().execute(async (change) => {
@@ -129,7 +129,7 @@ describe('Postgres', () => {
     });
   }, 120_000);
 
-  test('that freezes is given up in time, and its stuck connections are dropped', async () => {
+  test('times out when the server freezes, and drops the stuck connections', async () => {
     const answerTimeoutMs = 4_000;
     const freeze = async (database: Database) => {
       using awake = new Awake();
@@ -142,7 +142,7 @@ describe('Postgres', () => {
         await sessionOf(change);
       });
       expect((await failureOf(cut)).message).toBe('Query read timeout');
-      // A rollback behind the stuck statement would have waited as long again.
+      // A rollback behind the stuck statement would have taken as long again.
       expect(awake.ms - pausedAt).toBeLessThan(2 * answerTimeoutMs);
       server.resume();
       expect(stuck).not.toContain(await sessionOf(database.read));

@@ -18,21 +18,22 @@ import {
 interface PostgresBounds {
   readonly connectionsMax: number;
   readonly statementTimeoutMs: number;
-  /** A frozen server cannot time out by itself: the client gives up, a little later. */
+  /** A frozen server can't time out by itself, so the client gives up a little later. */
   readonly answerTimeoutMs: number;
-  /** Between two statements of a transaction. */
+  /** The limit between two statements of a transaction. */
   readonly idleTransactionMs: number;
 }
 
 /**
- * A frozen gateway must not keep the row locks of a wallet: others wait five seconds for credits.
- * Where a living gateway pauses that long, its transaction is undone; bookings and jobs try again.
+ * A frozen gateway must not keep the row locks of a wallet, because other processes wait only 5
+ * seconds for credits. If a running gateway pauses this long, its transaction is rolled back and
+ * retried.
  */
 const idleTransactionMs = 3_000;
 
 /**
- * Enough connections for the drain, the management API and look-ups, and few enough that ten
- * processes fit a server with its default of a hundred.
+ * Enough connections for settlements, the management API, and lookups, and few enough for 10
+ * processes on a server with the default of 100.
  */
 const defaultBounds: PostgresBounds = {
   connectionsMax: 9,
@@ -41,10 +42,7 @@ const defaultBounds: PostgresBounds = {
   idleTransactionMs,
 };
 
-/**
- * A schema step over a large table takes as long as it takes, within reason. A move reads from
- * another database in between.
- */
+/** A migration of a large table takes minutes. A move reads from another database in between. */
 const migrationBounds: PostgresBounds = {
   connectionsMax: 1,
   statementTimeoutMs: 600_000,
@@ -52,12 +50,12 @@ const migrationBounds: PostgresBounds = {
   idleTransactionMs: 15_000,
 };
 
-/** A server takes a moment to end a session that we have left, and it may allow us only one. */
+/** A server takes a moment to end a closed session, and may allow this user only one. */
 const sessionEndMs = 1_000;
 
 /**
- * Opens a pool and proves that a server answers. A pooler in between may take no settings for a
- * session: then statements outside of transactions are bounded by the client alone.
+ * Opens a pool and checks that the server responds. If a pooler in between rejects session settings,
+ * only the client limits statements outside of transactions.
  */
 export async function openPostgres(
   url: string,
@@ -72,7 +70,7 @@ export async function openPostgres(
   }
 }
 
-/** For statements outside of transactions, whatever the server, database or role have set. */
+/** Limits for statements outside of transactions, overriding those of server and role. */
 function sessionBounds({ statementTimeoutMs: ms }: PostgresBounds): pg.PoolConfig {
   return { statement_timeout: ms, lock_timeout: ms };
 }
@@ -122,11 +120,11 @@ function isRefusedSetting(error: unknown): boolean {
   return cause instanceof Error && cause.message.startsWith('unsupported startup parameter');
 }
 
-/** A connection of its own for schema steps, which may take far longer than any other statement. */
+/** Runs work on a separate connection with long time limits, for migrations. */
 export async function withMigrationConnection<T>(
   url: string,
   work: (db: Kysely<Schema>) => Promise<T>,
-  failing = 'could not be given its tables',
+  failing = "couldn't be migrated",
 ): Promise<T> {
   const database = await openPostgres(url, migrationBounds);
   try {
@@ -140,9 +138,9 @@ export async function withMigrationConnection<T>(
 }
 
 /**
- * Sets how our transactions see each other and how long they may take, whatever the server, the
- * database or the role have set. Each transaction says so, which works behind a pooler too. Servers
- * before 17 have no limit for a whole transaction, and refuse its name.
+ * Returns the SQL that begins a transaction with our isolation level and time limits, overriding
+ * those of the server and the role. Setting them per transaction also works behind a pooler. Servers
+ * before 17 have no transaction_timeout and reject its name.
  */
 function beginStatement({ statementTimeoutMs, idleTransactionMs }: PostgresBounds): string {
   return `begin isolation level read committed; set local lock_timeout = 0;
@@ -163,8 +161,8 @@ function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig
     keepAlive: true,
     types: exactNumbers(),
   });
-  // A server that restarts cuts connections, idle ones and those between two statements; the pool
-  // drops them and the next statement fails. Without listeners the event would end the process.
+  // A restarting server closes idle connections, also between two statements. The pool drops them
+  // and the next statement fails. Without listeners, the event would end the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => {
     client.on('error', () => {});
@@ -172,7 +170,7 @@ function createPool(url: string, bounds: PostgresBounds, settings: pg.PoolConfig
   return pool;
 }
 
-/** Numbers come as text from Postgres; money must be exact or fail loudly. */
+/** Postgres sends numbers as text. Amounts must be exact or fail loudly. */
 function exactNumbers(): pg.TypeOverrides {
   const types = new pg.TypeOverrides();
   types.setTypeParser(pg.types.builtins.INT8, safeInteger);
@@ -191,26 +189,26 @@ function safeInteger(text: string): number {
 
 const minServerVersion = 150_000;
 
-/** Refuses, at the start, a server that cannot keep books: later statements would not show it. */
+/** Rejects, at startup, a server that can't keep a ledger, which later statements wouldn't show. */
 export async function requireServer(db: Kysely<Schema>, target: string): Promise<void> {
   const { version, commit, encoding, only_reads } = await settingsOf(db, target);
-  const refuse = (reason: string) => {
+  const reject = (reason: string) => {
     throw storeError(`Postgres at ${target} ${reason}.`);
   };
   if (!(Number(version) >= minServerVersion)) {
-    refuse(`is too old: Tollgate needs version ${minServerVersion / 10_000} or newer`);
+    reject(`is too old: Tollgate needs version ${minServerVersion / 10_000} or newer`);
   }
-  // The journal lets go of what was committed, so a commit has to last.
+  // The journal drops what was committed, so a commit must be durable.
   if (commit === 'off') {
-    refuse('has synchronous_commit off, so a crash would lose charges: turn it on');
+    reject('has synchronous_commit off, so a crash would lose charges: turn it on');
   }
   if (!unicodeEncodings.has(encoding)) {
-    refuse(`keeps this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
+    reject(`has this database in ${encoding}: Tollgate needs one with the encoding UTF8`);
   }
   if (only_reads === 'on') throw readOnlyError(target);
 }
 
-/** After a failover the same address may lead to a replica, which answers and books nothing. */
+/** Rejects a replica. After a failover, the address may lead to one. */
 export async function requireWritable(db: Kysely<Schema>, target: string): Promise<void> {
   const { rows } = await sql<Pick<ServerSettings, 'only_reads'>>`
     select current_setting('transaction_read_only') as only_reads
@@ -218,15 +216,15 @@ export async function requireWritable(db: Kysely<Schema>, target: string): Promi
   if (rows[0]?.only_reads === 'on') throw readOnlyError(target);
 }
 
-/** A replica may be promoted soon, so that this is worth waiting for. */
+/** Retryable, because a replica may be promoted soon. */
 function readOnlyError(target: string): GatewayError {
   const message =
-    `Postgres at ${target} only reads: it is a replica, or ` +
+    `Postgres at ${target} is read-only: it is a replica, or ` +
     'default_transaction_read_only is on.';
   return storeError(message, new ReadOnlyServer());
 }
 
-/** The error that the server itself would give at the first change. */
+/** The error that the server itself would raise at the first write. */
 class ReadOnlyServer extends Error {
   readonly code = '25006';
 
@@ -235,7 +233,7 @@ class ReadOnlyServer extends Error {
   }
 }
 
-/** Encodings that take every character: SQL_ASCII knows no characters and keeps bytes. */
+/** Encodings that store every character. SQL_ASCII stores bytes. */
 const unicodeEncodings: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
 
 interface ServerSettings {
@@ -245,7 +243,7 @@ interface ServerSettings {
   readonly only_reads: string;
 }
 
-/** Asked in a transaction: behind a pooler that has no transactions, nothing can be booked. */
+/** Reads settings in a transaction, which fails behind a pooler without transactions. */
 async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSettings> {
   const query = sql<ServerSettings>`
     select current_setting('server_version_num') as version,
@@ -256,7 +254,7 @@ async function settingsOf(db: Kysely<Schema>, target: string): Promise<ServerSet
   try {
     const { rows } = await db.transaction().execute((trx) => query.execute(trx));
     const [settings] = rows;
-    assert(settings, 'A select without a table gives one row.');
+    assert(settings, 'The query must return a row.');
     return settings;
   } catch (error) {
     if (!(error instanceof Error && /statement pooling mode/.test(error.message))) throw error;

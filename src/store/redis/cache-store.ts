@@ -4,7 +4,7 @@ import type { Redis } from './redis.ts';
 
 const prefix = 'answer:';
 
-/** Recordings that all processes share. Without Redis nothing is found and nothing is kept. */
+/** Recordings shared by all processes. While Redis is unreachable, finds and stores nothing. */
 export class RedisCacheStore implements CacheStore {
   readonly #redis: Redis;
 
@@ -23,7 +23,7 @@ export class RedisCacheStore implements CacheStore {
   }
 }
 
-/** Checks every field: anybody who can write to this Redis could have written anything. */
+/** Checks every field, because anyone with access to this Redis may have written it. */
 function readRecording(bytes: Uint8Array): CachedRecording | undefined {
   const value = parseJson(new TextDecoder().decode(bytes));
   if (!isObject(value)) return undefined;

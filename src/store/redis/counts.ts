@@ -9,9 +9,9 @@ import type {
 import { type Redis, Script } from './redis.ts';
 
 /**
- * Limits counted in Redis, each answer one atomic round trip. The clock is Redis's own, so that
- * processes whose clocks differ still share one window. Names of a tenant have one hash tag, so
- * that a cluster keeps them together.
+ * Counts limits in Redis, each operation in one atomic round trip. Uses the clock of Redis, so that
+ * processes with different clocks share one window. All keys of a tenant have the same hash tag, so
+ * that a cluster keeps them on one node.
  */
 export class RedisCounts implements SharedCounts {
   readonly #redis: Redis;
@@ -79,12 +79,12 @@ function slotsKey(tenantId: string): string {
   return `{${tenantId}}:running`;
 }
 
-/** Empty for an answer of any other shape, which then counts as no answer. */
+/** Returns an empty list for a reply of any other shape, which then counts as none. */
 function numbersOf(answer: unknown, length: number): readonly number[] {
   const isValid =
     Array.isArray(answer) &&
     answer.length === length &&
-    answer.every((one) => typeof one === 'number');
+    answer.every((item) => typeof item === 'number');
   return isValid ? answer : [];
 }
 
@@ -94,8 +94,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * A clock that steps back a little opens no new window. If it was far ahead before, its counts are
- * taken over into the present minute, so that nobody waits until the clock catches up.
+ * A clock that steps back a little opens no new window. If it was far ahead before, its counts move
+ * to the current minute, so that no client waits until the clock catches up.
  */
 const readWindow = `${readTime}
 local window = math.floor(time[1] / 60)
@@ -112,7 +112,7 @@ local function keep()
 end
 `;
 
-/** Takes over what the caller has counted in this window, in case Redis lost it. */
+/** Adopts what the caller has counted in this window, in case Redis lost it. */
 const takeScript = new Script(`${readWindow}
 if tonumber(ARGV[3]) == window then
   requests = math.max(requests, tonumber(ARGV[4]))
@@ -134,8 +134,8 @@ return { window, requests, tokens }
 `);
 
 /**
- * Only when no place seems to be left, two kinds are removed: places that have expired, and places
- * that would end much later than any place can, which a wrong clock has left.
+ * If no slot seems free, removes slots that have expired, and slots that expire later than possible,
+ * which were taken under a wrong clock.
  */
 const enterScript = new Script(`${readTime}
 if #ARGV > 3 then redis.call('ZREM', KEYS[1], unpack(ARGV, 4)) end

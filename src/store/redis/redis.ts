@@ -1,41 +1,47 @@
 import { RedisClient } from 'bun';
-import { redisCommandMs, redisRetryMs, redisRetryMsMax } from '../../core/bounds.ts';
 import { failureCode, failureMessage } from '../../core/errors.ts';
 
-/** Failures in a row after which Redis counts as away: one slow command is not an outage. */
+/** Limit of one command. After it, a request continues without Redis. */
+const commandMs = 100;
+
+/** Pause between attempts to reconnect, and its maximum for a server that keeps failing. */
+const retryMs = 500;
+const retryMsMax = 5_000;
+
+/** Consecutive failures after which Redis counts as unreachable. One slow command isn't enough. */
 const failuresToDisconnect = 3;
 
-/** The server refuses everybody: once is enough to know. */
+/** Errors with which the server rejects all clients, so that one is enough. */
 const serverRefusal = /\b(?:OOM|READONLY|MISCONF|NOAUTH|LOADING|MASTERDOWN)\b/;
 
-/** A server that fails again sooner than this after it came back is tried less often. */
+/** A server that fails again sooner than this is retried less often. */
 const stableMs = 5_000;
 
 interface RedisWatcher {
-  /** Once per outage, whatever the load: requests go on without Redis. */
+  /** Called once per outage, whatever the load. Requests continue without Redis. */
   onAway(reason: string): void;
   onBack(): void;
 }
 
 /**
- * Redis or Valkey, without which requests go on: every answer may be `undefined`, which means that
- * nobody answered in time and the caller decides by itself. Nothing here rejects, and nothing waits
- * for a server that is known to be away; it is tried in the background until it is back.
+ * A client for Redis or Valkey that never fails a request. Commands never reject: they resolve to
+ * undefined if the server didn't respond in time, and at once while it is known to be unreachable.
+ * Reconnects in the background.
  */
 export class Redis {
   readonly #url: string;
   readonly #watcher: RedisWatcher;
-  /** Stands before every name: other deployments may use the same server. */
+  /** Prefix of every key, because other deployments may use the same server. */
   readonly #prefix: string;
   readonly #scripts: readonly Script[];
   readonly #deadlines: Deadlines;
-  /** Set while Redis is up. */
+  /** Set while Redis is reachable. */
   #client: RedisClient | undefined;
   #failures = 0;
   #backAt = Number.NEGATIVE_INFINITY;
-  #retryMs = redisRetryMs;
+  #retryMs = retryMs;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #connectionClosedMessage = false;
+  #isClosed = false;
 
   private constructor(
     url: string,
@@ -51,13 +57,13 @@ export class Redis {
     this.#scripts = scripts;
   }
 
-  /** Resolves after the first try, successful or not: a start never depends on it. */
+  /** Resolves after the first attempt, successful or not, because startup never depends on it. */
   static async open(
     url: string,
     watcher: RedisWatcher,
     scripts: readonly Script[],
     deployment: string,
-    timeoutMs = redisCommandMs,
+    timeoutMs = commandMs,
   ): Promise<Redis> {
     const redis = new Redis(url, watcher, scripts, deployment, timeoutMs);
     const problem = await redis.#connect();
@@ -69,7 +75,7 @@ export class Redis {
     return this.#client !== undefined;
   }
 
-  /** Runs a script by its hash; a server that does not know it yet gets the text. */
+  /** Runs a script by its hash, or by its text if the server doesn't have it yet. */
   run(script: Script, keys: readonly string[], args: readonly (string | number)[]) {
     const evalArgs = [script.hash, String(keys.length)];
     for (const key of keys) evalArgs.push(this.#prefix + key);
@@ -77,7 +83,7 @@ export class Redis {
     return this.#send<unknown>((client) => evaluate(client, script, evalArgs));
   }
 
-  /** `null`: there is no such key. */
+  /** Resolves to null if there is no such key. */
   get(key: string): Promise<Uint8Array | null | undefined> {
     return this.#send((client) => client.getBuffer(this.#prefix + key));
   }
@@ -88,7 +94,7 @@ export class Redis {
   }
 
   close(): void {
-    this.#connectionClosedMessage = true;
+    this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#client?.close();
     this.#client = undefined;
@@ -103,14 +109,14 @@ export class Redis {
         return answer;
       },
       (error) => {
-        // Commands in flight when the connection broke must not count against the next one.
+        // Failures on a broken connection must not count against its successor.
         if (client === this.#client) this.#countFailure(messageOf(error));
         return undefined;
       },
     );
   }
 
-  /** A full server still reads, which resets the count: so a single refusal is enough. */
+  /** A single rejection disconnects: a full server still serves reads, which reset the count. */
   #countFailure(failure: string): void {
     this.#failures += 1;
     if (this.#failures >= failuresToDisconnect || serverRefusal.test(failure))
@@ -121,9 +127,9 @@ export class Redis {
     const client = this.#client;
     this.#client = undefined;
     client?.close();
-    if (this.#connectionClosedMessage) return;
+    if (this.#isClosed) return;
     const wasStable = performance.now() - this.#backAt >= stableMs;
-    this.#retryMs = wasStable ? redisRetryMs : Math.min(this.#retryMs * 2, redisRetryMsMax);
+    this.#retryMs = wasStable ? retryMs : Math.min(this.#retryMs * 2, retryMsMax);
     this.#watcher.onAway(reason);
     this.#retryLater();
   }
@@ -131,25 +137,25 @@ export class Redis {
   #retryLater(): void {
     this.#timer = setTimeout(async () => {
       const problem = await this.#connect();
-      if (this.#connectionClosedMessage) this.close();
+      if (this.#isClosed) this.close();
       else if (problem === undefined) this.#watcher.onBack();
       else this.#retryLater();
     }, this.#retryMs);
     this.#timer.unref();
   }
 
-  /** A server must answer as fast as a command may take before it is trusted again. */
+  /** Connects and tests the server, which must respond within the limit of a command. */
   async #connect(): Promise<string | undefined> {
     const client = new RedisClient(this.#url, {
-      connectionTimeout: Math.max(redisRetryMs, this.#deadlines.ms),
-      // Queued commands would hold their requests up; and this class decides when to connect again.
+      connectionTimeout: Math.max(retryMs, this.#deadlines.ms),
+      // Queued commands would delay their requests, and this class reconnects by itself.
       autoReconnect: false,
       enableOfflineQueue: false,
     });
     try {
       await client.connect();
       await this.#deadlines.within(client.send('PING', []));
-      // Otherwise a script's first run takes two round trips, and later commands overtake it.
+      // Otherwise the first run of a script takes two round trips, and later commands overtake it.
       const loads = this.#scripts.map(({ text }) => client.send('SCRIPT', ['LOAD', text]));
       await this.#deadlines.within(Promise.allSettled(loads));
       const trials = quarters.map((tag) => runTrial(client, `${this.#prefix}trial:{${tag}}`));
@@ -168,7 +174,7 @@ export class Redis {
   }
 }
 
-/** A Lua script: everything in it happens at once, on one round trip. */
+/** A Lua script, which runs atomically and in one round trip. */
 export class Script {
   readonly text: string;
   readonly hash: string;
@@ -191,8 +197,8 @@ function evaluate(
 }
 
 /**
- * Every command that counting and keeping answers need, tried before a server is trusted. A user
- * who lacks one would have limits that nobody counts, without a word in the log.
+ * Runs every command that the limits and the cache use. Without this test, limits would silently not
+ * apply for a user who lacks the permission for one of them.
  */
 const trial = new Script(`
 redis.call('TIME')
@@ -210,40 +216,40 @@ return redis.call('DEL', KEYS[1])
 `);
 
 /**
- * A trial that breaks off leaves its key as it is, of a kind that would break off the next one. Not
- * removed by the script: a full server refuses no script that has removed something.
+ * Deletes the key of an earlier, interrupted trial first, whose type would fail this one. The script
+ * doesn't delete it, because a full server accepts any script that deletes something first.
  */
 async function runTrial(client: RedisClient, key: string): Promise<void> {
   await client.send('DEL', [key]);
   await evaluate(client, trial, [trial.hash, '1', key]);
 }
 
-/** Names from all quarters of a cluster's keys: none of several nodes has all of them. */
+/** Hash tags from all quarters of a cluster's slots, so that no single node has all of them. */
 const quarters = ['3', '2', '1', '0'];
 
 const noAnswer = Promise.resolve(undefined);
 
-/** The client says the same of a wrong password, of TLS that fails and of a port that is closed. */
+/** The client has one error for a wrong password, failed TLS, and a closed port. */
 const connectionClosedMessage =
-  'The connection was closed: the address, its password or its TLS (rediss://) may be wrong.';
+  'The connection was closed. Check the address, the password, and TLS (rediss://).';
 
-/** The server itself would name only the place of one key. */
+/** The server's own message names only the slot of one key. */
 const clusterNodeMessage =
-  'MOVED: this is one node of a cluster, and other nodes have a part of the keys; Tollgate needs ' +
-  'a server that has all of them.';
+  'MOVED: this is one node of a cluster, which has only a part of the keys. Tollgate needs a ' +
+  'server that has all of them.';
 
 function messageOf(error: unknown): string {
   if (failureCode(error) === 'ERR_REDIS_CONNECTION_CLOSED') return connectionClosedMessage;
   const message = failureMessage(error);
   if (message.startsWith('MOVED ')) return clusterNodeMessage;
-  // It repeats the words that it did not understand, and a script has many.
+  // Remove the quoted input, which for a script is long.
   return message.replace(
     / script: \w+, on @user_script:\d+\.$|, with args beginning with: .*$/s,
     '',
   );
 }
 
-/** How often deadlines are looked at. */
+/** How often deadlines are checked. */
 const tickMs = 20;
 
 interface PendingCommand {
@@ -252,9 +258,9 @@ interface PendingCommand {
 }
 
 /**
- * One ticker for the deadlines of all commands: a timer for each would cost more than asking. They
- * are counted in ticks and not by the clock: while this process, or its whole machine, stands
- * still, no answer can come and none is missing.
+ * Runs one ticker for the deadlines of all commands, because a timer per command would cost more than
+ * the command. Deadlines count ticks, not time, so that commands don't expire while the process or
+ * the machine is suspended.
  */
 class Deadlines {
   readonly ms: number;
@@ -266,11 +272,11 @@ class Deadlines {
     this.ms = ms;
   }
 
-  /** Rejects when the answer takes longer than a command may, by a tick or two. */
+  /** Rejects if the answer takes longer than the limit, to within a tick or two. */
   within<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const command: PendingCommand = {
-        // +2: the first tick may come at once, and the last leaves time to read late answers.
+        // +2: the first tick may come at once, and the last one leaves time to read late answers.
         untilTick: this.#ticks + Math.ceil(this.ms / tickMs) + 2,
         expire: () => reject(new Error(`No answer within ${this.ms} ms.`)),
       };
@@ -292,7 +298,7 @@ class Deadlines {
   #tick(): void {
     this.#ticks += 1;
     for (const command of this.#pending) {
-      // A Set keeps the order of insertion: those behind it were asked later.
+      // A Set keeps insertion order, so the rest were sent later.
       if (command.untilTick > this.#ticks) break;
       this.#pending.delete(command);
       command.expire();

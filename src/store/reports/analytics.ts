@@ -1,5 +1,5 @@
-import type { Split } from '../../contract/customer.ts';
 import { type RawBuilder, sql } from 'kysely';
+import type { Split } from '../../contract/customer.ts';
 import { type FeeKind, type FeeName, feeEntries } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsFilter,

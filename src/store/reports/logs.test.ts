@@ -1,4 +1,4 @@
-/** A log of millions of rows is read by an index for each filter, never by walking past others. */
+/** A log of millions of rows is read through an index for each filter. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -14,20 +14,20 @@ const path = join(newFolder(), 'log.db');
 const store = await openStore(`sqlite:${path}`);
 afterAll(() => store.database.close());
 
-/** The indexes of the log that the engine walks to answer what `ask` asks. */
-async function indexesOf(ask: (logs: SqlLogReads) => Promise<unknown>): Promise<readonly string[]> {
+/** Returns the indexes of the log that SQLite uses for a read. */
+async function indexesOf(run: (logs: SqlLogReads) => Promise<unknown>): Promise<readonly string[]> {
   const { read } = store.database;
-  const asked: RootOperationNode[] = [];
-  const listening = read.withPlugin({
+  const queries: RootOperationNode[] = [];
+  const recording = read.withPlugin({
     transformQuery: ({ node }) => {
-      asked.push(node);
+      queries.push(node);
       return node;
     },
     transformResult: async ({ result }) => result,
   });
-  await ask(new SqlLogReads({ ...store.database, read: listening }));
+  await run(new SqlLogReads({ ...store.database, read: recording }));
   using plans = new Database(path, { readonly: true });
-  const steps = asked.flatMap((node) => {
+  const steps = queries.flatMap((node) => {
     const { sql } = read.getExecutor().compileQuery(node, { queryId: 'plan' });
     return plans.query<{ detail: string }, []>(`explain query plan ${sql}`).all();
   });
@@ -39,10 +39,10 @@ test.each([
   ['failures', { status: 'error' }, 'request_log_failures'],
   ['one key', { keyId: true }, 'request_log_by_key'],
   ['one model', { model: 'acme/chat' }, 'request_log_by_model'],
-] as const)('%s', async (_name, change, index) => {
+] as const)('SqlLogReads uses an index to read %s', async (_name, change, index) => {
   const { tenantId, keyId } = await addCustomer(store);
-  const asked = { tenantId, keyId, requestedModel: 'acme/chat' };
-  await book(store, [makeRecord({ ...asked, status: 'error', charges: noCharges })]);
+  const fields = { tenantId, keyId, requestedModel: 'acme/chat' };
+  await book(store, [makeRecord({ ...fields, status: 'error', charges: noCharges })]);
   const all = { ...allTime, tenantId, status: null, model: null, keyId: null };
   const filter = { ...all, ...change, keyId: 'keyId' in change ? keyId : null };
   expect(await indexesOf((logs) => logs.page(filter, 10, 0))).toEqual([index]);

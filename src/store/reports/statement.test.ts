@@ -1,4 +1,4 @@
-/** The months of a wallet are found among its own entries, however many others have. */
+/** Statements find the entries of a period without reading those of other wallets. */
 import { expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { SqlStatement } from './statement.ts';
 
 const start = Date.UTC(2026, 0, 1);
 
-/** Behind both grants: first 20,000 charges of the other wallet, then every fifth is ours. */
+/** After both grants: 20,000 charges of the other wallet, and then every fifth is ours. */
 const fill = sql`
   insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
   select case when n > 20000 and n % 5 = 0 then ours else others end, 'charge', -1, n, '',
@@ -21,32 +21,32 @@ const fill = sql`
   from generate_series(1, 40000) as n,
     (select min(id) as ours, max(id) as others from accounts) as wallets order by n`;
 
-/** A step of a plan that was carried out, with those below it. */
+/** A step of an executed query plan, with its substeps. */
 interface Step {
   readonly 'Relation Name'?: string;
   readonly 'Rows Removed by Filter'?: number;
   readonly Plans?: readonly Step[];
 }
 
-/** Entries that were read for nothing. */
+/** Counts entries that were read and then filtered out. */
 function entriesPassed({ Plans = [], ...step }: Step): number {
   const isOfEntries = step['Relation Name'] === 'ledger_entries';
   const own = isOfEntries ? (step['Rows Removed by Filter'] ?? 0) : 0;
   return Plans.reduce((sum, below) => sum + entriesPassed(below), own);
 }
 
-/** The frame of a period, and what the engine says of its way there. */
+/** Returns the frame of a period and the query plans with which it was found. */
 async function framed<Row>(database: Database, tenantId: string, period: Period, how: string) {
-  const asked: RootOperationNode[] = [];
+  const queries: RootOperationNode[] = [];
   const read = database.read.withPlugin({
     transformQuery: ({ node }) => {
-      asked.push(node);
+      queries.push(node);
       return node;
     },
     transformResult: async ({ result }) => result,
   });
   const frame = await new SqlStatement({ ...database, read }).frame(tenantId, period);
-  const plans = asked.map(async (node) => {
+  const plans = queries.map(async (node) => {
     const query = database.read.getExecutor().compileQuery(node, { queryId: 'plan' });
     const plan = { ...query, sql: `${how} ${query.sql}` };
     return (await database.read.executeQuery<Row>(plan)).rows;
@@ -54,7 +54,7 @@ async function framed<Row>(database: Database, tenantId: string, period: Period,
   return { frame, plans: (await Promise.all(plans)).flat() };
 }
 
-test('Postgres reads no entry of another wallet', async () => {
+test('SqlStatement.frame on Postgres reads no entries of other wallets', async () => {
   const store = await openStore(await (await startPostgres()).createDatabase());
   const { database } = store;
   const { tenantId } = await addCustomer(store, 1_000);
@@ -76,7 +76,7 @@ test('Postgres reads no entry of another wallet', async () => {
   await database.close();
 }, 120_000);
 
-test('SQLite walks past no entry of the wallet itself', async () => {
+test('SqlStatement.frame on SQLite seeks instead of scanning the wallet', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-statement-'));
   const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
   const { tenantId } = await addCustomer(store, 1_000);

@@ -5,7 +5,7 @@ import { walletName } from '../../money/ledger.ts';
 import type { TenantSumReads, TenantSums } from '../../records/analytics.ts';
 import { type DayRange, daysOf } from '../../records/period.ts';
 import type { WalletReads, WalletTotals } from '../../records/statement.ts';
-import { charged, type Database, SqlRepository } from '../database.ts';
+import { charged, type Database, type ReadOnlyDatabase, SqlRepository } from '../database.ts';
 
 /** As text: all wallets together may have more credits than a number holds exactly. */
 const sumOf = (column: 'balance' | 'leased') =>
@@ -108,7 +108,10 @@ interface OverdueLeases {
 }
 
 /** Leases that ended before this time, though their processes should have given them back. */
-export async function overdueLeases({ read }: Database, before: number): Promise<OverdueLeases> {
+export async function overdueLeases(
+  { read }: ReadOnlyDatabase,
+  before: number,
+): Promise<OverdueLeases> {
   const { leases, credits } = await read
     .selectFrom('leases')
     .select(({ fn }) => [

@@ -3,33 +3,33 @@ import { failureCode, failureMessage, type GatewayError } from '../../core/error
 import { storeError } from '../errors.ts';
 
 const reasons: Record<string, string> = {
-  // A path of more than about 500 bytes is one that SQLite does not take.
-  SQLITE_CANTOPEN: 'the path does not exist, is too long, or may not be written',
-  // A start on a file that may only be read leaves these two, with the same rights.
-  SQLITE_READONLY: 'it, or a file beside it whose name ends in -wal or -shm, may not be written',
-  SQLITE_READONLY_DIRECTORY: 'its folder may not be written',
+  // SQLite rejects paths of more than about 500 bytes.
+  SQLITE_CANTOPEN: 'the path does not exist, is too long, or is not writable',
+  // A start on a read-only file leaves these two with the same permissions.
+  SQLITE_READONLY: 'it, or a file beside it whose name ends in -wal or -shm, is not writable',
+  SQLITE_READONLY_DIRECTORY: 'its folder is not writable',
   SQLITE_NOTADB: 'it is not a SQLite database; restore a backup, or choose another data_dir',
   SQLITE_CORRUPT: 'it is damaged; stop what uses it, and restore a backup beside its journal',
   SQLITE_FULL: 'the disk is full',
-  SQLITE_IOERR: 'the disk refuses to read or write it',
-  SQLITE_BUSY: 'another process keeps it locked',
-  EACCES: 'this user may not use its folder',
-  ELOOP: 'its path is a link that leads back to itself',
+  SQLITE_IOERR: 'reading or writing it failed',
+  SQLITE_BUSY: 'another process has locked it',
+  EACCES: 'this user has no access to its folder',
+  ELOOP: 'its path has a link that points to itself',
   EROFS: 'the disk is read-only',
   ENOTDIR: 'a part of its path is a file, not a folder',
-  EEXIST: 'a part of its path is a file, or a link that leads nowhere',
+  EEXIST: 'a part of its path is a file, or a broken link',
   ENAMETOOLONG: 'its path is too long',
 };
 
-/** One sentence for the operator about a file that cannot be used. */
+/** Returns an error about an unusable database file. */
 export function fileFailure(path: string, error: unknown): GatewayError {
   return storeError(fileSentence(path, failureCode(error) ?? '', failureMessage(error)), error);
 }
 
-/** Codes that mean the file itself; the error for a file that was moved has its own sentence. */
+/** Codes about the file itself. A moved file has its own message. */
 const fileCodes = /^SQLITE_(?:CORRUPT|NOTADB|READONLY(?!_DBMOVED)|FULL|IOERR|CANTOPEN)/;
 
-/** Any statement may meet a bad page or a full disk, long after the start. */
+/** Explains errors of statements: a bad page or a full disk may show long after startup. */
 export function statementMessage(path: string, code: string | null, message: string): string {
   return fileCodes.test(code ?? '') ? fileSentence(path, code ?? '', message) : message;
 }
@@ -39,15 +39,15 @@ function fileSentence(path: string, code: string, message: string): string {
   return `The database file ${path} cannot be used: ${reason}.`;
 }
 
-/** Device and inode of the file at a path; undefined where there is none. */
+/** Returns device and inode of the file, or undefined if there is none. */
 export function identityOf(path: string): string | undefined {
   const file = statSync(path, { throwIfNoEntry: false });
   return file && `${file.dev}:${file.ino}`;
 }
 
 /**
- * SQLite goes on writing to a file that was deleted, or replaced by a backup, and whatever is
- * booked there is lost.
+ * Throws if the file was deleted or replaced, for example by a backup. SQLite would keep writing to
+ * the old file, and those writes would be lost.
  */
 export function assertSameFile(path: string, identity: string | undefined): void {
   if (identityOf(path) === identity) return;

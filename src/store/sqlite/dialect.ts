@@ -17,22 +17,20 @@ import { callWaitMs } from '../database.ts';
 import { commitBatch } from '../ledger/commit.ts';
 import type { Schema } from '../schema.ts';
 
-/** What crosses to a SQLite worker and back. Each question has one answer, in order. */
-
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
 export type WorkerRequest =
-  /** One batch of settlements, as JSON: a text crosses faster than the objects it tells of. */
-  { readonly kind: 'book'; readonly batch: string } | ConnectionRequest;
+  /** One batch of settlements as JSON, because text crosses threads faster than objects. */
+  { readonly kind: 'commit-batch'; readonly batch: string } | ConnectionRequest;
 
-/** What a connection does by itself. */
+/** A request that the connection handles directly. */
 export type ConnectionRequest =
   | { readonly kind: 'open'; readonly path: string; readonly role: 'writer' | 'reader' }
   | {
       readonly kind: 'run';
       readonly sql: string;
       readonly parameters: readonly SqlValue[];
-      /** The statement belongs to a transaction and must not run without it. */
+      /** The statement belongs to a transaction and must not run outside of it. */
       readonly inTransaction: boolean;
     }
   | {
@@ -46,7 +44,7 @@ export type ConnectionRequest =
 
 export interface Outcome {
   readonly rows: unknown[];
-  /** Rows that a statement without a result set touched. */
+  /** Rows affected by a statement without a result set. */
   readonly changes: number | null;
 }
 
@@ -54,26 +52,22 @@ export type WorkerReply =
   | { readonly ok: true; readonly outcome: Outcome }
   | { readonly ok: false; readonly message: string; readonly code: string | null };
 
-/** The booking of batches inside the writer's thread, next to the data. */
-
-/** Books batches by asking a connection of the same thread. */
+/** Commits batches in the writer's thread, on its own connection. */
 export function batchCommitterOn(
   send: (request: ConnectionRequest) => Promise<Outcome>,
 ): (batch: ParsedBatch) => Promise<readonly Booked[]> {
-  // The sender of a batch has the writer's turn already, so nobody ever waits here.
+  // The sender of a batch already holds the writer's lock, so no call ever waits here.
   const lock = new BoundedLock({ waitersMax: 0, waitMs: callWaitMs });
   const database = new Kysely<Schema>({ dialect: sqliteDialect({ send }, lock) });
   return (batch) => database.transaction().execute((trx) => commitBatch(trx, 'sqlite', batch));
 }
 
-/** Kysely's way to the SQLite threads: its own compiler, our driver. */
-
-/** Where questions go: to a thread, or, inside of it, straight to its connection. */
+/** Sends requests to a thread or, inside of it, directly to its connection. */
 interface SqliteChannel {
   send(request: ConnectionRequest): Promise<Outcome>;
 }
 
-/** With `turns` the thread is a writer: whoever has the turn has the connection to themselves. */
+/** A Kysely dialect for a thread. With a lock, the thread is the writer. */
 export function sqliteDialect(thread: SqliteChannel, lock: BoundedLock | undefined): Dialect {
   return {
     createAdapter: () => new ThreadAdapter(),
@@ -83,14 +77,14 @@ export function sqliteDialect(thread: SqliteChannel, lock: BoundedLock | undefin
   };
 }
 
-/** Kysely would put all callers of a single connection into one queue without a bound. */
+/** Claims multiple connections: otherwise Kysely queues all callers without a limit. */
 class ThreadAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
   }
 }
 
-/** `for update` is for Postgres: here a transaction has the whole file to itself from its start. */
+/** Drops `for update`: on SQLite, a transaction locks the whole file from its start. */
 class ThreadQueryCompiler extends SqliteQueryCompiler {
   protected override visitSelectQuery({ endModifiers: _, ...query }: SelectQueryNode): void {
     super.visitSelectQuery(query);
@@ -114,7 +108,7 @@ class ThreadDriver implements Driver {
   }
 
   async beginTransaction(): Promise<void> {
-    assert(this.#lock, 'Transactions belong to the writer.');
+    assert(this.#lock, 'Only the writer has transactions.');
     await this.#connection.begin();
   }
 
@@ -130,7 +124,7 @@ class ThreadDriver implements Driver {
     this.#lock?.release();
   }
 
-  /** Leaves the thread alone: whoever opened it closes it. */
+  /** Does nothing: the opener of the thread closes it. */
   async destroy(): Promise<void> {}
 }
 
@@ -143,8 +137,8 @@ class ThreadConnection implements DatabaseConnection {
   }
 
   async begin(): Promise<void> {
-    // Other processes may write to the same file: taking the write lock at once means that a
-    // transaction never has to be given up half-way because somebody else wrote in between.
+    // Take the write lock at once, so that a transaction never has to be aborted halfway because
+    // another process wrote in between.
     await this.#run('begin immediate');
     this.#inTransaction = true;
   }
@@ -167,7 +161,7 @@ class ThreadConnection implements DatabaseConnection {
   }
 
   streamQuery(): never {
-    throw new Error('SQLite reads are not streamed: read pages instead.');
+    throw new Error('Streaming is not supported on SQLite; read pages instead.');
   }
 
   #run(sql: string): Promise<Outcome> {
@@ -182,7 +176,7 @@ class ThreadConnection implements DatabaseConnection {
   #requestFor(query: CompiledQuery): ConnectionRequest {
     const inTransaction = this.#inTransaction;
     const { sql, parameters } = query;
-    // No single value is a list, so a list of lists can only mean: once for each of these rows.
+    // A parameter is never a list, so a list of lists means one execution per row.
     if (Array.isArray(parameters[0])) {
       return {
         kind: 'run-many',

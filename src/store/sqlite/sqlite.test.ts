@@ -18,7 +18,7 @@ import { toUnreachableError } from '../errors.ts';
 import { statementMessage } from './database-file.ts';
 import { openSqlite } from './sqlite.ts';
 
-describe('a SQLite database', () => {
+describe('openSqlite', () => {
   let folder: string;
   let path: string;
   let database: Database;
@@ -43,24 +43,24 @@ describe('a SQLite database', () => {
     return (await run('select count(*) as n from notes', database.read)).rows[0]?.n;
   }
 
-  test('is durable: write-ahead log, synced at each commit, references checked', async () => {
+  test('enables WAL, a sync at each commit, and foreign keys', async () => {
     const settings = ['journal_mode', 'synchronous', 'foreign_keys'];
     const values = settings.map(async (name) => (await run(`pragma ${name}`)).rows[0]?.[name]);
     expect(await Promise.all(values)).toEqual(['wal', 2, 1]);
   });
 
-  test('answers many plain reads at once, each with its own rows', async () => {
+  test('returns each of many concurrent reads its own rows', async () => {
     const reads = Array.from({ length: 100 }, (_, i) => run(`select ${i} as n`, database.read));
     const rows = (await Promise.all(reads)).map((result) => result.rows[0]?.n);
     expect(rows).toEqual(Array.from({ length: 100 }, (_, i) => i));
   });
 
-  test('works on with more distinct statements than it keeps prepared', async () => {
+  test('runs more distinct statements than it caches', async () => {
     for (let i = 0; i < 600; i++) await run(`select ${i % 300} as n`, database.read);
     expect((await run('select 7 as n', database.read)).rows).toEqual([{ n: 7 }]);
   });
 
-  test('names the failure by the engine’s own code', async () => {
+  test('reports errors with the code of SQLite', async () => {
     await run("insert into notes (text) values ('a')");
     expect(await failureOf(run("insert into notes (text) values ('a')"))).toMatchObject({
       code: 'SQLITE_CONSTRAINT_UNIQUE',
@@ -68,7 +68,7 @@ describe('a SQLite database', () => {
     });
   });
 
-  test('keeps transactions apart: another one starts when the first has ended', async () => {
+  test('runs transactions one after the other', async () => {
     const order: string[] = [];
     const transaction = (name: string) =>
       database.write.transaction().execute(async (change) => {
@@ -80,7 +80,7 @@ describe('a SQLite database', () => {
     expect(order).toEqual(['one begins', 'one ends', 'two begins', 'two ends']);
   });
 
-  test('shows readers nothing of a transaction until it is committed', async () => {
+  test('hides a transaction from readers until it is committed', async () => {
     await database.write.transaction().execute(async (change) => {
       await sql`insert into notes (text) values ('a')`.execute(change);
       expect(await count()).toBe(0);
@@ -88,18 +88,18 @@ describe('a SQLite database', () => {
     expect(await count()).toBe(1);
   });
 
-  test('undoes a transaction that throws, and goes on', async () => {
+  test('rolls back a transaction that throws, and keeps working', async () => {
     const attempt = database.write.transaction().execute(async (change) => {
       await sql`insert into notes (text) values ('a')`.execute(change);
-      throw new Error('changed my mind');
+      throw new Error('abort');
     });
-    expect((await failureOf(attempt)).message).toMatch('changed my mind');
+    expect((await failureOf(attempt)).message).toMatch('abort');
     expect(await count()).toBe(0);
     await run("insert into notes (text) values ('b')");
     expect(await count()).toBe(1);
   });
 
-  test('refuses the rest of a transaction that the engine has rolled back by itself', async () => {
+  test('rejects the rest of a transaction that SQLite has rolled back by itself', async () => {
     const attempt = database.write.transaction().execute(async (change) => {
       const twice = "insert or rollback into notes (text) values ('a'), ('a')";
       await sql
@@ -112,7 +112,7 @@ describe('a SQLite database', () => {
     expect(await count()).toBe(0);
   });
 
-  test('reports a full disk by its code, keeps its data and recovers', async () => {
+  test('reports a full disk by its code, keeps its data, and recovers', async () => {
     await run("insert into notes (text) values ('before')");
     const pages = (await run('pragma page_count')).rows[0]?.page_count;
     await run(`pragma max_page_count = ${pages}`);
@@ -124,11 +124,11 @@ describe('a SQLite database', () => {
     expect(await count()).toBe(2);
   });
 
-  test('refuses writes and transactions at the readers’ door', async () => {
+  test('rejects writes and transactions on the read connection', async () => {
     const write = run("insert into notes (text) values ('a')", database.read);
     expect(await failureOf(write)).toMatchObject({ code: 'SQLITE_READONLY' });
     const transaction = database.read.transaction().execute(async () => {});
-    expect((await failureOf(transaction)).message).toMatch('Transactions belong to the writer.');
+    expect((await failureOf(transaction)).message).toMatch('Only the writer has transactions.');
   });
 
   test('waits while another process writes to the same file', async () => {
@@ -147,26 +147,26 @@ describe('a SQLite database', () => {
     expect(await count()).toBe(2);
   });
 
-  test('refuses reads beyond the bound of those who wait, and answers all others', async () => {
-    // Kysely takes some turns of the event loop per query, so the thread must be kept busy.
+  test('rejects reads beyond the queue limit and runs all others', async () => {
+    // Kysely takes several event loop turns per query, so keep the thread busy.
     const slow = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000)
       select count(*) from n`;
-    const asked = [slow, ...Array.from({ length: waitingCallsMax + 49 }, () => 'select 1')].map(
+    const calls = [slow, ...Array.from({ length: waitingCallsMax + 49 }, () => 'select 1')].map(
       (text) =>
         run(text, database.read).then(
           () => 'answered',
           (error: Error) => error.message,
         ),
     );
-    const refused = (await Promise.all(asked)).filter((outcome) => outcome !== 'answered');
+    const refused = (await Promise.all(calls)).filter((outcome) => outcome !== 'answered');
     expect(refused).toHaveLength(50);
     expect(new Set(refused)).toEqual(
-      new Set([`The database is too busy: ${waitingCallsMax} calls are waiting already.`]),
+      new Set([`The database is too busy: ${waitingCallsMax} calls are already waiting.`]),
     );
     await database.ping();
   });
 
-  test('answers requests while a report takes long, which sees what is committed', async () => {
+  test('serves reads during a long report, which sees committed rows', async () => {
     await run("insert into notes (text) values ('a')");
     const order: string[] = [];
     const long = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000000)
@@ -183,15 +183,15 @@ describe('a SQLite database', () => {
     expect(await failureOf(write)).toMatchObject({ code: 'SQLITE_READONLY' });
   });
 
-  test('leaves no long log behind a change that was large', async () => {
-    // As an index over millions of rows, and then the day's work.
+  test('truncates the WAL after a large transaction', async () => {
+    // Stands for an index over millions of rows, followed by normal writes.
     await run('create table large as select zeroblob(50000000) as bytes');
     await run('pragma wal_checkpoint');
     await run("insert into notes (text) values ('a')");
     expect(statSync(`${path}-wal`).size).toBeLessThan(35_000_000);
   });
 
-  test('answers nothing after it was closed, and closes only once', async () => {
+  test('rejects calls after it was closed, and can be closed twice', async () => {
     await database.ping();
     await database.close();
     await database.close();
@@ -202,13 +202,13 @@ describe('a SQLite database', () => {
   });
 });
 
-describe('a thread that ends by itself is begun again', () => {
+describe('openSqlite, when a thread ends unexpectedly,', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
-  const Usual = globalThis.Worker;
-  const threads: Mortal[] = [];
+  const OriginalWorker = globalThis.Worker;
+  const threads: FailingWorker[] = [];
   let database: Database;
 
-  class Mortal extends Usual {
+  class FailingWorker extends OriginalWorker {
     isFailing = false;
 
     constructor(url: string | URL) {
@@ -216,23 +216,23 @@ describe('a thread that ends by itself is begun again', () => {
       threads.push(this);
     }
 
-    override postMessage(question: unknown): void {
+    override postMessage(message: unknown): void {
       if (this.isFailing) this.terminate();
-      else super.postMessage(question);
+      else super.postMessage(message);
     }
   }
 
-  /** Ends the thread at its next question. */
-  function fail(thread: Mortal | undefined): void {
+  /** Ends the thread at its next request. */
+  function fail(thread: FailingWorker | undefined): void {
     if (thread) thread.isFailing = true;
   }
 
-  function run(text: string, door: 'read' | 'report' | 'write') {
-    return sql.raw(text).execute(database[door]);
+  function run(text: string, connection: 'read' | 'report' | 'write') {
+    return sql.raw(text).execute(database[connection]);
   }
 
   beforeAll(async () => {
-    globalThis.Worker = Mortal;
+    globalThis.Worker = FailingWorker;
     database = await openSqlite(join(folder, 'test.db'));
     await run('create table notes (id integer primary key) strict', 'write');
     await run('select 1', 'report');
@@ -240,7 +240,7 @@ describe('a thread that ends by itself is begun again', () => {
 
   afterAll(async () => {
     await database.close();
-    globalThis.Worker = Usual;
+    globalThis.Worker = OriginalWorker;
     rmSync(folder, { recursive: true });
   });
 
@@ -248,16 +248,19 @@ describe('a thread that ends by itself is begun again', () => {
     ['write', 0],
     ['read', 1],
     ['report', 2],
-  ] as const)('%s: whoever asked it hears that the store is away', async (door, thread) => {
-    fail(threads[thread]);
-    expect(toUnreachableError(await failureOf(run('select 1', door)))?.symbol).toBe(
-      'service_unavailable',
-    );
-    expect((await run('select 7 as n', door)).rows).toEqual([{ n: 7 }]);
-    await database.ping();
-  });
+  ] as const)(
+    'reports the store as unreachable to the caller of %s and restarts it',
+    async (connection, thread) => {
+      fail(threads[thread]);
+      expect(toUnreachableError(await failureOf(run('select 1', connection)))?.symbol).toBe(
+        'service_unavailable',
+      );
+      expect((await run('select 7 as n', connection)).rows).toEqual([{ n: 7 }]);
+      await database.ping();
+    },
+  );
 
-  test('and what it had begun is undone', async () => {
+  test('rolls back the open transaction', async () => {
     const add = 'insert into notes default values';
     const half = database.write.transaction().execute(async (change) => {
       await sql.raw(add).execute(change);
@@ -269,7 +272,7 @@ describe('a thread that ends by itself is begun again', () => {
     expect((await run('select count(*) as n from notes', 'read')).rows).toEqual([{ n: 1 }]);
   });
 
-  test('and the rest of a transaction does not run on the new thread', async () => {
+  test('does not run the rest of a transaction on the new thread', async () => {
     const add = 'insert into notes default values';
     const half = database.write.transaction().execute(async (change) => {
       await sql.raw(add).execute(change);
@@ -283,15 +286,15 @@ describe('a thread that ends by itself is begun again', () => {
     expect((await run('select count(*) as n from notes', 'write')).rows).toEqual([{ n: 1 }]);
   });
 
-  test('but not on another file of that name, nor is a new one made', async () => {
+  test('does not reopen a replaced file or create a new one', async () => {
     const path = join(folder, 'test.db');
     const moved = `The database file ${path} was moved, deleted or replaced while in use.`;
     await run(`vacuum into '${join(folder, 'copy.db')}'`, 'write');
     renameSync(path, join(folder, 'away.db'));
     for (const thread of [4, -1]) fail(threads.at(thread));
     await Promise.allSettled([run('select 1', 'write'), run('select 1', 'read')]);
-    for (const door of ['write', 'read'] as const) {
-      const failure = await failureOf(run('select 1', door));
+    for (const connection of ['write', 'read'] as const) {
+      const failure = await failureOf(run('select 1', connection));
       expect([failure.message, toUnreachableError(failure)?.symbol]).toEqual([
         moved,
         'service_unavailable',
@@ -305,7 +308,7 @@ describe('a thread that ends by itself is begun again', () => {
   });
 });
 
-test('a file that is deleted while it is open takes no more changes and is not ready', async () => {
+test('openSqlite rejects writes and pings after its file was deleted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
   const path = join(folder, 'test.db');
   const database = await openSqlite(path);
@@ -324,12 +327,12 @@ test('a file that is deleted while it is open takes no more changes and is not r
   await database.close();
 });
 
-test('a file that is replaced by another one takes no more changes either', async () => {
+test('openSqlite rejects writes and pings after its file was replaced', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
   const path = join(folder, 'test.db');
   const database = await openSqlite(path);
   await sql.raw('create table notes (id integer primary key)').execute(database.write);
-  // As a backup that is put back under a running gateway.
+  // Like a backup that is restored under a running gateway.
   await sql.raw(`vacuum into '${join(folder, 'copy.db')}'`).execute(database.write);
   renameSync(join(folder, 'copy.db'), path);
   const change = () => sql.raw('insert into notes default values').execute(database.write);
@@ -344,17 +347,17 @@ test('a file that is replaced by another one takes no more changes either', asyn
   rmSync(folder, { recursive: true });
 });
 
-describe('a path that cannot be a SQLite database is refused in one sentence', () => {
+describe('openSqlite rejects', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-sqlite-'));
-  writeFileSync(join(folder, 'text.db'), 'This is no database. '.repeat(100));
+  writeFileSync(join(folder, 'text.db'), 'Not a database. '.repeat(100));
   mkdirSync(join(folder, 'folder.db'));
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test.each([
     ['text.db', 'it is not a SQLite database; restore a backup, or choose another data_dir'],
-    ['folder.db', 'the path does not exist, is too long, or may not be written'],
-    ['missing/x.db', 'the path does not exist, is too long, or may not be written'],
-  ])('%s: %s', async (name, reason) => {
+    ['folder.db', 'the path does not exist, is too long, or is not writable'],
+    ['missing/x.db', 'the path does not exist, is too long, or is not writable'],
+  ])('%s because %s', async (name, reason) => {
     const path = join(folder, name);
     expect((await failureOf(openSqlite(path))).message).toMatch(
       `The database file ${path} cannot be used: ${reason}.`,
@@ -362,10 +365,10 @@ describe('a path that cannot be a SQLite database is refused in one sentence', (
   });
 });
 
-test('a start that may only read leaves files that are named beside the database', () => {
+test('statementMessage mentions the -wal and -shm files that a read-only start leaves', () => {
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_DBMOVED', 'gone')).toBe('gone');
   expect(statementMessage('/data/tollgate.db', 'SQLITE_READONLY_RECOVERY', '')).toBe(
     'The database file /data/tollgate.db cannot be used: it, or a file beside it whose name ends ' +
-      'in -wal or -shm, may not be written.',
+      'in -wal or -shm, is not writable.',
   );
 });

@@ -2,12 +2,12 @@ import { strict as assert } from 'node:assert';
 import { Kysely } from 'kysely';
 import { type Booked, batchJson } from '../../money/ledger.ts';
 import { BoundedLock, tooBusy } from '../call-queue.ts';
-import { callWaitMs, type Database, waitingCallsMax } from '../database.ts';
+import { callWaitMs, type Database, type ReadOnlyDatabase, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
 import { assertSameFile, fileFailure, identityOf, statementMessage } from './database-file.ts';
 import { type Outcome, sqliteDialect, type WorkerReply, type WorkerRequest } from './dialect.ts';
 
-/** Opens or creates a database file: one thread for changes, and two for plain reads. */
+/** Opens or creates a database file, with one thread for writes and two for reads. */
 export async function openSqlite(path: string): Promise<Database> {
   const writer = new ReopeningThread(path, 'writer');
   const reader = new ReopeningThread(path, 'reader');
@@ -16,7 +16,7 @@ export async function openSqlite(path: string): Promise<Database> {
     await writer.close();
     throw error;
   });
-  // Opened by the first who asks: most processes are never asked for a report.
+  // Opened on first use, because most processes never read reports.
   const reports = new ReopeningThread(path, 'reader');
   const lock = new BoundedLock({ waitersMax: waitingCallsMax, waitMs: callWaitMs });
   return {
@@ -27,7 +27,7 @@ export async function openSqlite(path: string): Promise<Database> {
     commitBatch: async (batch) => {
       await lock.acquire();
       try {
-        const { rows } = await writer.send({ kind: 'book', batch: batchJson(batch) });
+        const { rows } = await writer.send({ kind: 'commit-batch', batch: batchJson(batch) });
         return rows as Booked[];
       } finally {
         lock.release();
@@ -37,7 +37,7 @@ export async function openSqlite(path: string): Promise<Database> {
       await Promise.all([pingThread(reader), pingThread(writer)]);
     },
     close: async () => {
-      // The writer goes last: the last connection to leave folds the log back into the file.
+      // The writer last, because closing the last connection checkpoints the WAL.
       await reports.close();
       await reader.close();
       await writer.close();
@@ -46,14 +46,14 @@ export async function openSqlite(path: string): Promise<Database> {
 }
 
 /**
- * A thread that is opened by the first who asks, and again by the next after it has ended by
- * itself: SQLite undoes what was begun there, and the process needs its books.
+ * A thread that opens on first use, and again after it has ended unexpectedly. SQLite rolls back its
+ * open transaction.
  */
 class ReopeningThread {
   readonly #path: string;
   readonly #role: 'writer' | 'reader';
   #thread: Promise<SqliteThread> | undefined;
-  /** Known once the file was opened. */
+  /** Set once the file was opened. */
   #identity: string | undefined;
   #isClosed = false;
 
@@ -68,7 +68,7 @@ class ReopeningThread {
       if (this.#thread === thread) this.#thread = undefined;
     };
     const thread = this.#start(clearThread).catch((error: unknown) => {
-      // Opening can fail when too many files are open, for example: the next question tries again.
+      // Opening can fail, for example with too many open files. The next call tries again.
       clearThread();
       throw this.#identity === undefined ? fileFailure(this.#path, error) : error;
     });
@@ -95,17 +95,13 @@ class ReopeningThread {
   }
 }
 
-/** Opens an existing file to read beside the process that writes: SQLite refuses all changes. */
-export async function openSqliteReadOnly(path: string): Promise<Database> {
+/** Opens an existing file for reading, next to the processes that write to it. */
+export async function openSqliteReadOnly(path: string): Promise<ReadOnlyDatabase> {
   const reader = new ReopeningThread(path, 'reader');
   await reader.open();
-  const readOnly = new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) });
   return {
     engine: 'sqlite',
-    read: readOnly,
-    report: readOnly,
-    write: readOnly,
-    commitBatch: () => Promise.reject(new Error('The database is open only to look into it.')),
+    read: new Kysely<Schema>({ dialect: sqliteDialect(reader, undefined) }),
     ping: () => pingThread(reader),
     close: () => reader.close(),
   };
@@ -120,7 +116,7 @@ interface PendingRequest {
   readonly reject: (error: Error) => void;
 }
 
-/** The main thread's end of one SQLite worker: questions go out, answers come back in order. */
+/** The main thread's side of a SQLite worker. Replies arrive in the order of the requests. */
 class SqliteThread {
   readonly #path: string;
   readonly #worker: Worker;
@@ -159,7 +155,7 @@ class SqliteThread {
   send(request: WorkerRequest): Promise<Outcome> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     if (this.#pending.length >= waitingCallsMax) {
-      return Promise.reject(tooBusy(`${this.#pending.length} calls are waiting already`));
+      return Promise.reject(tooBusy(`${this.#pending.length} calls are already waiting`));
     }
     return new Promise((resolve, reject) => {
       this.#pending.push({ resolve, reject });
@@ -180,7 +176,7 @@ class SqliteThread {
 
   #settle(reply: WorkerReply): void {
     const pending = this.#pending.shift();
-    assert(pending, 'A SQLite answer without a question.');
+    assert(pending, 'The SQLite thread sent a reply without a request.');
     if (reply.ok) {
       pending.resolve(reply.outcome);
       return;
@@ -197,8 +193,8 @@ class SqliteThread {
 }
 
 /**
- * Inside a compiled executable every module lives in one file at the virtual root, and the worker
- * stands where `bun build --compile src/main.ts src/store/sqlite/worker.ts` puts it.
+ * In a compiled executable, all modules are one file at the virtual root, and the worker is where
+ * `bun build --compile src/main.ts src/store/sqlite/worker.ts` puts it.
  */
 function workerUrl(): URL {
   const compiled = import.meta.url.includes('/$bunfs/') || import.meta.url.includes('/~BUN/');

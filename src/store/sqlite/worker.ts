@@ -1,6 +1,6 @@
 /**
  * A thread that owns one SQLite connection, because `bun:sqlite` is synchronous: an fsync here
- * blocks nobody else. It answers one message at a time, in order; failures are answers too.
+ * doesn't block the main thread. Handles one message at a time, in order, and replies to each.
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { strict as assert } from 'node:assert';
@@ -21,21 +21,21 @@ declare const self: Worker;
 /** Longer than any transaction of another process on the same file. */
 const busyTimeoutMs = 10_000;
 
-/** SQLite's log is cut to this size after a large change; the usual ones need far less. */
+/** SQLite truncates its WAL to this size after a large transaction. Most need far less. */
 const logBytesMax = 32 * 1024 * 1024;
 
-/** Distinct SQL texts of the code are far fewer; only generated lists make more. */
+/** The code has far fewer distinct statements; only generated lists add more. */
 const statementsMax = 256;
 
 const noRows: Outcome = { rows: [], changes: null };
 let database: Database | undefined;
-/** The writer's file. */
+/** Set in the writer. */
 let writerFile: { readonly path: string; readonly identity: string | undefined } | undefined;
 const statements = new Map<string, Statement<unknown, SqlValue[]>>();
 
-/** Imported with the first batch: commands of the command line send none. */
+/** Imported with the first batch, because CLI commands send none. */
 let batchCommitter: Promise<(batch: ParsedBatch) => Promise<readonly Booked[]>> | undefined;
-/** Questions are answered in order, also behind one that takes several steps. */
+/** Requests are handled in order, even behind one that takes several steps. */
 let replied = Promise.resolve();
 
 self.onmessage = ({ data }: MessageEvent<WorkerRequest>) => {
@@ -44,7 +44,8 @@ self.onmessage = ({ data }: MessageEvent<WorkerRequest>) => {
 
 async function reply(request: WorkerRequest): Promise<WorkerReply> {
   try {
-    const outcome = request.kind === 'book' ? await commitBatch(request.batch) : perform(request);
+    const outcome =
+      request.kind === 'commit-batch' ? await commitBatch(request.batch) : perform(request);
     return { ok: true, outcome };
   } catch (error) {
     return { ok: false, message: failureMessage(error), code: failureCode(error) ?? null };
@@ -53,9 +54,9 @@ async function reply(request: WorkerRequest): Promise<WorkerReply> {
 
 async function commitBatch(batch: string): Promise<Outcome> {
   batchCommitter ??= import('./dialect.ts').then(
-    ({ batchCommitterOn: booksOn }) => booksOn(performStep),
+    ({ batchCommitterOn }) => batchCommitterOn(performStep),
     (error) => {
-      // The import can fail when too many files are open: the next batch tries again.
+      // The import can fail with too many open files. The next batch tries again.
       batchCommitter = undefined;
       throw error;
     },
@@ -82,7 +83,7 @@ function perform(request: ConnectionRequest): Outcome {
       assertTransaction(connection, request.inTransaction);
       return runMany(connection, request.sql, request.rows);
     case 'rollback':
-      // A full disk makes SQLite roll back by itself, and then refuse to do it again.
+      // On a full disk, SQLite rolls back by itself and then rejects another rollback.
       if (connection.inTransaction) connection.run('rollback');
       return noRows;
     case 'close':
@@ -100,7 +101,7 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
   database.run(`pragma busy_timeout = ${busyTimeoutMs}`);
   if (role === 'writer') {
     enterWal(database);
-    // Otherwise a migration's log, often as long as the file, would stay until the process ends.
+    // Otherwise a migration's WAL, often as large as the file, would stay until the process ends.
     database.run(`pragma journal_size_limit = ${logBytesMax}`);
   }
   database.run('pragma synchronous = full');
@@ -111,18 +112,18 @@ function open(path: string, role: 'writer' | 'reader'): Outcome {
 }
 
 /**
- * A folder that was there before may be open to everybody; the file with everybody's records, and
- * those that SQLite puts beside it with the same rights, are not.
+ * Creates the file closed to other users, because an existing folder may be open to them. SQLite
+ * gives its other files the same permissions.
  */
 function createPrivate(path: string): void {
   try {
     closeSync(openSync(path, 'ax', 0o600));
   } catch {
-    // It is there already, or SQLite will say why it cannot be made.
+    // It exists already, or SQLite will report why it can't be created.
   }
 }
 
-/** SQLite skips its busy handler for this one switch, so processes that start together collide. */
+/** SQLite skips its busy handler for this switch, so processes that start together collide. */
 function enterWal(connection: Database): void {
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
@@ -138,8 +139,8 @@ function enterWal(connection: Database): void {
 }
 
 /**
- * After SQLite has rolled back by itself, the next statement of that transaction would commit on
- * its own: half of a change.
+ * Throws if SQLite has rolled back by itself. The next statement of that transaction would otherwise
+ * commit alone.
  */
 function assertTransaction(connection: Database, expected: boolean): void {
   assert(!expected || connection.inTransaction, 'The transaction was already rolled back.');
@@ -166,7 +167,7 @@ function runMany(
   return { rows: [], changes };
 }
 
-/** Integers beyond 2⁵³ arrive rounded; money must fail loudly instead. */
+/** Integers beyond 2⁵³ arrive rounded. Amounts must fail loudly instead. */
 function assertExact(row: unknown): void {
   assert(typeof row === 'object' && row !== null);
   for (const value of Object.values(row)) {
@@ -178,7 +179,7 @@ function assertExact(row: unknown): void {
 function prepare(connection: Database, sql: string): Statement<unknown, SqlValue[]> {
   const known = statements.get(sql);
   if (known !== undefined) {
-    // Used last, dropped last: a Map keeps the order of insertion.
+    // Reinsert, because a Map keeps insertion order and the oldest is dropped first.
     statements.delete(sql);
     statements.set(sql, known);
     return known;

@@ -1,20 +1,20 @@
 import { sql } from 'kysely';
 import { pluralize } from '../../core/text.ts';
 import { isWalletName, walletName } from '../../money/ledger.ts';
-import { charged, type Database } from '../database.ts';
+import { charged, type ReadOnlyDatabase } from '../database.ts';
 import { logCompleteSince } from '../retention.ts';
 import type { OnRows, Report } from './verify.ts';
 
 const accountsPerPage = 500;
-/** Each entry may have a batch of requests under it, which one statement adds up. */
+/** Each entry can have a batch of requests, which one statement sums. */
 const entriesPerPage = 500;
 
-/** An account with what else is known of it at the same moment. */
+/** An account with its leases and last entry, read at the same moment. */
 type Account = Awaited<ReturnType<typeof accountsAfter>>[number];
 
-/** Every account against its entries and leases, every charge of a wallet against its requests. */
+/** Checks each account against its entries and leases, and wallet charges against requests. */
 export async function checkAccounts(
-  database: Database,
+  database: ReadOnlyDatabase,
   report: Report,
   onRows: OnRows,
 ): Promise<{ readonly accounts: number; readonly entries: number }> {
@@ -34,7 +34,7 @@ export async function checkAccounts(
   }
 }
 
-function accountsAfter({ read }: Database, lastId: number) {
+function accountsAfter({ read }: ReadOnlyDatabase, lastId: number) {
   return read
     .selectFrom('accounts')
     .select(['id', 'owner', 'tenant_id', 'balance', 'leased', 'granted', 'spent'])
@@ -54,10 +54,10 @@ function accountsAfter({ read }: Database, lastId: number) {
 
 function checkRow(account: Account, report: Report): void {
   const { owner, balance, leased, granted, spent } = account;
-  const reportAccount = (what: string) => report(`Account ${owner}: ${what}.`);
+  const reportAccount = (problem: string) => report(`Account ${owner}: ${problem}.`);
   if (balance !== granted - spent) {
     reportAccount(
-      `the balance is ${balance}, but ${granted} granted less ${spent} spent is another`,
+      `the balance is ${balance}, but ${granted} granted minus ${spent} spent is ${granted - spent}`,
     );
   }
   if (leased < 0 || leased > balance) reportAccount(`${leased} of ${balance} credits are on lease`);
@@ -78,7 +78,7 @@ function checkOwner(
 }
 
 async function tenantsOfKeys(
-  { read }: Database,
+  { read }: ReadOnlyDatabase,
   page: readonly Account[],
 ): Promise<ReadonlyMap<string, string>> {
   const ids = page.map(({ owner }) => keyIdOf(owner)).filter((id) => id !== '');
@@ -96,15 +96,15 @@ function keyIdOf(owner: string): string {
   return /^key:([^:]+)/.exec(owner)?.[1] ?? '';
 }
 
-/** Follows the balance from entry to entry up to the one that the account's row knew. */
+/** Recomputes the balance from entry to entry, up to the last one known to the account's row. */
 async function checkEntries(
-  database: Database,
+  database: ReadOnlyDatabase,
   account: Account,
   report: Report,
   onRows: OnRows,
 ): Promise<number> {
   let [entries, lastId, balance, granted, spent] = [0, 0, 0, 0, 0];
-  const reportAccount = (what: string) => report(`Account ${account.owner}: ${what}.`);
+  const reportAccount = (problem: string) => report(`Account ${account.owner}: ${problem}.`);
   for (;;) {
     const page = await entriesAfter(database, account, lastId);
     for (const entry of page) {
@@ -139,7 +139,7 @@ async function checkEntries(
   return entries;
 }
 
-/** Which way each kind of entry moves a balance. */
+/** Returns whether the amount has the sign of its kind of entry. */
 function isValidAmount({
   kind,
   amount,
@@ -152,7 +152,7 @@ function isValidAmount({
   return kind === 'allowance';
 }
 
-function entriesAfter({ read }: Database, account: Account, lastId: number) {
+function entriesAfter({ read }: ReadOnlyDatabase, account: Account, lastId: number) {
   return read
     .selectFrom('ledger_entries')
     .select(['id', 'kind', 'amount', 'balance_after'])
@@ -164,9 +164,9 @@ function entriesAfter({ read }: Database, account: Account, lastId: number) {
     .execute();
 }
 
-/** Entries older than the request log have lost their requests and stand for themselves. */
+/** Skips entries older than the request log, whose requests have been deleted. */
 async function checkCharges(
-  { read }: Database,
+  { read }: ReadOnlyDatabase,
   account: Account,
   { after, last }: { readonly after: number; readonly last: number },
   report: Report,
@@ -177,7 +177,7 @@ async function checkCharges(
     .leftJoin('request_log as log', (join) =>
       join
         .onRef('log.entry_id', '=', 'entry.id')
-        // Repeats the join: otherwise Postgres reads the log's index from its beginning.
+        // Redundant, but without it Postgres reads the log's index from its start.
         .on('log.entry_id', '>', after)
         .on('log.entry_id', '<=', last),
     )
@@ -200,10 +200,10 @@ async function checkCharges(
 const namedAccountsPerPage = 500;
 
 /**
- * Rows whose account or tenant is missing: a check that goes from account to account never meets
- * them. The tables forbid them, but each client of SQLite has to turn that rule on itself.
+ * Reports rows whose account or tenant is missing, which a check by account never reads. The tables
+ * forbid them, but each SQLite client has to enable foreign keys itself.
  */
-export async function checkOrphans(database: Database, report: Report): Promise<void> {
+export async function checkOrphans(database: ReadOnlyDatabase, report: Report): Promise<void> {
   await checkOrphanEntries(database, report);
   for (const { account_id, credits } of await leasesWithoutAccount(database)) {
     report(`Account number ${account_id}: it is missing, but ${credits} of it are on lease.`);
@@ -213,7 +213,7 @@ export async function checkOrphans(database: Database, report: Report): Promise<
   }
 }
 
-async function checkOrphanEntries(database: Database, report: Report): Promise<void> {
+async function checkOrphanEntries(database: ReadOnlyDatabase, report: Report): Promise<void> {
   for (let lastId: number | undefined = Number.MIN_SAFE_INTEGER; lastId !== undefined; ) {
     const page = await accountsNamedAfter(database, lastId);
     const missing = page.filter(({ known }) => known === null).map(({ id }) => id);
@@ -225,7 +225,7 @@ async function checkOrphanEntries(database: Database, report: Report): Promise<v
   }
 }
 
-async function sumsOf({ read }: Database, accounts: readonly number[]) {
+async function sumsOf({ read }: ReadOnlyDatabase, accounts: readonly number[]) {
   if (accounts.length === 0) return [];
   return read
     .selectFrom('ledger_entries')
@@ -241,10 +241,10 @@ async function sumsOf({ read }: Database, accounts: readonly number[]) {
 }
 
 /**
- * The accounts that entries name, and whether they exist. Leaps from one account's entries to the
- * next account's: reading years of entries would take longer than a statement may.
+ * Returns the accounts that entries refer to, and whether they exist. Skips from one account's
+ * entries to the next account's, because reading years of entries would exceed the time limit.
  */
-async function accountsNamedAfter({ read }: Database, lastId: number) {
+async function accountsNamedAfter({ read }: ReadOnlyDatabase, lastId: number) {
   const { rows } = await sql<{ readonly id: number; readonly known: number | null }>`
     with recursive named (id) as (
       select min(account_id) from ledger_entries where account_id > ${lastId}
@@ -257,7 +257,7 @@ async function accountsNamedAfter({ read }: Database, lastId: number) {
   return rows;
 }
 
-function leasesWithoutAccount({ read }: Database) {
+function leasesWithoutAccount({ read }: ReadOnlyDatabase) {
   return read
     .selectFrom('leases')
     .leftJoin('accounts', 'accounts.id', 'account_id')
@@ -268,7 +268,7 @@ function leasesWithoutAccount({ read }: Database) {
     .execute();
 }
 
-function accountsWithoutTenant({ read }: Database) {
+function accountsWithoutTenant({ read }: ReadOnlyDatabase) {
   return read
     .selectFrom('accounts')
     .leftJoin('tenants', 'tenants.id', 'tenant_id')

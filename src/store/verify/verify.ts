@@ -1,20 +1,20 @@
 import { sql } from 'kysely';
 import { failureCode } from '../../core/errors.ts';
 import { walletName } from '../../money/ledger.ts';
-import { feeNames } from '../../money/price/fee-kinds.ts';
 import { allTime, dayMs, dayOf, isoDay } from '../../records/period.ts';
-import { charged, type Database } from '../database.ts';
-import { dailySums, idText } from '../ledger/request-log.ts';
+import { charged, type ReadOnlyDatabase } from '../database.ts';
+import { dailyAddends, idText } from '../ledger/request-log.ts';
 import { logCompleteSince, logsSince } from '../retention.ts';
+import { type DailySum, dailySums } from '../schema.ts';
 import { checkAccounts, checkOrphans } from './accounts.ts';
 
-/** Says one discrepancy, in one line. */
+/** Reports one discrepancy in one line. */
 export type Report = (line: string) => void;
 
-/** Called during a long check with the kind of rows and how many were checked. */
+/** Called during a long check with the kind of row and the number checked so far. */
 export type Progress = (what: string, rows: number) => void;
 
-/** Rows after which a long check is told about again. */
+/** Rows between two progress reports of a long check. */
 const progressRows = 100_000;
 
 /** Called with each page of rows. */
@@ -38,11 +38,11 @@ export interface Verification {
 }
 
 /**
- * Holds the books against each other: accounts, leases, entries, requests and daily sums. Reads in
- * pages, each of them one consistent statement, so it may run beside gateways that are booking.
+ * Checks accounts, leases, entries, requests, and daily sums against each other. It reads in pages,
+ * each one consistent statement, so it can run while gateways are writing.
  */
 export async function verifyLedger(
-  database: Database,
+  database: ReadOnlyDatabase,
   report: Report,
   onProgress: Progress = () => undefined,
 ): Promise<Verification> {
@@ -62,58 +62,60 @@ export async function verifyLedger(
   return { accounts, entries, requests, discrepancies };
 }
 
-/** Lines that are reported: enough to see how bad the damage is. */
+/** The maximum number of reported lines, enough to see how bad the damage is. */
 const linesMax = 20;
 
 /**
- * Answers whether the file is free of damage. A damaged page may hide behind an index: the books
- * look right today, and the next booking fails. Postgres has `pg_amcheck` for this.
+ * Returns whether the file is undamaged. A damaged page can hide behind an index: the ledger looks
+ * correct, and the next write fails. Postgres has `pg_amcheck` for this.
  */
-async function checkFile({ engine, read }: Database, report: Report): Promise<boolean> {
+async function checkFile({ engine, read }: ReadOnlyDatabase, report: Report): Promise<boolean> {
   if (engine === 'postgres') return true;
   const damage = await findDamage(read);
   for (const line of damage) report(`The database file is damaged: ${line}`);
   return damage.length === 0;
 }
 
-async function findDamage(read: Database['read']): Promise<readonly string[]> {
+async function findDamage(read: ReadOnlyDatabase['read']): Promise<readonly string[]> {
   try {
     const query = sql<{ integrity_check: string }>`pragma integrity_check(${sql.lit(linesMax)})`;
     const { rows } = await query.execute(read);
     return rows.map((row) => row.integrity_check.trim()).filter(isDamage);
   } catch (error) {
-    if (failureCode(error)?.startsWith('SQLITE_CORRUPT')) return ['it cannot be read.'];
+    if (failureCode(error)?.startsWith('SQLITE_CORRUPT')) return ["it can't be read."];
     throw error;
   }
 }
 
-/** A value that breaks a rule of its table was written by somebody: the other checks name it. */
+/** Ignores values that violate a table's constraints, which the other checks report. */
 function isDamage(line: string): boolean {
   return line !== 'ok' && !/^(?:CHECK constraint failed|NULL value) in /.test(line);
 }
 
 const tenantsPerPage = 500;
 
-/** Days are checked together up to this many requests: most days have only a few. */
+/** Days are checked together up to this many requests, because most days have few. */
 const requestsPerSpan = 10_000;
 
-/** So many requests without their entry are named for a span; the rest show in the balances. */
+/** At most this many requests without an entry are named per span. */
 const unbookedRequestsMax = 100;
 
-/** The end of the last span, which takes all requests that are left and any sums after them. */
+/** The end of the last span, which includes all remaining requests and any sums after them. */
 const endOfDays = dayOf(allTime.until);
 
-type Sum = (typeof dailySums)[number];
-
-/** Days of one tenant, the first and the last included. */
+/** Days of one tenant, including the first and the last. */
 interface Span {
   readonly tenantId: string;
   readonly first: number;
   readonly last: number;
 }
 
-/** The daily sums against the request log, for every day whose requests are all kept. */
-async function checkDays(database: Database, report: Report, onRows: OnRows): Promise<number> {
+/** Checks the daily sums against the request log, for every day with a complete log. */
+async function checkDays(
+  database: ReadOnlyDatabase,
+  report: Report,
+  onRows: OnRows,
+): Promise<number> {
   const firstDay = (await logsSince(database)) / dayMs;
   let [requests, lastTenant] = [0, ''];
   for (;;) {
@@ -134,7 +136,7 @@ async function checkDays(database: Database, report: Report, onRows: OnRows): Pr
   }
 }
 
-function tenantsAfter({ read }: Database, lastId: string) {
+function tenantsAfter({ read }: ReadOnlyDatabase, lastId: string) {
   return read
     .selectFrom('tenants')
     .select('id')
@@ -144,8 +146,12 @@ function tenantsAfter({ read }: Database, lastId: string) {
     .execute();
 }
 
-/** The first day from the given one on that has a request or a sum. */
-async function nextDay({ read }: Database, tenantId: string, from: number): Promise<number | null> {
+/** Returns the first day, from the given one on, that has a request or a sum. */
+async function nextDay(
+  { read }: ReadOnlyDatabase,
+  tenantId: string,
+  from: number,
+): Promise<number | null> {
   const logged = await read
     .selectFrom('request_log')
     .select((of) => of.fn.min('created_at').as('at'))
@@ -165,8 +171,12 @@ async function nextDay({ read }: Database, tenantId: string, from: number): Prom
   return days.length === 0 ? null : Math.min(...days);
 }
 
-/** One day that is long, or as many days as are short enough together. */
-async function lastDay({ read }: Database, tenantId: string, first: number): Promise<number> {
+/** Returns the last day of a span: a single long day, or several short ones. */
+async function lastDay(
+  { read }: ReadOnlyDatabase,
+  tenantId: string,
+  first: number,
+): Promise<number> {
   const beyond = await read
     .selectFrom('request_log')
     .select('created_at')
@@ -180,8 +190,8 @@ async function lastDay({ read }: Database, tenantId: string, first: number): Pro
   return Math.max(first, beyond ? dayOf(beyond.created_at) - 1 : endOfDays);
 }
 
-async function checkSpan(database: Database, span: Span, report: Report): Promise<number> {
-  // In damaged books a sum may be of a day that no calendar has.
+async function checkSpan(database: ReadOnlyDatabase, span: Span, report: Report): Promise<number> {
+  // In a damaged ledger, a sum can have a day beyond the calendar.
   const dateOf = (day: number) => (day > endOfDays ? `day ${day}` : isoDay(day));
   const nameOf = (day: number) => `Tenant ${span.tenantId}, ${dateOf(day)}`;
   for (const group of await differences(database, span)) {
@@ -193,7 +203,7 @@ async function checkSpan(database: Database, span: Span, report: Report): Promis
   }
   for (const { request_id, created_at } of await unbookedRequests(database, span)) {
     const name = `${nameOf(dayOf(created_at))}, request ${idText(request_id)}`;
-    report(`${name}: its charge is in no entry of the wallet.`);
+    report(`${name}: no ledger entry of the wallet includes its charge.`);
   }
   const { rows } = await database.read
     .selectFrom('request_log')
@@ -205,7 +215,7 @@ async function checkSpan(database: Database, span: Span, report: Report): Promis
   return rows;
 }
 
-interface Group extends Readonly<Record<Sum, number>> {
+interface Group extends Readonly<Record<DailySum, number>> {
   readonly day: number;
   readonly key_id: string;
   readonly model: string;
@@ -213,21 +223,17 @@ interface Group extends Readonly<Record<Sum, number>> {
   readonly traffic_mode: string;
 }
 
-/** One statement sees both sides at the same moment; a difference of zero everywhere is no row. */
-async function differences({ read }: Database, span: Span): Promise<readonly Group[]> {
-  const each = (write: (sum: Sum) => string, glue: string) =>
+/** Compares both sides in one statement, so at one moment. Returns only groups that differ. */
+async function differences({ read }: ReadOnlyDatabase, span: Span): Promise<readonly Group[]> {
+  const each = (write: (sum: DailySum) => string, glue: string) =>
     sql.raw(dailySums.map(write).join(glue));
   const { rows } = await sql<Group>`
     select day, key_id, model, provider, traffic_mode,
       ${each((sum) => `sum(${sum}) as ${sum}`, ', ')}
     from (
       select created_at / ${sql.lit(dayMs)} as day, key_id, requested_model as model,
-        coalesce(provider, '') as provider, traffic_mode, 1 as requests,
-        case when status = 'error' then 1 else 0 end as failed_requests,
-        input_tokens + cache_read_tokens + cache_write_tokens as prompt_tokens,
-        output_tokens as completion_tokens,
-        ${sql.raw(feeNames.join(', '))},
-        written_off, searches, duration_ms
+        coalesce(provider, '') as provider, traffic_mode,
+        ${each((sum) => `${dailyAddends[sum].sql} as ${sum}`, ', ')}
       from request_log
       where tenant_id = ${span.tenantId}
         and created_at >= ${span.first * dayMs} and created_at < ${(span.last + 1) * dayMs}
@@ -244,8 +250,8 @@ async function differences({ read }: Database, span: Span): Promise<readonly Gro
   return rows;
 }
 
-/** In the order of the index that finds them: in any other, Postgres would walk the whole log. */
-function unbookedRequests({ read }: Database, span: Span) {
+/** Sorted like the index that finds them; otherwise Postgres would scan the whole log. */
+function unbookedRequests({ read }: ReadOnlyDatabase, span: Span) {
   return read
     .selectFrom('request_log as log')
     .leftJoin('ledger_entries as entry', 'entry.id', 'log.entry_id')
@@ -265,10 +271,14 @@ function unbookedRequests({ read }: Database, span: Span) {
 const idsPerPage = 20_000;
 
 /**
- * No request is in the log twice, so none is charged twice. The table itself forbids it; this check
- * is for a database that was edited, restored or damaged.
+ * Checks that no request is in the log twice, so that none is charged twice. The table forbids it;
+ * this check is for a database that was edited, restored, or damaged.
  */
-async function checkRequestIds({ read }: Database, report: Report, onRows: OnRows): Promise<void> {
+async function checkRequestIds(
+  { read }: ReadOnlyDatabase,
+  report: Report,
+  onRows: OnRows,
+): Promise<void> {
   let first: Uint8Array | undefined = new Uint8Array(16);
   while (first) {
     const from: Uint8Array = first;
@@ -286,7 +296,7 @@ async function checkRequestIds({ read }: Database, report: Report, onRows: OnRow
     for (const { request_id } of repeated) {
       report(`Request ${idText(request_id)} is in the log more than once.`);
     }
-    // The last id of a page begins the next one, or its twin could hide between the two.
+    // The last id of a page starts the next one, so that no duplicate is split between pages.
     const next = await page
       .limit(1)
       .offset(idsPerPage - 1)
