@@ -1,4 +1,4 @@
-/** An attempt whose upstream is silent for long, without waiting for it. */
+/** Tests attempts at an upstream that is silent for a long time, without waiting that long. */
 import { afterAll, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
@@ -19,7 +19,7 @@ const server = Bun.serve({
     const stream = new ReadableStream<string>({
       start: (controller) => {
         body = controller;
-        // With nothing of the body, the runtime would keep the head.
+        // Without a first piece of the body, the runtime would hold back the head.
         controller.enqueue(': here\n\n');
       },
     });
@@ -34,8 +34,8 @@ function chunk(delta: object): string {
   return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
 }
 
-/** Knows all waiters, so that a test can tell them that it has been quiet. */
-class KnownWatch extends DeadlineWatcher {
+/** Lets a test fire the deadline of the attempt's source. */
+class ManualWatcher extends DeadlineWatcher {
   readonly #source = Promise.withResolvers<TextSource>();
 
   override add(waiting: Deadline): void {
@@ -43,7 +43,7 @@ class KnownWatch extends DeadlineWatcher {
     if (waiting instanceof TextSource) this.#source.resolve(waiting);
   }
 
-  async emitSilence(): Promise<void> {
+  async fireSilence(): Promise<void> {
     const source = await this.#source.promise;
     await Bun.sleep(20);
     source.fire();
@@ -51,13 +51,13 @@ class KnownWatch extends DeadlineWatcher {
   }
 }
 
-function begin(watch: DeadlineWatcher): Promise<AttemptResult> {
-  const never = () => Promise.reject(new Error('This test does not need it.'));
+function begin(deadlines: DeadlineWatcher): Promise<AttemptResult> {
+  const never = () => Promise.reject(new Error('This test does not use it.'));
   const context: AttemptContext = {
     identity,
     outputTokensMax: null,
     client: new AbortController().signal,
-    deadlines: watch,
+    deadlines,
     fetchGuarded: never,
     reportDropped: () => undefined,
     reserveMemory: () => undefined,
@@ -72,42 +72,41 @@ function begin(watch: DeadlineWatcher): Promise<AttemptResult> {
     offer: offerCalled('hidden', { baseUrl: `http://127.0.0.1:${server.port}`, ...timeouts }),
     context,
     request: { path: '/chat/completions', body: '{}' },
-    adapter: {
+    readReply: () => {
+      throw new Error('A stream was expected.');
+    },
+    stream: {
       transformStream: () => new OpenAiPassThrough(identity, { includeUsage: false }),
-      transformReply: () => {
-        throw new Error('A stream was to come.');
-      },
       streamReply: () => undefined,
     },
-    stream: true,
   });
 }
 
 function openingOf(result: AttemptResult): string {
-  if (result.kind !== 'stream') throw new Error(`It is no stream: ${JSON.stringify(result)}`);
+  if (result.kind !== 'stream') throw new Error(`Not a stream: ${JSON.stringify(result)}`);
   result.source.close();
   result.upstreamCall.cancel();
   return result.opening;
 }
 
-test('an upstream that says nothing for long before its answer begins is waited for', async () => {
-  const watch = new KnownWatch();
-  const result = begin(watch);
-  await watch.emitSilence();
-  await watch.emitSilence();
+test('attempt waits for an upstream that is silent before its answer begins', async () => {
+  const deadlines = new ManualWatcher();
+  const result = begin(deadlines);
+  await deadlines.fireSilence();
+  await deadlines.fireSilence();
   body?.enqueue(chunk({ role: 'assistant', content: 'at last' }));
   expect(openingOf(await result)).toContain('at last');
 });
 
-test('a client hears the opening of an answer whose first words take long', async () => {
-  const watch = new KnownWatch();
+test('attempt returns the opening when the first output takes long', async () => {
+  const deadlines = new ManualWatcher();
   let isOpen = false;
-  const result = begin(watch).finally(() => {
+  const result = begin(deadlines).finally(() => {
     isOpen = true;
   });
-  await watch.emitSilence();
+  await deadlines.fireSilence();
   body?.enqueue(chunk({ role: 'assistant', content: '' }));
-  // Until the opening has come: silence before it opens nothing.
-  while (!isOpen) await watch.emitSilence();
+  // Silence before the opening has arrived has no effect.
+  while (!isOpen) await deadlines.fireSilence();
   expect(openingOf(await result)).toContain('"role":"assistant"');
 });

@@ -26,65 +26,65 @@ import { connectionFailure, send, throwLocalFailure } from './provider-client.ts
 import type { AnswerRecorder } from './recorder.ts';
 import { endOfStream, readAll, silence, TextSource, UpstreamCall } from './upstream-call.ts';
 
-/** What one try at one offer needs besides the request itself. */
+/** Per-attempt context: identity, output cap, abort signal, recorder, and the hold. */
 export interface AttemptContext {
   readonly identity: ReplyIdentity;
-  /** The output cap to send; null leaves the client's own. */
+  /** The output cap to send. Null keeps the client's own cap. */
   readonly outputTokensMax: number | null;
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly client: AbortSignal;
   readonly deadlines: DeadlineWatcher;
-  /** Records the answer, so that it can be given again. */
+  /** Records the answer for the cache or for idempotent retries. */
   readonly recorder?: AnswerRecorder | undefined;
-  /** Continues the client's trace at the provider; undefined when nobody traces. */
+  /** Continues the client's trace at the provider. Undefined without tracing. */
   readonly traceparent?: string | undefined;
   readonly fetchGuarded: GuardedFetch;
-  /** Called with the parameters that this offer cannot express; an empty list takes that back. */
+  /** Sets the parameters that this offer can't express. An empty list clears them. */
   reportDropped(parameters: readonly string[]): void;
-  /**
-   * Claims room for this many more bytes of a long answer, in the memory all requests share. 503
-   */
+  /** Reserves memory for a long answer in the budget of all requests. Throws 503. */
   reserveMemory(bytes: number): void;
-  /** Gives back the room claimed so far: what it was for has been read, or is of no use. */
+  /** Releases the memory reserved so far. */
   releaseMemory(): void;
-  /** Sets more credits aside for the request; false when there are no more. */
+  /** Adds credits to the request's hold. Returns false if there are none left. */
   extendHold(credits: number): Promise<boolean>;
   /**
-   * What the request may cost in all. Asks the store unless at least `enough` is known to be there.
+   * Returns the credits that the request may cost in total. Queries the store unless `atLeast` is
+   * known to be available.
    */
   spendableCredits(atLeast: number): Promise<number>;
-  /** Checks addresses that tenants chose. */
+  /** Checks URLs that tenants chose. */
   readonly checkAddress: CheckAddress;
-  /** The policy of that check, for addresses that a provider calls instead of us. */
+  /** The policy of that check, for URLs that a provider fetches. */
   readonly addressPolicy: AddressPolicy;
 }
 
-/** How much text that only opens an answer is held back: an opening is one small chunk. */
+/** How much of an answer's opening is held back before its first output. */
 const openingLengthMax = 16 * 1024;
 
-/** Before an answer begins, OpenAI repeats the request's instructions and tools, twice. */
+/** The limit before an answer's opening. OpenAI repeats the instructions and tools there, twice. */
 const prefaceLengthMax = 2 * eventBytesMax;
 
-/** A stream whose first words are in hand; from here on there is no other attempt. */
+/** A stream whose first output has arrived. After this, no other offer is tried. */
 export interface OpenStream {
   readonly kind: 'stream';
   readonly transform: StreamTransform;
   readonly reader: EventStreamReader;
   readonly source: TextSource;
   readonly upstreamCall: UpstreamCall;
-  /** The text that the client sees first. */
+  /** The first text for the client. */
   readonly opening: string;
-  /** Whether the upstream closed before the first words were handed over. */
+  /** True if the upstream has already closed its stream. */
   readonly ended: boolean;
-  /**
-   * Called when the upstream has ended: opens a stream that follows it, or gives the last words.
-   */
-  readonly openContinuation?: () => Promise<AttemptResult | string>;
+  /** Called when the upstream's stream has ended. Opens the next stream or returns closing text. */
+  readonly openContinuation?: () => Promise<Continuation>;
 }
 
-interface FullReply {
+/** What follows a stream of the upstream. */
+export type Continuation = AttemptResult | { readonly kind: 'closing'; readonly text: string };
+
+interface FullReply<Reply> {
   readonly kind: 'reply';
-  readonly reply: TransformedReply;
+  readonly reply: Reply;
 }
 
 interface Failed {
@@ -92,22 +92,31 @@ interface Failed {
   readonly failure: UpstreamFailure;
 }
 
-export type AttemptResult = OpenStream | OpenBytes | FullReply | Failed;
+export type AttemptResult = OpenStream | OpenBytes | FullReply<TransformedReply> | Failed;
 
-interface AttemptOptions {
+interface AttemptOptions<Reply> {
   readonly offer: Offer;
   readonly context: AttemptContext;
   readonly request: UpstreamRequest;
-  readonly adapter: Omit<Adapter, 'write'>;
-  readonly stream: boolean;
-  /** Records the answer; not always the tape of the link. */
+  /** Reads a non-streaming answer. */
+  readReply(text: string): ReadResult<Reply>;
+  /** Reads a streaming answer. Set if the request asks for a stream. */
+  readonly stream?: StreamAdapter | undefined;
+  /** Records the answer, if any recorder should. */
   readonly recorder?: AnswerRecorder | undefined;
-  /** Time for the whole attempt, whatever the provider's own timeouts say. */
+  /** Overrides the provider's timeouts for the full attempt. */
   readonly attemptMs?: number | undefined;
 }
 
-/** One try at one offer, up to the point where the client could see something of it. */
-export async function attempt(options: AttemptOptions): Promise<AttemptResult> {
+type StreamAdapter = Pick<Adapter, 'transformStream' | 'streamReply'>;
+
+/** The result of an attempt that can return a stream. */
+type StreamedResult<Reply> = OpenStream | FullReply<Reply> | Failed;
+
+/** Sends one request to one offer and reads the answer up to its first output. */
+export async function attempt<Reply>(
+  options: AttemptOptions<Reply>,
+): Promise<StreamedResult<Reply>> {
   const { offer, context, attemptMs } = options;
   const { provider } = offer;
   const idleMs = attemptMs ?? provider.idleTimeoutMs;
@@ -127,7 +136,7 @@ export async function attempt(options: AttemptOptions): Promise<AttemptResult> {
       const text = await response.text(() => upstreamCall.expectDataWithin(idleMs));
       options.recorder?.add(text);
       upstreamCall.release();
-      return toReply(text, options);
+      return toResult(options.readReply(text));
     }
     if (!response.body) {
       upstreamCall.cancel();
@@ -147,7 +156,7 @@ export async function attempt(options: AttemptOptions): Promise<AttemptResult> {
   }
 }
 
-/** Why a provider did not answer. Throws again what was not the provider's fault but ours. */
+/** Returns the failure of a call. Rethrows errors that aren't the provider's fault. */
 export function failureFrom(error: unknown, upstreamCall: UpstreamCall): UpstreamFailure {
   upstreamCall.cancel();
   const isReported = error instanceof GatewayError;
@@ -158,18 +167,21 @@ export function failureFrom(error: unknown, upstreamCall: UpstreamCall): Upstrea
     : connectionFailure(error, upstreamCall.timedOut);
 }
 
-/** A mistake of this program must not be reported as a provider that cannot be reached. */
+/** Recognizes bugs, which must not be reported as a provider failure. */
 export function isProgrammingError(error: unknown): boolean {
   const errorTypes = [ReferenceError, RangeError, AssertionError];
   if (errorTypes.some((errorType) => error instanceof errorType)) return true;
   return error instanceof TypeError && !('code' in error);
 }
 
-/** Longer answers are read piece by piece: all of them together may not use up our memory. */
+/** Longer answers are read in pieces, to reserve memory for them. */
 const shortBytesMax = 1024 * 1024;
 
-/** A whole answer of a known length that is read in one go. */
-function isShortReply(response: HttpResponse, options: AttemptOptions): boolean {
+/** Returns whether the response is a non-streaming reply short enough to be read at once. */
+function isShortReply(
+  response: HttpResponse,
+  options: { readonly stream?: StreamAdapter | undefined },
+): boolean {
   const { headers, ok } = response;
   const length = headers.get('content-length');
   return (
@@ -177,7 +189,7 @@ function isShortReply(response: HttpResponse, options: AttemptOptions): boolean 
     !options.stream &&
     length !== null &&
     Number(length) <= shortBytesMax &&
-    // Chunks may be of any length together, whatever length is told beside them.
+    // With chunks, the content-length is meaningless.
     headers.get('transfer-encoding') === null &&
     isPlain(response) &&
     !isEventStream(response) &&
@@ -185,65 +197,62 @@ function isShortReply(response: HttpResponse, options: AttemptOptions): boolean 
   );
 }
 
-/** Some servers name a character set in this header, which is no compression. */
+/** Lists the encodings, because some servers put a character set into `content-encoding`. */
 const compressedPattern = /\b(?:gzip|deflate|compress|br|zstd)\b/i;
 
 export function isPlain({ headers }: HttpResponse): boolean {
   return !compressedPattern.test(headers.get('content-encoding') ?? '');
 }
 
-/** HTTP does not care how types are capitalised, and not every server writes them small. */
+/** Ignores case, as HTTP does. */
 export function isEventStream({ headers }: HttpResponse): boolean {
   return /^text\/event-stream/i.test(headers.get('content-type') ?? '');
 }
 
-function toReply(text: string, options: AttemptOptions): AttemptResult {
-  const reply = options.adapter.transformReply(text, options.context.identity);
-  return reply.ok ? { kind: 'reply', reply: reply.value } : failed(reply.failure);
+function toResult<Reply>(read: ReadResult<Reply>): FullReply<Reply> | Failed {
+  return read.ok ? { kind: 'reply', reply: read.value } : failed(read.failure);
 }
 
-async function readResponse(
+async function readResponse<Reply>(
   response: HttpResponse,
   source: TextSource,
   upstreamCall: UpstreamCall,
-  options: AttemptOptions,
-): Promise<AttemptResult> {
-  // Not only 200: some servers answer every POST with 201.
+  options: AttemptOptions<Reply>,
+): Promise<StreamedResult<Reply>> {
+  // Any 2xx counts, because some servers respond to every POST with 201.
   if (!response.ok) {
-    // The status alone still tells a rate limit from a bad request.
+    // Without readable text, the status still distinguishes a rate limit from a bad request.
     const text = (isPlain(response) && (await readAll(source, errorBytesMax))) || '';
     return failed(readFailure(response.status, text, response.headers, Date.now()));
   }
   if (!isPlain(response)) {
-    return failed(malformed('The provider sent a compressed answer that was not asked for.'));
+    return failed(malformed('The provider sent a compressed answer although none was requested.'));
   }
+  const { stream } = options;
   const isStream = isEventStream(response) || isFramed(response);
-  const start = options.stream && !isStream ? await readStart(source) : '';
-  if (options.stream && (isStream || eventStart.test(start))) {
-    return readToFirstOutput(source, upstreamCall, options, start);
+  const start = stream && !isStream ? await readStart(source) : '';
+  if (stream && (isStream || eventStart.test(start))) {
+    const transform = stream.transformStream(options.context.identity);
+    return readToFirstOutput(source, upstreamCall, transform, start);
   }
   const rest = await readAll(source, replyBytesMax, (bytes) =>
     options.context.reserveMemory(bytes),
   );
   if (rest === undefined) return failed(malformed('The provider sent an answer that is too long.'));
   const text = start + rest;
-  // Some servers call every answer a stream, whatever it is.
-  if (!options.stream && !(isStream && eventStart.test(text))) return toReply(text, options);
-  const { adapter, recorder } = options;
-  const { identity } = options.context;
-  const streamed = options.stream ? adapter.streamReply(text, identity) : undefined;
-  if (!streamed?.ok) {
-    return unexpectedFormat(streamed ?? adapter.transformReply(text, identity), response);
-  }
-  recorder?.markFull();
+  // Some servers declare every answer as a stream.
+  if (!stream && !(isStream && eventStart.test(text))) return toResult(options.readReply(text));
+  const streamed = stream?.streamReply(text, options.context.identity);
+  if (!streamed?.ok) return unexpectedFormat(streamed ?? options.readReply(text), response);
+  options.recorder?.markFull();
   const reader = new EventStreamReader();
   return { kind: 'stream', ...streamed.value, reader, source, upstreamCall, ended: true };
 }
 
-/** How a stream of events begins, whatever type its server gives it. */
+/** Matches the beginning of an event stream, whatever its declared content type. */
 const eventStart = /^\s*(?:data|event|id|retry)?:/;
 
-/** Enough of an answer for `eventStart` to tell what it is. */
+/** Reads enough of an answer for `eventStart` to match. */
 async function readStart(source: TextSource): Promise<string> {
   let start = '';
   while (start.trimStart().length < 'retry:'.length && start.length < openingLengthMax) {
@@ -255,16 +264,15 @@ async function readStart(source: TextSource): Promise<string> {
 }
 
 /**
- * Reads on until the answer has its first words, or failed before it had. Chunks that only open
- * the answer are held back: as long as nobody saw them, another provider can still take over.
+ * Reads a stream until its first output or its failure. Events that only open the answer are held
+ * back: while the client hasn't received any of them, another provider can still be tried.
  */
 async function readToFirstOutput(
   source: TextSource,
   upstreamCall: UpstreamCall,
-  options: AttemptOptions,
+  transform: StreamTransform,
   start: string,
-): Promise<AttemptResult> {
-  const transform = options.adapter.transformStream(options.context.identity);
+): Promise<OpenStream | Failed> {
   const reader = new EventStreamReader();
   let opening = '';
   let ended = false;
@@ -278,7 +286,7 @@ async function readToFirstOutput(
     const piece = first || (await source.next());
     first = '';
     if (piece === silence) {
-      // The model thinks for long after its opening: now the client should hear from us.
+      // The model reasons for a long time after its opening, so the client gets the opening now.
       if (transform.started) break;
       continue;
     }
@@ -304,18 +312,18 @@ function hasOutput({ started, finished, metrics }: StreamTransform): boolean {
   return started && (finished || metrics.outputCharacters > 0);
 }
 
-/** An answer in a form that was not asked for and cannot be used; perhaps it says why. */
-function unexpectedFormat(reply: ReadResult<unknown>, response: HttpResponse): AttemptResult {
+/** Returns the failure for an answer in an unrequested format, which may contain an error. */
+function unexpectedFormat(reply: ReadResult<unknown>, response: HttpResponse): Failed {
   if (!reply.ok && reply.failure.kind !== 'malformed') return failed(reply.failure);
   const type = response.headers.get('content-type')?.split(';')[0] ?? 'no content type';
-  return failed(malformed(`The provider answered with ${type}, which was not asked for.`));
+  return failed(malformed(`The provider sent ${type}, which wasn't requested.`));
 }
 
 export function failed(failure: UpstreamFailure): Failed {
   return { kind: 'failed', failure };
 }
 
-/** The same request, telling the provider which trace it belongs to. */
+/** Adds the `traceparent` header to a request. */
 export function withTraceparent(
   request: UpstreamRequest,
   { traceparent }: AttemptContext,
@@ -324,15 +332,15 @@ export function withTraceparent(
   return { ...request, headers: { ...request.headers, traceparent } };
 }
 
-/** A question to an offer whose answer is read as a whole before any of it is told. */
+/** A request whose answer is read completely before any of it is used. */
 interface FullRequest<Value> {
   readonly request: UpstreamRequest;
   read(text: string): ReadResult<Value>;
-  /** Time for the whole attempt, whatever the provider's own timeouts say. */
+  /** Overrides the provider's timeouts for the full attempt. */
   readonly attemptMs?: number;
 }
 
-/** For an answer that reports its usage in fields of its own, or not at all. */
+/** The metrics of an answer that reports no usage, or reports it elsewhere. */
 export const noMetrics: AnswerMetrics = {
   usage: undefined,
   finishReason: undefined,
@@ -340,34 +348,19 @@ export const noMetrics: AnswerMetrics = {
   failure: undefined,
 };
 
-/** Asks once; returns what was read in the answer, or why there is nothing. */
+/** Sends one request and reads its full answer. */
 export async function attemptFull<Value>(
   { request, read, attemptMs }: FullRequest<Value>,
   offer: Offer,
   context: AttemptContext,
 ): Promise<ReadResult<Value>> {
-  let found: ReadResult<Value> | undefined;
-  const result = await attempt({
-    offer,
-    context,
-    request,
-    adapter: {
-      transformStream: () => assert.fail('Nobody asked for a stream.'),
-      streamReply: () => assert.fail('Nobody asked for a stream.'),
-      transformReply(text) {
-        found = read(text);
-        return found.ok ? { ok: true, value: { metrics: noMetrics, write: () => '' } } : found;
-      },
-    },
-    stream: false,
-    attemptMs,
-  });
+  const result = await attempt({ offer, context, request, readReply: read, attemptMs });
   if (result.kind === 'failed') return { ok: false, failure: result.failure };
-  assert(found, 'An answer was read and is not there.');
-  return found;
+  assert(result.kind === 'reply', 'The attempt returned a stream although none was requested.');
+  return { ok: true, value: result.reply };
 }
 
-/** What is asked of an offer, and whose account pays for it. */
+/** Returns the target of a media request to an offer. */
 export function mediaTargetFor({ upstreamModel, quirks, model, own }: Offer): MediaTarget {
   const { output_modalities: outputModalities } = model;
   return { upstreamModel, quirks, outputModalities, isOwnAccount: own !== null };

@@ -8,7 +8,7 @@ import { bodyOf } from './connection/response.ts';
 import type { StreamOutcome } from './stream-answer.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
-/** All pieces of an answer that came so and was to have so many bytes. */
+/** Reads all pieces of an answer with this content-length. */
 async function read(pieces: readonly string[], bytes: number | null): Promise<string[]> {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -16,34 +16,34 @@ async function read(pieces: readonly string[], bytes: number | null): Promise<st
       controller.close();
     },
   });
-  const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
-  const source = new ByteSource(bodyOf(body), line, 60_000, bytes);
+  const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+  const source = new ByteSource(bodyOf(body), call, 60_000, bytes);
   const found: string[] = [];
   try {
     for (let piece = await source.next(); piece; piece = await source.next()) {
       found.push(Buffer.from(piece).toString());
     }
   } finally {
-    line.cancel();
+    call.cancel();
   }
   return found;
 }
 
-test('an answer that is as long as it was to be is read to its end', async () => {
+test('ByteSource reads an answer as long as its content-length', async () => {
   expect(await read(['ab', 'cd'], 4)).toEqual(['ab', 'cd']);
   expect(await read(['ab', 'cd'], null)).toEqual(['ab', 'cd']);
 });
 
-test('one byte less is an answer that broke off', async () => {
+test('ByteSource rejects an answer shorter than its content-length', async () => {
   const { message } = await failureOf(read(['ab', 'c'], 4));
-  expect(message).toBe('The answer is shorter than it was to be.');
+  expect(message).toBe('The answer is shorter than its content-length.');
 });
 
-test('an empty piece is no end', async () => {
+test('ByteSource skips empty pieces', async () => {
   expect(await read(['ab', '', 'cd'], 4)).toEqual(['ab', 'cd']);
 });
 
-/** An answer of these pieces; null is where the connection breaks. */
+/** Creates an answer of these pieces. Null breaks the connection. */
 function answerOf(...pieces: readonly (string | null)[]) {
   const [first = '', ...rest] = pieces;
   const metrics = { ...noMetrics };
@@ -60,16 +60,19 @@ function answerOf(...pieces: readonly (string | null)[]) {
     upstreamCall: new UpstreamCall(new DeadlineWatcher(), new AbortController().signal),
     metrics,
   };
-  const ends: string[] = [];
-  const settle = async ({ kind: how }: StreamOutcome) => {
-    ends.push(`${how} after ${received.text}`);
+  const outcomes: string[] = [];
+  const settle = async ({ kind }: StreamOutcome) => {
+    outcomes.push(`${kind} after ${received.text}`);
     return { usage: noUsage, costCredits: 1 };
   };
   const received = { text: '' };
-  return { answer: new BytesAnswer(bytes, settle), metrics, ends, received };
+  return { answer: new BytesAnswer(bytes, settle), metrics, outcomes, received };
 }
 
-async function listen({ answer, received }: ReturnType<typeof answerOf>): Promise<'end' | 'break'> {
+async function readAll({
+  answer,
+  received,
+}: ReturnType<typeof answerOf>): Promise<'end' | 'break'> {
   try {
     for (let step = await answer.next(); !step.done; step = await answer.next()) {
       received.text += Buffer.from(step.value).toString();
@@ -80,38 +83,38 @@ async function listen({ answer, received }: ReturnType<typeof answerOf>): Promis
   }
 }
 
-describe('bytes on their way', () => {
+describe('BytesAnswer', () => {
   test.each([
     [['abc', 'd', 'ef'], 'abcde'],
     [['a', 'b'], 'a'],
     [['a'], ''],
-  ])('%j: all but the last byte come before the bill', async (pieces, before) => {
-    const one = answerOf(...pieces);
-    expect(await listen(one)).toBe('end');
-    expect(one.received.text).toBe(pieces.join(''));
-    expect(one.ends).toEqual([`complete after ${before}`]);
-    expect(one.metrics.outputCharacters).toBe(pieces.join('').length);
+  ])('settles %j before the last byte is sent', async (pieces, before) => {
+    const bytes = answerOf(...pieces);
+    expect(await readAll(bytes)).toBe('end');
+    expect(bytes.received.text).toBe(pieces.join(''));
+    expect(bytes.outcomes).toEqual([`complete after ${before}`]);
+    expect(bytes.metrics.outputCharacters).toBe(pieces.join('').length);
   });
 
-  test('a piece does not wait for the next one', async () => {
+  test('sends a piece without waiting for the next one', async () => {
     const { answer } = answerOf('abc');
     const { value } = await answer.next();
     expect(Buffer.from(value ?? []).toString()).toBe('ab');
   });
 
-  test('what came before a break still goes out, and then it is told', async () => {
-    const one = answerOf('abc', 'de', null);
-    expect(await listen(one)).toBe('break');
-    expect([one.received.text, one.metrics.outputCharacters]).toEqual(['abcde', 5]);
-    expect(one.ends).toEqual(['cut after abcd']);
+  test('sends everything before an interruption, and then rejects', async () => {
+    const bytes = answerOf('abc', 'de', null);
+    expect(await readAll(bytes)).toBe('break');
+    expect([bytes.received.text, bytes.metrics.outputCharacters]).toEqual(['abcde', 5]);
+    expect(bytes.outcomes).toEqual(['interrupted after abcd']);
   });
 
-  test('a client that never takes anything has left, and is billed once', async () => {
-    const one = answerOf('abc');
-    await one.answer.return();
-    await one.answer.return();
-    expect(one.ends).toEqual(['left after ']);
-    expect(one.metrics.outputCharacters).toBe(0);
-    expect(await one.answer.next()).toEqual({ done: true, value: undefined });
+  test('settles once when the client disconnects before the first byte', async () => {
+    const bytes = answerOf('abc');
+    await bytes.answer.return();
+    await bytes.answer.return();
+    expect(bytes.outcomes).toEqual(['client_disconnected after ']);
+    expect(bytes.metrics.outputCharacters).toBe(0);
+    expect(await bytes.answer.next()).toEqual({ done: true, value: undefined });
   });
 });

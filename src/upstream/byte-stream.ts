@@ -33,13 +33,13 @@ import { send } from './provider-client.ts';
 import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts';
 import { readAll, TextSource, UpstreamCall } from './upstream-call.ts';
 
-/** Bytes piece by piece, none of them empty; undefined when there are no more. */
+/** Returns bytes in pieces, none of them empty, and undefined at the end. */
 interface BytePieces {
-  /** Rejects when the connection breaks or the line hangs up. */
+  /** Rejects when the connection breaks or the call is canceled. */
   next(): Promise<Uint8Array | undefined>;
 }
 
-/** An upstream's answer as bytes, read only when somebody asks for the next piece. */
+/** Reads an upstream's answer as bytes, when the next piece is requested. */
 export class ByteSource implements BytePieces {
   readonly #body: ResponseBody;
   readonly #upstreamCall: UpstreamCall;
@@ -50,7 +50,7 @@ export class ByteSource implements BytePieces {
     body: ResponseBody,
     upstreamCall: UpstreamCall,
     idleMs: number,
-    /** The length of the answer; null when the upstream did not say. */
+    /** The answer's content-length, or null if it has none. */
     bytes: number | null,
   ) {
     this.#body = body;
@@ -65,7 +65,7 @@ export class ByteSource implements BytePieces {
       const bytes = await new Promise<Uint8Array | undefined>(this.#read);
       this.#upstreamCall.suspendTimeout();
       if (!bytes && this.#remainingBytes > 0) {
-        throw new Error('The answer is shorter than it was to be.');
+        throw new Error('The answer is shorter than its content-length.');
       }
       if (bytes?.length === 0) continue;
       this.#remainingBytes -= bytes?.length ?? 0;
@@ -76,16 +76,16 @@ export class ByteSource implements BytePieces {
   readonly #read: ResponseBody['read'] = (onBytes, onError) => this.#body.read(onBytes, onError);
 }
 
-/** A question whose answer goes to the client as it comes. */
+/** A request whose answer is forwarded as it arrives. */
 interface BytesRequest {
   readonly request: UpstreamRequest;
-  /** The content type that the client is told, judged by the first bytes. */
+  /** Returns the content type for the client, judged by the first bytes. */
   readonly contentTypeFor: (first: Uint8Array) => string;
-  /** For answers that come as events. */
+  /** Reads an answer that arrives as events. */
   readonly openEvents: (() => AudioEvents) | null;
 }
 
-/** One try, up to the point where the first bytes are in hand. */
+/** Sends one request to one offer and reads the answer up to its first bytes. */
 export async function attemptBytes(
   bytesRequest: BytesRequest,
   offer: Offer,
@@ -111,13 +111,13 @@ export async function attemptBytes(
   }
 }
 
-/** The connection that the answer comes over, and how long it may be silent. */
+/** The call that the answer arrives on, and how long it may be silent. */
 interface Peer {
   readonly upstreamCall: UpstreamCall;
   readonly idleMs: number;
 }
 
-/** The text at the beginning of an answer that is no audio. */
+/** Reads the text of an answer that isn't audio. */
 async function readText({ body }: HttpResponse, { upstreamCall, idleMs }: Peer): Promise<string> {
   if (!body) return '';
   const source = new TextSource(body, upstreamCall, { idleMs });
@@ -141,7 +141,7 @@ async function open(
     return failed(readFailure(status, text, headers, Date.now()));
   }
   if (!isPlain(response)) {
-    return failed(malformed('The provider sent a compressed answer that was not asked for.'));
+    return failed(malformed('The provider sent a compressed answer although none was requested.'));
   }
   const type = headers.get('content-type') ?? '';
   const events = isEventStream(response) ? bytesRequest.openEvents?.() : undefined;
@@ -170,10 +170,10 @@ function contentLengthOf(headers: ResponseHeaders): number | null {
   return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : null;
 }
 
-/** An answer that is no audio; perhaps it says why. */
+/** Returns the failure for an answer that isn't audio. It may contain an error. */
 function notAudioFailure(type: string, text: string): UpstreamFailure {
-  const [plain = ''] = type.split(';');
-  const unexpected = malformed(`The provider answered with ${plain}, which was not asked for.`);
+  const [mediaType = ''] = type.split(';');
+  const unexpected = malformed(`The provider sent ${mediaType}, which wasn't requested.`);
   const read = readAnswer<never>(text, (body) => ({
     ok: false,
     failure: failureInside(body) ?? unexpected,
@@ -181,7 +181,7 @@ function notAudioFailure(type: string, text: string): UpstreamFailure {
   return read.ok || read.failure.kind === 'malformed' ? unexpected : read.failure;
 }
 
-/** The usage is known only when the last event was read. */
+/** Returns metrics whose usage is known once the last event was read. */
 function metricsFrom(events: AudioEvents | undefined): OpenBytes['metrics'] {
   return {
     ...noMetrics,
@@ -191,14 +191,14 @@ function metricsFrom(events: AudioEvents | undefined): OpenBytes['metrics'] {
   };
 }
 
-/** The bytes that events carry. */
+/** Reads the audio bytes in events. */
 class EventPieces implements BytePieces {
   readonly #source: ByteSource;
   readonly #events: AudioEvents;
   readonly #reader = new EventStreamReader();
   readonly #decoder = new TextDecoder();
   #pending: Uint8Array[] = [];
-  /** Bytes that have come since the last audio. */
+  /** Bytes received since the last audio. */
   #bytesWithoutAudio = 0;
 
   constructor(source: ByteSource, events: AudioEvents) {
@@ -218,7 +218,7 @@ class EventPieces implements BytePieces {
       this.#bytesWithoutAudio += chunk?.length ?? 0;
       for (const message of messages) this.#take(this.#events.push(message));
       if (this.#bytesWithoutAudio > contentlessBytesMax) {
-        throw new MalformedAnswer(`${contentlessBytesMax} bytes without a sound`);
+        throw new MalformedAnswer(`${contentlessBytesMax} bytes without audio`);
       }
       if (!chunk && !this.#events.finished) throw interruptedError('before its last event');
     }
@@ -232,34 +232,34 @@ class EventPieces implements BytePieces {
   }
 }
 
-/** The error of an answer that ended before it was whole. */
+/** Returns the error for an answer that ended before it was complete. */
 function interruptedError(detail: string): Error {
-  return new Error(`The provider broke off ${detail}.`);
+  return new Error(`The provider's answer was interrupted ${detail}.`);
 }
 
-/** An answer of bytes whose first ones are in hand; from here on there is no other attempt. */
+/** An answer in bytes whose first ones have arrived. After this, no other offer is tried. */
 export interface OpenBytes {
   readonly kind: 'bytes';
   readonly contentType: string;
   readonly contentLength: number | null;
   readonly first: Uint8Array;
-  /** The bytes after the first; rejects when the connection breaks or the line hangs up. */
+  /** Returns the bytes after the first. Rejects when the connection breaks or the call is canceled. */
   next(): Promise<Uint8Array | undefined>;
   readonly upstreamCall: UpstreamCall;
-  /** `outputCharacters` counts bytes here: those that the client was given. */
+  /** Here, `outputCharacters` counts the bytes sent to the client. */
   readonly metrics: AnswerMetrics & { outputCharacters: number };
 }
 
 /**
- * Bytes on their way to the client, one byte behind the upstream: the last one goes out only when
- * the answer has been settled, so that no client ever holds a finished answer without a bill.
+ * Writes bytes to the client, one byte behind the upstream. The last byte is sent when the answer
+ * has been settled, so that no client receives a finished answer that wasn't charged.
  */
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
   readonly #settle: Settle;
-  /** Bytes that have come and not gone out yet: after the first piece, one byte. */
+  /** Bytes that aren't sent yet. After the first piece, this is one byte. */
   #buffered: Uint8Array | undefined;
-  #broken: GatewayError | undefined;
+  #error: GatewayError | undefined;
   #settled: Promise<SettledUsage | GatewayError> | undefined;
 
   constructor(bytes: OpenBytes, settle: Settle) {
@@ -276,16 +276,16 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  /** Rejects after the last byte of a broken answer: bytes have no other way to tell a failure. */
+  /** Rejects after the last byte of an interrupted answer, because bytes can't carry an error. */
   async next(): Promise<IteratorResult<Uint8Array>> {
-    if (this.#broken) throw this.#broken;
+    if (this.#error) throw this.#error;
     const buffered = this.#buffered;
     if (!buffered) return { done: true, value: undefined };
     if (buffered.length > 1) return this.#allButLast(buffered);
     const more = await this.#readMore(buffered);
     if (more) return this.#allButLast(Buffer.concat([buffered, more]));
     this.#buffered = undefined;
-    if (!this.#broken) {
+    if (!this.#error) {
       const settled = await this.#end({ kind: 'complete' });
       if (settled instanceof GatewayError) throw settled;
       this.#bytes.upstreamCall.release();
@@ -293,7 +293,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: buffered };
   }
 
-  /** The client took everything, or it left; if it left, nothing was settled yet. */
+  /** Called when the client received everything or disconnected. */
   async return(): Promise<IteratorResult<Uint8Array>> {
     this.#buffered = undefined;
     this.#bytes.upstreamCall.cancel();
@@ -308,7 +308,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: false, value: piece.subarray(0, last) };
   }
 
-  /** The bytes after the held one, which goes out too when the upstream ends or breaks here. */
+  /** Reads the bytes after the buffered one, which is also sent when the upstream ends here. */
   async #readMore(buffered: Uint8Array): Promise<Uint8Array | undefined> {
     const { metrics, upstreamCall } = this.#bytes;
     try {
@@ -317,7 +317,7 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
       return more;
     } catch (cause) {
       const error = upstreamCall.isShuttingDown ? shuttingDown() : interrupted(cause);
-      this.#broken = error;
+      this.#error = error;
       upstreamCall.cancel();
       if (!upstreamCall.clientDisconnected) metrics.outputCharacters += buffered.length;
       await this.#end(
@@ -329,8 +329,8 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     }
   }
 
-  #end(end: StreamOutcome): Promise<SettledUsage | GatewayError> {
-    this.#settled ??= this.#settle(end, this.#bytes.metrics).catch(asGatewayError);
+  #end(outcome: StreamOutcome): Promise<SettledUsage | GatewayError> {
+    this.#settled ??= this.#settle(outcome, this.#bytes.metrics).catch(asGatewayError);
     return this.#settled;
   }
 }

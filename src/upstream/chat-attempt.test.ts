@@ -13,39 +13,37 @@ import type { AttemptContext } from './attempt.ts';
 import { attemptWithAdapter, inlineImages, refusePrivateAddresses } from './chat-attempt.ts';
 import { publicOnly } from './guard/address-policy.ts';
 
-test('a client that leaves while its images are fetched ends the fetching', async () => {
+test('attemptWithAdapter aborts image downloads when the client disconnects', async () => {
   const client = new AbortController();
-  const isOver: (boolean | undefined)[] = [];
+  const isAborted: (boolean | undefined)[] = [];
   const fetchGuarded: AttemptContext['fetchGuarded'] = async (_url, call) => {
-    isOver.push(call?.signal?.aborted);
+    isAborted.push(call?.signal?.aborted);
     client.abort();
-    isOver.push(call?.signal?.aborted);
-    return { ok: false, reason: 'It was broken off.' };
+    isAborted.push(call?.signal?.aborted);
+    return { ok: false, reason: 'The request was canceled.' };
   };
   const image = { url: 'https://pictures.example/cat.png', param: 'messages.0' };
-  const order = {
+  const options = {
     request: { images: [image] },
     offer: { quirks: { remote_images: 'inline' } },
     context: { client: client.signal, addressPolicy: publicOnly, fetchGuarded },
   } as unknown as Parameters<typeof attemptWithAdapter>[0];
-  await failureOf(attemptWithAdapter(order));
-  expect(isOver).toEqual([false, true]);
+  await failureOf(attemptWithAdapter(options));
+  expect(isAborted).toEqual([false, true]);
 });
-
-/** Pictures that clients name are fetched within bounds, one by one and together. */
 
 afterEach(closePeers);
 
 const mebibyte = 1024 * 1024;
 const png = 'Content-Type: image/png\r\n';
-const nobodyLeaves = new AbortController().signal;
+const connected = new AbortController().signal;
 
 function inline(port: number, names: readonly string[], fetchGuarded = guarded()) {
   const images = names.map((name, at) => ({
     url: `http://a.test:${port}/${name}`,
     param: `images[${at}]`,
   }));
-  return inlineImages(images, fetchGuarded, nobodyLeaves);
+  return inlineImages(images, fetchGuarded, connected);
 }
 
 function image(bytes: number): Answer {
@@ -56,7 +54,7 @@ function image(bytes: number): Answer {
   };
 }
 
-test('ten thousand addresses are looked at in one request, and of more not even one', () => {
+test('refusePrivateAddresses checks 10,000 URLs and refuses a request with more', () => {
   const provided = (length: number, url: string) =>
     Array.from({ length }, (_, at) => ({ url, param: `file_urls[${at}]` }));
   refusePrivateAddresses(provided(10_000, 'https://a.example/'), publicOnly);
@@ -65,7 +63,7 @@ test('ten thousand addresses are looked at in one request, and of more not even 
   expect(() => refusePrivateAddresses(many, publicOnly)).toThrow(expect.objectContaining(refused));
 });
 
-test('an image becomes a data: URL, and is fetched once however often it is named', async () => {
+test('inlineImages returns a data: URL and downloads a repeated URL once', async () => {
   const peer = await listen(outside, text('abc', png));
   const found = await inline(peer.port, ['1.png', '1.png']);
   expect([...found]).toEqual([[`http://a.test:${peer.port}/1.png`, 'data:image/png;base64,YWJj']]);
@@ -73,11 +71,11 @@ test('an image becomes a data: URL, and is fetched once however often it is name
 });
 
 test.each(['image/jpg', 'binary/octet-stream', 'image/png'])(
-  'a JPEG that its server calls %s is one',
-  async (named) => {
+  'inlineImages detects a JPEG that its server declares as %s',
+  async (declared) => {
     const bytes = Buffer.from('/9j/4AAQ', 'base64');
     const peer = await listen(outside, (socket) => {
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: ${named}\r\nContent-Length: 6\r\n\r\n`);
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: ${declared}\r\nContent-Length: 6\r\n\r\n`);
       socket.end(bytes);
     });
     const found = await inline(peer.port, ['1.jpg']);
@@ -85,16 +83,16 @@ test.each(['image/jpg', 'binary/octet-stream', 'image/png'])(
   },
 );
 
-test('what is no image is refused, naming its place in the request', async () => {
+test("inlineImages refuses a URL that isn't an image and names its field", async () => {
   const peer = await listen(outside, text('<html>', 'Content-Type: text/html\r\n'));
   expect(await failureOf(inline(peer.port, ['page']))).toMatchObject({
     status: 400,
     param: 'images[0]',
-    message: 'This address is not an image: it answered with text/html.',
+    message: "The URL isn't a PNG, JPEG, GIF, or WebP image. It returned text/html.",
   });
 });
 
-test('an inner address is not called', async () => {
+test('inlineImages does not call a private address', async () => {
   const peer = await listen(inside, text('abc', png));
   const failure = await failureOf(
     inline(
@@ -108,24 +106,24 @@ test('an inner address is not called', async () => {
   expect(peer.requests).toEqual([]);
 });
 
-test('images of 32 MiB together are taken, and not a byte more', async () => {
+test('inlineImages accepts 32 MiB of images per request and refuses more', async () => {
   const peer = await listen(outside, image(16 * mebibyte));
   const found = await inline(peer.port, ['1.png', '2.png']);
   expect(found.size).toBe(2);
   const longer = await listen(outside, image(16 * mebibyte + 1));
   const failure = await failureOf(inline(longer.port, ['1.png', '2.png']));
   expect(failure).toMatchObject({ status: 400, param: expect.stringMatching(/^images\[[01]\]$/) });
-  expect(String(failure)).toContain('It is too large together with the others.');
+  expect(String(failure)).toContain('The downloads of this request are too large together.');
 });
 
-test('an image that cannot be fetched ends the fetching of the others', async () => {
+test('inlineImages aborts the other downloads when one fails', async () => {
   const silent = await listen(outside, () => undefined);
   const broken = await listen(outside, text('', 'Content-Type: text/plain\r\n'));
   const images = [silent.port, broken.port].map((port, at) => ({
     url: `http://a.test:${port}/`,
     param: `images[${at}]`,
   }));
-  const failure = await failureOf(inlineImages(images, guarded(), nobodyLeaves));
+  const failure = await failureOf(inlineImages(images, guarded(), connected));
   expect(failure).toMatchObject({ param: 'images[1]' });
   await silent.closed;
 });

@@ -16,22 +16,22 @@ interface ChatAttempt {
   readonly request: ChatRequestInfo;
   readonly offer: Offer;
   readonly context: AttemptContext;
-  /** Used instead of the link's cap, once a call has had its first round. */
+  /** Overrides the cap of the context, for later rounds of a call. */
   readonly outputTokensMax?: number | null;
-  /** Records the answer: the link's own tape, or none. */
+  /** Records the answer: the context's recorder or none. */
   readonly recorder?: AttemptContext['recorder'];
 }
 
 const noImages: ReadonlyMap<string, string> = new Map();
 
-/** Puts a conversation into an offer's words and tries it there. */
+/** Sends a chat request to an offer, translated to the offer's dialect if necessary. */
 export function attemptChat(
   clientRequest: ClientRequest,
   offer: Offer,
   context: AttemptContext,
 ): Promise<AttemptResult> {
   const adapter = clientRequest.adapterFor(offer.dialect);
-  assert(adapter, 'No crossing to this dialect was planned.');
+  assert(adapter, 'The plan contains an offer that has no adapter for this request.');
   return attemptWithAdapter({
     adapter,
     request: clientRequest.request,
@@ -41,7 +41,7 @@ export function attemptChat(
   });
 }
 
-/** Sends what a crossing makes of a request and reads what comes back over it. */
+/** Sends a chat request with the given adapter and reads the answer with it. */
 export function attemptWithAdapter(options: ChatAttempt): Promise<AttemptResult> {
   return options.request.images.length === 0
     ? sendWithImages(noImages, options)
@@ -89,30 +89,38 @@ function sendWithImages(
   context.reportDropped(upstreamRequest.dropped ?? []);
   const { stream } = request;
   recorder?.begin(offer, stream ? 'stream' : 'whole');
-  return attempt({ offer, context, request: upstreamRequest, adapter, stream, recorder });
+  return attempt({
+    offer,
+    context,
+    request: upstreamRequest,
+    readReply: (text) => adapter.transformReply(text, context.identity),
+    stream: stream ? adapter : undefined,
+    recorder,
+  });
 }
 
-/** Images fetched for one request: each is an outgoing call that the client makes us do. */
+/** The most images that are downloaded for one request. */
 const imagesMax = 16;
 const imageBytesMax = 20 * 1024 * 1024;
-/** All images of one request: no provider takes more, and as base64 they are in memory at once. */
+/** For all images of a request together. They are in memory at once, as base64. */
 const imagesBytesMax = 32 * 1024 * 1024;
 const imageTimeoutMs = 15_000;
 
 const imageTypes = /^image\/(png|jpeg|gif|webp)$/;
 
 /**
- * Some upstreams fetch addresses themselves, and one of those may stand inside our network: no
- * client may send it to its neighbours. Host names are the upstream's to resolve, and to check.
+ * Refuses private image URLs. An upstream that fetches URLs itself may run inside our network, and
+ * clients must not reach its neighbors through it. The upstream resolves and checks host names.
  */
 export function refusePrivateImages(images: readonly AddressInput[], policy: AddressPolicy): void {
   for (const { url, param } of images) {
-    const refusal = isRemote(url) ? checkUserUrl(url, policy) : null;
-    if (typeof refusal === 'string') throw unfetchable(refusal, param);
+    if (!isRemote(url)) continue;
+    const checked = checkUserUrl(url, policy);
+    if (!checked.ok) throw imageError(checked.reason, param);
   }
 }
 
-/** The same for whatever else an upstream may fetch. */
+/** Refuses private URLs in all other fields that an upstream may fetch. */
 export function refusePrivateAddresses(
   addresses: readonly AddressInput[] | undefined,
   policy: AddressPolicy,
@@ -120,15 +128,14 @@ export function refusePrivateAddresses(
   const excess = addresses?.[addressesMax];
   if (excess) throw tooManyAddresses(excess.param);
   for (const { url, param } of addresses ?? []) {
-    const refusal = checkUserUrl(url, policy);
-    if (typeof refusal !== 'string') continue;
-    throw invalidRequest(`${param} cannot be fetched: ${refusal}`, param);
+    const checked = checkUserUrl(url, policy);
+    if (!checked.ok) throw invalidRequest(`${param} can't be fetched: ${checked.reason}`, param);
   }
 }
 
 /**
- * Fetches images for upstreams that take bytes only. Returns for each http address the `data:` URL
- * that replaces it; the addresses come from clients, so every one passes the guard.
+ * Downloads images for upstreams that accept only bytes. Returns the `data:` URL for each http URL.
+ * The URLs come from clients, so each is checked by the guard.
  */
 export async function inlineImages(
   images: readonly AddressInput[],
@@ -139,13 +146,13 @@ export async function inlineImages(
     images.filter(({ url }) => isRemote(url)).map((image) => [image.url, image]),
   );
   if (remote.size > imagesMax) {
-    const message = `This model takes at most ${imagesMax} image addresses; send data: URLs.`;
+    const message = `This model accepts at most ${imagesMax} image URLs. Use data: URLs instead.`;
     throw invalidRequest(message, [...remote.values()][imagesMax]?.param);
   }
   const byteBudget = { bytes: imagesBytesMax };
-  // An image that cannot be fetched ends the request, so nothing more is fetched for it.
-  const refused = new AbortController();
-  const abortSignal = AbortSignal.any([signal, refused.signal]);
+  // A failed download fails the request, so the other downloads are aborted.
+  const failed = new AbortController();
+  const abortSignal = AbortSignal.any([signal, failed.signal]);
   const fetched = [...remote.values()].map(async ({ url, param }) => {
     const result = await fetchGuarded(url, {
       bodyBytesMax: imageBytesMax,
@@ -153,14 +160,15 @@ export async function inlineImages(
       timeoutMs: imageTimeoutMs,
       signal: abortSignal,
     });
-    if (!result.ok) throw unfetchable(result.reason, param);
+    if (!result.ok) throw imageError(result.reason, param);
     const declaredType = result.contentType?.split(';')[0]?.trim().toLowerCase() ?? '';
-    // Storage services call everything `application/octet-stream`.
+    // Storage services often declare `application/octet-stream`.
     const type = fileTypeOf(result.bytes) ?? declaredType;
     if (result.status !== 200 || !imageTypes.test(type)) {
       const actual =
         result.status === 200 ? declaredType || 'no content type' : `status ${result.status}`;
-      throw invalidRequest(`This address is not an image: it answered with ${actual}.`, param);
+      const message = `The URL isn't a PNG, JPEG, GIF, or WebP image. It returned ${actual}.`;
+      throw invalidRequest(message, param);
     }
     const data = Buffer.from(result.bytes).toString('base64');
     return [url, `data:${type};base64,${data}`] as const;
@@ -168,7 +176,7 @@ export async function inlineImages(
   try {
     return new Map(await Promise.all(fetched));
   } finally {
-    refused.abort();
+    failed.abort();
   }
 }
 
@@ -176,6 +184,6 @@ function isRemote(url: string): boolean {
   return /^https?:/i.test(url);
 }
 
-function unfetchable(reason: string, param: string): GatewayError {
-  return invalidRequest(`This image cannot be fetched: ${reason}`, param);
+function imageError(reason: string, param: string): GatewayError {
+  return invalidRequest(`The image can't be fetched: ${reason}`, param);
 }

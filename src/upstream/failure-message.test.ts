@@ -9,7 +9,7 @@ function failure(kind: FailureKind, more: Partial<UpstreamFailure> = {}): TriedF
   return { kind, status: null, message, retryAfterSeconds: null, isOwnAccount: false, ...more };
 }
 
-describe('after every candidate failed', () => {
+describe('finalError', () => {
   test.each<[FailureKind[], number, string, boolean]>([
     [['server'], 502, 'upstream_error', true],
     [['timeout'], 504, 'upstream_error', true],
@@ -23,41 +23,44 @@ describe('after every candidate failed', () => {
     [['rate_limited', 'server'], 502, 'upstream_error', true],
     [['server', 'request', 'timeout'], 400, 'invalid_request_error', false],
     [[], 502, 'upstream_error', false],
-  ])('%j is %d', (kinds, status, symbol, retryHelps) => {
+  ])('maps the failures %j to status %d', (kinds, status, symbol, retryHelps) => {
     const error = finalError(kinds.map((kind) => failure(kind)));
     expect(Number(error.status)).toBe(status);
     expect(String(error.symbol)).toBe(symbol);
     expect(error.retryHelps).toBe(retryHelps);
   });
 
-  test('the wait is the shortest that a provider asked for, or a few seconds', () => {
+  test('uses the shortest Retry-After of the providers, or 5 seconds', () => {
     const waits = [30, 7].map((seconds) => failure('rate_limited', { retryAfterSeconds: seconds }));
     expect(finalError(waits).retryAfterSeconds).toBe(7);
     expect(finalError([failure('rate_limited')]).retryAfterSeconds).toBe(5);
   });
 
-  test('the field that a provider refused is named, if it named one', () => {
+  test('names the parameter that a provider rejected', () => {
     const refused = failure('request', { param: 'temperature' });
     expect(finalError([failure('server'), refused])).toMatchObject({ param: 'temperature' });
     expect(finalError([failure('request')]).param).toBeNull();
     expect(finalError([failure('server', { param: 'temperature' })]).param).toBeNull();
   });
 
-  test('the message counts the attempts', () => {
+  test('counts the attempts', () => {
     expect(finalError([failure('server')]).message).toBe('The provider failed: it was server.');
     const many = [failure('timeout'), failure('server')];
-    expect(finalError(many).message).toBe('All 2 attempts failed: it was server.');
+    const both = 'Both attempts failed. Last error: it was server.';
+    expect(finalError(many).message).toBe(both);
+    const all = 'All 3 attempts failed. Last error: it was server.';
+    expect(finalError([...many, failure('server')]).message).toBe(all);
   });
 });
 
-test('accounts and broken answers are not quoted', () => {
+test('publicReason does not quote messages about accounts or malformed answers', () => {
   for (const kind of ['credential', 'quota', 'malformed'] as const) {
     expect(publicReason(failure(kind, { message: '<html> key' }))).not.toMatch(/html|key/);
   }
   expect(publicReason(failure('server', { message: 'Disk full.' }))).toBe('Disk full.');
 });
 
-describe('names that must not leave', () => {
+describe('redact', () => {
   function offerOf(key: string, upstreamModel: string) {
     return offerCalled(upstreamModel, { apiKey: new Secret(key) });
   }
@@ -84,7 +87,7 @@ describe('names that must not leave', () => {
       'field org-chart, id 0a1b2c3d-0000-4000-8000-00000000000a',
     ],
     ['nothing special', 'nothing special'],
-  ])('%s', (message, clean) => {
+  ])('removes keys, accounts, and the upstream model from: %s', (message, clean) => {
     expect(redact(message, offerOf('very-private', 'vendor/secret-$&-x'))).toBe(clean);
   });
 
@@ -94,7 +97,7 @@ describe('names that must not leave', () => {
     ['Your key is AIzaSyAb', 'Your key is [key]'],
     ['Your key is AIzaSyAbCdEfGhIjKlM', 'Your key is [key]'],
     ['Your key AIzaSyAb is AIzaSyAbCdEfGhI', 'Your key AIzaSyAb is [key]'],
-  ])('the beginning of a key, where the sentence was cut: %s', (message, clean) => {
+  ])('removes the beginning of a key at the end of a truncated message: %s', (message, clean) => {
     expect(redact(message, offerOf('AIzaSyAbCdEfGhIjKlMn', 'vendor/model'))).toBe(clean);
   });
 
@@ -103,7 +106,7 @@ describe('names that must not leave', () => {
     ['Bearer pass-4711 is no Bearer', 'Bearer [key] is no Bearer'],
     ['Set x-tier to true, not 0a1b2c3d4ex', 'Set x-tier to true, not [key]x'],
     ['Team 0a1b2c3d4e-red has 0a1b2c3d4e', 'Team [key] has [key]'],
-  ])('what a header of the provider carries: %s', (message, clean) => {
+  ])("removes the secrets in the provider's headers: %s", (message, clean) => {
     const secrets = {
       'api-key': '0a1b2c3d4e',
       authorization: 'Bearer pass-4711',
@@ -132,7 +135,7 @@ describe('names that must not leave', () => {
       'see https://docs.vendor.example',
       'see https://docs.vendor.example',
     ],
-  ])('where the provider is: %s', (baseUrl, message, clean) => {
+  ])('replaces the base URL %s and its parts', (baseUrl, message, clean) => {
     expect(redact(message, offerCalled('secret-model', { baseUrl }))).toBe(clean);
   });
 
@@ -140,7 +143,7 @@ describe('names that must not leave', () => {
     ['up is busy: "up", up-2024 (UP)', 'acme/chat is busy: "acme/chat", acme/chat-2024 (UP)'],
     ['The upstream gave no answer.', 'The upstream gave no answer.'],
     ['Bearer a, key=a', 'Bearer [key], key=[key]'],
-  ])('short ones only where they stand alone: %s', (message, clean) => {
+  ])('replaces short names only as full words: %s', (message, clean) => {
     expect(redact(message, offerOf('a', 'up'))).toBe(clean);
   });
 });

@@ -3,24 +3,25 @@ import type { UpstreamFailure } from '../dialects/dialect.ts';
 import type { Offer } from '../route/catalog.ts';
 import { secretsOf } from './provider-client.ts';
 
-/** What a client may hear about a failure of an upstream, and what stays with the operator. */
+/** Decides what clients may read about an upstream failure. */
 
-/** A failure, and whether it befell the caller's own account at the provider. */
+/** The failure of one attempt. */
 export interface TriedFailure extends UpstreamFailure {
+  /** True if the attempt used the caller's own account at the provider. */
   readonly isOwnAccount: boolean;
 }
 
 /**
- * To a tenant's account without access to a model, a provider says that there is no such model; the
+ * Returns whether a 404 may mean that the tenant's own account has no access to the model. The
  * operator's account may have access.
  */
 export function isAccessProblem({ kind, status, isOwnAccount }: TriedFailure): boolean {
   return kind === 'request' && status === 404 && isOwnAccount;
 }
 
-/** What the client is told after every candidate failed: the failure it can do most about. */
+/** Returns the client's error after every offer failed. It prefers what the client can act on. */
 export function finalError(tried: readonly TriedFailure[]): GatewayError {
-  // Where other accounts were asked as well, their failures say whether to ask again.
+  // If other accounts were tried as well, their failures decide whether a retry helps.
   const others = tried.filter((failure) => !isAccessProblem(failure));
   const failures = others.length > 0 ? others : tried;
   const refused = failures.find((failure) => failure.kind === 'request');
@@ -30,38 +31,44 @@ export function finalError(tried: readonly TriedFailure[]): GatewayError {
     const seconds = Math.min(...retryable.map((failure) => failure.retryAfterSeconds ?? 5));
     const isOverload = retryable.some(({ kind }) => kind === 'overloaded');
     const busy = isOverload ? 'overloaded' : 'rate limited';
-    const message = `Every provider of this model is ${busy} right now; try again shortly.`;
-    const more = { status: 503, retryAfterSeconds: seconds, isOverload } as const;
-    return new GatewayError('upstream_error', message, more);
+    const message = `Every provider of this model is ${busy} right now. Try again shortly.`;
+    const details = { status: 503, retryAfterSeconds: seconds, isOverload } as const;
+    return new GatewayError('upstream_error', message, details);
   }
   const last = failures.at(-1);
   const status = last?.kind === 'timeout' ? 504 : 502;
-  const subject = failures.length === 1 ? 'The provider' : `All ${failures.length} attempts`;
-  const reason = last ? publicReason(last) : 'there was nothing to try.';
-  // An account that is refused now will be refused again; a server that failed may recover.
+  const reason = last ? publicReason(last) : 'No provider was tried.';
+  // A server may recover, but an account that is rejected now will be rejected again.
   const retryHelps = failures.some(({ kind }) => kind !== 'credential' && kind !== 'quota');
-  return new GatewayError('upstream_error', `${subject} failed: ${reason}`, { status, retryHelps });
+  const message = summarize(failures.length, reason);
+  return new GatewayError('upstream_error', message, { status, retryHelps });
 }
 
-/** Why a provider failed, in words for the client. The whole story is in the trail. */
+function summarize(attempts: number, reason: string): string {
+  if (attempts === 1) return `The provider failed: ${reason}`;
+  const all = attempts === 2 ? 'Both' : `All ${attempts}`;
+  return `${all} attempts failed. Last error: ${reason}`;
+}
+
+/** Returns why a provider failed, without its secrets. The log has the full message. */
 export function publicReason(failure: TriedFailure): string {
   switch (failure.kind) {
     case 'credential':
     case 'quota':
-      // Credentials and quotas are between the account's owner and the provider.
-      return `the provider refused ${failure.isOwnAccount ? 'your own' : 'our'} account.`;
+      // Details of an account are only for its owner.
+      return `the provider rejected ${failure.isOwnAccount ? 'your' : "the gateway's"} account.`;
     case 'malformed':
-      // The message quotes what came: a page of some proxy, or half of an answer.
-      return 'the provider sent an answer that cannot be used.';
+      // The message quotes the answer, which may be a proxy's error page.
+      return 'the provider sent an invalid answer.';
     default:
       return failure.message;
   }
 }
 
-/** Keys other than the one that was used: a provider may quote another key, or the id of a key. */
+/** Matches keys other than the one that was used. Providers may quote another key or a key id. */
 const keyPattern = /\b(?:sk|xai|gsk|key|ak)-[\w*-]{6,}/g;
 
-/** How providers name the account that was used. */
+/** Match the account names that providers include in messages. */
 const accountPatterns = [
   // OpenAI, Groq and Moonshot.
   /\b(?:org|proj)[-_][A-Za-z0-9]{16,}\b/g,
@@ -73,7 +80,7 @@ const accountPatterns = [
   /(?<=\barn:aws[\w-]*:[\w-]*:[\w-]*:)\d{12}\b/g,
 ];
 
-/** An upstream's sentence without what nobody may learn: keys, accounts, its address, its model. */
+/** Removes keys, account names, the provider's address, and its model name from a message. */
 export function redact(message: string, offer: Offer): string {
   const { provider, upstreamModel, model } = offer;
   const withoutKey = secretsOf(provider).reduce(
@@ -92,8 +99,8 @@ export function redact(message: string, offer: Offer): string {
 }
 
 /**
- * The address of a provider, from the whole to its parts; a host of one word is left out, because
- * it may be an ordinary word.
+ * Returns the address of a provider and its parts, longest first. A host without a dot is left out,
+ * because it may be an ordinary word.
  */
 function addressesOf({ baseUrl }: Offer['provider']): string[] {
   const { origin, host, hostname } = new URL(baseUrl);
@@ -101,7 +108,7 @@ function addressesOf({ baseUrl }: Offer['provider']): string[] {
   return addresses.filter((address) => /[.:]/.test(address));
 }
 
-/** Shorter names occur inside ordinary words, so they are replaced only where they stand alone. */
+/** Shorter names may occur inside other words, so they are replaced only as full words. */
 const distinctiveLength = 8;
 
 function replaceName(text: string, name: string, replacement: string): string {
@@ -111,7 +118,7 @@ function replaceName(text: string, name: string, replacement: string): string {
   return text.replaceAll(standalone, () => replacement);
 }
 
-/** Long sentences were cut before they come here, and may end with the beginning of a secret. */
+/** Removes the beginning of a secret at the end of a message that was truncated. */
 function withoutPartialSecret(text: string, secret: string): string {
   for (let length = Math.min(secret.length, text.length); length >= distinctiveLength; length--) {
     if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}[key]`;

@@ -28,8 +28,8 @@ const metrics = {
 };
 const answered: AttemptResult = { kind: 'reply', reply: { metrics, write: () => '{}' } };
 
-/** Walks the plan with these results, one per try. */
-function walk(results: readonly AttemptResult[], client = new AbortController()) {
+/** Tries the plan with these results, one per attempt. */
+function tryPlan(results: readonly AttemptResult[], client = new AbortController()) {
   const tried: string[] = [];
   const attempts: AttemptEntry[] = [];
   const health = new Health();
@@ -41,15 +41,15 @@ function walk(results: readonly AttemptResult[], client = new AbortController())
   return { opened, tried, attempts, health };
 }
 
-describe('walking the plan', () => {
+describe('openFirst', () => {
   test('stops at the first answer', async () => {
-    const { opened, tried } = walk([failed('server')]);
+    const { opened, tried } = tryPlan([failed('server')]);
     expect((await opened).offer.upstreamModel).toBe('a/a@south');
     expect(tried).toEqual(['a/a@north', 'a/a@south']);
   });
 
-  test('skips the rest of a model that refused the request, without blame', async () => {
-    const { opened, tried, health } = walk([failed('request')]);
+  test('skips the other offers of a model that rejected the request', async () => {
+    const { opened, tried, health } = tryPlan([failed('request')]);
     expect((await opened).offer.model.id).toBe('b/b');
     expect(tried).toEqual(['a/a@north', 'b/b@north']);
     const [north] = plan;
@@ -57,21 +57,21 @@ describe('walking the plan', () => {
     expect(north && health.state(north)).toBe('closed');
   });
 
-  test('names the field that was refused, but never a key', async () => {
+  test('names the rejected parameter but redacts keys', async () => {
     const refused = (param: string): AttemptResult => {
       const failure = { kind: 'request', status: 400, message: 'no', param } as const;
       return { kind: 'failed', failure: { ...failure, retryAfterSeconds: null } };
     };
     const reported = async (param: string) => {
-      const { opened } = walk([refused(param), refused(param)]);
+      const { opened } = tryPlan([refused(param), refused(param)]);
       return opened.then(null, (error: unknown) => error);
     };
     expect(await reported('tools[0].name')).toMatchObject({ status: 400, param: 'tools[0].name' });
     expect(await reported('key-sk-abcdefgh')).toMatchObject({ param: '[key]' });
   });
 
-  test('keeps a trail of where it went and why', async () => {
-    const { opened, attempts } = walk([failed('timeout'), failed('credential')]);
+  test('records each attempt with its outcome', async () => {
+    const { opened, attempts } = tryPlan([failed('timeout'), failed('credential')]);
     await opened;
     expect(attempts.map(({ provider, model, outcome }) => [provider, model, outcome])).toEqual([
       ['north', 'a/a', 'timeout'],
@@ -80,7 +80,7 @@ describe('walking the plan', () => {
     ]);
   });
 
-  test('leaves a probe that failed for a reason of ours to the next request', async () => {
+  test('returns a probe that failed with an internal error', async () => {
     const clock = { now: 1_000_000 };
     const health = new Health(() => clock.now);
     const [north] = plan;
@@ -88,21 +88,23 @@ describe('walking the plan', () => {
     for (let i = 0; i < 5; i++) health.failed(north);
     clock.now += 5_000;
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
-    const full = () => Promise.reject(new GatewayError('service_unavailable', 'No room.'));
+    const full = () => Promise.reject(new GatewayError('service_unavailable', 'No memory.'));
     const { signal: client } = new AbortController();
     await expect(openFirst(plan, full, health, { attempts: [], client })).rejects.toThrow(
-      'No room.',
+      'No memory.',
     );
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
   });
 
-  test('ends when the client has left, and nobody is blamed for it', async () => {
+  test('stops when the client disconnects, without affecting health', async () => {
     const client = new AbortController();
     client.abort();
-    const { opened, tried, attempts, health } = walk([failed('unreachable')], client);
+    const { opened, tried, attempts, health } = tryPlan([failed('unreachable')], client);
     await expect(opened).rejects.toThrow('The client closed the connection.');
     expect(tried).toHaveLength(1);
-    expect(attempts).toMatchObject([{ provider: 'north', outcome: 'client_disconnected', message: null }]);
+    expect(attempts).toMatchObject([
+      { provider: 'north', outcome: 'client_disconnected', message: null },
+    ]);
     const [north] = plan;
     for (let i = 0; north && i < 4; i++) health.failed(north);
     expect(north && health.state(north)).toBe('closed');

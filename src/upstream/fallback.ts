@@ -17,15 +17,15 @@ export interface Opened {
   readonly firstByteMs: number;
 }
 
-/** A request under way: its attempts are added to the trail. */
+/** The request that the attempts belong to. */
 interface AttemptLog {
   readonly attempts: AttemptEntry[];
   readonly client: AbortSignal;
 }
 
 /**
- * Walks the plan until an offer answers. Stops at the first words: once the client has them, a
- * second provider would contradict the first.
+ * Tries the offers of a plan in order until one returns output. After that, a second provider could
+ * contradict the first.
  */
 export async function openFirst(
   plan: readonly Offer[],
@@ -34,7 +34,7 @@ export async function openFirst(
   { attempts, client }: AttemptLog,
 ): Promise<Opened> {
   const failures: TriedFailure[] = [];
-  // Several models, because `route: sort` mixes the offers of all models.
+  // A list, because `route: sort` mixes the offers of several models.
   const refusedModels: string[] = [];
   for (const offer of plan) {
     const model = offer.model.id;
@@ -45,7 +45,7 @@ export async function openFirst(
     try {
       result = await tryAt(offer);
     } catch (error) {
-      // What is thrown is a fault of ours and says nothing about the offer.
+      // Provider failures are returned, so this is an internal error.
       health.refused(offer);
       throw error;
     }
@@ -57,7 +57,7 @@ export async function openFirst(
       health.succeeded(offer, ms);
       return { offer, answer: result, firstByteMs: ms };
     }
-    // A client that left makes every connection look broken; that is nobody's failure.
+    // The client disconnected, so don't count this against the provider's health.
     if (client.aborted) {
       attempts.push({ ...base, ms, outcome: 'client_disconnected', status: null, message: null });
       throw new GatewayError('upstream_error', 'The client closed the connection.');
@@ -69,8 +69,8 @@ export async function openFirst(
     attempts.push({ ...base, ms, outcome: kind, status, message });
     const tried = { ...failure, message, param, isOwnAccount };
     failures.push(tried);
-    // A request that is at fault says nothing about the offer's health. Every other provider of the
-    // model would refuse it too; another model may have other limits.
+    // An invalid request says nothing about the offer's health. Other providers of the same model
+    // would reject it, too, but another model may have other limits.
     if (kind === 'request') health.refused(offer);
     else health.failed(offer);
     if (kind === 'request' && !isAccessProblem(tried)) refusedModels.push(model);

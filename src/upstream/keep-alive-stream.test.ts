@@ -3,15 +3,15 @@ import { GatewayError } from '../core/errors.ts';
 import type { StreamFormat } from '../dialects/dialect.ts';
 import { type Stream, withKeepAlive } from './keep-alive-stream.ts';
 
-const content: StreamFormat = {
+const format: StreamFormat = {
   fail: (error, { id }) => `failed ${id}: ${error.message}`,
 };
 const identity = { id: 'a', model: 'b', created: 1 };
-const unread = (): never => {
-  throw new Error('Nothing failed late.');
+const neverLate = (): never => {
+  throw new Error('No late error is expected.');
 };
 
-async function* speak(...pieces: string[]): AsyncGenerator<string> {
+async function* streamOf(...pieces: string[]): AsyncGenerator<string> {
   yield* pieces;
 }
 
@@ -21,35 +21,35 @@ async function collect(stream: Stream): Promise<string[]> {
   return pieces;
 }
 
-describe('a stream that takes its time to begin', () => {
-  test('is handed over as it is when it begins soon', async () => {
-    const stream = speak('hello');
-    expect(await withKeepAlive(Promise.resolve(stream), content, identity, unread, 1000)).toBe(
+describe('withKeepAlive', () => {
+  test('returns the stream itself when it opens soon', async () => {
+    const stream = streamOf('hello');
+    expect(await withKeepAlive(Promise.resolve(stream), format, identity, neverLate, 1000)).toBe(
       stream,
     );
   });
 
-  test('keeps the refusal that comes soon', async () => {
+  test('rejects with an error that comes soon', async () => {
     const refusal = new GatewayError('upstream_error', 'no');
     const opening = Promise.reject(refusal);
-    await expect(withKeepAlive(opening, content, identity, unread, 1000)).rejects.toBe(refusal);
+    await expect(withKeepAlive(opening, format, identity, neverLate, 1000)).rejects.toBe(refusal);
   });
 
-  test('says that we are there until it begins, then goes on', async () => {
+  test('sends keep-alives until the stream opens, and then its content', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
-    const late = await withKeepAlive(promise, content, identity, unread, 20);
+    const late = await withKeepAlive(promise, format, identity, neverLate, 20);
     expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
     expect(await late.next()).toEqual({ done: false, value: ': keep-alive\n\n' });
-    resolve(speak('hello', 'there'));
+    resolve(streamOf('hello', 'there'));
     expect(await collect(late)).toEqual(['hello', 'there']);
   });
 
-  test('tells a late failure inside the stream and ends', async () => {
+  test('writes a late error into the stream and reports it', async () => {
     const { promise, reject } = Promise.withResolvers<Stream>();
     const reported: GatewayError[] = [];
     const late = await withKeepAlive(
       promise,
-      content,
+      format,
       identity,
       (error) => reported.push(error),
       20,
@@ -60,29 +60,29 @@ describe('a stream that takes its time to begin', () => {
     expect(reported).toEqual([failure]);
   });
 
-  test('tells of a late failure though the client has left', async () => {
+  test('reports a late error after the client disconnected', async () => {
     const { promise, reject } = Promise.withResolvers<Stream>();
     const reported: unknown[] = [];
     const late = await withKeepAlive(
       promise,
-      content,
+      format,
       identity,
       ({ cause }) => reported.push(cause),
       20,
     );
     const leaving = late.return?.();
-    const mistake = new TypeError('words is not iterable');
-    reject(mistake);
+    const error = new TypeError('pieces is not iterable');
+    reject(error);
     await leaving;
-    expect(reported).toEqual([mistake]);
+    expect(reported).toEqual([error]);
   });
 
-  test('is closed after a client that left before it began', async () => {
+  test('closes the stream if the client disconnected before it opened', async () => {
     const { promise, resolve } = Promise.withResolvers<Stream>();
-    const late = await withKeepAlive(promise, content, identity, unread, 20);
+    const late = await withKeepAlive(promise, format, identity, neverLate, 20);
     const leaving = late.return?.();
     let closed = false;
-    const stream = speak('hello');
+    const stream = streamOf('hello');
     stream.return = async () => {
       closed = true;
       return { done: true, value: undefined };

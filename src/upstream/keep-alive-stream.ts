@@ -7,10 +7,10 @@ import { keepAlive } from '../dialects/events.ts';
 export type Stream = AsyncIterableIterator<string>;
 
 /**
- * A stream that may take long to begin. A refusal within the first seconds keeps its status; after
- * that the client gets a stream at once, hears that we are still there, and learns of a failure
- * inside it. Other providers are still tried meanwhile: nothing of an answer was said yet.
- * `tellLate` hears of such a failure too, once, whether or not the client is still there.
+ * Starts the client's stream if the answer takes long to begin. An error within `silenceMs` keeps
+ * its status. After that, the client gets keep-alive comments, and an error inside the stream.
+ * Other providers can still be tried in the meantime. `reportLate` is called once for a late error,
+ * even if the client has disconnected.
  */
 export async function withKeepAlive(
   opening: Promise<Stream>,
@@ -67,7 +67,7 @@ class DelayedStream implements Stream {
     return this.#stream?.next() ?? { done: false, value: keepAlive };
   }
 
-  /** A client that leaves before the beginning ends the attempts through its own signal. */
+  /** Closes the stream when it opens. The client's signal cancels the attempts before that. */
   async return(): Promise<IteratorResult<string>> {
     this.#ended = true;
     const stream = this.#stream ?? (await this.#opening.catch(() => undefined));

@@ -2,28 +2,28 @@ import { isLoopback } from '../core/network-address.ts';
 
 /** The headers of every call to a server that the operator configured. */
 export const defaultHeaders: Readonly<Record<string, string>> = {
-  // Compressed answers would have to be unpacked before they could be bounded.
+  // A compressed answer would have to be decompressed before its size could be limited.
   'accept-encoding': 'identity',
   'user-agent': 'tollgate',
 };
 
-/** The options of such a call by the runtime. Its types do not know some of them. */
+/** Returns the fetch options of such a call. The runtime's types lack some of them. */
 export function defaultFetchOptions(url: string): BunFetchRequestInit {
   const options = {
-    // Our own deadlines apply; the runtime's would cut image edits short.
+    // Our own deadlines apply. The runtime's timeout would interrupt image edits.
     timeout: false,
-    // A redirect would carry the credential to wherever the answer points.
+    // A redirect would send the credential to another server.
     redirect: 'manual',
     decompress: false,
-    // An environment variable must not be able to switch certificate checks off.
+    // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
     ...(url.startsWith('https:') ? { tls: { rejectUnauthorized: true } } : {}),
-    // A proxy set in the environment is for the world outside, not for this machine.
+    // The proxy variables of the environment don't apply to this machine.
     ...(isLoopback(url) ? { proxy: false } : {}),
   };
   return options as BunFetchRequestInit;
 }
 
-/** A call to a server that the operator configured and no client can lead elsewhere. */
+/** A call to a server that the operator configured. Clients can't change its URL. */
 export interface OperatorCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -32,8 +32,8 @@ export interface OperatorCall {
 }
 
 /**
- * Such a server may well live at a private address, so the guard for addresses of users is not
- * asked. The answer comes as it is: redirects are not followed, nothing is unpacked.
+ * Calls a server that the operator configured. It may have a private address, so the address policy
+ * for user-provided URLs doesn't apply. Redirects aren't followed, and nothing is decompressed.
  */
 export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Promise<Response> {
   const { method, url, headers, body } = call;
@@ -42,7 +42,7 @@ export function callOperatorServer(call: OperatorCall, signal: AbortSignal): Pro
     method,
     signal,
     headers: { accept: 'application/json', ...defaultHeaders, ...headers },
-    // The runtime repeats a call whose connection was closed while it was idle, but no POST.
+    // The runtime doesn't retry a POST whose reused connection was closed by the server.
     ...(body === undefined ? {} : { body, keepalive: false }),
   };
   return fetch(url, init);

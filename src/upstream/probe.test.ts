@@ -3,34 +3,34 @@ import { providerNamed } from '../../tests/support/offers.ts';
 import { Secret } from '../core/secret.ts';
 import { probeProvider } from './probe.ts';
 
-const requested: { line: string; isKeyShown: boolean }[] = [];
+const requests: { line: string; hasKey: boolean }[] = [];
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
   fetch({ method, url, headers }) {
-    const isKeyShown = [...headers.values()].some((value) => value.includes('the-key'));
-    requested.push({ line: `${method} ${new URL(url).pathname}`, isKeyShown });
+    const hasKey = [...headers.values()].some((value) => value.includes('the-key'));
+    requests.push({ line: `${method} ${new URL(url).pathname}`, hasKey });
     return new Response('ok');
   },
 });
 afterAll(() => server.stop(true));
 
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'siliconflow'] as const)(
-  'the key of an upstream that speaks %s is tried by a look at its models, which is free',
+  'probeProvider lists the models of a provider with the %s dialect, using its key',
   async (dialect) => {
     const baseUrl = `http://127.0.0.1:${server.port}/v1`;
     const provider = providerNamed('vendor', { baseUrl, dialect, apiKey: new Secret('the-key') });
     expect(await probeProvider(provider, 10_000)).toMatchObject({ kind: 'answered', status: 200 });
-    expect(requested.at(-1)).toEqual({ line: 'GET /v1/models', isKeyShown: true });
+    expect(requests.at(-1)).toEqual({ line: 'GET /v1/models', hasKey: true });
   },
 );
 
 test.each(['bedrock', 'cohere'] as const)(
-  'an upstream that speaks %s lists none there, and is shown no key for a look at its door',
+  'probeProvider calls the base URL of a provider with the %s dialect without its key',
   async (dialect) => {
     const baseUrl = `http://127.0.0.1:${server.port}/v1`;
     const provider = providerNamed('vendor', { baseUrl, dialect, apiKey: new Secret('the-key') });
     expect(await probeProvider(provider, 10_000)).toMatchObject({ kind: 'answered', status: 200 });
-    expect(requested.at(-1)).toEqual({ line: 'GET /v1', isKeyShown: false });
+    expect(requests.at(-1)).toEqual({ line: 'GET /v1', hasKey: false });
   },
 );

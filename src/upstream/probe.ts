@@ -6,28 +6,28 @@ import { InvalidKeyError } from './keys/authorizer.ts';
 import { callOperatorServer, type OperatorCall } from './operator-call.ts';
 import { queryProvider } from './provider-client.ts';
 
-/** The outcome of a free call. */
+/** The result of a probe. */
 export type ProbeResult =
   | { readonly kind: 'answered'; readonly status: number; readonly ms: number }
   | { readonly kind: 'silent' }
   | { readonly kind: 'untrusted'; readonly code: string }
   | { readonly kind: 'unreached'; readonly code: string }
-  /** The message is one sentence, which does not reveal the key. */
+  /** The message is one sentence and doesn't reveal the key. */
   | { readonly kind: 'unusable key'; readonly message: string };
 
-/** Whether the answer to a probe tells more than that a server is there. */
+/** Returns whether a probe checks the key and not only whether the server responds. */
 export function hasFreeCall({ dialect }: Provider): boolean {
   return dialects[dialect].modelListPath !== null;
 }
 
-/** Asks a provider for something free, with its key where the key decides the answer. */
+/** Calls a free endpoint of a provider, with its key if the dialect has a model list. */
 export function probeProvider(provider: Provider, timeoutMs: number): Promise<ProbeResult> {
   const path = dialects[provider.dialect].modelListPath;
   if (path === null) return probeServer(keylessCall(provider.baseUrl), timeoutMs);
   return probe((signal) => queryProvider(provider, path, signal), timeoutMs);
 }
 
-/** Any answer shows that a server is there; no key is shown. */
+/** Returns a call without a key. Any response shows that the server is up. */
 export function keylessCall(url: string): OperatorCall {
   return { method: 'GET', url, headers: {} };
 }

@@ -10,13 +10,13 @@ import { ConnectionError } from './connection/response.ts';
 import { connectionFailure, secretsOf, send, throwLocalFailure } from './provider-client.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
-const seen: { url: string; headers: Record<string, string>; body: string }[] = [];
+const requests: { url: string; headers: Record<string, string>; body: string }[] = [];
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
   async fetch(request) {
     const headers = Object.fromEntries(request.headers);
-    seen.push({ url: new URL(request.url).pathname, headers, body: await request.text() });
+    requests.push({ url: new URL(request.url).pathname, headers, body: await request.text() });
     return new Response('ok');
   },
 });
@@ -30,17 +30,17 @@ function provider(more: Partial<Provider> = {}): Provider {
 const request = { path: '/chat/completions', body: '{"a":1}', headers: {} };
 const never = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
 
-/** Where the operator chose the address, nobody checks it. */
-const sending = (to: Provider, requested: UpstreamRequest = request, line = never) =>
-  send(to, requested, line, undefined);
+/** Sends without an address check, because the operator chose the base URL. */
+const sendTo = (to: Provider, body: UpstreamRequest = request, call = never) =>
+  send(to, body, call, undefined);
 
 async function sentTo(to: Provider) {
-  await (await sending(to)).text();
-  return seen.at(-1);
+  await (await sendTo(to)).text();
+  return requests.at(-1);
 }
 
-describe('the door to providers', () => {
-  test('builds the address from the provider alone', async () => {
+describe('send', () => {
+  test("builds the URL from the provider's base URL", async () => {
     const at = await sentTo(provider());
     expect(at?.url).toBe('/base/v1/chat/completions');
     expect(at?.body).toBe('{"a":1}');
@@ -54,7 +54,7 @@ describe('the door to providers', () => {
     ['bedrock', 'authorization', 'Bearer the-key'],
     ['anthropic', 'x-api-key', 'the-key'],
     ['gemini', 'x-goog-api-key', 'the-key'],
-  ] as const)('shows the key where %s looks for it', async (dialect, header, value) => {
+  ] as const)('sends the key of the %s dialect in %s', async (dialect, header, value) => {
     const headers = (await sentTo(provider({ dialect })))?.headers ?? {};
     expect(headers[header]).toBe(value);
     const keys = Object.values(headers).filter((text) => text.includes('the-key'));
@@ -67,37 +67,33 @@ describe('the door to providers', () => {
     ['a text', naive, naive],
     ['a long text', long, long],
     ['bytes', Buffer.from(naive), naive],
-    [
-      'a new beginning before the bytes that came',
-      { start: '{"ï":', rest: Buffer.from(long) },
-      `{"ï":${long}`,
-    ],
-  ])('says how many bytes follow, and sends them all: %s', async (_, body, text) => {
-    await (await sending(provider(), { ...request, body })).text();
-    const at = seen.at(-1);
+    ['a text followed by bytes', { start: '{"ï":', rest: Buffer.from(long) }, `{"ï":${long}`],
+  ])('sends the content-length and all bytes of %s', async (_, body, text) => {
+    await (await sendTo(provider(), { ...request, body })).text();
+    const at = requests.at(-1);
     expect(at?.body).toBe(text);
     expect(at?.headers['content-length']).toBe(String(Buffer.from(text).length));
   });
 
-  test('sends no credential where there is none', async () => {
+  test('sends no credential for a provider without a key', async () => {
     const headers = (await sentTo(provider({ apiKey: null })))?.headers ?? {};
     expect(headers).not.toHaveProperty('authorization');
   });
 
-  test('adds the operator’s headers, and asks for nothing compressed', async () => {
+  test('adds the configured headers and requests no compression', async () => {
     const headers = { 'x-project': new Secret('p1') };
     const at = await sentTo(provider({ headers }));
     expect(at?.headers).toMatchObject({ 'x-project': 'p1', 'accept-encoding': 'identity' });
   });
 });
 
-test('a proxy of the environment is asked about other machines only', async () => {
-  const requested: string[] = [];
+test('send uses the HTTP_PROXY of the environment only for other machines', async () => {
+  const proxied: string[] = [];
   const proxy = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     fetch({ url }) {
-      requested.push(url);
+      proxied.push(url);
       return new Response('diverted');
     },
   });
@@ -109,17 +105,17 @@ test('a proxy of the environment is asked about other machines only', async () =
         '/v1/chat/completions',
       );
     }
-    expect(requested).toEqual([]);
-    const there = await sending(provider({ baseUrl: 'http://models.test/v1', isProxied: true }));
-    expect(await there.text()).toBe('diverted');
-    expect(requested).toEqual(['http://models.test/v1/chat/completions']);
+    expect(proxied).toEqual([]);
+    const response = await sendTo(provider({ baseUrl: 'http://models.test/v1', isProxied: true }));
+    expect(await response.text()).toBe('diverted');
+    expect(proxied).toEqual(['http://models.test/v1/chat/completions']);
   } finally {
     delete process.env.HTTP_PROXY;
     await proxy.stop(true);
   }
 });
 
-test('a provider that refuses each token gets a second one, and no third', async () => {
+test('send retries once with a new token when a provider rejects the token', async () => {
   let refused = 0;
   const google = Bun.serve({
     port: 0,
@@ -127,26 +123,26 @@ test('a provider that refuses each token gets a second one, and no third', async
     routes: {
       '/token': () => Response.json({ access_token: `t${refused}`, expires_in: 3_600 }),
       '/takes/chat/completions': () => new Response('ok'),
-      // The token was accepted elsewhere before, so that a new one might help.
+      // The token is accepted elsewhere first, so a new one may help.
       '/refuses/chat/completions': async () => {
         refused++;
-        await (await sending(at('takes'))).text();
+        await (await sendTo(at('takes'))).text();
         return new Response('no', { status: 401 });
       },
     },
   });
   const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
-  const at = (position: string) =>
-    provider({ baseUrl: `http://127.0.0.1:${google.port}/${position}`, apiKey });
+  const at = (path: string) =>
+    provider({ baseUrl: `http://127.0.0.1:${google.port}/${path}`, apiKey });
   try {
-    expect((await sending(at('refuses'))).status).toBe(401);
+    expect((await sendTo(at('refuses'))).status).toBe(401);
     expect(refused).toBe(2);
   } finally {
     await google.stop(true);
   }
 });
 
-test('the tokens of a thousand accounts are kept, and no used one is revealed', async () => {
+test('send keeps the tokens of 1,000 accounts, and secretsOf includes an evicted one', async () => {
   let tokens = 0;
   const google = Bun.serve({
     port: 0,
@@ -161,7 +157,7 @@ test('the tokens of a thousand accounts are kept, and no used one is revealed', 
     const text = serviceAccount(`${baseUrl}/token`, { client_id: String(id) });
     return provider({ baseUrl, apiKey: new Secret(text) });
   };
-  const request = async (at: Provider) => (await sending(at)).text();
+  const request = async (at: Provider) => (await sendTo(at)).text();
   try {
     const first = account(0);
     await request(first);
@@ -177,54 +173,54 @@ test('the tokens of a thousand accounts are kept, and no used one is revealed', 
   }
 });
 
-test('a client that leaves while a token is coming takes it from nobody else', async () => {
-  const { promise: requested, resolve: info } = Promise.withResolvers<void>();
-  const { promise: provided, resolve: give } = Promise.withResolvers<void>();
+test('send shares a token request that one of its clients abandons', async () => {
+  const requested = Promise.withResolvers<void>();
+  const issued = Promise.withResolvers<void>();
   let tokens = 0;
   const google = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     async fetch() {
       tokens++;
-      info();
-      await provided;
+      requested.resolve();
+      await issued.promise;
       return Response.json({ access_token: 'ya29.shared', expires_in: 3_600 });
     },
   });
   try {
     const apiKey = new Secret(serviceAccount(`http://127.0.0.1:${google.port}/token`));
     const leaving = new AbortController();
-    const line = new UpstreamCall(new DeadlineWatcher(), leaving.signal);
-    const left = sending(provider({ apiKey }), request, line);
-    const staying = sentTo(provider({ apiKey }));
-    await requested;
+    const call = new UpstreamCall(new DeadlineWatcher(), leaving.signal);
+    const abandoned = sendTo(provider({ apiKey }), request, call);
+    const continued = sentTo(provider({ apiKey }));
+    await requested.promise;
     leaving.abort();
-    await expect(left).rejects.toThrow();
-    give();
-    expect((await staying)?.headers.authorization).toBe('Bearer ya29.shared');
+    await expect(abandoned).rejects.toThrow();
+    issued.resolve();
+    expect((await continued)?.headers.authorization).toBe('Bearer ya29.shared');
     expect(tokens).toBe(1);
   } finally {
-    give();
+    issued.resolve();
     await google.stop(true);
   }
 });
 
-test('a broken connection is told without the host it broke to', () => {
+test('connectionFailure does not reveal the host', () => {
   const error = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:443'), {
     code: 'ECONNREFUSED',
   });
   expect(connectionFailure(error, false)).toEqual({
     kind: 'unreachable',
     status: null,
-    message: 'The provider could not be reached (ECONNREFUSED).',
+    message: "The provider can't be reached (ECONNREFUSED).",
     retryAfterSeconds: null,
   });
   expect(connectionFailure(error, true).kind).toBe('timeout');
   expect(connectionFailure('odd', false).kind).toBe('unreachable');
 });
 
-test.each(['EMFILE', 'ENFILE'])('%s is our own failure, and soon over', (code) => {
-  const error = new ConnectionError(code, 'There is no place for another.');
+test.each(['EMFILE', 'ENFILE'])('throwLocalFailure throws a retryable 503 for %s', (code) => {
+  const error = new ConnectionError(code, 'Too many open files.');
   let refusal: unknown;
   try {
     throwLocalFailure(error, false);

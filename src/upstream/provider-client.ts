@@ -13,9 +13,9 @@ import { defaultFetchOptions, defaultHeaders } from './operator-call.ts';
 import type { UpstreamCall } from './upstream-call.ts';
 
 /**
- * The one door to providers. A credential belongs to its provider's origin: the address is built
- * from that provider's own base URL here, and nothing a client sends can lead it elsewhere.
- * `check` is given when a tenant chose that base URL: it is dialled only where the check allows.
+ * Sends a request to a provider. All such calls use this function. It builds the URL from the
+ * provider's own base URL, so nothing in a client's request can send the credential elsewhere.
+ * `check` is set if a tenant chose the base URL.
  */
 export function send(
   provider: Provider,
@@ -29,7 +29,7 @@ export function send(
   return dial(prepared, request, upstreamCall, check);
 }
 
-/** Asks a provider for something that is free and changes nothing, with its key. */
+/** Sends a GET request with the provider's key, for free endpoints such as model lists. */
 export async function queryProvider(
   provider: Provider,
   path: string,
@@ -46,7 +46,7 @@ export async function queryProvider(
   });
 }
 
-/** A provider that refuses headers of a kind it took before is shown new ones, once. */
+/** Sends a request with headers from an authorizer. Retries once with new ones if they expired. */
 async function sendAuthorized(
   authorizer: Authorizer,
   prepared: Prepared,
@@ -97,7 +97,7 @@ function isUpload(body: UpstreamRequest['body']): body is LongBytes {
   return typeof body === 'object' && 'chunks' in body;
 }
 
-/** A longer text is sent as bytes of its own: joined to the head, it would have to be copied. */
+/** A longer body is sent separately, because joining it to the head would copy it. */
 const joinedLengthMax = 16 * 1024;
 
 function splitBody(body: BufferedBody): {
@@ -109,29 +109,29 @@ function splitBody(body: BufferedBody): {
   return { start: '', rest: Buffer.from(body) };
 }
 
-/** The whole body in one piece, where that is needed. */
+/** Joins a body that consists of two parts. */
 function fullBody(body: BufferedBody): string | Uint8Array {
   return typeof body === 'object' && 'rest' in body
     ? Buffer.concat([Buffer.from(body.start), body.rest])
     : body;
 }
 
-/** Calls through the runtime, which knows proxies and can read a body while it sends it. */
+/** Calls with the runtime's fetch, which supports proxies and streamed request bodies. */
 async function fetchWithRuntime(
   { baseUrl, headers, isProxied }: Prepared,
-  { path, body, headers: more }: UpstreamRequest,
+  { path, body, headers: requestHeaders }: UpstreamRequest,
   { signal }: UpstreamCall,
   check: CheckAddress | undefined,
 ): Promise<HttpResponse> {
   const url = baseUrl + path;
-  const allHeaders = new Headers({ ...headers, ...more });
+  const allHeaders = new Headers({ ...headers, ...requestHeaders });
   if (isUpload(body)) allHeaders.set('content-length', String(body.bytes));
   const call = {
     ...defaultFetchOptions(baseUrl),
     method: 'POST',
     headers: allHeaders,
     body: isUpload(body) ? body.chunks() : fullBody(body),
-    // Reuses no connection for a long body, which could not be sent again if that one was closed.
+    // An upload can't be sent again, so it doesn't reuse a connection that may have been closed.
     keepalive: !isUpload(body) && !isProxied,
     signal,
   };
@@ -142,23 +142,23 @@ async function fetchWithRuntime(
 interface Prepared {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Makes the headers for keys that are more than a word in a header. */
+  /** Set for keys that aren't sent as they are. */
   readonly authorizer: Authorizer | undefined;
   readonly isProxied: boolean;
   /**
-   * Made by the first call. Stays undefined for an address that a tenant chose: there could be any
-   * number of such addresses.
+   * Created by the first call. Stays undefined for base URLs that tenants chose, because their
+   * number isn't bounded.
    */
   target: PooledTarget | undefined;
 }
 
-/** How a provider is called over connections of our own. */
+/** The connection pool and precomputed headers of a provider. */
 interface PooledTarget {
   readonly pool: ConnectionPool;
   /** The path of the base URL. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The same headers as they go over the connection. */
+  /** The same headers in HTTP/1.1 format. */
   readonly headerText: string;
 }
 
@@ -171,7 +171,7 @@ function pooledTargetFor({ baseUrl, headers: configured }: Prepared): PooledTarg
 
 const preparedByProvider = new WeakMap<Provider, Prepared>();
 
-/** What is the same in every call to a provider, put together once. */
+/** Returns what all calls to a provider share. Computed once per provider. */
 function preparedFor(provider: Provider): Prepared {
   const known = preparedByProvider.get(provider);
   if (known) return known;
@@ -193,17 +193,17 @@ function preparedFor(provider: Provider): Prepared {
   return fresh;
 }
 
-/** Shorter words of a header, such as `Bearer` or `true`, are no secrets. */
+/** Shorter words in headers, such as `Bearer` or `true`, aren't secrets. */
 const headerSecretLengthMin = 8;
 
-/** What no message of this provider may reveal: its key, and the secrets in its own headers. */
+/** Returns the texts to redact from a provider's messages: its key and words of its headers. */
 export function secretsOf(provider: Provider): readonly string[] {
   const { apiKey, headers } = provider;
   const ofKey = apiKey ? (preparedFor(provider).authorizer?.secrets ?? [apiKey.reveal()]) : [];
   const tokens = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
   const secrets = [...ofKey, ...tokens.filter((token) => token.length >= headerSecretLengthMin)];
-  // The longest first: of a secret that begins with another one, the end would stay.
-  return secrets.sort((one, other) => other.length - one.length);
+  // Longest first, because a secret may begin with another one.
+  return secrets.sort((a, b) => b.length - a.length);
 }
 
 function revealHeaders(headers: Provider['headers']): Record<string, string> {
@@ -211,27 +211,27 @@ function revealHeaders(headers: Provider['headers']): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** The codes for a process or a machine that has no place for another connection. */
+/** The codes for a process or a system without free file descriptors. */
 const tooManyOpenCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 
-/** Throws when the call failed on our side: then no other provider need be tried or blamed. */
+/** Throws if the call failed on our side. The provider isn't at fault, and no other is tried. */
 export function throwLocalFailure(error: unknown, isShuttingDown: boolean): void {
   if (isShuttingDown) throw shuttingDown();
   if (!tooManyOpenCodes.has(failureCode(error) ?? '')) return;
-  const message = 'This Tollgate has too many connections open; try again shortly.';
+  const message = 'This gateway has too many open connections. Try again shortly.';
   const details = { retryAfterSeconds: 1, cause: error };
   throw new GatewayError('service_unavailable', message, details);
 }
 
-/** What a broken connection means. The text of such errors may name hosts; it stays in our log. */
+/** Returns the failure for a connection error, without its text, which may contain host names. */
 export function connectionFailure(error: unknown, timedOut: boolean): UpstreamFailure {
-  if (timedOut) return createFailure('timeout', 'The provider did not answer in time.');
+  if (timedOut) return createFailure('timeout', "The provider didn't respond in time.");
   if (error instanceof RefusedAddress) {
     const message = `The base URL of your credential was refused: ${error.message}`;
     return createFailure('unreachable', message);
   }
   if (error instanceof InvalidKeyError) return createFailure(error.kind, error.message);
   const code = failureCode(error);
-  const message = `The provider could not be reached${code ? ` (${code})` : ''}.`;
+  const message = `The provider can't be reached${code ? ` (${code})` : ''}.`;
   return createFailure('unreachable', message);
 }

@@ -1,7 +1,7 @@
 import type { Recording } from '../core/recording.ts';
 import type { Offer } from '../route/catalog.ts';
 
-/** Records an answer as it comes, so that it can be given again. */
+/** Records an answer as it arrives, for the cache or for idempotent retries. */
 export class AnswerRecorder {
   readonly #lengthMax: number;
   readonly #isShared: boolean;
@@ -14,25 +14,25 @@ export class AnswerRecorder {
   #length = 0;
 
   /**
-   * `isForOthers`: the recording may answer other requests, which have credits of their own. An
-   * answer that is short for lack of credits is not kept for them.
+   * `isShared` means that the recording may answer other requests. An answer that was cut short by
+   * a lack of credits is then not stored.
    */
   constructor(lengthMax: number, isShared = false) {
     this.#lengthMax = lengthMax;
     this.#isShared = isShared;
   }
 
-  /** Whether the next attempt is capped below what its client wants, for want of credits. */
+  /** Records whether the next attempt's output is capped by the available credits. */
   setCapped(isCapped: boolean): void {
     this.#isCapped = isCapped;
   }
 
-  /** What the next attempt leaves out of the request, as its response header names it. */
+  /** Records the parameters dropped by the next attempt, as in its response header. */
   setDropped(names: string | undefined): void {
     this.#dropped = names;
   }
 
-  /** An attempt begins; what an earlier one said is forgotten. */
+  /** Starts an attempt and discards the recording of the previous one. */
   begin(offer: Offer, form: Recording['form']): void {
     this.#offer = offer;
     this.#form = form;
@@ -41,24 +41,24 @@ export class AnswerRecorder {
     this.#isTruncated = false;
   }
 
-  /** The credits do not pay for all that would be done for this answer. */
+  /** Records that the credits don't cover the full answer. */
   markTruncated(): void {
     this.#isTruncated = true;
   }
 
-  /** The upstream answers in one piece, whatever it was asked for. */
+  /** Records that the upstream sent a non-streaming reply, even if a stream was requested. */
   markFull(): void {
     this.#form = 'whole';
   }
 
   add(text: string): void {
     this.#length += text.length;
-    // An answer too long to be kept must not be held in memory either.
+    // An answer that is too long to store isn't kept in memory either.
     if (this.#length <= this.#lengthMax) this.#pieces.push(text);
     else this.#pieces = [];
   }
 
-  /** Undefined when there is nothing worth keeping. */
+  /** Returns the recording, or undefined if there is nothing to store. */
   recording(finishReason: string | undefined): Recording | undefined {
     const offer = this.#offer;
     if (!offer || this.#length === 0 || this.#length > this.#lengthMax) return undefined;

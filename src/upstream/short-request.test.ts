@@ -3,12 +3,12 @@ import { offerCalled } from '../../tests/support/offers.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { sendShortRequest } from './short-request.ts';
 
-/** Resolves when the asker has hung up on the answer that never ends. */
-const hungUp = Promise.withResolvers<string>();
+/** Resolves when the client has canceled the endless answer. */
+const canceled = Promise.withResolvers<string>();
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
-  // The server itself must never hang up.
+  // The server must not close idle connections.
   idleTimeout: 0,
   routes: {
     '/count': () => new Response('x'.repeat(16_384), { status: 429 }),
@@ -18,7 +18,7 @@ const server = Bun.serve({
       new Response(
         new ReadableStream({
           pull: (controller) => controller.enqueue('x'.repeat(1_000)),
-          cancel: () => hungUp.resolve('hung up'),
+          cancel: () => canceled.resolve('canceled'),
         }),
       ),
   },
@@ -28,20 +28,20 @@ afterAll(() => server.stop(true));
 function request(path: string) {
   const timeouts = { timeoutMs: 30_000, idleTimeoutMs: 30_000 };
   const offer = offerCalled('model', { baseUrl: `http://127.0.0.1:${server.port}`, ...timeouts });
-  const refuse = async () => 'This test asks nobody whose address a user chose.';
+  const refuse = async () => ({ ok: false as const, reason: 'This test uses no such address.' });
   return sendShortRequest(offer, { path, body: '{}' }, new AbortController().signal, {
     deadlines: new DeadlineWatcher(),
     checkAddress: refuse,
   });
 }
 
-test('an answer of any status is heard, up to sixteen thousand characters', async () => {
+test('sendShortRequest returns an answer of any status up to 16,384 characters', async () => {
   expect(await request('/count')).toEqual({ status: 429, text: 'x'.repeat(16_384) });
   expect(await request('/long')).toBeUndefined();
   expect(await request('/packed')).toBeUndefined();
 });
 
-test('an answer that goes on without end is hung up on', async () => {
+test('sendShortRequest cancels an endless answer', async () => {
   expect(await request('/endless')).toBeUndefined();
-  expect(await hungUp.promise).toBe('hung up');
+  expect(await canceled.promise).toBe('canceled');
 });

@@ -13,8 +13,8 @@ interface ShortResponse {
 }
 
 /**
- * Asks a provider something small beside the story: no other attempt is made, and its health is not
- * told of it. Undefined when there was no answer in time, or it was too long.
+ * Sends a side request, such as a token count. It isn't retried elsewhere and doesn't affect the
+ * provider's health. Returns undefined if there was no answer in time or it was too long.
  */
 export async function sendShortRequest(
   offer: Offer,

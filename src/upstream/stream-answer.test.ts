@@ -25,21 +25,21 @@ function chunk(content: string | null, finish: string | null = null): string {
 }
 
 const usage = { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3 };
-const reported = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
+const usageEvent = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
 
-const boundless: OutputBudget = {
+const unlimited: OutputBudget = {
   charactersMax: Number.POSITIVE_INFINITY,
   charactersEnd: Number.POSITIVE_INFINITY,
   extend: async () => true,
 };
 
-/** An answer that has begun, with an upstream in the test's hands. */
-function begun(
-  budget: OutputBudget = boundless,
+/** Starts an answer whose upstream the test controls. */
+function begin(
+  budget: OutputBudget = unlimited,
   afterFinishMs = 5_000,
   idleMs = 60_000,
-  /** In its opening. */
-  written = '',
+  /** What the upstream sent before the answer was opened. */
+  sent = '',
 ) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const stream = new ReadableStream<Uint8Array>({
@@ -48,44 +48,44 @@ function begun(
     },
   });
   const client = new AbortController();
-  const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-  line.signal.addEventListener('abort', () => {
+  const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+  call.signal.addEventListener('abort', () => {
     if (body !== undefined) body.error(new Error('aborted'));
   });
-  const source = new TextSource(bodyOf(stream), line, {
+  const source = new TextSource(bodyOf(stream), call, {
     idleMs,
     keepAliveAfterMs: 150,
     afterFinishMs,
   });
   ends.push(
     () => source.close(),
-    () => line.release(),
+    () => call.release(),
   );
-  const relay = new OpenAiPassThrough(identity, { includeUsage: false });
+  const transform = new OpenAiPassThrough(identity, { includeUsage: false });
   const reader = new EventStreamReader();
-  for (const message of reader.push(written)) relay.push(message);
+  for (const message of reader.push(sent)) transform.push(message);
   const settled: StreamOutcome[] = [];
-  const known: AnswerMetrics[] = [];
+  const settledMetrics: AnswerMetrics[] = [];
   const answer = new StreamAnswer(
     {
       kind: 'stream',
-      transform: relay,
+      transform,
       reader,
       source,
-      upstreamCall: line,
+      upstreamCall: call,
       opening: 'opening\n\n',
       ended: false,
     },
     offerCalled('hidden'),
     budget,
-    async (end, metrics) => {
-      settled.push(end);
-      known.push(metrics);
+    async (outcome, metrics) => {
+      settled.push(outcome);
+      settledMetrics.push(metrics);
       return { usage: noUsage, costCredits: 0 };
     },
   );
   const send = (text: string) => body?.enqueue(Buffer.from(text));
-  return { answer, send, end: () => body?.close(), client, line, settled, known };
+  return { answer, send, end: () => body?.close(), client, call, settled, settledMetrics };
 }
 
 async function rest(answer: StreamAnswer): Promise<string> {
@@ -97,25 +97,25 @@ async function rest(answer: StreamAnswer): Promise<string> {
   }
 }
 
-describe('an answer on its way', () => {
+describe('StreamAnswer', () => {
   const line = (text: string) => `${text.padEnd(1_023, 'x')}\n`;
-  const wordless: [string, string][] = [
+  const withoutOutput: [string, string][] = [
     ['comments', line(': ')],
-    ['lines of no meaning', line('id: ')],
+    ['id lines', line('id: ')],
     ['empty lines', '\n'.repeat(1_024)],
-    ['events that say nothing', `data: {"choices":[],"pad":"${'x'.repeat(995)}"}\n\n`],
+    ['events without content', `data: {"choices":[],"pad":"${'x'.repeat(995)}"}\n\n`],
   ];
-  test.each(wordless)('ends as cut when no more than %s come, and many', async (_, text) => {
-    const { answer, send, settled, line } = begun();
+  test.each(withoutOutput)('is interrupted after 16 MiB of %s', async (_, text) => {
+    const { answer, send, settled, call } = begin();
     send(chunk('hi'));
     for (let sent = 0; sent < 17; sent += 1) send(text.repeat(1_024));
     expect(await rest(answer)).toContain('"finish_reason":"error"');
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
-    expect(line.signal.aborted).toBe(true);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
+    expect(call.signal.aborted).toBe(true);
   });
 
-  test('is not whole when more follows its finish than can be told', async () => {
-    const { answer, send, end, settled } = begun();
+  test('is interrupted when unreadable output follows the finish reason', async () => {
+    const { answer, send, end, settled } = begin();
     const call = { type: 'function', function: { name: 'f', arguments: '{}' } };
     const calls = Array.from({ length: 1_025 }, (_, index) => ({
       ...call,
@@ -124,32 +124,32 @@ describe('an answer on its way', () => {
     }));
     const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: 'tool_calls' }];
     send(
-      `${chunk('hi', 'stop')}data: ${JSON.stringify({ choices })}\n\n${reported}data: [DONE]\n\n`,
+      `${chunk('hi', 'stop')}data: ${JSON.stringify({ choices })}\n\n${usageEvent}data: [DONE]\n\n`,
     );
     end();
     const text = await rest(answer);
     expect(text).toContain('"content":"hi"');
-    expect(text).toMatch(/cannot be used.*"finish_reason":"error"/);
+    expect(text).toMatch(/sent invalid data.*"finish_reason":"error"/);
     expect(text).not.toContain('[DONE]');
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
   });
 
-  test('that a mistake of ours ends is not laid at the provider’s door', async () => {
-    const { answer, send, end, settled } = begun();
-    const mistake = new TypeError('words is not iterable');
+  test('reports a bug as an internal error and not as a provider failure', async () => {
+    const { answer, send, end, settled } = begin();
+    const cause = new TypeError('pieces is not iterable');
     const push = spyOn(OpenAiPassThrough.prototype, 'push').mockImplementationOnce(() => {
-      throw mistake;
+      throw cause;
     });
     send(chunk('ho'));
     end();
     expect(await rest(answer)).toMatch(/Tollgate failed.*"finish_reason":"error"/);
     push.mockRestore();
-    const error = { symbol: 'internal_error', cause: mistake };
-    expect(settled).toMatchObject([{ how: 'cut', error }]);
+    const error = { symbol: 'internal_error', cause };
+    expect(settled).toMatchObject([{ kind: 'interrupted', error }]);
   });
 
-  test('hears any number of comments that have words between them', async () => {
-    const { answer, send, end, settled } = begun();
+  test('accepts any number of comments with output between them', async () => {
+    const { answer, send, end, settled } = begin();
     for (let sent = 0; sent < 20; sent += 1) send(chunk('hi') + line(': ').repeat(1_024));
     send(chunk(null, 'stop'));
     end();
@@ -158,10 +158,10 @@ describe('an answer on its way', () => {
   });
 });
 
-// These tests wait for real silences, so they run at the same time.
-describe.concurrent('an answer on its way', () => {
-  test('is settled before its last words and only once', async () => {
-    const { answer, send, end, settled } = begun();
+// These tests wait for real timeouts, so they run concurrently.
+describe.concurrent('StreamAnswer', () => {
+  test('is settled once, before its closing text', async () => {
+    const { answer, send, end, settled } = begin();
     expect(await answer.next()).toEqual({ done: false, value: 'opening\n\n' });
     send(chunk('hi') + chunk(null, 'stop'));
     const content = await answer.next();
@@ -175,8 +175,8 @@ describe.concurrent('an answer on its way', () => {
     expect(settled).toHaveLength(1);
   });
 
-  test('says that it is alive while the upstream thinks', async () => {
-    const { answer, send, end } = begun();
+  test('sends keep-alives while the upstream is silent', async () => {
+    const { answer, send, end } = begin();
     await answer.next();
     expect((await answer.next()).value).toBe(': keep-alive\n\n');
     expect((await answer.next()).value).toBe(': keep-alive\n\n');
@@ -185,8 +185,8 @@ describe.concurrent('an answer on its way', () => {
     expect(await rest(answer)).toContain('[DONE]');
   });
 
-  test('says so too while the upstream only comments on its thinking', async () => {
-    const { answer, send, end } = begun();
+  test('sends keep-alives while the upstream sends only comments', async () => {
+    const { answer, send, end } = begin();
     await answer.next();
     const thinking = setInterval(() => send(': processing\n\n'), 50);
     expect((await answer.next()).value).toBe(': keep-alive\n\n');
@@ -197,8 +197,8 @@ describe.concurrent('an answer on its way', () => {
     expect(await rest(answer)).toContain('[DONE]');
   });
 
-  test('ends soon after its finish, though an upstream that says nothing never does', async () => {
-    const { answer, send, settled } = begun(boundless, 300);
+  test('ends soon after its finish reason although the upstream never closes', async () => {
+    const { answer, send, settled } = begin(unlimited, 300);
     send(chunk('hi') + chunk(null, 'stop'));
     const alive = setInterval(() => send(chunk(null)), 50);
     try {
@@ -209,14 +209,14 @@ describe.concurrent('an answer on its way', () => {
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('ends soon after a finish in its opening, too', async () => {
-    const { answer, settled } = begun(boundless, 50, 60_000, chunk('hi', 'stop'));
+  test('ends soon after a finish reason in its opening', async () => {
+    const { answer, settled } = begin(unlimited, 50, 60_000, chunk('hi', 'stop'));
     expect(await rest(answer)).toContain('opening');
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('ends with its terminator, though an upstream that talks on never does', async () => {
-    const { answer, send, settled } = begun(boundless, 60_000);
+  test('ends with its terminator although the upstream sends more', async () => {
+    const { answer, send, settled } = begin(unlimited, 60_000);
     send(`${chunk('hi')}${chunk(null, 'stop')}data: [DONE]\n\n`);
     const alive = setInterval(() => send(chunk('more')), 50);
     try {
@@ -229,46 +229,46 @@ describe.concurrent('an answer on its way', () => {
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('goes on while words come, though the upstream calls each of them the last', async () => {
-    const { answer, send, end } = begun(boundless, 3_000);
-    const written = ['a', 'b', 'c', 'd', 'e', 'f'];
+  test('continues while output arrives although every piece has a finish reason', async () => {
+    const { answer, send, end } = begin(unlimited, 3_000);
+    const letters = ['a', 'b', 'c', 'd', 'e', 'f'];
     const received = rest(answer);
-    for (const word of written) {
-      send(chunk(word, 'stop'));
+    for (const letter of letters) {
+      send(chunk(letter, 'stop'));
       await Bun.sleep(700);
     }
     end();
-    const content = [...(await received).matchAll(/"content":"(\w)"/g)].map(([, word]) => word);
-    expect(content).toEqual(written);
+    const content = [...(await received).matchAll(/"content":"(\w)"/g)].map(([, letter]) => letter);
+    expect(content).toEqual(letters);
   });
 
-  test('ends as cut when the upstream falls silent for good', async () => {
-    const { answer, settled } = begun(boundless, 5_000, 1_200);
+  test('is interrupted when the upstream stays silent', async () => {
+    const { answer, settled } = begin(unlimited, 5_000, 1_200);
     const text = await rest(answer);
     expect(text).toContain('"finish_reason":"error"');
     expect(text).not.toContain('[DONE]');
-    expect(settled).toMatchObject([{ how: 'cut', error: { status: 504 } }]);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { status: 504 } }]);
   });
 
-  test('does not tell the upstream’s names when it fails in the middle', async () => {
-    const { answer, send, settled } = begun();
+  test('redacts the upstream model in a failure', async () => {
+    const { answer, send, settled } = begin();
     send('data: {"error":{"message":"hidden is down","code":500}}\n\n');
     const text = await rest(answer);
     expect(text).toContain('acme/chat is down');
     expect(text).not.toContain('hidden');
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
   });
 
-  test('that was never begun is settled as left when the client goes', async () => {
-    const { answer, line, settled } = begun();
+  test('is settled as client_disconnected when it was never read', async () => {
+    const { answer, call, settled } = begin();
     await answer.return();
-    expect(settled).toEqual([{ kind: 'left' }]);
-    expect(line.signal.aborted).toBe(true);
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
+    expect(call.signal.aborted).toBe(true);
     expect((await answer.next()).done).toBe(true);
   });
 
-  test('in whose middle the client goes is left, not broken', async () => {
-    const { answer, send, client, settled } = begun();
+  test('is settled as client_disconnected when the client disconnects in the middle', async () => {
+    const { answer, send, client, settled } = begin();
     send(chunk('hi'));
     await answer.next();
     await answer.next();
@@ -276,97 +276,101 @@ describe.concurrent('an answer on its way', () => {
     client.abort();
     await waiting;
     await answer.return();
-    expect(settled).toEqual([{ kind: 'left' }]);
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
   });
 });
 
-describe.concurrent('a client that has left', () => {
-  /** Says this, waits until the client has it, and lets it leave. */
-  async function leftBehind(text: string) {
-    const rig = begun(boundless, 60_000);
-    rig.send(text);
-    await rig.answer.next();
-    await rig.answer.next();
-    const waiting = rig.answer.next();
-    rig.client.abort();
-    return { ...rig, disconnected: Promise.all([rig.answer.return(), waiting]) };
+describe.concurrent('StreamAnswer, after a disconnect', () => {
+  /** Sends this text to the client, which then disconnects. */
+  async function disconnectAfter(text: string) {
+    const begun = begin(unlimited, 60_000);
+    begun.send(text);
+    await begun.answer.next();
+    await begun.answer.next();
+    const waiting = begun.answer.next();
+    begun.client.abort();
+    return { ...begun, disconnected: Promise.all([begun.answer.return(), waiting]) };
   }
 
-  test('after the last word pays for the usage that is told a moment later', async () => {
-    const { send, disconnected, line, settled, known } = await leftBehind(
+  test('reads the usage that follows a finished answer', async () => {
+    const { send, disconnected, call, settled, settledMetrics } = await disconnectAfter(
       chunk('hi') + chunk(null, 'stop'),
     );
     await Bun.sleep(700);
-    expect([line.signal.aborted, settled]).toEqual([false, []]);
-    send(`${reported}data: [DONE]\n\n`);
+    expect([call.signal.aborted, settled]).toEqual([false, []]);
+    send(`${usageEvent}data: [DONE]\n\n`);
     await disconnected;
-    expect(settled).toEqual([{ kind: 'left' }]);
-    expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
-    expect(line.signal.aborted).toBe(true);
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
+    expect(settledMetrics[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
+    expect(call.signal.aborted).toBe(true);
   });
 
-  test('keeps the call for two seconds at most when no usage comes', async () => {
+  test('cancels the call after 2 seconds when no usage arrives', async () => {
     const startedAt = performance.now();
     using awake = new Awake();
-    const { disconnected, line, known } = await leftBehind(chunk('hi') + chunk(null, 'stop'));
+    const { disconnected, call, settledMetrics } = await disconnectAfter(
+      chunk('hi') + chunk(null, 'stop'),
+    );
     await disconnected;
     expect(performance.now() - startedAt).toBeGreaterThan(1_900);
     expect(awake.ms).toBeLessThan(4_000);
-    expect(known[0]?.usage).toBeUndefined();
-    expect(line.signal.aborted).toBe(true);
+    expect(settledMetrics[0]?.usage).toBeUndefined();
+    expect(call.signal.aborted).toBe(true);
   });
 
-  test('in the middle pays for the usage of an answer that ends at once', async () => {
-    const { send, disconnected, settled, known } = await leftBehind(chunk('hi'));
+  test('reads the usage of an unfinished answer that ends immediately', async () => {
+    const { send, disconnected, settled, settledMetrics } = await disconnectAfter(chunk('hi'));
     send(chunk(' you') + chunk(null, 'stop'));
-    send(`${reported}data: [DONE]\n\n`);
+    send(`${usageEvent}data: [DONE]\n\n`);
     await disconnected;
-    expect(settled).toEqual([{ kind: 'left' }]);
-    expect(known[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
+    expect(settledMetrics[0]).toMatchObject({ finishReason: 'stop', usage: { outputTokens: 1 } });
   });
 
-  test('in the middle pays for the words, too, where only the prompt was counted', async () => {
+  test('reads the usage of the output when only the prompt was counted before', async () => {
     const prompt = { prompt_tokens: 2, completion_tokens: 0, total_tokens: 2 };
     const first = { ...JSON.parse(chunk('hi').slice('data: '.length)), usage: prompt };
-    const { send, disconnected, known } = await leftBehind(`data: ${JSON.stringify(first)}\n\n`);
-    send(`${chunk(null, 'stop')}${reported}data: [DONE]\n\n`);
+    const { send, disconnected, settledMetrics } = await disconnectAfter(
+      `data: ${JSON.stringify(first)}\n\n`,
+    );
+    send(`${chunk(null, 'stop')}${usageEvent}data: [DONE]\n\n`);
     await disconnected;
-    expect(known[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
+    expect(settledMetrics[0]?.usage).toMatchObject({ inputTokens: 2, outputTokens: 1 });
   });
 
-  test('in the middle of a long answer is charged what it got, and the call ends', async () => {
+  test('cancels a long answer and settles the output that the client received', async () => {
     using awake = new Awake();
-    const { send, disconnected, line, known } = await leftBehind(chunk('hi'));
-    const talk = setInterval(() => !line.signal.aborted && send(chunk('more')), 20);
+    const { send, disconnected, call, settledMetrics } = await disconnectAfter(chunk('hi'));
+    const talk = setInterval(() => !call.signal.aborted && send(chunk('more')), 20);
     await disconnected;
     clearInterval(talk);
     expect(awake.ms).toBeLessThan(1_000);
-    expect(known[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
+    expect(settledMetrics[0]).toMatchObject({ outputCharacters: 2, usage: undefined });
   });
 
-  test('is in the middle, too, where the upstream calls every piece the last', async () => {
+  test('cancels a long answer in which every piece has a finish reason', async () => {
     using awake = new Awake();
-    const { send, disconnected, line } = await leftBehind(chunk('hi', 'stop'));
-    const talk = setInterval(() => !line.signal.aborted && send(chunk('more', 'stop')), 20);
+    const { send, disconnected, call } = await disconnectAfter(chunk('hi', 'stop'));
+    const talk = setInterval(() => !call.signal.aborted && send(chunk('more', 'stop')), 20);
     await disconnected;
     clearInterval(talk);
     expect(awake.ms).toBeLessThan(1_000);
   });
 
-  test('in the middle of an answer that is counted as it goes ends the call at once', async () => {
+  test('cancels the call immediately when the usage is known already', async () => {
     const counted = JSON.stringify({ ...JSON.parse(chunk('hi').slice('data: '.length)), usage });
-    const { disconnected, line, known } = await leftBehind(`data: ${counted}\n\n`);
-    expect(line.signal.aborted).toBe(true);
+    const { disconnected, call, settledMetrics } = await disconnectAfter(`data: ${counted}\n\n`);
+    expect(call.signal.aborted).toBe(true);
     await disconnected;
-    expect(known[0]?.usage).toMatchObject({ outputTokens: 1 });
+    expect(settledMetrics[0]?.usage).toMatchObject({ outputTokens: 1 });
   });
 });
 
-describe('credits on the way', () => {
-  test('are asked for as the answer grows, and end it when there are no more', async () => {
+describe('StreamAnswer with an OutputBudget', () => {
+  test('extends the hold as the answer grows and ends when the credits run out', async () => {
     let extensions = 0;
     const budget = {
-      ...boundless,
+      ...unlimited,
       charactersMax: 3,
       async extend() {
         extensions += 1;
@@ -374,37 +378,41 @@ describe('credits on the way', () => {
         return extensions < 2;
       },
     };
-    const { answer, send, settled } = begun(budget);
+    const { answer, send, settled } = begin(budget);
     await answer.next();
-    const seen: string[] = [];
-    for (const word of ['abc', 'de', 'fg']) {
-      send(chunk(word));
-      seen.push(String((await answer.next()).value));
+    const received: string[] = [];
+    for (const text of ['abc', 'de', 'fg']) {
+      send(chunk(text));
+      received.push(String((await answer.next()).value));
     }
-    expect(seen.map((text) => /"content":"(\w+)"/.exec(text)?.[1])).toEqual(['abc', 'de', 'fg']);
+    expect(received.map((text) => /"content":"(\w+)"/.exec(text)?.[1])).toEqual([
+      'abc',
+      'de',
+      'fg',
+    ]);
     expect(extensions).toBe(2);
     expect(await rest(answer)).toContain('insufficient_credits');
-    expect(settled).toMatchObject([{ how: 'cut', error: { status: 402 } }]);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { status: 402 } }]);
   });
 
-  test('whose store is away end it as unavailable, not for want of credits', async () => {
-    const away = new GatewayError('service_unavailable', 'The credit store is away.');
-    const extend = () => Promise.reject(away);
-    const { answer, send, settled } = begun({ ...boundless, charactersMax: 3, extend });
+  test('ends with service_unavailable when the credit store is unreachable', async () => {
+    const unreachable = new GatewayError('service_unavailable', 'The database is unreachable.');
+    const extend = () => Promise.reject(unreachable);
+    const { answer, send, settled } = begin({ ...unlimited, charactersMax: 3, extend });
     await answer.next();
     send(chunk('many'));
-    expect(await rest(answer)).toContain('The credit store is away.');
-    expect(settled).toMatchObject([{ how: 'cut', error: away }]);
+    expect(await rest(answer)).toContain('The database is unreachable.');
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: unreachable }]);
   });
 
-  test('are not asked for again when an answer that outgrew them by far has failed', async () => {
+  test('does not extend the hold again after the provider failed', async () => {
     const granted = [true];
     const extend = async () => granted.pop() ?? false;
-    const budget = { ...boundless, charactersMax: 3, extend };
-    const { answer, send, settled } = begun(budget);
+    const budget = { ...unlimited, charactersMax: 3, extend };
+    const { answer, send, settled } = begin(budget);
     await answer.next();
     send(`${chunk('many more words')}data: {"error":{"message":"boom","code":500}}\n\n`);
     expect(await rest(answer)).toContain('boom');
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
   });
 });

@@ -9,74 +9,73 @@ import type {
 } from '../dialects/dialect.ts';
 import { MalformedAnswer } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalog.ts';
-import type { AttemptResult, OpenStream } from './attempt.ts';
+import type { Continuation, OpenStream } from './attempt.ts';
 import { publicReason, redact } from './failure-message.ts';
 import type { LateReader } from './upstream-call.ts';
 import { endOfStream, type SourcePiece, silence } from './upstream-call.ts';
 
-/** How a stream ended. Exactly one of these settles the request. */
+/** The outcome of a stream. Exactly one settles the request. */
 export type StreamOutcome =
   | { readonly kind: 'complete' }
-  | { readonly kind: 'cut'; readonly error: GatewayError }
-  | { readonly kind: 'left' };
+  | { readonly kind: 'interrupted'; readonly error: GatewayError }
+  | { readonly kind: 'client_disconnected' };
 
-/** Settles an answer by what is known of it. */
-export type Settle = (end: StreamOutcome, metrics: AnswerMetrics) => Promise<SettledUsage>;
+/** Settles an answer by its outcome and metrics. */
+export type Settle = (outcome: StreamOutcome, metrics: AnswerMetrics) => Promise<SettledUsage>;
 
 /**
- * How long an unfinished answer is read on after its client left: an end that was under way brings
- * the usage. Short, because a call has to be cancelled within a second of its client's leaving.
+ * How long an unfinished answer is read after its client disconnected, in case its end, with the
+ * usage, is already on the way. Short, because a call must be canceled within a second.
  */
 const unfinishedLingerMs = 250;
 
-/** The same for a finished answer: nothing is left to cancel, but the usage is still to come. */
+/** How long a finished answer is read after its client disconnected, to get the usage. */
 const finishedLingerMs = 2_000;
 
-/** How much of an answer is paid for in advance. */
+/** How much of an answer the hold covers. */
 export interface OutputBudget {
   charactersMax: number;
-  /** More than the model can say: an upstream that goes on from here does so without end. */
+  /** More than the model can produce. An upstream that exceeds this is cut off. */
   readonly charactersEnd: number;
-  /** Sets more credits aside; false when there are none left, and the answer ends here. 503 */
+  /** Adds credits to the hold. Returns false if there are none left. Throws 503. */
   extend(): Promise<boolean>;
 }
 
 /**
- * A stream on its way to the client. The runtime asks for the next piece only when the client has
- * taken the last one, and calls `return` when it is done or gone, even if it never began: so this
- * is a plain iterator and not a generator, whose `finally` would not run before its first step.
+ * Writes a stream to the client. The runtime requests the next piece when the client has received
+ * the last one, and calls `return` when the client is done or disconnects, even before the first
+ * piece. A generator wouldn't work, because its `finally` doesn't run before its first step.
  *
- * `settle` is called once, before the last words go out: no client ever holds a finished answer
- * that was not billed.
+ * `settle` is called once, before the closing text is sent, so that no client receives a finished
+ * answer that wasn't charged.
  *
- * An answer goes through its stages in order and may skip some: `opening` until the first words
- * are taken, `flowing` while the upstream speaks, `closing` until the last words are, `closed`. A
- * client that leaves closes it from any of them.
+ * The stages are passed in order, and some may be skipped: `opening` until the first text is sent,
+ * `flowing` while the upstream sends, `closing` until the closing text is sent, `closed`. A client
+ * that disconnects closes the stream from any stage.
  */
 export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #stream: OpenStream;
-  /** The offer whose names no failure may reveal. */
+  /** The offer whose names are redacted from failures. */
   readonly #offer: Offer;
   readonly #budget: OutputBudget;
   readonly #settle: Settle;
   #stage: 'opening' | 'flowing' | 'closing' | 'closed' = 'opening';
   #settled: Promise<SettledUsage | GatewayError> | undefined;
-  /** Why no more of the answer can be paid for. */
+  /** Set when the hold can't cover more of the answer. */
   #creditError: GatewayError | undefined;
-  /** Whether the upstream went on after a finish reason: some send one with every piece. */
+  /** True if output followed a finish reason. Some upstreams send one with every piece. */
   #continuedAfterFinish = false;
-  /**
-   * Why something that came could not be passed on: words are missing, whatever finish came before.
-   */
+  /** Set when a message couldn't be read. The answer is then incomplete, even if it finished. */
   #readError: GatewayError | undefined;
-  /** The step that the client is waiting for, and since when. */
+  /** The latest step. */
   #step: Promise<unknown> | undefined;
+  /** When the client requested the current piece. */
   #requestedAt = 0;
   #lingering: Promise<void> | undefined;
-  /** The facts that a client which has left is charged by; undefined while it listens. */
+  /** The metrics to charge a disconnected client by. Undefined while it is connected. */
   #metricsAtDisconnect: AnswerMetrics | undefined;
-  /** What follows a stream of the upstream that has ended, while we wait for it. */
-  #continuation: Promise<AttemptResult | string> | undefined;
+  /** Pending while the stream that follows an ended one is being opened. */
+  #continuation: Promise<Continuation> | undefined;
   #continuationFailure: UpstreamFailure | undefined;
 
   constructor(stream: OpenStream, offer: Offer, budget: OutputBudget, settle: Settle) {
@@ -106,8 +105,8 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     source.expectEnd(transform);
     if (ended && transform.finished) this.#startContinuation();
     this.#stage = ended && !this.#continuation ? 'closing' : 'flowing';
-    // The opening may be long already, and nothing may come after it: so it is paid for now.
-    if (this.#stage === 'flowing' && !this.#isPaidFor) await this.#extend();
+    // A long opening may already exceed the hold, and nothing may follow that would extend it.
+    if (this.#stage === 'flowing' && !this.#isCovered) await this.#extend();
     return { done: false, value: opening };
   }
 
@@ -117,7 +116,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return { done: false, value: await this.#closingText() };
   }
 
-  /** The client took everything, or it left; if it left, nothing was settled yet. */
+  /** Called when the client received everything or disconnected. */
   async return(): Promise<IteratorResult<string>> {
     this.#stage = 'closed';
     if (!this.#settled) {
@@ -127,7 +126,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     this.#stream.source.close();
     this.#stream.upstreamCall.cancel();
     this.#continuation?.then(cancelStream, () => undefined);
-    await this.#end({ kind: 'left' });
+    await this.#end({ kind: 'client_disconnected' });
     return { done: true, value: undefined };
   }
 
@@ -135,11 +134,11 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     const { transform, openContinuation } = this.#stream;
     if (this.#continuation || this.#readError) return 0;
     if (transform.finished && !this.#continuedAfterFinish) return finishedLingerMs;
-    // Nothing to wait for where usage was reported, or where a search estimates what it has heard.
+    // If usage was reported, or a search estimates it, there is nothing to wait for.
     return openContinuation || hasUsage(transform.metrics) ? 0 : unfinishedLingerMs;
   }
 
-  /** The usage comes last: a client that leaves before it still pays for what was used. */
+  /** Reads the usage, which comes last, after the client disconnected. */
   async #readRemainder(): Promise<void> {
     const { transform, upstreamCall, source } = this.#stream;
     this.#metricsAtDisconnect = snapshot(transform.metrics);
@@ -153,14 +152,14 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
         if (piece === endOfStream) break;
       }
     } catch {
-      // Nothing more came in time.
+      // The connection broke or the linger time passed.
     }
-    // What the client did not hear is charged only when the upstream has counted it.
+    // Output that the client didn't receive is charged only if the upstream reported its usage.
     if (hasUsage(transform.metrics, transform.finished))
       this.#metricsAtDisconnect = transform.metrics;
   }
 
-  /** The next words for the client. No await of our own for them: there are thousands. */
+  /** Returns the next text for the client. Not async, because a stream has thousands of pieces. */
   #flow(): Promise<IteratorResult<string>> {
     const { transform, source } = this.#stream;
     if (transform.metrics.failure) return this.#stopReading();
@@ -168,18 +167,18 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return source.next().then(this.#deliver, this.#stopReading);
   }
 
-  /** The short way: nearly every piece is words that are paid for. */
+  /** The fast path: nearly every piece is output that the hold covers. */
   readonly #deliver = (piece: SourcePiece) => {
     try {
       const value = this.#take(piece);
-      const isReady = value !== '' && this.#isPaidFor;
+      const isReady = value !== '' && this.#isCovered;
       return isReady ? { done: false as const, value } : this.#continueFlow(value);
     } catch {
       return this.#stopReading();
     }
   };
 
-  /** A broken connection and a hung-up line end alike; #lastWords finds out which it was. */
+  /** Closes the stream. #closingText determines why the reading stopped. */
   readonly #stopReading = () => {
     this.#finish();
     return this.#close();
@@ -188,11 +187,11 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   async #continueFlow(initial: string): Promise<IteratorResult<string>> {
     try {
       for (let value = initial; ; ) {
-        if (!this.#isPaidFor) await this.#extend();
+        if (!this.#isCovered) await this.#extend();
         if (value !== '') return { done: false, value };
         const { transform, source } = this.#stream;
         if (this.#stage !== 'flowing' || transform.metrics.failure) break;
-        // Comments, and whatever else is not for the client: to it the upstream is silent.
+        // To the client, an upstream that sends only comments is silent.
         const isLong = performance.now() - this.#requestedAt >= source.keepAliveAfterMs;
         if (isLong) return { done: false, value: transform.keepAlive() };
         value = this.#continuation
@@ -200,12 +199,12 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
           : this.#take(await source.next());
       }
     } catch {
-      // A broken connection and a hung-up line end alike.
+      // #closingText determines why the reading stopped.
     }
     return this.#stopReading();
   }
 
-  /** What one piece of the upstream's says to the client. */
+  /** Converts one piece of the upstream's stream to text for the client. */
   #take(piece: SourcePiece): string {
     const { transform, reader, source } = this.#stream;
     if (piece === silence) return transform.keepAlive();
@@ -229,7 +228,7 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return text;
   }
 
-  /** When a message fails, what came before it in the same piece is still told. */
+  /** Converts one message. After one that fails, the rest of its piece is dropped. */
   #transformMessage(message: SseMessage): string {
     if (this.#readError) return '';
     try {
@@ -244,24 +243,24 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   #startContinuation(): void {
     if (this.#stage === 'closed') return;
     this.#continuation = this.#stream.openContinuation?.();
-    // A provider's failure is returned; what is thrown is a fault of ours.
+    // Provider failures are returned, so a rejection is an internal error.
     this.#continuation?.catch((error) => {
       this.#readError = asGatewayError(error);
     });
   }
 
   /**
-   * Goes on with another stream, or says the last words that were waited for. A sequel that failed
-   * stays in its field: without it the answer is not whole.
+   * Switches to the next stream or returns the closing text. After a failure, #continuation stays
+   * set, because the answer is incomplete.
    */
-  async #followContinuation(continuation: Promise<AttemptResult | string>): Promise<string> {
+  async #followContinuation(continuation: Promise<Continuation>): Promise<string> {
     const { transform, source, upstreamCall } = this.#stream;
     const next = await withTimeout(continuation, keepAliveMs);
     if (next === undefined) return transform.keepAlive();
-    if (typeof next === 'string') {
+    if (next.kind === 'closing') {
       this.#continuation = undefined;
       this.#finish();
-      return next;
+      return next.text;
     }
     if (next.kind === 'stream') {
       source.close();
@@ -283,16 +282,16 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     return this.#stream.transform.finished && !this.#continuation && !this.#readError;
   }
 
-  /** A client that left while we waited for the upstream has closed the answer already. */
+  /** Does nothing if the client disconnected in the meantime, which has closed the stream. */
   #finish(): void {
     if (this.#stage === 'flowing') this.#stage = 'closing';
   }
 
-  get #isPaidFor(): boolean {
+  get #isCovered(): boolean {
     return this.#stream.transform.metrics.outputCharacters <= this.#budget.charactersMax;
   }
 
-  /** Only an answer that outgrew its hold asks for more. */
+  /** Extends the hold, or ends the answer if that fails. */
   async #extend(): Promise<void> {
     if (this.#stream.transform.metrics.outputCharacters > this.#budget.charactersEnd) {
       this.#readError ??= outputLimitExceeded();
@@ -306,22 +305,22 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
   async #closingText(): Promise<string> {
     const { transform, source, upstreamCall } = this.#stream;
     source.close();
-    // The line hangs up when the client leaves, which would look like a broken upstream below.
+    // A disconnect cancels the call, which would look like an interrupted answer below.
     if (upstreamCall.clientDisconnected && !this.#isComplete) {
-      await this.#end({ kind: 'left' });
+      await this.#end({ kind: 'client_disconnected' });
       return '';
     }
     const error = this.#creditError ?? this.#failureReason();
     if (error) {
       upstreamCall.cancel();
-      await this.#end({ kind: 'cut', error });
+      await this.#end({ kind: 'interrupted', error });
       return transform.fail(error);
     }
     const settled = await this.#end({ kind: 'complete' });
     return settled instanceof GatewayError ? transform.fail(settled) : transform.close(settled);
   }
 
-  /** Why an ended stream does not count as an answer; undefined when it does. */
+  /** Returns why an ended stream is incomplete, or undefined if it is complete. */
   #failureReason(): GatewayError | undefined {
     const { transform, upstreamCall } = this.#stream;
     const failure = transform.metrics.failure ?? this.#continuationFailure;
@@ -335,58 +334,56 @@ export class StreamAnswer implements AsyncIterableIterator<string>, LateReader {
     if (this.#readError || this.#isComplete) return this.#readError;
     if (upstreamCall.isShuttingDown) return shuttingDown();
     if (upstreamCall.timedOut) {
-      const message = 'The provider fell silent in the middle of its answer.';
+      const message = 'The provider stopped sending in the middle of its answer.';
       return new GatewayError('upstream_error', message, { status: 504 });
     }
     return interrupted();
   }
 
-  /**
-   * An end that could not be written down counts as a failure, but does not tear the connection.
-   */
-  #end(end: StreamOutcome): Promise<SettledUsage | GatewayError> {
+  /** Settles once. A settlement that fails is returned, to be sent as the stream's error. */
+  #end(outcome: StreamOutcome): Promise<SettledUsage | GatewayError> {
     const latest = this.#metricsAtDisconnect ?? this.#stream.transform.metrics;
     const failure = this.#continuationFailure;
     const metrics = failure ? { ...snapshot(latest), failure } : latest;
-    this.#settled ??= this.#settle(end, metrics).catch(asGatewayError);
+    this.#settled ??= this.#settle(outcome, metrics).catch(asGatewayError);
     return this.#settled;
   }
 }
 
-/** Before the end, a count without output covers the prompt alone. */
+/** Returns whether usage was reported. Before the end, usage without output is the prompt's. */
 function hasUsage({ usage, isEstimate }: AnswerMetrics, isComplete = false): boolean {
   return usage !== undefined && !isEstimate && (isComplete || usage.outputTokens > 0);
 }
 
-/** Facts change while their answer comes; a snapshot does not. */
+/** Copies metrics, which change while their answer is read. */
 function snapshot(metrics: AnswerMetrics): AnswerMetrics {
   const { usage, isEstimate = false, finishReason, outputCharacters, failure } = metrics;
   return { usage, isEstimate, finishReason, outputCharacters, failure };
 }
 
-/** Hangs up on a stream that opened after the client had left. */
-function cancelStream(next: AttemptResult | string): void {
-  if (typeof next === 'string' || next.kind !== 'stream') return;
+/** Cancels a stream that opened after the client disconnected. */
+function cancelStream(next: Continuation): void {
+  if (next.kind !== 'stream') return;
   next.source.close();
   next.upstreamCall.cancel();
 }
 
 export function interrupted(cause?: unknown): GatewayError {
-  const message = 'The provider broke off in the middle of its answer.';
-  return new GatewayError('upstream_error', message, { cause });
+  return new GatewayError('upstream_error', "The provider's answer was interrupted.", { cause });
 }
 
 function malformedPiece(): GatewayError {
-  const message = 'The provider sent something that cannot be used in the middle of its answer.';
+  const message = 'The provider sent invalid data in the middle of its answer.';
   return new GatewayError('upstream_error', message);
 }
 
 function outputLimitExceeded(): GatewayError {
-  return new GatewayError('upstream_error', 'The provider says more than its model can.');
+  const message = "The provider returned more output than the model's maximum.";
+  return new GatewayError('upstream_error', message);
 }
 
-function creditsExhausted(isPaid: boolean): GatewayError | undefined {
-  if (isPaid) return undefined;
+function creditsExhausted(isExtended: boolean): GatewayError | undefined {
+  if (isExtended) return undefined;
   const message = 'The credits ran out in the middle of this answer.';
   return new GatewayError('insufficient_credits', message);
 }

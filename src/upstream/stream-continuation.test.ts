@@ -1,4 +1,4 @@
-/** An answer that goes on after the end of an upstream's stream: another stream, or last words. */
+/** Tests answers that continue after an upstream's stream: with another stream or closing text. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { offerCalled } from '../../tests/support/offers.ts';
 import { type Deadline, DeadlineWatcher } from '../core/deadlines.ts';
@@ -7,16 +7,16 @@ import type { AnswerMetrics } from '../dialects/dialect.ts';
 import { EventStreamReader } from '../dialects/events.ts';
 import { OpenAiPassThrough } from '../dialects/openai-chat/same/stream.ts';
 import type { Offer } from '../route/catalog.ts';
-import type { AttemptResult, OpenStream } from './attempt.ts';
+import type { AttemptResult, Continuation, OpenStream } from './attempt.ts';
 import { bodyOf } from './connection/response.ts';
 import { StreamAnswer, type StreamOutcome } from './stream-answer.ts';
 import { TextSource, UpstreamCall } from './upstream-call.ts';
 
 const identity = { id: 'chatcmpl-1', model: 'acme/chat', provider: 'vendor', created: 1 };
 const endless = Number.POSITIVE_INFINITY;
-const boundless = { charactersMax: endless, charactersEnd: endless, extend: async () => true };
-/** Knows how many waiters there are. */
-class CountedWatch extends DeadlineWatcher {
+const unlimited = { charactersMax: endless, charactersEnd: endless, extend: async () => true };
+/** Counts the deadlines that it watches. */
+class CountingWatcher extends DeadlineWatcher {
   waiting = 0;
 
   override add(waiting: Deadline): void {
@@ -31,7 +31,7 @@ class CountedWatch extends DeadlineWatcher {
   }
 }
 
-const watch = new CountedWatch();
+const deadlines = new CountingWatcher();
 const ends: (() => void)[] = [];
 afterEach(() => {
   for (const end of ends.splice(0)) end();
@@ -43,33 +43,41 @@ function chunk(content: string, finish: string | null = null): string {
   return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
 }
 
-type Continuation = () => Promise<AttemptResult | string>;
-const client = () => new AbortController();
+type OpenContinuation = () => Promise<Continuation>;
+const clientSignal = () => new AbortController();
+const closing =
+  (text: string): OpenContinuation =>
+  async () => ({ kind: 'closing', text });
 
-/** A stream that says this and ends; `ended` when its end was seen before its first words. */
-function opened(text: string, openContinuation: Continuation, left = client(), ended = false) {
-  return openedOn(new Response(text).body ?? new ReadableStream(), openContinuation, left, ended);
+/** Opens a stream with this text. `ended` means that its end arrived before its first output. */
+function opened(
+  text: string,
+  openContinuation: OpenContinuation,
+  client = clientSignal(),
+  ended = false,
+) {
+  const body = new Response(text).body ?? new ReadableStream();
+  return openedOn(body, openContinuation, client, ended);
 }
 
 function openedOn(
   body: ReadableStream<Uint8Array>,
-  openContinuation: Continuation,
-  left: AbortController,
+  openContinuation: OpenContinuation,
+  client: AbortController,
   ended: boolean,
 ) {
-  const line = new UpstreamCall(watch, left.signal);
-  const source = new TextSource(bodyOf(body), line, { idleMs: 1_000 });
+  const upstreamCall = new UpstreamCall(deadlines, client.signal);
+  const source = new TextSource(bodyOf(body), upstreamCall, { idleMs: 1_000 });
   ends.push(
     () => source.close(),
-    () => line.release(),
+    () => upstreamCall.release(),
   );
-  const relay = new OpenAiPassThrough(identity, { includeUsage: false });
   const stream: OpenStream = {
     kind: 'stream',
-    transform: relay,
+    transform: new OpenAiPassThrough(identity, { includeUsage: false }),
     reader: new EventStreamReader(),
     source,
-    upstreamCall: line,
+    upstreamCall,
     opening: '',
     ended,
     openContinuation,
@@ -81,7 +89,7 @@ function answering(stream: OpenStream, own: Offer['own'] = null) {
   const settled: StreamOutcome[] = [];
   const failures: AnswerMetrics['failure'][] = [];
   const offer = { ...offerCalled('hidden'), own };
-  const answer = new StreamAnswer(stream, offer, boundless, async (end, { failure }) => {
+  const answer = new StreamAnswer(stream, offer, unlimited, async (end, { failure }) => {
     settled.push(end);
     failures.push(failure);
     return { usage: noUsage, costCredits: 0 };
@@ -89,116 +97,116 @@ function answering(stream: OpenStream, own: Offer['own'] = null) {
   return { answer, settled, failures };
 }
 
-async function hear(stream: OpenStream, own: Offer['own'] = null) {
+async function readAll(stream: OpenStream, own: Offer['own'] = null) {
   const { answer, settled, failures } = answering(stream, own);
   let text = '';
   for await (const content of answer) text += content;
   return { text, settled, failures };
 }
 
-describe('after the end of a stream', () => {
-  test('last words are said, and the answer is complete', async () => {
-    const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => 'last\n\n'));
+describe('StreamAnswer, after the upstream stream has ended', () => {
+  test('writes the closing text and completes', async () => {
+    const { text, settled } = await readAll(opened(chunk('a', 'stop'), closing('last\n\n')));
     expect(text).toMatch(/"a".*last\n\n.*"stop".*data: \[DONE\]\n\n$/s);
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('another stream goes on, and one more, although nothing opens it', async () => {
-    const third = opened(chunk('c', 'stop'), async () => '');
+  test('continues with a second and a third stream', async () => {
+    const third = opened(chunk('c', 'stop'), closing(''));
     const second = opened(chunk('b', 'stop'), async () => third);
-    const { text, settled } = await hear(opened(chunk('a', 'stop'), async () => second));
+    const { text, settled } = await readAll(opened(chunk('a', 'stop'), async () => second));
     for (const letter of ['"a"', '"b"', '"c"']) expect(text).toContain(letter);
     expect(text).toEndWith('data: [DONE]\n\n');
     expect(settled).toEqual([{ kind: 'complete' }]);
   });
 
-  test('another stream goes on, though the first never closes after its terminator', async () => {
+  test('continues although the first stream never closes after its terminator', async () => {
     const body = new ReadableStream<Uint8Array>({
       start: (to) => to.enqueue(Buffer.from(`${chunk('a', 'stop')}data: [DONE]\n\n`)),
     });
-    const second = opened(chunk('b', 'stop'), async () => '');
-    const first = openedOn(body, async () => second, client(), false);
-    const { text, settled } = await hear(first);
+    const second = opened(chunk('b', 'stop'), closing(''));
+    const first = openedOn(body, async () => second, clientSignal(), false);
+    const { text, settled } = await readAll(first);
     expect(text).toMatch(/"a".*"b".*data: \[DONE\]\n\n$/s);
     expect(settled).toEqual([{ kind: 'complete' }]);
     expect(first.upstreamCall.signal.aborted).toBe(true);
   });
 
-  test('a stream that had ended before its first words is followed all the same', async () => {
-    const first = opened('', async () => 'behind\n\n', client(), true);
+  test('continues after a stream that ended before its first output', async () => {
+    const first = opened('', closing('behind\n\n'), clientSignal(), true);
     first.transform.push({ event: null, data: chunk('a', 'stop').slice('data: '.length).trim() });
-    expect((await hear(first)).text).toContain('behind');
+    expect((await readAll(first)).text).toContain('behind');
   });
 
-  test('nobody waits any more for the streams that were heard', async () => {
-    expect(watch.waiting).toBe(0);
-    const last = opened(chunk('c', 'stop'), async () => '');
+  test('removes the deadlines of all its streams', async () => {
+    expect(deadlines.waiting).toBe(0);
+    const last = opened(chunk('c', 'stop'), closing(''));
     const second = opened(chunk('b', 'stop'), async () => last);
     const { answer } = answering(opened(chunk('a', 'stop'), async () => second));
     let text = '';
     for await (const content of answer) text += content;
     expect(text).toContain('"c"');
-    // As the runtime does behind an end, too.
+    // The runtime calls it after the end, too.
     await answer.return();
-    expect(watch.waiting).toBe(0);
+    expect(deadlines.waiting).toBe(0);
   });
 
-  test('a failure breaks the answer, however whole its first stream was', async () => {
+  test('fails if the next stream fails', async () => {
     const failure = { kind: 'server', status: 500, message: 'Oh.', retryAfterSeconds: null };
     const broken = async () => ({ kind: 'failed', failure }) as AttemptResult;
-    const { text, settled, failures } = await hear(opened(chunk('a', 'stop'), broken));
-    expect(settled).toMatchObject([{ how: 'cut', error: { symbol: 'upstream_error' } }]);
-    // Its kind decides whether it says anything about the provider's health.
+    const { text, settled, failures } = await readAll(opened(chunk('a', 'stop'), broken));
+    expect(settled).toMatchObject([{ kind: 'interrupted', error: { symbol: 'upstream_error' } }]);
+    // The kind decides whether the failure affects the provider's health.
     expect(failures).toMatchObject([failure]);
     expect(text).not.toContain('[DONE]');
   });
 
-  test('a refused account is called the tenant’s where it is the tenant’s own', async () => {
+  test('names the owner of the account that the provider rejected', async () => {
     const failure = { kind: 'credential', status: 401, message: 'No.', retryAfterSeconds: null };
     const refused = async () => ({ kind: 'failed', failure }) as AttemptResult;
     const own = { scope: 'k', feeBasisPoints: 0, isUserAddress: false, sharedNext: null };
-    const { text } = await hear(opened(chunk('a', 'stop'), refused), own);
-    expect(text).toContain('the provider refused your own account.');
-    const shared = await hear(opened(chunk('a', 'stop'), refused));
-    expect(shared.text).toContain('the provider refused our account.');
+    const { text } = await readAll(opened(chunk('a', 'stop'), refused), own);
+    expect(text).toContain('the provider rejected your account.');
+    const shared = await readAll(opened(chunk('a', 'stop'), refused));
+    expect(shared.text).toContain("the provider rejected the gateway's account.");
   });
 
-  test('a mistake of ours breaks it too', async () => {
-    const mistake = new Error('never told');
-    const mistaken = async () => Promise.reject(mistake);
-    const { text, settled } = await hear(opened(chunk('a', 'stop'), mistaken));
-    // Not a failure of the provider, so it does not count against that one.
+  test('fails with an internal error if opening the next stream throws', async () => {
+    const cause = new Error('never sent');
+    const rejecting = async () => Promise.reject(cause);
+    const { text, settled } = await readAll(opened(chunk('a', 'stop'), rejecting));
+    // An internal error doesn't count against the provider's health.
     expect(settled).toMatchObject([
-      { how: 'cut', error: { symbol: 'internal_error', cause: mistake } },
+      { kind: 'interrupted', error: { symbol: 'internal_error', cause } },
     ]);
     expect(text).toContain('Tollgate failed');
-    expect(text).not.toMatch(/\[DONE\]|never told/);
+    expect(text).not.toMatch(/\[DONE\]|never sent/);
   });
 
-  test('a mistake of ours that comes before the client asks for more waits for it', async () => {
-    const mistaken = async () => Promise.reject(new Error('never told'));
-    const stream = opened('', mistaken, client(), true);
+  test('handles an internal error that occurs before the client reads on', async () => {
+    const rejecting = async () => Promise.reject(new Error('never sent'));
+    const stream = opened('', rejecting, clientSignal(), true);
     stream.transform.push({ event: null, data: chunk('a', 'stop').slice('data: '.length) });
     const { answer, settled } = answering(stream);
     await answer.next();
-    // A rejection that nobody has caught by then ends the process.
+    // An unhandled rejection would crash the process here.
     await Bun.sleep(0);
-    for await (const content of answer) expect(content).not.toContain('never told');
-    expect(settled).toMatchObject([{ how: 'cut' }]);
+    for await (const content of answer) expect(content).not.toContain('never sent');
+    expect(settled).toMatchObject([{ kind: 'interrupted' }]);
   });
 
-  test('a client that leaves makes neither an answer nor a failure of the provider', async () => {
-    const leaving = client();
+  test('settles as client_disconnected if the client disconnects in between', async () => {
+    const leaving = clientSignal();
     const failure = { kind: 'unreachable', status: null, message: '', retryAfterSeconds: null };
     const openContinuation = async () => {
       leaving.abort();
       return { kind: 'failed', failure } as AttemptResult;
     };
-    const { settled } = await hear(opened(chunk('a', 'stop'), openContinuation, leaving));
-    expect(settled).toEqual([{ kind: 'left' }]);
+    const { settled } = await readAll(opened(chunk('a', 'stop'), openContinuation, leaving));
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
   });
 
-  test('a stream that opens when the client is gone is hung up on', async () => {
+  test('cancels the next stream if it opens after the client disconnected', async () => {
     const late = Promise.withResolvers<AttemptResult>();
     const requested = Promise.withResolvers<void>();
     const first = opened(chunk('a', 'stop'), () => {
@@ -211,18 +219,18 @@ describe('after the end of a stream', () => {
     const waiting = answer.next();
     await requested.promise;
     await answer.return();
-    const second = opened(chunk('b'), async () => '');
+    const second = opened(chunk('b'), closing(''));
     late.resolve(second);
     await waiting;
     expect(second.upstreamCall.signal.aborted).toBe(true);
-    expect(settled).toEqual([{ kind: 'left' }]);
+    expect(settled).toEqual([{ kind: 'client_disconnected' }]);
   });
 
-  test('nothing is begun any more once the client is gone', async () => {
-    let begun = 0;
+  test('opens no next stream after the client disconnected', async () => {
+    let openings = 0;
     const first = opened(chunk('a', 'stop'), async () => {
-      begun += 1;
-      return '';
+      openings += 1;
+      return { kind: 'closing', text: '' };
     });
     const { answer, settled } = answering(first);
     await answer.next();
@@ -230,6 +238,6 @@ describe('after the end of a stream', () => {
     const waiting = answer.next();
     await answer.return();
     await waiting;
-    expect([begun, settled]).toEqual([0, [{ kind: 'left' }]]);
+    expect([openings, settled]).toEqual([0, [{ kind: 'client_disconnected' }]]);
   });
 });

@@ -17,7 +17,7 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-/** An upstream whose every byte the test sends itself. */
+/** Returns a source whose upstream the test controls. */
 function upstream(timeouts: SourceTimeouts = { idleMs: 10_000 }, decoder?: FrameDecoder) {
   let body: ReadableStreamDefaultController<Uint8Array> | undefined;
   const pulls: number[] = [];
@@ -33,19 +33,19 @@ function upstream(timeouts: SourceTimeouts = { idleMs: 10_000 }, decoder?: Frame
     { highWaterMark: 0 },
   );
   const client = new AbortController();
-  const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-  line.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
-  const source = new TextSource(bodyOf(stream), line, timeouts, undefined, decoder);
+  const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+  call.signal.addEventListener('abort', () => body?.error(new Error('aborted')));
+  const source = new TextSource(bodyOf(stream), call, timeouts, undefined, decoder);
   ends.push(() => {
     source.close();
-    line.cancel();
+    call.cancel();
   });
   const send = (bytes: string | Uint8Array) => body?.enqueue(Buffer.from(bytes));
-  return { source, line, client, send, end: () => body?.close(), pulls };
+  return { source, call, client, send, end: () => body?.close(), pulls };
 }
 
-describe('a source', () => {
-  test('that broke says so to everybody who asks', async () => {
+describe('TextSource', () => {
+  test('rejects every read after the connection broke', async () => {
     const { source, client } = upstream();
     const first = source.next().catch(() => 'broken');
     client.abort();
@@ -53,7 +53,7 @@ describe('a source', () => {
     expect(await source.next().catch(() => 'broken')).toBe('broken');
   });
 
-  test('gives text as it comes, characters whole, and then the end', async () => {
+  test('returns complete characters as they arrive, and then the end', async () => {
     const { source, send, end } = upstream();
     const [first, rest] = [Buffer.from('é😀').subarray(0, 4), Buffer.from('é😀').subarray(4)];
     send(first);
@@ -64,8 +64,8 @@ describe('a source', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('is silent between the halves of a frame', async () => {
-    const timeouts = { idleMs: 10_000, quietMs: 1 };
+  test('returns an empty piece and silence while a frame is incomplete', async () => {
+    const timeouts = { idleMs: 10_000, keepAliveAfterMs: 1 };
     const { source, send, end } = upstream(timeouts, new FrameDecoder());
     const frame = eventFrame('messageStop', {});
     send(frame.subarray(0, 20));
@@ -76,7 +76,7 @@ describe('a source', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('gives a long read in pieces, characters whole, before it reads on', async () => {
+  test('returns a long read in several pieces before it reads again', async () => {
     const { source, send, end, pulls } = upstream();
     const long = `a${'é'.repeat(70_000)}`;
     send(long);
@@ -88,7 +88,7 @@ describe('a source', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('gives a long read in its order, though it came while nobody waited', async () => {
+  test('returns a long read in order when it arrived without a waiting reader', async () => {
     const { source, send } = upstream({ idleMs: 10_000, keepAliveAfterMs: 1 });
     expect(await source.next()).toBe(silence);
     send('a'.repeat(65_536) + 'b'.repeat(10));
@@ -97,7 +97,7 @@ describe('a source', () => {
     expect(await source.next()).toBe('b'.repeat(10));
   });
 
-  test('marks half a character at the end instead of losing it', async () => {
+  test('replaces an incomplete character at the end', async () => {
     const { source, send, end } = upstream();
     send(Buffer.from([0x61, 0xf0, 0x9f]));
     expect(await source.next()).toBe('a');
@@ -106,7 +106,7 @@ describe('a source', () => {
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('reads nothing before somebody asks', async () => {
+  test('does not read before the first request', async () => {
     const { source, send, pulls } = upstream();
     await Promise.resolve();
     expect(pulls).toHaveLength(0);
@@ -118,7 +118,7 @@ describe('a source', () => {
     expect(pulls).toHaveLength(1);
   });
 
-  test('says again and again that it is quiet, and loses nothing by it', async () => {
+  test('returns silence repeatedly without losing data', async () => {
     const { source, send } = upstream({ idleMs: 10_000, keepAliveAfterMs: 100 });
     expect(await source.next()).toBe(silence);
     expect(await source.next()).toBe(silence);
@@ -126,47 +126,47 @@ describe('a source', () => {
     expect(await source.next()).toBe('at last');
   });
 
-  test('breaks when the upstream is silent for too long, also across quiet moments', async () => {
-    const { source, line } = upstream({ idleMs: 2_000, keepAliveAfterMs: 100 });
+  test('rejects when the upstream is silent for longer than idleMs', async () => {
+    const { source, call } = upstream({ idleMs: 2_000, keepAliveAfterMs: 100 });
     const pieces: unknown[] = [];
     const read = async () => {
       for (;;) pieces.push(await source.next());
     };
     await expect(read()).rejects.toThrow('aborted');
-    expect(line.timedOut).toBe(true);
-    // No more of them than fit into the time, however long each of them took.
+    expect(call.timedOut).toBe(true);
+    // At most as many as fit into idleMs.
     expect(pieces.length).toBeWithin(1, 30);
     expect(new Set(pieces)).toEqual(new Set([silence]));
   });
 
-  test('breaks when the client leaves, which is no timeout', async () => {
-    const { source, client, line } = upstream();
+  test('rejects without a timeout when the client disconnects', async () => {
+    const { source, client, call } = upstream();
     const next = source.next();
     client.abort();
     await expect(next).rejects.toThrow('aborted');
-    expect([line.timedOut, line.clientDisconnected]).toEqual([false, true]);
+    expect([call.timedOut, call.clientDisconnected]).toEqual([false, true]);
   });
 });
 
-describe('after a finished answer', () => {
+describe('TextSource, after a finished answer', () => {
   const timeouts = { idleMs: 10_000, afterFinishMs: 150 };
   const finished = { finished: true, ended: false };
 
-  test('silence is not waited out, and is the end', async () => {
-    const { source, line } = upstream(timeouts);
+  test('ends when the upstream is silent for afterFinishMs', async () => {
+    const { source, call } = upstream(timeouts);
     source.expectEnd(finished);
     expect(await source.next()).toBe(endOfStream);
-    expect(line.timedOut).toBe(false);
+    expect(call.timedOut).toBe(false);
   });
 
-  test('silence after its terminator is waited for even less', async () => {
+  test('ends sooner after a terminator', async () => {
     const { source } = upstream({ idleMs: 10_000, afterFinishMs: 60_000 });
     source.expectEnd(finished);
     source.expectEnd({ finished: true, ended: true });
     expect(await source.next()).toBe(endOfStream);
   });
 
-  test('an upstream that talks on is not heard for ever', async () => {
+  test('ends although the upstream keeps sending', async () => {
     const { source, send } = upstream(timeouts);
     const talk = setInterval(() => send(': more\n\n'), 10);
     let pieces = 0;
@@ -184,7 +184,7 @@ describe('after a finished answer', () => {
     expect(pieces).toBeLessThan(400);
   });
 
-  test('an upstream that sends faster than we read is not heard for ever', async () => {
+  test('ends although the upstream sends faster than it is read', async () => {
     const { source, send } = upstream(timeouts);
     const readMs = 20;
     let pieces = 0;
@@ -197,7 +197,7 @@ describe('after a finished answer', () => {
     expect(pieces).toBeWithin(1, 40);
   });
 
-  test('what came while nobody asked is heard, however slow the client is', async () => {
+  test('returns what arrived in time even if the client reads late', async () => {
     const { source, send } = upstream({ ...timeouts, keepAliveAfterMs: 20 });
     expect(await source.next()).toBe(silence);
     source.expectEnd(finished);
@@ -206,7 +206,7 @@ describe('after a finished answer', () => {
     expect(await source.next()).toBe('usage');
   });
 
-  test('the time that the client takes does not count against the upstream', async () => {
+  test('does not count the time of a slow client', async () => {
     const { source, send } = upstream(timeouts);
     source.expectEnd(finished);
     await Bun.sleep(300);
@@ -215,7 +215,7 @@ describe('after a finished answer', () => {
     expect(await next).toBe('usage');
   });
 
-  test('an answer that goes on after all has its time again', async () => {
+  test('lifts the limit when the answer continues', async () => {
     const { source, send } = upstream(timeouts);
     source.expectEnd(finished);
     source.expectEnd({ finished: false, ended: false });
@@ -225,8 +225,8 @@ describe('after a finished answer', () => {
   });
 });
 
-describe('a whole answer', () => {
-  test('is all of its pieces', async () => {
+describe('readAll', () => {
+  test('joins all pieces', async () => {
     const { source, send, end } = upstream();
     send('one ');
     send('two');
@@ -234,7 +234,7 @@ describe('a whole answer', () => {
     expect(await readAll(source, 7)).toBe('one two');
   });
 
-  test('is nothing when it is longer than the bound', async () => {
+  test('returns undefined for an answer longer than the limit', async () => {
     const { source, send, end } = upstream();
     send('12345678');
     end();

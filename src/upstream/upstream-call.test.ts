@@ -8,114 +8,112 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-describe('a line', () => {
-  test('hangs up when nothing was heard in time', async () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
-    line.expectDataWithin(50);
-    await aborted(line.signal);
-    expect([line.timedOut, line.clientDisconnected]).toEqual([true, false]);
+describe('UpstreamCall', () => {
+  test('is canceled when no data arrives in time', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    call.expectDataWithin(50);
+    await aborted(call.signal);
+    expect([call.timedOut, call.clientDisconnected]).toEqual([true, false]);
   });
 
-  test('waits as long as it takes while it is relaxed', async () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
-    line.expectDataWithin(50);
-    line.suspendTimeout();
+  test('does not time out while its timeout is suspended', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    call.expectDataWithin(50);
+    call.suspendTimeout();
     await Bun.sleep(250);
-    expect(line.signal.aborted).toBe(false);
-    line.cancel();
+    expect(call.signal.aborted).toBe(false);
+    call.cancel();
   });
 
-  test('hangs up when the whole takes too long, however lively it is', async () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal, 50);
-    line.expectDataWithin(60_000);
-    line.suspendTimeout();
-    line.expectDataWithin(60_000);
-    await aborted(line.signal);
-    expect(line.timedOut).toBe(true);
+  test('is canceled when it takes too long in total', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal, 50);
+    call.expectDataWithin(60_000);
+    call.suspendTimeout();
+    call.expectDataWithin(60_000);
+    await aborted(call.signal);
+    expect(call.timedOut).toBe(true);
   });
 
-  test('hangs up on a client that takes nothing for too long', async () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal, 60_000, 50);
-    line.suspendTimeout();
-    await aborted(line.signal);
-    expect(line.timedOut).toBe(true);
+  test('is canceled when the client reads nothing for too long', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal, 60_000, 50);
+    call.suspendTimeout();
+    await aborted(call.signal);
+    expect(call.timedOut).toBe(true);
   });
 
-  test('hangs up when the client leaves, or has left before', () => {
+  test('is canceled when the client disconnects or has disconnected before', () => {
     const client = new AbortController();
-    const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-    expect(line.signal.aborted).toBe(false);
+    const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+    expect(call.signal.aborted).toBe(false);
     client.abort();
-    expect([line.signal.aborted, line.timedOut]).toEqual([true, false]);
+    expect([call.signal.aborted, call.timedOut]).toEqual([true, false]);
     const late = new UpstreamCall(new DeadlineWatcher(), client.signal);
     expect(late.signal.aborted).toBe(true);
-    line.cancel();
+    call.cancel();
     late.cancel();
   });
 
-  test('hangs up when the process has to go, or had to before', () => {
-    const watch = new DeadlineWatcher();
+  test('is canceled when the process must exit', () => {
+    const deadlines = new DeadlineWatcher();
     const client = new AbortController().signal;
-    const line = new UpstreamCall(watch, client);
-    watch.end();
-    const late = new UpstreamCall(watch, client);
-    for (const each of [line, late]) {
-      expect([each.signal.aborted, each.isShuttingDown, each.timedOut]).toEqual([
-        true,
-        true,
-        false,
-      ]);
-      each.cancel();
+    const call = new UpstreamCall(deadlines, client);
+    deadlines.end();
+    const late = new UpstreamCall(deadlines, client);
+    for (const { signal, isShuttingDown, timedOut } of [call, late]) {
+      expect([signal.aborted, isShuttingDown, timedOut]).toEqual([true, true, false]);
     }
+    call.cancel();
+    late.cancel();
   });
 
-  test('outlives its client for as long as somebody reads on', async () => {
+  test('stays open after a disconnect for the linger time of its reader', async () => {
     const reader = { lingerMs: 100 };
     const client = new AbortController();
-    const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-    line.expectDataWithin(60_000);
-    line.lingerFor(reader);
+    const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+    call.expectDataWithin(60_000);
+    call.lingerFor(reader);
     client.abort();
-    expect(line.signal.aborted).toBe(false);
-    await aborted(line.signal);
-    expect(line.clientDisconnected).toBe(true);
+    expect(call.signal.aborted).toBe(false);
+    await aborted(call.signal);
+    expect(call.clientDisconnected).toBe(true);
   });
 
-  test('hangs up at once when nobody reads on', () => {
+  test('is canceled immediately after a disconnect when the linger time is 0', () => {
     const client = new AbortController();
-    const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-    line.lingerFor({ lingerMs: 0 });
+    const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+    call.lingerFor({ lingerMs: 0 });
     client.abort();
-    expect(line.signal.aborted).toBe(true);
-    line.cancel();
+    expect(call.signal.aborted).toBe(true);
+    call.cancel();
   });
 
-  test('ends the call with it, at once where it has hung up, and never when released', () => {
-    const ended: string[] = [];
-    const call = (name: string) => ({ cancel: () => void ended.push(name) });
-    const line = () => new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
-    const [held, late, released] = [line(), line(), line()];
-    held.bind(call('held'));
-    released.bind(call('released'));
-    expect(ended).toEqual([]);
-    for (const each of [held, late]) each.cancel();
-    late.bind(call('late'));
+  test('cancels what is bound to it, before or after the cancel, unless it was released', () => {
+    const canceled: string[] = [];
+    const bound = (name: string) => ({ cancel: () => void canceled.push(name) });
+    const newCall = () => new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    const [early, late, released] = [newCall(), newCall(), newCall()];
+    early.bind(bound('early'));
+    released.bind(bound('released'));
+    expect(canceled).toEqual([]);
+    early.cancel();
+    late.cancel();
+    late.bind(bound('late'));
     released.release();
-    expect(ended).toEqual(['held', 'late']);
+    expect(canceled).toEqual(['early', 'late']);
   });
 
-  test('leaves the connection alone once it was released', () => {
+  test('ignores a disconnect once it was released', () => {
     const client = new AbortController();
-    const line = new UpstreamCall(new DeadlineWatcher(), client.signal);
-    line.release();
+    const call = new UpstreamCall(new DeadlineWatcher(), client.signal);
+    call.release();
     client.abort();
-    expect(line.signal.aborted).toBe(false);
+    expect(call.signal.aborted).toBe(false);
   });
 
-  test('may be hung up twice', () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
-    line.cancel();
-    line.cancel();
-    expect([line.signal.aborted, line.timedOut]).toEqual([true, false]);
+  test('can be canceled twice', () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+    call.cancel();
+    call.cancel();
+    expect([call.signal.aborted, call.timedOut]).toEqual([true, false]);
   });
 });

@@ -5,22 +5,21 @@ import { MalformedAnswer } from '../dialects/failure.ts';
 import type { ResponseBody } from './connection/response.ts';
 import type { AnswerRecorder } from './recorder.ts';
 
-/** A reader that goes on when the client has left. */
+/** A reader that may continue after the client disconnected. */
 export interface LateReader {
-  /** How long to wait for what is still to come; 0 when nothing is worth waiting for. */
+  /** How long to wait for the rest of the answer. 0 cancels the call. */
   readonly lingerMs: number;
 }
 
-/** Shared by all listeners, which saves an object for each call. */
+/** Shared by all listeners, to save an object per call. */
 const once = { once: true };
 
 /**
- * One call to an upstream and our patience with it. Hangs up by itself when the client
- * leaves, the upstream stays silent too long or the whole takes too long, and remembers which of
- * the two sides it was.
+ * One call to an upstream with its timeouts. It is canceled when the client disconnects, when the
+ * upstream is silent for too long, or when it takes too long in total. It records which it was.
  */
 export class UpstreamCall extends Deadline {
-  /** Made when a signal is asked for: most calls need none. */
+  /** Created on first use, because most calls need no signal. */
   #controller: AbortController | undefined;
   #cancelable: { cancel(): void } | undefined;
   #isCanceled = false;
@@ -45,19 +44,19 @@ export class UpstreamCall extends Deadline {
     this.#endsAt = performance.now() + attemptMs;
     this.#stallMs = stallMs;
     if (client.aborted || deadlines.isOver) this.#isCanceled = true;
-    // The listener is never removed: that costs as much, and the signal ends with its request.
+    // The listener is never removed. That would cost as much, and the signal ends with the request.
     else client.addEventListener('abort', this, once);
     deadlines.add(this);
   }
 
-  /** For calls that can only be cancelled by a signal. */
+  /** For calls that can only be canceled by a signal. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#isCanceled) this.#controller.abort();
     return this.#controller.signal;
   }
 
-  /** Cancels this call when the line hangs up; at once where it has done so already. */
+  /** Cancels `cancelable` together with this call, immediately if this call is canceled already. */
   bind(cancelable: { cancel(): void }): void {
     this.#cancelable = cancelable;
     if (this.#isCanceled) cancelable.cancel();
@@ -71,17 +70,17 @@ export class UpstreamCall extends Deadline {
     return this.#client.aborted;
   }
 
-  /** Whether the process is shutting down, so that nobody can wait for the rest. */
+  /** True if the process is shutting down. */
   get isShuttingDown(): boolean {
     return this.deadlines.isOver;
   }
 
-  /** From here on the line outlives its client for as long as this reader wants. */
+  /** Keeps the call open after a disconnect for as long as this reader needs. */
   lingerFor(reader: LateReader): void {
     this.#lateReader = reader;
   }
 
-  /** The client has left. Called again when the reader waits for something else. */
+  /** Called when the client disconnected, and again when the reader's linger time changes. */
   linger(): void {
     const lingerMs = this.#lateReader?.lingerMs ?? 0;
     if (lingerMs === 0) {
@@ -93,17 +92,17 @@ export class UpstreamCall extends Deadline {
     this.at = Math.min(this.at, this.#endsAt);
   }
 
-  /** Something must be heard within this time. */
+  /** Times out unless bytes arrive within this time. */
   expectDataWithin(ms: number, now = performance.now()): void {
     this.at = Math.min(now + ms, this.#endsAt);
   }
 
-  /** Nothing is expected: we are waiting for the client, not for the upstream. */
+  /** Replaces the timeout by the client's while the client, not the upstream, is awaited. */
   suspendTimeout(): void {
     this.at = Math.min(performance.now() + this.#stallMs, this.#endsAt);
   }
 
-  /** Ends the connection, whatever state it is in. Safe to call again. */
+  /** Ends the connection in any state. Can be called again. */
   cancel(): void {
     this.deadlines.remove(this);
     this.#abort();
@@ -115,67 +114,65 @@ export class UpstreamCall extends Deadline {
     this.#controller?.abort();
   }
 
-  /** The call is over: nothing more is to come, and nothing has to be ended. */
+  /** Ends the timeouts of a completed call without closing its connection. */
   release(): void {
     this.deadlines.remove(this);
     this.#isReleased = true;
   }
 
-  /** Called by the watch: the patience has ended. */
+  /** Called by the watcher when a timeout has passed. */
   fire(): void {
     this.#timedOut = true;
     this.cancel();
   }
 
-  /** Called by the watch: the process has to go. */
+  /** Called by the watcher when the process must exit. */
   override giveUp(): void {
     this.cancel();
   }
 
-  /** Called by the client's signal: it has left. */
+  /** Called by the client's signal when it disconnects. */
   handleEvent(): void {
     if (!this.#isReleased) this.linger();
   }
 }
 
-/** Nothing has come for a while: the client should hear from us. */
+/** Nothing has arrived for a while, so the client should get a keep-alive. */
 export const silence: unique symbol = Symbol('silence');
-/** The upstream has said everything. */
-export const endOfStream: unique symbol = Symbol('over');
+/** The upstream's answer has ended. */
+export const endOfStream: unique symbol = Symbol('endOfStream');
 export type SourcePiece = string | typeof silence | typeof endOfStream;
 
-/** How long we wait for what, in milliseconds. */
+/** Timeouts in milliseconds. */
 export interface SourceTimeouts {
   /** For the next byte. */
   readonly idleMs: number;
-  /** Until a streaming client should hear from us. */
+  /** Until a streaming client gets a keep-alive. */
   readonly keepAliveAfterMs?: number;
-  /** For all that may follow a finished answer: usage and the terminator. */
+  /** For everything that may follow a finished answer: usage and the terminator. */
   readonly afterFinishMs?: number;
 }
 
-/**
- * The last words follow at once; an upstream that never closes must not keep the client waiting.
- */
+/** A finished answer ends after this time, even if the upstream never closes it. */
 const afterFinishMs = 5_000;
 
-/** After a terminator only the end can follow, which frees the connection for others. */
+/** How long to wait for the end after a terminator, to make the connection reusable. */
 const endMs = 250;
 
-/** A read may bring a megabyte: what a slow client has not asked for waits undecoded. */
+/** A read may return a megabyte. The part that isn't requested yet stays undecoded. */
 const pieceBytesMax = 64 * 1024;
 
-/** A character may be cut in two where two pieces meet: the decoder keeps its first half. */
+/** Makes the decoder keep a character that is split between two pieces. */
 const moreToCome = { stream: true };
 
-/** Bytes in, text out; '' while the bytes so far make no text. */
+/** Decodes bytes to text. Returns '' while the bytes are incomplete. */
 interface Decoder {
   decode(bytes?: Uint8Array, options?: { readonly stream: boolean }): string;
 }
 
 /**
- * An upstream's answer as text, piece by piece. It is read only when somebody asks for the next
- * piece, so a slow client slows the upstream down instead of filling our memory.
+ * Reads an upstream's answer as text, in pieces. It reads only when the next piece is requested, so
+ * a slow client slows the upstream down instead of filling our memory.
  */
 export class TextSource extends Deadline {
   readonly #body: ResponseBody;
@@ -184,17 +181,17 @@ export class TextSource extends Deadline {
   readonly #timeouts: Required<SourceTimeouts>;
   readonly #recorder: AnswerRecorder | undefined;
   #isReading = false;
-  /** Bytes that have come since the last words for the client. */
+  /** Bytes received since the last output for the client. */
   #bytesWithoutOutput = 0;
-  /** The part of a long read that nobody has asked for yet. */
+  /** The part of a long read that hasn't been requested yet. */
   #rest: Uint8Array | undefined;
-  /** How long to wait for the end once it is asked for: a slow client uses none of that up. */
+  /** How long to wait for the end. Counted from the request for it, not while a client is slow. */
   #endWithinMs = Number.POSITIVE_INFINITY;
-  /** When that wait is over; known once the end was asked for. */
+  /** When that wait ends. Set when the end is requested. */
   #endAt = Number.POSITIVE_INFINITY;
   /** The reader that waits for the next piece. */
   #waiter: ((piece: SourcePiece | Promise<SourcePiece>) => void) | undefined;
-  /** What came while no reader waited: the last one had been told of the silence. */
+  /** A piece that arrived after its reader had got `silence` instead. */
   #early: Promise<SourcePiece> | undefined;
 
   constructor(
@@ -217,7 +214,7 @@ export class TextSource extends Deadline {
     return this.#timeouts.keepAliveAfterMs;
   }
 
-  /** Rejects when the connection breaks or the line hangs up. */
+  /** Rejects when the connection breaks or the call is canceled. */
   next(): Promise<SourcePiece> {
     const rest = this.#rest;
     if (rest !== undefined && !this.#early) return Promise.resolve(this.#takeRest(rest));
@@ -255,11 +252,11 @@ export class TextSource extends Deadline {
     const broken = Promise.reject(reason);
     if (this.#deliver(broken)) return;
     this.#early = broken;
-    // The next reader gets this rejection; if there is none, it must not end the process.
+    // The next read returns this rejection. Without one, it must not crash the process.
     broken.catch(() => undefined);
   };
 
-  /** False where no reader waits. */
+  /** Returns false if no reader is waiting. */
   #deliver(piece: SourcePiece | Promise<SourcePiece>): boolean {
     const waiter = this.#waiter;
     this.#waiter = undefined;
@@ -283,19 +280,17 @@ export class TextSource extends Deadline {
   }
 
   /**
-   * Whether a stream's last piece had anything for its client. Comments keep a stream open, as any
-   * byte does; but an upstream that sends much and nothing else is given up.
+   * Records whether a stream's last piece had output for the client. Any byte keeps a stream open,
+   * but an upstream that sends too much without output is cut off.
    */
   recordProgress(hasOutput: boolean): void {
     if (hasOutput) this.#bytesWithoutOutput = 0;
     else if (this.#bytesWithoutOutput > contentlessBytesMax) {
-      throw new MalformedAnswer(`${contentlessBytesMax} bytes without a word`);
+      throw new MalformedAnswer(`${contentlessBytesMax} bytes without output`);
     }
   }
 
-  /**
-   * Bounds the wait for the end of a whole answer; there is no bound where it goes on after all.
-   */
+  /** Limits the wait for the end of a finished answer, or lifts the limit if it continues. */
   expectEnd({ finished, ended }: Pick<StreamTransform, 'finished' | 'ended'>): void {
     if (ended) this.#endWithinMs = endMs;
     else if (finished) this.#endWithinMs = this.#timeouts.afterFinishMs;
@@ -316,17 +311,17 @@ export class TextSource extends Deadline {
     return text;
   }
 
-  /** Called by the watch: it has been quiet for long, or the end was waited for in vain. */
+  /** Called by the watcher when the upstream is silent or the wait for the end is over. */
   fire(): void {
     const isOver = performance.now() >= this.#endAt;
     this.#deliver(isOver ? endOfStream : silence);
   }
 }
 
-/** A longer answer takes its part of the memory that all requests share. */
+/** Longer answers reserve memory in the budget of all requests. */
 const shortLengthMax = 1024 * 1024;
 
-/** A whole answer as text; undefined when it is longer than the bound. */
+/** Returns the full answer as text, or undefined if it is longer than `charactersMax`. */
 export async function readAll(
   source: TextSource,
   charactersMax: number,

@@ -12,23 +12,22 @@ import {
 } from '../../core/network-address.ts';
 
 /**
- * Decides which addresses that users hand us (image URLs, webhooks, their own base URLs) may be
- * called at all. Pure: resolving names and connecting is the business of guarded-fetch.ts, which
- * asks again at every use, because a URL that was fine when it was saved may not be fine now.
- * The operator's provider URLs do not pass here.
+ * Decides which user-provided addresses (image URLs, webhooks, base URLs) may be called. It does no
+ * I/O: guarded-fetch.ts resolves names and connects, and checks again at every use, because a name
+ * may resolve differently by then. The operator's provider URLs aren't checked.
  */
 
-/** Presigned object URLs with session tokens reach about 2.5 kB; nothing honest is longer. */
+/** Presigned object URLs with session tokens reach about 2.5 kB. */
 const userUrlLengthMax = 4096;
 
-/** What may be called besides the public Internet; `publicOnly` holds when nothing is said. */
+/** The addresses that may be called. The default is `publicOnly`. */
 export interface AddressPolicy {
   readonly isAllowedAddress: (ip: string) => boolean;
-  /** Exact `host:port` pairs that the operator vouches for, wherever they resolve to. */
+  /** Exact `host:port` pairs that are allowed whatever they resolve to. */
   readonly allowHosts: readonly string[];
-  /** Names that may lead to private addresses, too. */
+  /** Host names that may resolve to private addresses. */
   readonly privateNames: ReadonlySet<string>;
-  /** Whether this is where we ourselves are reached; that is never called. */
+  /** Returns whether this gateway listens at the address. Such addresses are never called. */
   readonly isOwnAddress: (address: Uint8Array, port: number) => boolean;
 }
 
@@ -39,7 +38,7 @@ export const publicOnly: AddressPolicy = {
   isOwnAddress: () => false,
 };
 
-/** The Internet, and the private places that the operator lists: names, addresses, ranges. */
+/** Allows the public Internet and the private names, addresses, and ranges of the config. */
 export function policyWith(
   privateAddresses: readonly string[],
   ownPort: () => number,
@@ -59,7 +58,7 @@ export function policyWith(
   };
 }
 
-/** Whether a URL may be called at this address: the one it names, or one its name leads to. */
+/** Returns whether a URL may be called at this address, which it names or resolves to. */
 export function mayDial(url: URL, ip: string, policy: AddressPolicy): boolean {
   const bytes = unwrapIpv4(ip);
   if (bytes === null || policy.isOwnAddress(bytes, portIn(url))) return false;
@@ -70,8 +69,8 @@ export function mayDial(url: URL, ip: string, policy: AddressPolicy): boolean {
 const notPublicMessage = 'The address is not public.';
 
 /**
- * IPv4 ranges that are not ordinary unicast on the public Internet, from the IANA special-purpose
- * registry (RFC 6890), and one public-looking address that answers inside every Azure network.
+ * IPv4 ranges that aren't ordinary unicast on the public Internet, from the IANA special-purpose
+ * registry (RFC 6890), and one public-looking address that is internal to every Azure network.
  */
 const refusedIpv4 = addressRanges(
   '0.0.0.0/8', // this network; Linux connects 0.0.0.0 to loopback (GHSA-v5c3-6wvc-pc2q)
@@ -92,21 +91,21 @@ const refusedIpv4 = addressRanges(
   '240.0.0.0/4', // reserved, and broadcast
 );
 
-/** The only IPv6 block that IANA hands out as global unicast; all else is refused by default. */
+/** The only IPv6 block that IANA assigns as global unicast. All others are refused. */
 const globalIpv6 = addressRanges('2000::/3');
 
 /** Exceptions inside the global block. */
 const refusedIpv6 = addressRanges(
   '2001::/23', // protocol assignments: Teredo, benchmarking, ORCHID and ORCHIDv2
   '2001:db8::/32', // documentation
-  '2002::/16', // 6to4: wraps any IPv4 address, and nobody serves from it any more
+  '2002::/16', // 6to4: wraps any IPv4 address, and is deprecated
   '3fff::/20', // documentation
 );
 
 /**
- * IPv6 spellings of an IPv4 address, which stands in the last four bytes: mapped and NAT64.
- * The local-use NAT64 block 64:ff9b:1::/48 is not here: where the IPv4 address stands inside it
- * is each network's own choice (RFC 8215), so it stays refused as a whole.
+ * IPv6 notations with an IPv4 address in the last 4 bytes: mapped and NAT64. The local-use NAT64
+ * block 64:ff9b:1::/48 is refused instead, because each network chooses where it puts the IPv4
+ * address (RFC 8215).
  */
 const wrappedIpv4 = addressRanges('::ffff:0:0/96', '64:ff9b::/96');
 
@@ -115,7 +114,7 @@ function unwrapIpv4(ip: string): Uint8Array | null {
   return bytes && isWithin(bytes, wrappedIpv4) ? bytes.subarray(12) : bytes;
 }
 
-/** Whether `ip`, a literal address without brackets, is ordinary unicast on the Internet. */
+/** Returns whether `ip`, a literal address without brackets, is public unicast. */
 function isPublicAddress(ip: string): boolean {
   const bytes = unwrapIpv4(ip);
   if (bytes === null) return false;
@@ -124,8 +123,8 @@ function isPublicAddress(ip: string): boolean {
 }
 
 /**
- * Names that only mean something inside a network. Names that merely resolve to private addresses
- * are caught at resolution; these are refused by sight, whatever a local resolver would say.
+ * Suffixes of names that exist only inside a network. They are refused without being resolved.
+ * Other names are refused if they resolve to a private address.
  */
 const internalSuffixes = [
   'localhost',
@@ -143,10 +142,9 @@ const internalSuffixes = [
 ];
 
 /**
- * Ports from 1024 up are open, since people serve images and webhooks from 3000, 8080 or 8443.
- * These few are not: they speak protocols that would take a web request for commands, or are
- * control planes and stores that answer without a password. The address check is the wall; this
- * keeps the gateway from being used to knock on other people's databases.
+ * Ports from 1024 up are allowed, because images and webhooks are served from 3000, 8080, or 8443.
+ * The exceptions are control planes and databases that need no password, and protocols that may
+ * read an HTTP request as commands. They keep the gateway from being used against third parties.
  */
 const refusedPorts: ReadonlySet<number> = new Set([
   2049, // NFS
@@ -182,18 +180,32 @@ const refusedPorts: ReadonlySet<number> = new Set([
   27019,
 ]);
 
+/** The URL to call, without its fragment, or a sentence that says why it is refused. */
+type UrlCheck =
+  | { readonly ok: true; readonly url: URL }
+  | { readonly ok: false; readonly reason: string };
+
 /**
- * The URL to call, without its fragment, or one sentence saying why it is refused. Literal
- * addresses are classified here; host names still have to be resolved and checked at use.
+ * Checks a URL from a user. Literal addresses are decided here. Host names must still be resolved
+ * and checked at every use.
  */
-export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): URL | string {
+export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): UrlCheck {
+  const url = parseUserUrl(text);
+  if (typeof url === 'string') return { ok: false, reason: url };
+  if (policy.allowHosts.includes(hostAndPort(url))) return { ok: true, url };
+  const reason = portRefusal(portIn(url)) ?? hostRefusal(url, policy);
+  return reason === null ? { ok: true, url } : { ok: false, reason };
+}
+
+/** Returns the URL without its fragment, or a sentence that says what is wrong with it. */
+function parseUserUrl(text: string): URL | string {
   if (text.length > userUrlLengthMax) {
     return `The URL is longer than ${userUrlLengthMax} characters.`;
   }
-  // What URL parsers disagree on is refused before parsing: the text may be handed on to an
-  // upstream with another parser (CVE-2026-24779 came from one backslash).
+  // URL parsers treat these characters differently, and an upstream may parse the text again
+  // (CVE-2026-24779 was caused by one backslash).
   if (!/^[^\p{Cc}\p{Z}\\]+$/u.test(text)) {
-    return 'The URL must not contain spaces, control characters or backslashes.';
+    return 'The URL must not contain spaces, control characters, or backslashes.';
   }
   if (!/^https?:\/\//i.test(text)) return 'The URL must start with http:// or https://.';
   const url = URL.parse(text);
@@ -202,11 +214,10 @@ export function checkUserUrl(text: string, policy: AddressPolicy = publicOnly): 
     return 'The URL must not contain a user name or password.';
   }
   url.hash = '';
-  if (policy.allowHosts.includes(hostAndPort(url))) return url;
-  return portRefusal(portIn(url)) ?? hostRefusal(url, policy) ?? url;
+  return url;
 }
 
-/** The address a URL names literally, without brackets, or null when it names a host. */
+/** Returns the literal address in a URL, without brackets, or null if it names a host. */
 export function literalAddress(url: URL): string | null {
   const bare = hostIn(url);
   return addressBytes(bare) === null ? null : bare;
@@ -226,10 +237,10 @@ function hostRefusal(url: URL, policy: AddressPolicy): string | null {
   const address = literalAddress(url);
   if (address !== null) return mayDial(url, address, policy) ? null : notPublicMessage;
   const name = url.hostname;
-  // An empty label is a doubled or trailing dot; a trailing dot dodges suffix rules.
+  // Refuses double and trailing dots. A trailing dot would evade the suffix rules below.
   if (!isHostName(name)) return 'The URL has a malformed host name.';
   if (policy.privateNames.has(name)) return null;
-  // A single label is completed by the search domains of the machine we run on.
+  // The system's search domains would complete a single label.
   if (!name.includes('.')) return notPublicMessage;
   const isInternal = internalSuffixes.some(
     (suffix) => name === suffix || name.endsWith(`.${suffix}`),
@@ -238,16 +249,16 @@ function hostRefusal(url: URL, policy: AddressPolicy): string | null {
 }
 
 /**
- * How long this machine's addresses are remembered: reading them takes a tenth of a millisecond,
- * and one request may bring ten thousand addresses to check.
+ * How long this machine's addresses are cached. Reading them takes 0.1 ms, and one request may
+ * contain 10,000 URLs to check.
  */
 const cacheMs = 10_000;
 
 const loopback = addressRanges('127.0.0.0/8', '::1/128');
 
 /**
- * Recognises the door by which we ourselves are reached: our port, at any address of this machine.
- * No address of a user may lead there, whatever else may be called.
+ * Returns a check for this gateway's own port at any address of this machine. User-provided URLs
+ * may never lead there.
  */
 function ownAddressCheck(ownPort: () => number): (address: Uint8Array, port: number) => boolean {
   let ownRanges = loopback;
@@ -257,7 +268,7 @@ function ownAddressCheck(ownPort: () => number): (address: Uint8Array, port: num
     const now = performance.now();
     if (now - readAt > cacheMs) {
       const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-      ownRanges = [...loopback, ...all.flatMap((one) => addressRange(one.address) ?? [])];
+      ownRanges = [...loopback, ...all.flatMap(({ address: own }) => addressRange(own) ?? [])];
       readAt = now;
     }
     return isWithin(address, ownRanges);

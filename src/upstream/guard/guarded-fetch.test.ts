@@ -1,4 +1,4 @@
-/** What arrives, what comes back, and the bounds in bytes and time. */
+/** Tests what guarded fetches send and return, and their limits in bytes and time. */
 import { afterEach, expect, test } from 'bun:test';
 import { brotliCompressSync } from 'node:zlib';
 import { Awake } from '../../../tests/support/awake.ts';
@@ -16,7 +16,7 @@ import {
 
 afterEach(closePeers);
 
-test('an answer comes back with status, type and bytes', async () => {
+test('GuardedFetch returns the status, content type, and bytes of a response', async () => {
   const peer = await listen(outside, text('cat', 'Content-Type: image/png\r\n'));
   const result = await guarded()(`http://images.test:${peer.port}/a?b=c#d`, bounds);
   expect(result).toEqual({
@@ -31,7 +31,7 @@ test('an answer comes back with status, type and bytes', async () => {
   expect(head.toLowerCase()).toContain('\r\naccept-encoding: identity\r\n');
 });
 
-test('a body and headers arrive, those of the connection do not', async () => {
+test('GuardedFetch sends the body and headers except those of the connection', async () => {
   const peer = await listen(outside, text(''));
   await guarded()(`http://hooks.test:${peer.port}/`, {
     ...bounds,
@@ -65,7 +65,7 @@ test('a body and headers arrive, those of the connection do not', async () => {
   expect(request).not.toMatch(/chunked|=77|100-continue|h2c|trailers|x-late/i);
 });
 
-test('a header with a line break is refused, not thrown', async () => {
+test('GuardedFetch refuses a header with a line break without throwing', async () => {
   const peer = await listen(outside, text(''));
   const result = await guarded()(`http://images.test:${peer.port}/`, {
     ...bounds,
@@ -75,7 +75,7 @@ test('a header with a line break is refused, not thrown', async () => {
   expect(peer.requests).toEqual([]);
 });
 
-test('a body of exactly the bound is read and one byte more is refused', async () => {
+test('GuardedFetch reads a body of bodyBytesMax bytes and refuses a longer one', async () => {
   const fits = await listen(outside, text('a'.repeat(1000)));
   const declared = await listen(outside, text('a'.repeat(1001)));
   const undeclared = await listen(outside, (socket) =>
@@ -84,23 +84,23 @@ test('a body of exactly the bound is read and one byte more is refused', async (
   const results = await Promise.all(
     [fits, declared, undeclared].map((peer) => guarded()(`http://a.test:${peer.port}/`, bounds)),
   );
-  const tooLarge = 'The answer of the address is larger than 1000 bytes.';
+  const tooLarge = 'The response is larger than 1000 bytes.';
   expect(results.map(reasonOf)).toEqual(['answered 200', tooLarge, tooLarge]);
 });
 
-test('a declared size beyond the bound is refused without waiting for the body', async () => {
+test('GuardedFetch refuses a content-length above bodyBytesMax without reading', async () => {
   const peer = await listen(outside, (socket) =>
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n'),
   );
   using awake = new Awake();
   const result = await guarded()(`http://a.test:${peer.port}/`, bounds);
-  expect(reasonOf(result)).toBe('The answer of the address is larger than 1000 bytes.');
+  expect(reasonOf(result)).toBe('The response is larger than 1000 bytes.');
   await peer.closed;
-  // Left alone, the connection would be closed by garbage collection after about a second.
+  // Without a cancel, garbage collection would close the connection after about a second.
   expect(awake.ms).toBeLessThan(500);
 });
 
-test('no connection is kept for a later call to another name at the same address', async () => {
+test('GuardedFetch closes its connection after a response', async () => {
   const peer = await listen(outside, (socket) =>
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'),
   );
@@ -109,7 +109,7 @@ test('no connection is kept for a later call to another name at the same address
   await peer.closed;
 });
 
-test('an endless body is cut soon after the bound', async () => {
+test('GuardedFetch stops reading an endless body soon after bodyBytesMax', async () => {
   let bytesWritten = 0;
   const block = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
   const peer = await listen(outside, (socket) => {
@@ -129,11 +129,11 @@ test('an endless body is cut soon after the bound', async () => {
   });
   expect(reasonOf(result)).toMatch(/larger than 1000000 bytes/);
   await peer.closed;
-  // Kernel buffers on both ends hold a few megabytes; a reader without a bound takes hundreds.
+  // Kernel buffers on both ends hold a few megabytes. A reader without a limit takes hundreds.
   expect(bytesWritten).toBeLessThan(32 * 1024 * 1024);
 });
 
-test('a compressed body is refused, never inflated', async () => {
+test('GuardedFetch refuses a compressed body without decompressing it', async () => {
   const bomb = brotliCompressSync(Buffer.alloc(10_000_000));
   const peer = await listen(outside, (socket) => {
     socket.write(
@@ -142,10 +142,10 @@ test('a compressed body is refused, never inflated', async () => {
     socket.end(bomb);
   });
   const result = await guarded()(`http://bomb.test:${peer.port}/`, bounds);
-  expect(reasonOf(result)).toBe('The address answered with a compressed body.');
+  expect(reasonOf(result)).toBe('The server sent a compressed response.');
 });
 
-test('endless headers are refused', async () => {
+test('GuardedFetch refuses endless headers', async () => {
   const peer = await listen(outside, (socket) => {
     const flood = () => {
       while (!socket.destroyed && socket.write(`X-A: ${'a'.repeat(60_000)}\r\n`));
@@ -155,7 +155,7 @@ test('endless headers are refused', async () => {
     flood();
   });
   const result = await guarded()(`http://heads.test:${peer.port}/`, bounds);
-  expect(reasonOf(result)).toMatch(/did not answer in valid HTTP/);
+  expect(reasonOf(result)).toMatch(/didn't respond with valid HTTP/);
   await peer.closed;
 });
 
@@ -168,38 +168,38 @@ function drip(start: string): Answer {
 }
 
 test.each([
-  ['nothing', () => {}],
-  ['a head that drips', drip('HTTP/1.1 200 OK\r\nX-A: ')],
-  ['a body that drips', drip('HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n')],
-])('%s is cut by the total timeout and its socket closed', async (_, answer) => {
+  ['silent server', () => {}],
+  ['slow head', drip('HTTP/1.1 200 OK\r\nX-A: ')],
+  ['slow body', drip('HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n')],
+])('GuardedFetch times out and closes the socket of a %s', async (_, answer) => {
   const peer = await listen(outside, answer);
   using awake = new Awake();
   const result = await guarded()(`http://slow.test:${peer.port}/`, { ...bounds, timeoutMs: 300 });
-  expect(reasonOf(result)).toBe('The address did not answer in full within 300 ms.');
+  expect(reasonOf(result)).toBe("The server didn't respond completely within 300 ms.");
   expect(awake.ms).toBeLessThan(2_000);
   await peer.closed;
 });
 
-test('a resolver that never answers is cut by the total timeout', async () => {
+test('GuardedFetch times out while a name is being resolved', async () => {
   const never = guarded(() => new Promise(() => {}));
   const result = await never('http://slow.test/', { ...bounds, timeoutMs: 50 });
-  expect(reasonOf(result)).toBe('The address did not answer in full within 50 ms.');
+  expect(reasonOf(result)).toBe("The server didn't respond completely within 50 ms.");
 });
 
-test('a caller that gives up gets a value, before or during the call', async () => {
+test('GuardedFetch returns a failure when its signal aborts before or during the call', async () => {
   const peer = await listen(outside, () => leaving.abort());
   const leaving = new AbortController();
   const url = `http://slow.test:${peer.port}/`;
   const during = await guarded()(url, { ...bounds, signal: leaving.signal });
   const before = await guarded()(url, { ...bounds, signal: leaving.signal });
   expect([reasonOf(during), reasonOf(before)]).toEqual(
-    new Array(2).fill('The request was cancelled.'),
+    new Array(2).fill('The request was canceled.'),
   );
   expect(peer.requests.length).toBe(1);
   await peer.closed;
 });
 
-test('a broken answer and a closed port are values', async () => {
+test('GuardedFetch returns a failure for a broken response and a closed port', async () => {
   const short = await listen(outside, (socket) =>
     socket.end('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc'),
   );
@@ -210,13 +210,13 @@ test('a broken answer and a closed port are values', async () => {
     guarded(async () => ['127.0.0.2'])('http://a.test:1024/', bounds),
   ]);
   expect(results.map(reasonOf)).toEqual([
-    'The address broke off or did not answer in valid HTTP.',
-    'The address broke off or did not answer in valid HTTP.',
-    'The address could not be reached.',
+    "The server closed the connection or didn't respond with valid HTTP.",
+    "The server closed the connection or didn't respond with valid HTTP.",
+    "The server can't be reached.",
   ]);
 });
 
-test('proxy settings of the environment do not divert the call', async () => {
+test('GuardedFetch ignores the HTTP_PROXY environment variable', async () => {
   const peer = await listen(outside, text('cat'));
   const proxy = await listen(inside, text('diverted'));
   process.env.HTTP_PROXY = `http://${inside}:${proxy.port}`;

@@ -1,7 +1,7 @@
 /**
- * How pictures and webhooks reach an address that a user gave us. Every hop is checked in full,
- * dialled at the checked address, and bounded in bytes and time; what goes wrong comes back as a
- * sentence. (A tenant's own base URL is dialled the same way, as a provider, in client.ts.)
+ * Calls URLs that users provide, such as images and webhooks. Each hop is checked, pinned to its
+ * checked address, and limited in bytes and time. Failures are returned as sentences. Base URLs of
+ * tenants are called the same way by provider-client.ts.
  */
 import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
 import { failureCode } from '../../core/errors.ts';
@@ -18,7 +18,7 @@ import {
 
 interface GuardedFetchSetup extends Partial<AddressPolicy> {
   readonly resolve?: ResolveHost;
-  /** PEM of the authorities to trust instead of the built-in ones. */
+  /** PEM certificates of the authorities to trust instead of the built-in ones. */
   readonly trustedCertificates?: string;
 }
 
@@ -27,17 +27,17 @@ interface GuardedFetchOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal;
-  /** With 0 the body is not read: the status is the whole answer. */
+  /** 0 means that only the status is read. */
   readonly bodyBytesMax: number;
-  /** Bytes that the bodies of several calls may take together; each call subtracts its own. */
+  /** A byte limit shared by several calls. Each call subtracts what it has read. */
   readonly byteBudget?: { bytes: number };
-  /** For everything together: resolving, every hop, the last byte of the body. */
+  /** Limits the full call: name resolution, all redirects, and the body. */
   readonly timeoutMs: number;
-  /** One more `host:port` that may be called wherever it leads, in this call. */
-  readonly vouchedHost?: string;
+  /** A `host:port` that this call may reach whatever it resolves to. */
+  readonly allowedHost?: string;
 }
 
-/** `ok` means that an answer of any status arrived whole. */
+/** `ok` means that a complete response of any status arrived. */
 export type GuardedResult =
   | {
       readonly ok: true;
@@ -49,12 +49,12 @@ export type GuardedResult =
 
 export type GuardedFetch = (url: string, options: GuardedFetchOptions) => Promise<GuardedResult>;
 
-/** Image hosts redirect once or twice (short link, then storage); more is a loop or a probe. */
+/** Image hosts redirect once or twice, from a short link to a storage URL. */
 const redirectsMax = 3;
 
 const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Only we set these headers: with them a caller could reframe the request or wake a proxy. */
+/** Callers can't set these headers. They would change the framing or address a proxy. */
 const connectionHeaders = [
   'connection',
   'content-length',
@@ -67,7 +67,7 @@ const connectionHeaders = [
   'upgrade',
 ];
 
-/** All headers that another origin gets after a redirect: signatures and keys are for the first. */
+/** The only headers sent to another origin after a redirect. Others may contain secrets. */
 const harmlessHeaders: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent']);
 
 interface GuardedCall {
@@ -75,7 +75,7 @@ interface GuardedCall {
   readonly resolve: ResolveHost;
   readonly trustedCertificates: string | undefined;
   readonly options: GuardedFetchOptions;
-  /** Fires at the time limit, when the caller gives up, and when the call is over. */
+  /** Aborts at the time limit, when the caller aborts, and when the call ends. */
   readonly signal: AbortSignal;
 }
 
@@ -85,7 +85,7 @@ export function createGuardedFetch(setup: GuardedFetchSetup = {}): GuardedFetch 
   return (url, options) =>
     boundedCall(options.timeoutMs, options.signal, (signal) =>
       fetchWithRedirects(url, {
-        policy: withVouchedHost(policy, options.vouchedHost),
+        policy: withVouchedHost(policy, options.allowedHost),
         resolve,
         trustedCertificates,
         options,
@@ -106,38 +106,39 @@ async function fetchWithRedirects(firstUrl: string, call: GuardedCall): Promise<
   if (headers === null) return refused('The request has a malformed header.');
   let text = firstUrl;
   for (let redirects = 0; ; redirects += 1) {
-    // Resolving cannot be interrupted, so the wait for it is.
-    const checked = guardTarget(text, call.policy, call.resolve);
-    const target = (await unlessAborted(checked, call.signal)) ?? timeoutMessage(call);
-    if (typeof target === 'string') {
-      return refused(redirects === 0 ? target : `A redirect was refused: ${lowerFirst(target)}`);
+    // Name resolution can't be aborted, so only the wait for it is.
+    const checking = guardTarget(text, call.policy, call.resolve);
+    const checked = await unlessAborted(checking, call.signal);
+    if (!checked?.ok) {
+      const reason = checked?.reason ?? timeoutMessage(call);
+      return refused(redirects === 0 ? reason : `A redirect was refused: ${lowerFirst(reason)}`);
     }
-    const response = await send(target, headers, call);
-    if (typeof response === 'string') return refused(response);
+    const { target } = checked;
+    let response: Response;
+    try {
+      response = await send(target, headers, call);
+    } catch (error) {
+      return refused(failureMessage(error, call));
+    }
     const location = response.headers.get('location');
     if (!mayFollow || location === null || !redirectStatuses.has(response.status)) {
       return await readAnswer(response, call);
     }
     await discard(response);
     if (redirects === redirectsMax) {
-      return refused(`The address redirects more than ${redirectsMax} times.`);
+      return refused(`The URL redirects more than ${redirectsMax} times.`);
     }
     const next = URL.parse(location, target.url.href);
-    if (next === null) return refused('The address redirects to a malformed URL.');
+    if (next === null) return refused('The URL redirects to a malformed URL.');
     if (target.url.protocol === 'https:' && next.protocol === 'http:') {
-      return refused('The address redirects from https to http.');
+      return refused('The URL redirects from https to http.');
     }
     if (next.origin !== target.url.origin) headers = keepHarmlessHeaders(headers);
     text = next.href;
   }
 }
 
-/** The answer's head, or one sentence saying why there is none. */
-async function send(
-  target: GuardedTarget,
-  headers: Headers,
-  call: GuardedCall,
-): Promise<Response | string> {
+function send(target: GuardedTarget, headers: Headers, call: GuardedCall): Promise<Response> {
   const { method = 'GET', body } = call.options;
   const init = {
     method,
@@ -145,11 +146,7 @@ async function send(
     signal: call.signal,
     ...(body === undefined ? {} : { body }),
   };
-  try {
-    return await callPinned(target, init, call.trustedCertificates);
-  } catch (error) {
-    return failureMessage(error, call);
-  }
+  return callPinned(target, init, call.trustedCertificates);
 }
 
 async function readAnswer(response: Response, call: GuardedCall): Promise<GuardedResult> {
@@ -160,12 +157,11 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
     await discard(response);
     return { ok: true, status, contentType, bytes: new Uint8Array() };
   }
-  const tooLarge = `The answer of the address is larger than ${bodyBytesMax} bytes.`;
-  // We asked for identity, so anything else is a mistake or a bomb: 317 bytes of brotli can hold
-  // 200 MiB.
+  const tooLarge = `The response is larger than ${bodyBytesMax} bytes.`;
+  // The request forbids compression. 317 bytes of brotli can decompress to 200 MiB.
   const encoding = response.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() !== 'identity') {
-    return refused('The address answered with a compressed body.');
+    return refused('The server sent a compressed response.');
   }
   if (Number(response.headers.get('content-length')) > bodyBytesMax) return refused(tooLarge);
   const chunks: Uint8Array[] = [];
@@ -175,7 +171,8 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
       bytesRead += chunk.byteLength;
       if (bytesRead > bodyBytesMax) return refused(tooLarge);
       byteBudget.bytes -= chunk.byteLength;
-      if (byteBudget.bytes < 0) return refused('It is too large together with the others.');
+      if (byteBudget.bytes < 0)
+        return refused('The downloads of this request are too large together.');
       chunks.push(chunk);
     }
   } catch (error) {
@@ -184,28 +181,26 @@ async function readAnswer(response: Response, call: GuardedCall): Promise<Guarde
   return { ok: true, status, contentType, bytes: new Uint8Array(Bun.concatArrayBuffers(chunks)) };
 }
 
-/** A body that is of no interest; left unread it would keep its connection. */
+/** Cancels an unused body, which would otherwise keep its connection open. */
 async function discard(response: Response): Promise<void> {
   try {
     await response.body?.cancel();
   } catch {
-    // A body that already failed has nothing left to close.
+    // A body that has already failed can't be canceled.
   }
 }
 
 function timeoutMessage(call: GuardedCall): string {
-  if (call.options.signal?.aborted) return 'The request was cancelled.';
-  return `The address did not answer in full within ${call.options.timeoutMs} ms.`;
+  if (call.options.signal?.aborted) return 'The request was canceled.';
+  return `The server didn't respond completely within ${call.options.timeoutMs} ms.`;
 }
 
 function failureMessage(error: unknown, call: GuardedCall): string {
   if (call.signal.aborted) return timeoutMessage(call);
   const code = failureCode(error) ?? '';
-  if (connectFailures.has(code)) return 'The address could not be reached.';
-  if (isUntrusted(code)) {
-    return 'The certificate of the address is not trusted or is for another name.';
-  }
-  return 'The address broke off or did not answer in valid HTTP.';
+  if (connectFailures.has(code)) return "The server can't be reached.";
+  if (isUntrusted(code)) return "The server's certificate isn't trusted or is for another name.";
+  return "The server closed the connection or didn't respond with valid HTTP.";
 }
 
 function requestHeaders(provided: Readonly<Record<string, string>>): Headers | null {

@@ -1,4 +1,4 @@
-/** Names that change their mind, and redirects. */
+/** Tests DNS rebinding, names with several addresses, and redirects. */
 import { afterEach, expect, test } from 'bun:test';
 import { Awake } from '../../../tests/support/awake.ts';
 import {
@@ -17,21 +17,21 @@ import type { ResolveHost } from './pinned-call.ts';
 
 afterEach(closePeers);
 
-test('a resolver that changes its mind cannot move the connection', async () => {
-  // The inner one first: a port that is free there is free outside, where nobody else listens.
+test('GuardedFetch resolves a name once per call, so rebinding cannot redirect it', async () => {
+  // The private server first: its port is then also free at the other address.
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const answers = [[outside], [inside], [inside]];
-  let requested = 0;
+  let resolutions = 0;
   const guardedFetch = guarded(async () => {
-    requested += 1;
-    return answers[requested - 1] ?? [];
+    resolutions += 1;
+    return answers[resolutions - 1] ?? [];
   });
   const url = `http://rebind.test:${peer.port}/`;
   expect(reasonOf(await guardedFetch(url, bounds))).toBe('answered 200');
-  expect(requested).toBe(1);
+  expect(resolutions).toBe(1);
   expect(peer.requests.length).toBe(1);
-  // The same URL later, now pointing inside, is refused at use.
+  // The same URL is refused once its name resolves to a private address.
   expect(reasonOf(await guardedFetch(url, bounds))).toMatch(/does not lead to a public address/);
   expect(canary.requests).toEqual([]);
 });
@@ -43,7 +43,7 @@ test.each([
   [[outside, 'fe80::1%eth0']],
   [[outside, 'not an address']],
   [[]],
-])('an answer of %j refuses the name as a whole', async (addresses) => {
+])('GuardedFetch refuses a name that resolves to %j', async (addresses) => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, text('cat'), canary.port);
   const result = await guarded(async () => addresses)(`http://mixed.test:${peer.port}/`, bounds);
@@ -51,7 +51,7 @@ test.each([
   expect([...peer.requests, ...canary.requests]).toEqual([]);
 });
 
-test('an unknown name and an inner name get the same sentence', async () => {
+test('GuardedFetch gives the same reason for unknown and internal names', async () => {
   const unknown = guarded(async () => {
     throw Object.assign(new Error('getaddrinfo ENOTFOUND db.example.com'), { code: 'ENOTFOUND' });
   });
@@ -62,7 +62,7 @@ test('an unknown name and an inner name get the same sentence', async () => {
   expect(reason).not.toMatch(/10\.1|ENOTFOUND|db\.example/);
 });
 
-test('when one checked address cannot be reached the next one is tried, IPv4 first', async () => {
+test('GuardedFetch tries the next address when one refuses, IPv4 first', async () => {
   const canary = await listen(inside, text('six'));
   const peer = await listen(outside, text('cat'), canary.port);
   const guardedFetch = createGuardedFetch({
@@ -78,7 +78,7 @@ test('when one checked address cannot be reached the next one is tried, IPv4 fir
   expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
 });
 
-test('once a request was sent, no other address gets it: the first may have done it', async () => {
+test('GuardedFetch does not send a request again that was already sent', async () => {
   const first = await listen(inside, (socket) => socket.destroy());
   const second = await listen(outside, text('again'), first.port);
   const guardedFetch = createGuardedFetch({
@@ -90,11 +90,13 @@ test('once a request was sent, no other address gets it: the first may have done
     method: 'POST',
     body: 'once',
   });
-  expect(reasonOf(result)).toBe('The address broke off or did not answer in valid HTTP.');
+  expect(reasonOf(result)).toBe(
+    "The server closed the connection or didn't respond with valid HTTP.",
+  );
   expect([first.requests.length, second.requests.length]).toEqual([1, 0]);
 });
 
-test('a host that the operator vouches for may be inside, on that port only', async () => {
+test('GuardedFetch allows a private host in allowHosts on its port only', async () => {
   const peer = await listen(inside, text('ok'));
   const other = await listen(inside, text('secret'));
   const guardedFetch = createGuardedFetch({
@@ -108,7 +110,7 @@ test('a host that the operator vouches for may be inside, on that port only', as
   expect(other.requests).toEqual([]);
 });
 
-test('a host that a call vouches for may be inside as well, for that call only', async () => {
+test("GuardedFetch allows a call's own allowedHost for that call only", async () => {
   const peer = await listen(inside, text('ok'));
   const other = await listen(inside, text('ok'));
   const guardedFetch = createGuardedFetch({
@@ -116,12 +118,12 @@ test('a host that a call vouches for may be inside as well, for that call only',
     allowHosts: [`minio.internal:${other.port}`],
   });
   const url = `http://images.internal:${peer.port}/`;
-  const vouching = { ...bounds, vouchedHost: `images.internal:${peer.port}` };
+  const allowing = { ...bounds, allowedHost: `images.internal:${peer.port}` };
   const answers = [
-    await guardedFetch(url, vouching),
-    await guardedFetch(`http://minio.internal:${other.port}/`, vouching),
+    await guardedFetch(url, allowing),
+    await guardedFetch(`http://minio.internal:${other.port}/`, allowing),
     await guardedFetch(url, bounds),
-    await guardedFetch(`http://images.internal:${other.port}/`, vouching),
+    await guardedFetch(`http://images.internal:${other.port}/`, allowing),
   ];
   const refused = 'The address is not public.';
   expect(answers.map(reasonOf)).toEqual(['answered 200', 'answered 200', refused, refused]);
@@ -138,7 +140,7 @@ test.each([
   ['file:///etc/passwd', /must start with http/],
   ['gopher://images.test/', /must start with http/],
   ['http://[bad/', /malformed/],
-])('a redirect to %s is refused', async (location, reason) => {
+])('GuardedFetch refuses a redirect to %s', async (location, reason) => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, redirect(location.replace('PORT', String(canary.port))));
   const resolve: ResolveHost = async (host) => [host === 'inner.test' ? inside : outside];
@@ -148,7 +150,7 @@ test.each([
   expect(peer.requests.length).toBe(1);
 });
 
-test('three redirects are followed, each resolved anew, and a fourth is not', async () => {
+test('GuardedFetch follows 3 redirects, resolves each, and refuses the fourth', async () => {
   const resolved: string[] = [];
   const guardedFetch = guarded(async (host) => {
     resolved.push(host);
@@ -164,21 +166,21 @@ test('three redirects are followed, each resolved anew, and a fourth is not', as
 
   const zero = await listen(outside, redirect(`http://a.test:${first.port}/`, 301));
   const tooFar = await guardedFetch(`http://z.test:${zero.port}/`, bounds);
-  expect(reasonOf(tooFar)).toBe('The address redirects more than 3 times.');
+  expect(reasonOf(tooFar)).toBe('The URL redirects more than 3 times.');
   expect(end.requests.length).toBe(1);
 });
 
 test.each(['/again', ''])(
-  'a redirect to itself (%j) ends after four requests',
+  'GuardedFetch stops a redirect loop to %j after 4 requests',
   async (location) => {
     const peer = await listen(outside, redirect(location));
     const result = await guarded()(`http://loop.test:${peer.port}/again`, bounds);
-    expect(reasonOf(result)).toBe('The address redirects more than 3 times.');
+    expect(reasonOf(result)).toBe('The URL redirects more than 3 times.');
     expect(peer.requests.length).toBe(4);
   },
 );
 
-test('a name that turns inside between two hops is refused at the second', async () => {
+test('GuardedFetch refuses a name that resolves to a private address after a redirect', async () => {
   const canary = await listen(inside, text('secret'));
   const peer = await listen(outside, redirect('/next'), canary.port);
   const answers = [[outside], [inside]];
@@ -190,7 +192,7 @@ test('a name that turns inside between two hops is refused at the second', async
   expect([peer.requests.length, canary.requests.length]).toEqual([1, 0]);
 });
 
-test('headers stay with their origin', async () => {
+test('GuardedFetch drops secret headers when a redirect changes the origin', async () => {
   const end = await listen(outside, text('cat'));
   const middle = await listen(outside, redirect(`http://two.test:${end.port}/`));
   const answers = [redirect('/same'), redirect(`http://one.test:${middle.port}/`)];
@@ -207,7 +209,7 @@ test('headers stay with their origin', async () => {
   expect(end.requests[0]).toMatch(/accept-encoding: identity/i);
 });
 
-test('a redirect is the answer to a POST', async () => {
+test('GuardedFetch returns a redirect of a POST without following it', async () => {
   const canary = await listen(outside, text('cat'));
   const peer = await listen(outside, redirect(`http://images.test:${canary.port}/`, 307));
   const result = await guarded()(`http://images.test:${peer.port}/`, {
@@ -219,7 +221,7 @@ test('a redirect is the answer to a POST', async () => {
   expect(canary.requests).toEqual([]);
 });
 
-test('a redirect is left at its head: its connection is closed before the next hop', async () => {
+test('GuardedFetch closes the connection of a redirect without reading its body', async () => {
   let end = '';
   const peer = await listen(outside, (socket) => {
     const head = `HTTP/1.1 302 Go\r\nLocation: ${end}`;
@@ -232,11 +234,11 @@ test('a redirect is left at its head: its connection is closed before the next h
   using awake = new Awake();
   const result = await guarded()(`http://a.test:${peer.port}/`, bounds);
   expect(reasonOf(result)).toBe('answered 200');
-  // Left alone, the connection would be closed by garbage collection after about a second.
+  // Without a cancel, garbage collection would close the connection after about a second.
   expect(awake.ms).toBeLessThan(500);
 });
 
-test('a resolver that answers with a name is refused even for a vouched host', async () => {
+test('GuardedFetch refuses a resolver result that is not an address, even in allowHosts', async () => {
   const peer = await listen(inside, text('ok'));
   const guardedFetch = createGuardedFetch({
     resolve: async () => ['localhost'],

@@ -1,11 +1,11 @@
 /**
- * Certificates are held against the name in the URL although the connection goes to an address.
- * The authority and both leaves were made for this test alone and are worth nothing elsewhere.
+ * Tests that certificates are checked against the host name although the call uses an address. The
+ * authority and both leaves were created for this test and are not used elsewhere.
  */
 import { afterAll, expect, test } from 'bun:test';
 import { createGuardedFetch } from './guarded-fetch.ts';
 
-/** Signs the two leaves below; its own key was thrown away. */
+/** Signs the leaves below. Its private key no longer exists. */
 const authority = `-----BEGIN CERTIFICATE-----
 MIIBizCCATGgAwIBAgIUSVFNQVLDfyuUSQTl4V8eczYByiMwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTUwMjAxNTNaGA8yMTI2MTAyMjAy
@@ -57,7 +57,7 @@ const outside = '127.0.0.2';
 const bounds = { bodyBytesMax: 1000, timeoutMs: 20_000 };
 const notTrusted = {
   ok: false,
-  reason: 'The certificate of the address is not trusted or is for another name.',
+  reason: "The server's certificate isn't trusted or is for another name.",
 } as const;
 
 let requests = 0;
@@ -90,7 +90,7 @@ function guarded() {
   });
 }
 
-test('a certificate for the name in the URL is accepted at the pinned address', async () => {
+test('GuardedFetch accepts a certificate for the host name at the pinned address', async () => {
   const result = await guarded()(`https://images.test:${named.port}/`, bounds);
   expect(result).toMatchObject({ ok: true, status: 200 });
   const host = result.ok ? new TextDecoder().decode(result.bytes) : '';
@@ -98,7 +98,7 @@ test('a certificate for the name in the URL is accepted at the pinned address', 
 });
 
 test.each(['other.test', 'images.test.evil.test', 'a.images.test', outside])(
-  'a certificate for another name than %s is refused, right after a good call too',
+  'GuardedFetch refuses a certificate that is not for %s, even after a valid call',
   async (host) => {
     const good = await guarded()(`https://images.test:${named.port}/`, bounds);
     expect(good.ok).toBe(true);
@@ -108,14 +108,14 @@ test.each(['other.test', 'images.test.evil.test', 'a.images.test', outside])(
   },
 );
 
-test('a literal address needs a certificate for that address', async () => {
+test('GuardedFetch requires a certificate for a literal address', async () => {
   const literal = await guarded()(`https://${outside}:${byAddress.port}/`, bounds);
   expect(literal).toMatchObject({ ok: true, status: 200 });
   const name = await guarded()(`https://images.test:${byAddress.port}/`, bounds);
   expect(name).toEqual(notTrusted);
 });
 
-test('an authority that nobody configured is not trusted', async () => {
+test('GuardedFetch refuses a certificate of an unknown authority', async () => {
   const builtIn = createGuardedFetch({
     resolve: async () => [outside],
     isAllowedAddress: (ip) => ip === outside,
@@ -123,13 +123,13 @@ test('an authority that nobody configured is not trusted', async () => {
   expect(await builtIn(`https://images.test:${named.port}/`, bounds)).toEqual(notTrusted);
 });
 
-test('a Host header of the caller does not choose the certificate', async () => {
+test('GuardedFetch ignores a Host header when it checks the certificate', async () => {
   const headers = { host: 'images.test' };
   const result = await guarded()(`https://other.test:${named.port}/`, { ...bounds, headers });
   expect(result).toEqual(notTrusted);
 });
 
-test('the environment cannot switch certificates off', async () => {
+test('GuardedFetch ignores NODE_TLS_REJECT_UNAUTHORIZED', async () => {
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
   try {
@@ -140,10 +140,10 @@ test('the environment cannot switch certificates off', async () => {
   }
 });
 
-test('a redirect never downgrades https, and certificates hold on every hop', async () => {
+test('GuardedFetch refuses redirects to http and checks the certificate on every hop', async () => {
   const start = `https://images.test:${named.port}/to?`;
   const down = await guarded()(`${start}http://images.test:${named.port}/`, bounds);
-  expect(down).toEqual({ ok: false, reason: 'The address redirects from https to http.' });
+  expect(down).toEqual({ ok: false, reason: 'The URL redirects from https to http.' });
   const wrong = await guarded()(`${start}https://other.test:${named.port}/`, bounds);
   expect(wrong).toEqual(notTrusted);
   const right = await guarded()(`${start}https://images.test:${named.port}/`, bounds);

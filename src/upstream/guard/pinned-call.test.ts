@@ -31,8 +31,8 @@ function checking(resolve: ResolveHost): CheckAddress {
   return (url) => guardTarget(url, policy, resolve);
 }
 
-describe('a base URL that a tenant chose', () => {
-  test('is called at the checked address, under its own name', async () => {
+describe('A base URL that a tenant chose', () => {
+  test('is called at its checked address with its own Host header', async () => {
     const peer = await listen(outside, text('ok'));
     const to = provider(`http://proxy.test:${peer.port}/base`);
     const response = await send(
@@ -42,34 +42,34 @@ describe('a base URL that a tenant chose', () => {
       checking(async () => [outside]),
     );
     expect(await response.text()).toBe('ok');
-    const [seen = ''] = peer.requests;
-    expect(seen).toStartWith('POST /base/chat/completions HTTP/1.1\r\n');
-    expect(seen.toLowerCase()).toContain(`\r\nhost: proxy.test:${peer.port}\r\n`);
-    expect(seen.toLowerCase()).toContain('\r\nauthorization: bearer the-key\r\n');
-    expect(seen).toEndWith('\r\n\r\n{"a":1}');
+    const [sent = ''] = peer.requests;
+    expect(sent).toStartWith('POST /base/chat/completions HTTP/1.1\r\n');
+    expect(sent.toLowerCase()).toContain(`\r\nhost: proxy.test:${peer.port}\r\n`);
+    expect(sent.toLowerCase()).toContain('\r\nauthorization: bearer the-key\r\n');
+    expect(sent).toEndWith('\r\n\r\n{"a":1}');
   });
 
-  test('is signed for under its own name, and for the region in it', async () => {
+  test('is signed with its own host name and the region in it', async () => {
     const peer = await listen(outside, text('ok'));
     const host = `bedrock-runtime.eu-west-3.amazonaws.com:${peer.port}`;
     const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
     const apiKey = new Secret(`AKIAIOSFODNN7EXAMPLE:${secret}`);
     const to: Provider = { ...provider(`http://${host}`), dialect: 'bedrock', apiKey };
-    const requested = { path: '/model/a%3A0/converse', body: '{"a":1}' };
-    const answered = await send(
+    const converse = { path: '/model/a%3A0/converse', body: '{"a":1}' };
+    const response = await send(
       { ...to, region: 'us-east-1' },
-      requested,
+      converse,
       never,
       checking(async () => [outside]),
     );
-    expect(answered.status).toBe(200);
+    expect(response.status).toBe(200);
     const [head = '', body = ''] = (peer.requests[0] ?? '').split('\r\n\r\n');
     const [line = '', ...lines] = head.split('\r\n');
     const [method = '', path = ''] = line.split(' ');
     const headers = Object.fromEntries(
-      lines.map((one) => [
-        one.slice(0, one.indexOf(':')).toLowerCase(),
-        one.slice(one.indexOf(':') + 1).trim(),
+      lines.map((header) => [
+        header.slice(0, header.indexOf(':')).toLowerCase(),
+        header.slice(header.indexOf(':') + 1).trim(),
       ]),
     );
     expect(headers.host).toBe(host);
@@ -77,7 +77,7 @@ describe('a base URL that a tenant chose', () => {
     expect(checkSignature(signed, secret)).toMatchObject({ region: 'eu-west-3' });
   });
 
-  test('is resolved once, so that a second answer cannot lead inside', async () => {
+  test('is resolved once per call, so DNS rebinding cannot reach a private address', async () => {
     const canary = await listen(inside, text('secret'));
     const peer = await listen(outside, text('ok'), canary.port);
     const answers = [[outside], [inside]];
@@ -88,7 +88,7 @@ describe('a base URL that a tenant chose', () => {
     expect(canary.requests).toEqual([]);
   });
 
-  test('is not followed to where it redirects', async () => {
+  test('does not have its redirects followed', async () => {
     const canary = await listen(inside, text('secret'));
     const peer = await listen(outside, redirect(`http://${inside}:${canary.port}/`, 307));
     const to = provider(`http://proxy.test:${peer.port}`);
@@ -102,7 +102,7 @@ describe('a base URL that a tenant chose', () => {
     expect(canary.requests).toEqual([]);
   });
 
-  test('that is refused is told to the tenant, whose address it is', async () => {
+  test('is named in the failure message when it is refused', async () => {
     const canary = await listen(inside, text('secret'));
     const to = provider(`http://${inside}:${canary.port}`);
     const check = checking(async () => [outside]);
@@ -114,18 +114,18 @@ describe('a base URL that a tenant chose', () => {
     expect(canary.requests).toEqual([]);
   });
 
-  test('whose name never resolves does not outlast our patience', async () => {
-    const line = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
+  test('fails when the call is canceled while its name is being resolved', async () => {
+    const call = new UpstreamCall(new DeadlineWatcher(), new AbortController().signal);
     const to = provider('http://slow.test');
     const check = checking(() => new Promise(() => undefined));
-    const sending = send(to, request, line, check);
-    line.cancel();
+    const sending = send(to, request, call, check);
+    call.cancel();
     await expect(sending).rejects.toThrow('aborted');
-    await expect(send(to, request, line, check)).rejects.toThrow('aborted');
+    await expect(send(to, request, call, check)).rejects.toThrow('aborted');
   });
 });
 
-test('an address is refused in a sentence before it is saved, unless it is public', async () => {
+test('refusalBy returns why a URL is refused, or null for a public one', async () => {
   const refusalOf = refusalBy(publicOnly);
   expect(await refusalOf('http://2130706433/v1')).toBe('The address is not public.');
   expect(await refusalOf('https://1.1.1.1/v1')).toBeNull();

@@ -12,64 +12,64 @@ import {
 } from './address-policy.ts';
 
 /**
- * Turns a user's URL into addresses that have been checked and can be dialled as they are. The name
- * is resolved once and never again: whoever answers DNS for it cannot give the check one address
- * and the connection another (rebinding).
+ * Turns a user's URL into checked addresses and calls those. The name is resolved only once, so its
+ * DNS server can't return one address for the check and another for the connection (rebinding).
  */
 
-/** All addresses of a host name, as text. */
+/** Resolves a host name to all its addresses, as text. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export interface GuardedTarget {
-  /** The URL that the user gave: for the Host header, and to check the certificate against. */
+  /** The user's URL, for the `Host` header and the certificate check. */
   readonly url: URL;
-  /** The same URL with a checked address in place of the name, best first. */
+  /** The same URL with checked addresses in place of the host name, in the order to try. */
   readonly pinnedUrls: readonly URL[];
 }
 
-/** More addresses than this are all checked, but not all tried. */
+/** The target of an allowed URL, or a sentence that says why the URL is refused. */
+type TargetCheck =
+  | { readonly ok: true; readonly target: GuardedTarget }
+  | { readonly ok: false; readonly reason: string };
+
+/** All addresses are checked, but at most this many are tried. */
 const addressesTriedMax = 4;
 
-/**
- * One sentence for «no such name» and «a name of ours»: two would tell a stranger which internal
- * names exist.
- */
+/** Used for unknown names and for internal ones, so it doesn't reveal which internal names exist. */
 const unresolvedMessage = 'The host name of the URL does not lead to a public address.';
 
-/** The target, or one sentence saying why it is refused. */
+/** Checks a user's URL and resolves its host name. */
 export async function guardTarget(
   text: string,
   policy: AddressPolicy,
   resolve: ResolveHost,
-): Promise<GuardedTarget | string> {
-  const url = checkUserUrl(text, policy);
-  if (typeof url === 'string') return url;
+): Promise<TargetCheck> {
+  const checked = checkUserUrl(text, policy);
+  if (!checked.ok) return checked;
+  const { url } = checked;
   const literal = literalAddress(url);
-  if (literal !== null) return { url, pinnedUrls: [pinnedUrl(url, literal)] };
+  if (literal !== null) return { ok: true, target: { url, pinnedUrls: [pinnedUrl(url, literal)] } };
   let addresses: readonly string[];
   try {
     addresses = await resolve(url.hostname);
   } catch {
-    return unresolvedMessage;
+    return { ok: false, reason: unresolvedMessage };
   }
-  const isVouchedFor = policy.allowHosts.includes(hostAndPort(url));
-  // One private address among public ones refuses them all: which one is dialled must not be luck.
+  const isAllowedHost = policy.allowHosts.includes(hostAndPort(url));
+  // One private address among public ones refuses all of them: any of them may be dialed.
   const areAllowed = addresses.every(
-    (ip) => (isVouchedFor && addressBytes(ip) !== null) || mayDial(url, ip, policy),
+    (ip) => (isAllowedHost && addressBytes(ip) !== null) || mayDial(url, ip, policy),
   );
-  if (addresses.length === 0 || !areAllowed) return unresolvedMessage;
-  // IPv4 first: gateways often run where IPv6 goes nowhere, and finding that out costs seconds.
+  if (addresses.length === 0 || !areAllowed) return { ok: false, reason: unresolvedMessage };
+  // IPv4 comes first, because IPv6 is often unroutable and only fails after seconds.
   const byFamily = addresses.toSorted((a, b) => Number(a.includes(':')) - Number(b.includes(':')));
-  return {
-    url,
-    pinnedUrls: byFamily.slice(0, addressesTriedMax).map((ip) => pinnedUrl(url, ip)),
-  };
+  const pinnedUrls = byFamily.slice(0, addressesTriedMax).map((ip) => pinnedUrl(url, ip));
+  return { ok: true, target: { url, pinnedUrls } };
 }
 
 /**
- * The fetch options that keep a call on its pinned address and check the certificate against the
- * name (each measured on Bun 1.4.4; a bare fetch follows redirects, obeys proxy variables, inflates
- * bodies, pools connections, and skips certificates under NODE_TLS_REJECT_UNAUTHORIZED=0).
+ * Returns fetch options that pin the call to its address and check the certificate against the host
+ * name. Each was measured on Bun 1.4.4: by default, fetch follows redirects, uses proxy variables,
+ * decompresses bodies, reuses connections, and obeys NODE_TLS_REJECT_UNAUTHORIZED=0.
  */
 function pinnedOptions(url: URL, trustedCertificates: string | undefined) {
   return {
@@ -80,65 +80,65 @@ function pinnedOptions(url: URL, trustedCertificates: string | undefined) {
     protocol: 'http1.1',
     tls: {
       rejectUnauthorized: true,
-      // Without a server name Bun checks the certificate against the address in the URL.
+      // Without a server name, Bun checks the certificate against the address in the URL.
       ...(literalAddress(url) === null ? { serverName: url.hostname } : {}),
       ...(trustedCertificates === undefined ? {} : { ca: trustedCertificates }),
     },
   } satisfies BunFetchRequestInit;
 }
 
-/** Built from text, not by the `hostname` setter: that one silently keeps the name on a mistake. */
+/** Built from text, because the `hostname` setter silently keeps the old name on invalid input. */
 function pinnedUrl(url: URL, ip: string): URL {
   const port = url.port === '' ? '' : `:${url.port}`;
   return new URL(`${url.protocol}//${hostInUrl(ip)}${port}${url.pathname}${url.search}`);
 }
 
-/** Checks an address that a user gave: where it may be dialled, or a sentence why nowhere. */
-export type CheckAddress = (url: string) => Promise<GuardedTarget | string>;
+/** Checks and resolves a URL that a user provided. */
+export type CheckAddress = (url: string) => Promise<TargetCheck>;
 
-/** The check for a call to this offer: none where the operator chose the address. */
+/** Returns the check for calls to this offer, or undefined if the operator chose its address. */
 export function checkFor({ own }: Offer, checkAddress: CheckAddress): CheckAddress | undefined {
   return own?.isUserAddress ? checkAddress : undefined;
 }
 
-/** Every address of a name, as the machine we run on resolves it. */
+/** Resolves a name with the system's resolver. */
 export const resolveBySystem: ResolveHost = async (host) => {
   const answers = await lookup(host, { all: true });
   return answers.map((answer) => answer.address);
 };
 
-/** Checks by this policy at every use, since a name may lead elsewhere by then. */
+/** Returns a check against this policy. It resolves the name anew at every use. */
 export function checkBy(policy: AddressPolicy): CheckAddress {
   return (url) => guardTarget(url, policy, resolveBySystem);
 }
 
-/** Why a user's address is refused; null when it is not. */
+/** Returns a function that returns why a URL is refused, or null if it is allowed. */
 export function refusalBy(policy: AddressPolicy): (url: string) => Promise<string | null> {
   const check = checkBy(policy);
   return async (url) => {
-    const found = await check(url);
-    return typeof found === 'string' ? found : null;
+    const checked = await check(url);
+    return checked.ok ? null : checked.reason;
   };
 }
 
-/** A user's address that may not be dialled, or not any more. */
+/** A user's URL was refused when it was about to be called. */
 export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
 }
 
-/** The target; rejects with a sentence when it is refused, and when the signal fires first. */
+/** Returns the target of a URL. Rejects if it is refused, or when the signal aborts first. */
 export async function targetOf(
   url: string,
   check: CheckAddress,
   signal: AbortSignal,
 ): Promise<GuardedTarget> {
-  const found = await unlessAborted(check(url), signal);
-  if (found === undefined) throw signal.reason;
-  if (typeof found === 'string') throw new RefusedAddress(found);
-  return found;
+  const checked = await unlessAborted(check(url), signal);
+  if (checked === undefined) throw signal.reason;
+  if (!checked.ok) throw new RefusedAddress(checked.reason);
+  return checked.target;
 }
 
-/** Failures before a byte was sent, so that the next address may be tried even with a body. */
+/** Failures before any byte was sent. The next address may be tried even for a POST. */
 export const connectFailures: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -146,7 +146,7 @@ export const connectFailures: ReadonlySet<string> = new Set([
   'EADDRNOTAVAIL',
 ]);
 
-/** Tries the checked addresses of a target in turn; rejects as the last one of them did. */
+/** Tries the addresses of a target in order. Rejects with the last failure. */
 export async function callPinned(
   target: GuardedTarget,
   init: BunFetchRequestInit & { readonly headers: Headers },
@@ -168,7 +168,7 @@ export async function callPinned(
   throw failure;
 }
 
-/** The other side has shown a certificate that is expired, for another name or signed by nobody. */
+/** Returns whether a failure code means that the server's certificate isn't trusted. */
 export function isUntrusted(code: string): boolean {
   return /CERT|VERIFY|ISSUER/.test(code);
 }

@@ -20,12 +20,12 @@ const long = json(200, { access_token: 'a', expires_in: 3_599, more: 'x'.repeat(
 
 function account() {
   const key = readProviderKey(serviceAccount(tokenUrl), 'gemini');
-  if (typeof key === 'string' || key.kind !== 'service_account') throw new Error('No account.');
+  if (typeof key === 'string' || key.kind !== 'service_account') throw new Error('Invalid key.');
   return key;
 }
 
-describe('the token of a service account', () => {
-  test('is asked for with a signed claim, for all of the cloud and one hour', async () => {
+describe('ServiceAccountToken', () => {
+  test('requests a token with a signed assertion for one hour', async () => {
     server.script('/token', token('ya29.one'));
     expect(await new ServiceAccountToken(account()).get()).toBe('ya29.one');
     const [requested] = server.book;
@@ -44,7 +44,7 @@ describe('the token of a service account', () => {
     expect(Number(claims.exp) - Number(claims.iat)).toBe(3_600);
   });
 
-  test('is asked for once, however many wait for it', async () => {
+  test('sends one token request for concurrent callers', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     const tokens = new ServiceAccountToken(account());
     const all = await Promise.all(Array.from({ length: 20 }, () => tokens.get()));
@@ -52,7 +52,7 @@ describe('the token of a service account', () => {
     expect(server.book).toHaveLength(1);
   });
 
-  test('is renewed a minute before it expires', async () => {
+  test('renews the token a minute before it expires', async () => {
     server.script('/token', [token('ya29.one', 3_600), token('ya29.two', 3_600)]);
     let now = 0;
     const tokens = new ServiceAccountToken(account(), () => now);
@@ -63,14 +63,14 @@ describe('the token of a service account', () => {
     expect(await tokens.get()).toBe('ya29.two');
   });
 
-  test('is renewed when a provider refuses what it took before, and only then', async () => {
+  test('renews a refused token only if it was accepted before', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     const tokens = new ServiceAccountToken(account());
     await tokens.get();
     expect(tokens.refused('ya29.one')).toBe(false);
     tokens.accepted('ya29.one');
     expect(tokens.refused('ya29.one')).toBe(true);
-    // A second request that was under way with the same one.
+    // A second request was in flight with the same token.
     expect(tokens.refused('ya29.one')).toBe(true);
     expect(tokens.last).toBe('ya29.one');
     expect(await tokens.get()).toBe('ya29.two');
@@ -78,7 +78,7 @@ describe('the token of a service account', () => {
     expect(server.book).toHaveLength(2);
   });
 
-  test('is kept for a minute when it is refused at its first use', async () => {
+  test('keeps a token that is refused at its first use for a minute', async () => {
     server.script('/token', [token('ya29.one'), token('ya29.two')]);
     let now = 0;
     const tokens = new ServiceAccountToken(account(), () => now);
@@ -92,32 +92,29 @@ describe('the token of a service account', () => {
   });
 
   test.each([
-    ['a refusal', status(400), 'credential', '(status 400)'],
-    ['its code', json(400, { error: 'invalid_grant' }), 'credential', 'invalid_grant'],
-    ['what is no code', json(401, { error: privateLine }), 'credential', '401).'],
-    ['a failure', status(503), 'unreachable', '(status 503)'],
-    ['too many requests', status(429), 'unreachable', '(status 429)'],
+    ['status 400', status(400), 'credential', '(status 400)'],
+    ['an error code', json(400, { error: 'invalid_grant' }), 'credential', 'invalid_grant'],
+    ['a malformed code', json(401, { error: privateLine }), 'credential', '401).'],
+    ['status 503', status(503), 'unreachable', '(status 503)'],
+    ['status 429', status(429), 'unreachable', '(status 429)'],
     ['a redirect', redirect('http://127.0.0.1:1/'), 'unreachable', '(status 302)'],
-    ['no token', json(200, { expires_in: 3_599 }), 'unreachable', 'makes no sense'],
-    ['what no header can carry', token('two\r\nlines'), 'unreachable', 'makes no sense'],
-    ['a life that is no number', token('ya29.one', 'long'), 'unreachable', 'makes no sense'],
-    ['a life that is over', token('ya29.one', 0), 'unreachable', 'makes no sense'],
-    ['a long answer', long, 'unreachable', 'makes no sense'],
-    ['a long token', token('x'.repeat(16_385)), 'unreachable', 'makes no sense'],
-  ])(
-    'that cannot be had because of %s is a failure, and the next may ask again',
-    async (...row) => {
-      const [, answer, kind, message] = row;
-      server.script('/token', [answer, token('ya29.later')]);
-      const tokens = new ServiceAccountToken(account());
-      const error = await tokens.get().catch((cause: unknown) => cause);
-      expect(error).toMatchObject({ kind, message: expect.stringContaining(message) });
-      expect(String(error)).not.toContain(privateLine);
-      expect(await tokens.get()).toBe('ya29.later');
-    },
-  );
+    ['no token', json(200, { expires_in: 3_599 }), 'unreachable', 'answer is invalid'],
+    ['a token with a line break', token('two\r\nlines'), 'unreachable', 'answer is invalid'],
+    ['a textual lifetime', token('ya29.one', 'long'), 'unreachable', 'answer is invalid'],
+    ['a lifetime of 0', token('ya29.one', 0), 'unreachable', 'answer is invalid'],
+    ['an answer that is too long', long, 'unreachable', 'answer is invalid'],
+    ['a long token', token('x'.repeat(16_385)), 'unreachable', 'answer is invalid'],
+  ])('rejects with an InvalidKeyError after %s, and the next call tries again', async (...row) => {
+    const [, answer, kind, message] = row;
+    server.script('/token', [answer, token('ya29.later')]);
+    const tokens = new ServiceAccountToken(account());
+    const error = await tokens.get().catch((cause: unknown) => cause);
+    expect(error).toMatchObject({ kind, message: expect.stringContaining(message) });
+    expect(String(error)).not.toContain(privateLine);
+    expect(await tokens.get()).toBe('ya29.later');
+  });
 
-  test('that nobody gives out is a failure', async () => {
+  test('rejects when the token server is unreachable', async () => {
     const disconnected = { ...account(), tokenUrl: 'http://127.0.0.1:1/token' };
     const error = new ServiceAccountToken(disconnected).get();
     await expect(error).rejects.toMatchObject({ kind: 'unreachable' });

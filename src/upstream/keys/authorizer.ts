@@ -14,9 +14,9 @@ import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/d
 import { callOperatorServer } from '../operator-call.ts';
 import { signRequest } from './sigv4.ts';
 
-/** A key with which a request cannot even be sent. The sentence says nothing of the key itself. */
+/** The key can't be used to send a request. The message doesn't reveal the key. */
 export class InvalidKeyError extends Error {
-  override readonly name = 'UnusableKey';
+  override readonly name = 'InvalidKeyError';
   readonly kind: FailureKind;
 
   constructor(kind: FailureKind, message: string) {
@@ -25,15 +25,15 @@ export class InvalidKeyError extends Error {
   }
 }
 
-/** The deadline of the call for a token, which requests share; each of them has its own, too. */
+/** The timeout of a token request. The requests that wait for it have timeouts of their own. */
 const tokenMs = 10_000;
-/** Google's answers take about a kilobyte. */
+/** Google's answers are about 1 kB. */
 const answerBytesMax = 64 * 1024;
-/** A token must last until it reaches the provider, even if the two clocks differ. */
+/** A token is renewed this early, because it must reach the provider and clocks may differ. */
 const earlyMs = 60_000;
-/** For how long a token is kept that was refused at its first use. */
+/** How long a token is kept after it was refused at its first use. */
 const refusedMs = 60_000;
-/** The longest life of an assertion, by Google's rules. */
+/** The longest lifetime of an assertion that Google accepts. */
 const assertionSeconds = 3_600;
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
@@ -41,13 +41,13 @@ const grantType = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 
 interface Token {
   readonly text: string;
-  /** By the process's monotonic clock. */
+  /** On the monotonic clock. */
   until: number;
-  /** Whether a provider has accepted the token: if it is refused later, a new one may help. */
+  /** True once a provider has accepted the token. If it is refused later, a new one may work. */
   wasAccepted: boolean;
 }
 
-/** The access token of one service account: asked for once, however many requests wait for it. */
+/** The access token of one service account. Concurrent requests share one token request. */
 export class ServiceAccountToken {
   readonly #account: ServiceAccount;
   readonly #now: () => number;
@@ -59,7 +59,7 @@ export class ServiceAccountToken {
     this.#now = now;
   }
 
-  /** The latest token, whether or not it is still valid. */
+  /** The latest token, valid or expired. */
   get last(): string | undefined {
     return this.#token?.text;
   }
@@ -73,21 +73,20 @@ export class ServiceAccountToken {
     return this.#pending;
   }
 
-  /** The provider accepted this token. */
+  /** Records that the provider accepted this token. */
   accepted(text: string): void {
     if (this.#token?.text === text) this.#token.wasAccepted = true;
   }
 
   /**
-   * The provider refused this token; returns whether a new one could fare better. A token that was
-   * refused at its first use shows that the account is refused, and must not be replaced with each
-   * request; but an account that is new, or was mended, must not have to wait until the token
-   * expires.
+   * Records that the provider refused this token. Returns whether a new one may work. If a token is
+   * refused at its first use, the account is refused, and a new token for each request wouldn't
+   * help. It is kept only briefly, because the account may be new or get fixed.
    */
   refused(text: string): boolean {
     const token = this.#token;
     if (token?.text !== text) return true;
-    // The token is not forgotten: answers to other requests that used it may still quote it.
+    // The token is kept for redaction, because other answers may still quote it.
     const remainingMs = token.wasAccepted ? 0 : refusedMs;
     token.until = Math.min(token.until, this.#now() + remainingMs);
     return token.wasAccepted;
@@ -101,7 +100,7 @@ export class ServiceAccountToken {
     const { access_token: token, expires_in: seconds } = fields;
     const isToken = typeof token === 'string' && /^[\x21-\x7e]{1,16384}$/.test(token);
     if (!isToken || typeof seconds !== 'number' || !(seconds > 0)) {
-      throw new InvalidKeyError('unreachable', `${noToken}: the answer makes no sense.`);
+      throw new InvalidKeyError('unreachable', `${noToken}: the token server's answer is invalid.`);
     }
     const until = requestedAt + seconds * 1_000 - earlyMs;
     this.#token = { text: token, until, wasAccepted: false };
@@ -121,27 +120,26 @@ export class ServiceAccountToken {
         const answer = await callOperatorServer(call, timeoutSignal);
         return { status: answer.status, text: (await readBounded(answer, answerBytesMax)) ?? '' };
       } catch {
-        const why = timeoutSignal.aborted ? 'it was not sent in time' : 'its server did not answer';
-        throw new InvalidKeyError('unreachable', `${noToken}: ${why}.`);
+        const reason = timeoutSignal.aborted
+          ? 'the token server timed out'
+          : "the token server didn't respond";
+        throw new InvalidKeyError('unreachable', `${noToken}: ${reason}.`);
       }
     });
   }
 }
 
-const noToken = 'The access token of the service account could not be had';
+const noToken = "Couldn't get an access token for the service account";
 
-/** Tells only the code of what the server says: the rest may repeat what it was sent. */
+/** Includes only the error code of the answer, because its text may quote the request. */
 function tokenError(status: number, code: unknown): InvalidKeyError {
   const isCode = typeof code === 'string' && /^[a-z_]{1,40}$/.test(code);
   const isAccount = status >= 400 && status < 500 && status !== 408 && status !== 429;
-  const why = `status ${status}${isCode ? `, ${code}` : ''}`;
-  return new InvalidKeyError(isAccount ? 'credential' : 'unreachable', `${noToken} (${why}).`);
+  const details = `status ${status}${isCode ? `, ${code}` : ''}`;
+  return new InvalidKeyError(isAccount ? 'credential' : 'unreachable', `${noToken} (${details}).`);
 }
 
-/**
- * The assertion that Google exchanges for an access token: a JSON Web Token, signed with the
- * account's key.
- */
+/** Creates the JWT that Google exchanges for an access token, signed with the account's key. */
 function assertion({ email, keyId, privateKey, tokenUrl }: ServiceAccount): string {
   const issuedAt = Math.floor(Date.now() / 1_000);
   const header = { alg: 'RS256', typ: 'JWT', ...(keyId === null ? {} : { kid: keyId }) };
@@ -167,19 +165,19 @@ interface OutgoingRequest {
 
 type AuthHeaders = Readonly<Record<string, string>>;
 
-/** A key that is more than a word: the headers that show it are made for each request. */
+/** Creates authentication headers for each request, for keys that aren't sent as they are. */
 export interface Authorizer {
   headersFor(request: OutgoingRequest, signal: AbortSignal): Promise<AuthHeaders>;
   /**
-   * Told how the provider took the headers; true when the request should be sent again with new
-   * ones. Absent where new ones would be no better.
+   * Called with the status of the response to these headers. Returns whether to send the request
+   * again with new ones. Absent if new headers can't help.
    */
   needsRefresh?(headers: AuthHeaders, status: number): boolean;
-  /** What no message may reveal. */
+  /** Texts that no message may reveal. */
   readonly secrets: readonly string[];
 }
 
-/** How the key of a provider is shown: as a word, or by a pass. Undefined where it has none. */
+/** Returns the provider's key if it is sent as it is, or its authorizer, or undefined for no key. */
 export function credentialFor(provider: Provider): string | Authorizer | undefined {
   const { apiKey, dialect, baseUrl } = provider;
   if (!apiKey) return undefined;
@@ -194,9 +192,9 @@ export function credentialFor(provider: Provider): string | Authorizer | undefin
   return region ? new AwsAuthorizer(key, region) : new InvalidKeyAuthorizer(noRegion, text);
 }
 
-const noRegion = 'The key signs for a region, and neither the address nor the provider names one.';
+const noRegion = "AWS keys need a region. Set the provider's region or use a regional base URL.";
 
-/** For a key that was valid when it was checked, before its provider's settings were changed. */
+/** Rejects every request. Used for a key that became invalid when the provider's config changed. */
 class InvalidKeyAuthorizer implements Authorizer {
   readonly #message: string;
   readonly secrets: readonly string[];
@@ -221,7 +219,7 @@ class AwsAuthorizer implements Authorizer {
   }
 
   async headersFor({ url, contentType, body }: OutgoingRequest): Promise<AuthHeaders> {
-    assert(typeof body === 'string' || body instanceof Uint8Array, 'Uploads are not signed.');
+    assert(typeof body === 'string' || body instanceof Uint8Array, "Uploads can't be signed.");
     const headers = { 'content-type': contentType };
     const request = { method: 'POST', url: new URL(url), headers, body };
     return signRequest(
@@ -268,12 +266,12 @@ class ServiceAccountAuthorizer implements Authorizer {
 
 const bearer = 'Bearer ';
 
-/** Some megabytes. An account that is forgotten here gets a new token with its next request. */
+/** A few megabytes. An evicted account gets a new token with its next request. */
 const accountsMax = 1_000;
 
 /**
- * By the text of the key, the latest last: an account keeps its token when the configuration, or
- * the credentials of tenants, are read again.
+ * Authorizers by key text, least recently used first. They keep their tokens when the config or the
+ * tenants' credentials are reloaded.
  */
 const accounts = new Map<string, ServiceAccountAuthorizer>();
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { type Signable, signRequest } from './sigv4.ts';
 
-/** AWS's published test suite, «aws-sig-v4-test-suite»: key, scope and time of all its requests. */
+/** The key, scope, and time of all requests in AWS's published `aws-sig-v4-test-suite`. */
 const key = {
   kind: 'aws',
   accessKeyId: 'AKIDEXAMPLE',
@@ -25,7 +25,7 @@ const post: Signable = {
 const formType = 'application/x-www-form-urlencoded';
 const form = { headers: { 'content-type': formType }, body: 'Param1=value1' };
 
-describe("a request of AWS's test suite is signed as published", () => {
+describe("signRequest matches AWS's published signature", () => {
   test.each([
     [
       'get-vanilla',
@@ -57,7 +57,7 @@ describe("a request of AWS's test suite is signed as published", () => {
       'content-type;host;x-amz-date',
       'ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a',
     ],
-  ])('%s', async (_, change, names, signature) => {
+  ])('of %s', async (_, change, names, signature) => {
     expect(await signRequest({ ...post, ...change }, key, scope, now)).toEqual({
       'x-amz-date': '20150830T123600Z',
       authorization:
@@ -66,7 +66,7 @@ describe("a request of AWS's test suite is signed as published", () => {
     });
   });
 
-  test('post-sts-header-before, whose session token is signed too', async () => {
+  test('of post-sts-header-before, which includes a session token', async () => {
     const headers = await signRequest(post, { ...key, sessionToken }, scope, now);
     expect(headers['x-amz-security-token']).toBe(sessionToken);
     expect(headers.authorization).toEndWith(
@@ -76,8 +76,8 @@ describe("a request of AWS's test suite is signed as published", () => {
   });
 });
 
-// Worked out with another program, whose signature of post-vanilla is the published one.
-test('a path is signed with all encoded that its URL may leave plain', async () => {
+// The expected value was computed with another program that passes AWS's test suite.
+test('signRequest percent-encodes reserved characters of the path', async () => {
   const url = new URL("https://example.amazonaws.com/model/a%3A1(b)*!'~/converse");
   const { authorization } = await signRequest({ ...post, url }, key, scope, now);
   expect(authorization).toEndWith(

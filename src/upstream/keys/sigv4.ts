@@ -1,16 +1,16 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { AwsKey } from '../../core/provider-key.ts';
 
-/** A request to be signed. Its address has no query: no request that we sign has one. */
+/** A request to sign. Its URL has no query, because Bedrock requests have none. */
 export interface Signable {
   readonly method: string;
   readonly url: URL;
-  /** The headers that the signature covers beside the host, by their names in lower case. */
+  /** The headers to sign besides `host`, by lowercase name. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }
 
-/** What a signature is valid for. */
+/** The region and service that a signature is valid for. */
 interface SigningScope {
   readonly region: string;
   readonly service: string;
@@ -19,8 +19,8 @@ interface SigningScope {
 const algorithm = 'AWS4-HMAC-SHA256';
 
 /**
- * The headers that sign a request: Signature Version 4, as AWS documents it in «Create a signed AWS
- * API request». They hold for some minutes around `now`.
+ * Returns the headers that sign a request with AWS Signature Version 4, as documented in "Create a
+ * signed AWS API request". They are valid for some minutes around `now`, in epoch milliseconds.
  */
 export async function signRequest(
   { method, url, headers, body }: Signable,
@@ -61,7 +61,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
   return a < b ? -1 : 1;
 }
 
-/** All services but S3 sign the path as it is sent, with its percent signs encoded once more. */
+/** All services except S3 sign the encoded path encoded a second time. */
 function encodePathTwice(path: string): string {
   return path
     .split('/')
@@ -81,7 +81,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** On another thread: the digest of a body with pictures would keep other requests waiting. */
+/** Hashes on another thread, because a body with images would block other requests. */
 async function digestOf(body: string | Uint8Array): Promise<string> {
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : new Uint8Array(body);
   return new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex();
