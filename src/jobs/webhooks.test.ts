@@ -46,7 +46,7 @@ async function outcomeOf(answer: Awaited<ReturnType<PostToUserUrl>>): Promise<re
 }
 
 test('a message that nobody answers is not taken, and comes again', async () => {
-  const unreached = { ok: false, reason: 'The address could not be reached.' } as const;
+  const unreached = { ok: false, reason: "The server can't be reached." } as const;
   expect(await outcomeOf(unreached)).toEqual(['msg_1 again at 6000']);
 });
 

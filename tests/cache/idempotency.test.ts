@@ -194,7 +194,7 @@ describe('a repetition', () => {
       status: 'success',
       cache_hit: true,
       answered_by: { model: 'test/chat' },
-      billing_note: expect.stringContaining(`The answer of request ${requestId} was given again`),
+      billing_note: expect.stringContaining(`Served the answer of request ${requestId} again`),
     });
     expect(Number(again.headers.get('x-ratelimit-remaining'))).toBeLessThan(100_000);
   });
@@ -313,7 +313,7 @@ describe('a first request that', () => {
   test('breaks off in the middle can be repeated', async () => {
     upstream.script('chat', [cutMidStream(3), say('Whole')]);
     const cut = await gateway.stream(chat(), named());
-    expect(cut.error?.message).toBe('The provider broke off in the middle of its answer.');
+    expect(cut.error?.message).toBe("The provider's answer was interrupted.");
     const again = await gateway.stream(chat(), named());
     expect([again.content, replayed(again)]).toEqual(['Whole', null]);
   });

@@ -68,7 +68,7 @@ test('a stream that says more than its model can is cut: it would empty the wall
       messages,
       max_tokens: 10,
     });
-    expect(error?.message).toBe('The provider says more than its model can.');
+    expect(error?.message).toBe("The provider returned more output than the model's maximum.");
     expect(content.length).toBeGreaterThan(6_144_000);
     expect(content.length).toBeLessThan(8_000_000);
     expect(dones).toBe(0);

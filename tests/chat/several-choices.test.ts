@@ -158,7 +158,7 @@ test('are cut all together when one of them is', async () => {
   const heard = await gateway.stream(request);
   expect(heard.dones).toBe(0);
   expect(heard.error).toMatchObject({
-    message: 'The provider broke off in the middle of its answer.',
+    message: "The provider's answer was interrupted.",
     code: 502,
   });
 });

@@ -111,7 +111,7 @@ describe('a [DONE] where no answer was', () => {
     using awake = new Awake();
     const refused = await gateway.post({ model: 'acme/openai', ...body, stream: true }, { path });
     expect(refused.status).toBe(502);
-    expect(String(refused.error.message)).toContain('sent an answer that cannot be used');
+    expect(String(refused.error.message)).toContain('sent an invalid answer');
     expect(awake.ms).toBeLessThan(soonMs);
   });
 
@@ -120,7 +120,7 @@ describe('a [DONE] where no answer was', () => {
     upstream.script('openai-up', hangMidStream(events, whole));
     const { text, tookMs, requestId } = await streamed('openai', path, body);
     expect(check(text)).toMatchObject({ ended: 'error' });
-    expect(text).toMatch(/Rain in.*broke off in the middle/s);
+    expect(text).toMatch(/Rain in.*answer was interrupted/s);
     expect(tookMs).toBeLessThan(soonMs);
     expect(await gateway.record(requestId)).toMatchObject({ status: 'error' });
   });

@@ -239,7 +239,7 @@ describe('traffic', () => {
     north.script('chat', [status(401), counted]);
     const reply = await tenant.chat();
     expect(reply.status).toBe(502);
-    expect(reply.error.message).toBe('The provider failed: the provider refused your own account.');
+    expect(reply.error.message).toBe('The provider failed: the provider rejected your account.');
     expect(shown(north)).toEqual(['sk-own-0123456789']);
   });
 
@@ -257,7 +257,7 @@ describe('traffic', () => {
     // The operator hears of its own account alone, and not at every request.
     const told = gateway.logged.filter((line) => line.includes('account_refused'));
     expect(told.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 'warn', provider: 'north', why: 'credential' },
+      { level: 'warn', provider: 'north', reason: 'credential' },
     ]);
   });
 
@@ -340,7 +340,7 @@ describe('the bill', () => {
     });
     expect(record.prices).toMatchObject({ ...pricing, byok_fee_basis_points: '500' });
     expect(record.note).toBe(
-      'The provider bills this usage to your own account; only the platform fee is charged here.',
+      'The provider bills your own account for this usage. Only the platform fee is charged.',
     );
     expect(await balance(tenant)).toBe(9_600);
   });

@@ -70,7 +70,7 @@ type Said = readonly [
 
 async function bill(...said: Said) {
   const { text, ...billed } = await hear(...said);
-  expect(text).toContain('The provider broke off in the middle of its answer.');
+  expect(text).toContain("The provider's answer was interrupted.");
   return billed;
 }
 

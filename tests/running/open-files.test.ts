@@ -35,7 +35,7 @@ async function askOn(socket: Socket, key: string, body: object): Promise<string>
 }
 
 const journal = "The gateway can't write its journal. Try again shortly.";
-const crowded = 'This Tollgate has too many connections open; try again shortly.';
+const crowded = 'This gateway has too many open connections. Try again shortly.';
 
 test.each([
   ['at its first request', [], journal],

@@ -192,7 +192,7 @@ describe('Gemini', () => {
     expect(heard.dones).toBe(0);
     expect(heard.finishReasons).toEqual(['error']);
     expect(heard.error).toMatchObject({
-      message: 'The provider broke off in the middle of its answer.',
+      message: "The provider's answer was interrupted.",
       code: 502,
     });
   });
