@@ -9,6 +9,7 @@ RUN npm run build && mkdir /data
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/dist/tollgate /usr/local/bin/tollgate
+COPY --from=build /src/LICENSE /src/THIRD_PARTY_NOTICES.md /usr/share/doc/tollgate/
 COPY --from=build --chown=nonroot:nonroot /data /data
 ENV HOST=0.0.0.0 PORT=8080 TOLLGATE_DATA_DIR=/data
 USER nonroot

@@ -115,7 +115,7 @@ export class Processes {
 
 function settings(upstreamUrl: string): object {
   return {
-    catalog: 'none',
+    catalogue: 'none',
     limits: { requests_per_minute: 10 ** 9, concurrent_requests: 10 ** 6 },
     providers: {
       bench: {

@@ -44,7 +44,7 @@ async function timed<T>(act: () => Promise<T>): Promise<{ result: T; ms: number 
 
 function asGateway(folder: string, database: string) {
   const file = join(folder, 'tollgate.json');
-  writeFileSync(file, JSON.stringify({ catalog: 'none', demo: true, database }));
+  writeFileSync(file, JSON.stringify({ catalogue: 'none', demo: true, database }));
   const config = loadConfig(
     { config: file, port: '0', dataDir: folder },
     { TOLLGATE_BOOTSTRAP_API_KEY: clientKey, TOLLGATE_BOOTSTRAP_CREDITS: String(10 ** 12) },

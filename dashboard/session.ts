@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import { requestData, requestJson } from './api.ts';
-import type { Key, Kind } from './shapes.ts';
+import type { Key, Kind, Scope } from './shapes.ts';
 
 /** The signed-in user. The keys are kept for this tab only and sent only to this gateway. */
 export interface Session {
@@ -68,7 +68,7 @@ export const keyStorage = {
 };
 
 /** A key without scopes has all of them. */
-export function mayDo({ kind, about }: Pick<Session, 'kind' | 'about'>, scope: string): boolean {
+export function mayDo({ kind, about }: Pick<Session, 'kind' | 'about'>, scope: Scope): boolean {
   if (kind === 'admin') return false;
   return kind === 'management' || about?.scopes == null || about.scopes.includes(scope);
 }

@@ -14,6 +14,7 @@ import { Playground } from './pages/playground.tsx';
 import { Skills } from './pages/skills.tsx';
 import { addressOf, useRoute } from './route.ts';
 import { mayDo, type Session, useSession } from './session.ts';
+import type { Scope } from './shapes.ts';
 import { useTheme } from './theme.ts';
 
 interface Item {
@@ -40,7 +41,7 @@ const ofOperator: AccessRule = {
   fits: ({ kind }) => kind === 'admin',
   name: 'the admin token (sk-admin-…)',
 };
-const withScope = (scope: string): AccessRule => ({
+const withScope = (scope: Scope): AccessRule => ({
   fits: (session) => mayDo(session, scope),
   name: `a key of a tenant with the scope “${scope}”`,
 });

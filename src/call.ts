@@ -97,7 +97,10 @@ export interface Operation {
 }
 
 /** What the client receives: a full body, a stream of events, or a stream of bytes. */
-export type Answer = string | Stream | BytesAnswer;
+export type Answer =
+  | { readonly kind: 'reply'; readonly body: string }
+  | { readonly kind: 'stream'; readonly events: Stream }
+  | { readonly kind: 'bytes'; readonly bytes: BytesAnswer };
 
 export interface CacheIdentity {
   /** Returns everything that determines the answer. */

@@ -7,7 +7,7 @@ import { noUsage } from './core/usage.ts';
 import { handleCall, type Stages } from './gateway.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import { noMetrics } from './upstream/attempt.ts';
-import { BytesAnswer, type OpenBytes } from './upstream/byte-stream.ts';
+import type { OpenBytes } from './upstream/byte-stream.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { UpstreamCall } from './upstream/upstream-call.ts';
 
@@ -69,8 +69,8 @@ test('handleCall settles an answer as rejected and logs it when settling its end
   };
   const operation = { request: { stream: false } } as unknown as Operation;
   const response = await handleCall(call, async () => operation, stages);
-  if (!(response instanceof BytesAnswer)) throw new Error('Expected a BytesAnswer.');
-  const symbol = await response.next().catch(({ symbol }) => symbol);
+  if (response.kind !== 'bytes') throw new Error('Expected bytes.');
+  const symbol = await response.bytes.next().catch(({ symbol }) => symbol);
   expect(symbol).toBe('internal_error');
   expect(outcomes).toEqual(['complete', 'rejected']);
   expect(late).toEqual([call.requestId, failure]);
@@ -138,6 +138,7 @@ test('handleCall frees the slot before it records and sends a replay', async () 
     reportLateError: () => events.push('late'),
   };
   const operation = { request: { stream: false } } as unknown as Operation;
-  expect(await handleCall({ ...call }, async () => operation, stages)).toBe('Again.');
+  const replayed = await handleCall({ ...call }, async () => operation, stages);
+  expect(replayed).toEqual({ kind: 'reply', body: 'Again.' });
   expect(events).toEqual(['slot freed', 'replayed']);
 });

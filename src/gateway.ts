@@ -71,18 +71,19 @@ async function findAnswer(call: Call, operation: Operation, stages: Stages): Pro
   const { offer, answer } = opened;
   switch (answer.kind) {
     case 'bytes':
-      return new BytesAnswer(answer, settleAtEnd(call, opened, stages));
+      return { kind: 'bytes', bytes: new BytesAnswer(answer, settleAtEnd(call, opened, stages)) };
     case 'stream': {
       assert(operation.request.stream, 'A stream was opened for a request without streaming.');
       const budget = reservation.budgetFor(offer);
-      return new StreamAnswer(answer, offer, budget, settleAtEnd(call, opened, stages));
+      const events = new StreamAnswer(answer, offer, budget, settleAtEnd(call, opened, stages));
+      return { kind: 'stream', events };
     }
     case 'reply': {
       assert(!operation.request.stream, 'A full reply arrived for a streaming request.');
       const { metrics, isCanceled = false } = answer.reply;
       const kind = isCanceled ? 'client_disconnected' : 'complete';
       const settled = await settle(call, { kind, opened, metrics, error: null }, stages);
-      return answer.reply.write(settled);
+      return { kind: 'reply', body: answer.reply.write(settled) };
     }
   }
 }
@@ -98,7 +99,9 @@ async function sendReplay(
   const outcome: RequestOutcome = { kind: 'replayed', recording, first, metrics, error: null };
   const settled = await settle(call, outcome, stages);
   const body = reply.write(settled);
-  return operation.request.stream ? asSingleChunk(body) : body;
+  return operation.request.stream
+    ? { kind: 'stream', events: asSingleChunk(body) }
+    : { kind: 'reply', body };
 }
 
 async function* asSingleChunk(text: string): Stream {
@@ -120,24 +123,24 @@ function settleAtEnd(call: Call, opened: Opened, stages: Stages): Settle {
 }
 
 /** Opens a stream and sends keep-alive comments until its first event arrives. */
-function openStream(
+async function openStream(
   call: Call,
   operation: Operation,
   streamFormat: StreamFormat,
   stages: Stages,
-): Promise<Stream> {
-  const stream = findAnswer(call, operation, stages).then(asStream);
-  const settled = stream.catch((error) => reject(call, error, stages));
+): Promise<Answer> {
+  const opening = findAnswer(call, operation, stages).then(eventsOf);
+  const settled = opening.catch((error) => reject(call, error, stages));
   const identity = identityOf(call, operation.request.models[0] ?? '');
-  return withKeepAlive(settled, streamFormat, identity, (error) =>
+  const events = await withKeepAlive(settled, streamFormat, identity, (error) =>
     stages.reportLateError(call, error),
   );
+  return { kind: 'stream', events };
 }
 
-function asStream(answer: Answer): Stream {
-  const isStream = typeof answer !== 'string' && !(answer instanceof BytesAnswer);
-  assert(isStream, 'The request asked for a stream.');
-  return answer;
+function eventsOf(answer: Answer): Stream {
+  assert(answer.kind === 'stream', 'The request asked for a stream.');
+  return answer.events;
 }
 
 /** Settles a request that failed before it had an answer: it costs nothing but is still logged. */

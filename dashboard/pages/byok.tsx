@@ -147,7 +147,7 @@ function AccountForm({ accounts, chosen, onDone, onClose }: AccountFormProps) {
   const known = data.find(({ provider }) => provider === chosen);
   const [name, setName] = useState(known ? chosen : (providers[0]?.name ?? ''));
   const [secret, setSecret] = useState('');
-  const [mode, setMode] = useState(known?.mode ?? 'byok_first');
+  const [mode, setMode] = useState<string>(known?.mode ?? 'byok_first');
   const [address, setAddress] = useState(known?.base_url ?? '');
   const action = useAction();
   const takesAddress = providers.find((one) => one.name === name)?.takes_base_url === true;

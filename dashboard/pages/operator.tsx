@@ -5,7 +5,7 @@ import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { brief, bytes, count, counted, milliseconds, span } from '../format.ts';
 import { useEvery, useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
-import type { Books, Circuit, Installation, ProviderHealth } from '../shapes.ts';
+import type { Backlog, Circuit, Installation, ProviderHealth } from '../shapes.ts';
 import { RecentCalls } from './operator-recent-calls.tsx';
 import { TenantSection } from './operator-tenants.tsx';
 
@@ -17,7 +17,7 @@ export function Operator() {
     const call = { key, signal };
     const [overview, books, providers] = await Promise.all([
       requestData<Installation>('/admin/v1/overview', call),
-      requestData<Books>('/admin/v1/books', call),
+      requestData<Backlog>('/admin/v1/books', call),
       requestData<ProviderHealth[]>('/admin/v1/providers', call),
     ]);
     return { overview, books, providers };
@@ -37,7 +37,7 @@ export function Operator() {
 
 interface NumbersProps {
   readonly overview: Installation;
-  readonly books: Books;
+  readonly books: Backlog;
 }
 
 function Numbers({ overview, books }: NumbersProps) {

@@ -5,7 +5,7 @@ import { ErrorNote } from '../components/notes.tsx';
 import { useLoad } from '../load.ts';
 import { addressOf, choose } from '../route.ts';
 import { mayDo, useSession } from '../session.ts';
-import type { Skill } from '../shapes.ts';
+import type { SkillSummary } from '../shapes.ts';
 
 /** Chooses skills for the request. A key that may not list skills gets no choice. */
 export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) {
@@ -15,7 +15,7 @@ export function SkillChoice({ chosen }: { readonly chosen: readonly string[] }) 
   const isOpen = mayDo(session, 'customer');
   const { data, error, reload } = useLoad('skills of the playground', async (signal) => {
     const { key } = session;
-    return isOpen ? requestData<Skill[]>('/v1/customer/skills', { key, signal }) : [];
+    return isOpen ? requestData<SkillSummary[]>('/v1/customer/skills', { key, signal }) : [];
   });
   const known = data ?? [];
   // A skill in the address that has been deleted since can still be unchecked.

@@ -11,7 +11,7 @@ import { Verb } from '../components/verb.tsx';
 import { useAction, useLoad } from '../load.ts';
 import { closeOverlay, openOverlay, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
-import type { Skill } from '../shapes.ts';
+import type { Skill, SkillSummary } from '../shapes.ts';
 import { curl } from '../snippets.ts';
 
 const pathOf = (name: string) => `/v1/customer/skills/${encodeURIComponent(name)}`;
@@ -20,10 +20,10 @@ export function Skills() {
   const { key } = useSession();
   const { query } = useRoute();
   const loaded = useLoad('skills', (signal) =>
-    requestData<Skill[]>('/v1/customer/skills', { key, signal }),
+    requestData<SkillSummary[]>('/v1/customer/skills', { key, signal }),
   );
   const { data, reload } = loaded;
-  const [deleting, setDeleting] = useState<Skill>();
+  const [deleting, setDeleting] = useState<SkillSummary>();
   const open = query.get('skill');
   const close = () => closeOverlay('skill');
   return (
@@ -63,8 +63,8 @@ export function Skills() {
 }
 
 interface ListProps {
-  readonly skills: readonly Skill[];
-  readonly onDelete: (skill: Skill) => void;
+  readonly skills: readonly SkillSummary[];
+  readonly onDelete: (skill: SkillSummary) => void;
 }
 
 function List({ skills, onDelete }: ListProps) {
@@ -72,7 +72,7 @@ function List({ skills, onDelete }: ListProps) {
     const body = { description: 'Answers briefly', instructions: 'Answer in one sentence.' };
     return <Empty title="No skills yet" curl={curl('PUT', pathOf('brief'), body)} />;
   }
-  const columns: Column<Skill>[] = [
+  const columns: Column<SkillSummary>[] = [
     {
       title: 'Skill',
       isHead: true,
@@ -96,7 +96,7 @@ function List({ skills, onDelete }: ListProps) {
 }
 
 interface VerbsProps {
-  readonly skill: Skill;
+  readonly skill: SkillSummary;
   readonly onDelete: () => void;
 }
 
@@ -138,7 +138,7 @@ function Fields({ name, before, onDone, onClose }: FieldsProps) {
   const { key } = useSession();
   const [title, setTitle] = useState(name);
   const [description, setDescription] = useState(before.description);
-  const [instructions, setInstructions] = useState(before.instructions ?? '');
+  const [instructions, setInstructions] = useState(before.instructions);
   const action = useAction();
   const submit = () =>
     action.run(async () => {

@@ -3,7 +3,7 @@ import type { KeyKind } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import { randomText } from '../core/ids.ts';
 
-/** How keys look: `sk-tg-<public id>-<secret>`. The whole text is secret; its hash is stored. */
+/** Keys look like `sk-tg-<public id>-<secret>`. Only the hash of the full text is stored. */
 const prefixes: Readonly<Record<KeyKind | 'admin', string>> = {
   routing: 'sk-tg-',
   management: 'sk-mgmt-',
@@ -17,18 +17,18 @@ export interface GeneratedKey {
   readonly label: string;
 }
 
-/** A fresh key of 36⁴⁰ possibilities. `id` keeps a rotated key's public id. */
+/** Generates a key with 36^40 possible secrets. Pass `id` to rotate a key. */
 export function generateKey(kind: KeyKind, id = `key_${randomText(16)}`): GeneratedKey {
   const text = `${prefixes[kind]}${id.replace('key_', '')}-${randomText(40)}`;
   return { id, text, ...hashAndLabel(text) };
 }
 
-/** What is stored of a key's text. */
+/** Returns the parts of a key's text that are stored. */
 export function hashAndLabel(text: string): Pick<GeneratedKey, 'hash' | 'label'> {
   return { hash: hashKey(text), label: labelOf(text) };
 }
 
-/** An id that no key can have is not looked up: a store may refuse its bytes. */
+/** Don't look up invalid ids: a database may reject their characters. */
 export function isKeyId(text: string): boolean {
   return /^key_[0-9a-z]{1,60}$/.test(text);
 }
@@ -43,12 +43,12 @@ export function hashKey(text: string): Uint8Array {
   return hash;
 }
 
-/** Compares secrets by hash, in time that does not depend on where they differ. */
+/** Compares hashes in constant time. */
 export function sameHash(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** The kind a key text claims by its prefix; the store has the last word. */
+/** Returns the kind that a prefix stands for. The key isn't verified. */
 export function kindByPrefix(text: string): KeyKind | 'admin' | undefined {
   if (text.startsWith(prefixes.routing)) return 'routing';
   if (text.startsWith(prefixes.management)) return 'management';
@@ -63,30 +63,30 @@ function labelOf(text: string): string {
 }
 
 /**
- * Finds the key in a request's headers. SDKs disagree on the place: OpenAI's send a bearer token,
- * Anthropic's older ones `x-api-key`, Azure-style clients `api-key`, Google's `x-goog-api-key`.
+ * Reads the key from the request headers. OpenAI's SDKs send a bearer token, older Anthropic SDKs
+ * `x-api-key`, Azure clients `api-key`, and Google's `x-goog-api-key`. Throws 401.
  */
 export function readPresentedKey(headers: Headers): string {
   const authorization = headers.get('authorization');
   const bearer = authorization === null ? null : readBearer(authorization);
-  const own = headers.get('x-api-key');
+  const anthropic = headers.get('x-api-key');
   const azure = headers.get('api-key');
   const google = headers.get('x-goog-api-key');
   // Nearly every request has a bearer token and nothing else.
-  if (bearer !== null && own === null && azure === null && google === null) return bearer;
-  return soleKey([bearer, own, azure, google]);
+  if (bearer !== null && anthropic === null && azure === null && google === null) return bearer;
+  return soleKey([bearer, anthropic, azure, google]);
 }
 
-/** The same key in several headers is one key. */
+/** The same key may be in several headers. */
 function soleKey(texts: readonly (string | null)[]): string {
   const candidates = texts.filter((text) => text !== null && text !== '');
   const [first] = candidates;
   if (!first) {
-    const message = 'No API key: send it as "Authorization: Bearer <key>".';
+    const message = 'The API key is missing. Send it as "Authorization: Bearer <key>".';
     throw new GatewayError('invalid_api_key', message);
   }
   if (candidates.some((text) => text !== first)) {
-    const message = 'Two different API keys in one request: send one, or the same in each header.';
+    const message = 'The request has different API keys in several headers. Send only one key.';
     throw new GatewayError('invalid_api_key', message);
   }
   return first;
@@ -97,8 +97,8 @@ const emptyBearer = /^(?:Bearer)? *$/i;
 
 function readBearer(value: string): string | null {
   if (bearerToken.test(value)) return value.slice(value.lastIndexOf(' ') + 1);
-  // Tools that mean to send only x-api-key often leave an empty bearer behind.
+  // Tools that use x-api-key often send an empty bearer token, too.
   if (emptyBearer.test(value)) return null;
-  const message = 'The Authorization header must read "Bearer <key>".';
+  const message = 'The Authorization header must be "Bearer <key>".';
   throw new GatewayError('invalid_api_key', message);
 }

@@ -98,7 +98,7 @@ async function outcome(key: string): Promise<string> {
   }
 }
 
-const unknown = '401 The API key is not valid; check that it was copied whole and was not deleted.';
+const unknown = "401 The API key isn't valid. Check that it is complete and has not been deleted.";
 
 describe('a known key', () => {
   test('becomes a caller with its tenant’s limits where it has none of its own', async () => {
@@ -441,7 +441,9 @@ describe('while the store is away', () => {
     await outcome(known);
     store.failure = new Error('password authentication failed');
     expect(await outcome(known)).toBe('key_1');
-    expect(await outcome(other)).toBe('503 The key store cannot be reached right now.');
+    expect(await outcome(other)).toBe(
+      '503 The key store is unreachable right now. Send the request again shortly.',
+    );
     await expect(authenticator.isAdmin(generateAdminToken())).rejects.toMatchObject({
       message: expect.stringContaining('cannot be reached'),
       retryAfterSeconds: 2,

@@ -6,27 +6,27 @@ import type { PeriodicTask } from '../core/periodic-task.ts';
 import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
 import type { Directory, KeyMatch } from './directory.ts';
 
-/** Known callers kept in memory; beyond this the oldest is asked for again. */
+/** Maximum of cached callers; the oldest is evicted. */
 const callersMax = 50_000;
 
-/** Key use is written down in batches, not per request. */
+/** `last_used_at` is written in batches, not per request. */
 const markUsedMs = 10_000;
 
-/** Keys that were used within this time are asked for again when anything changed. */
+/** Keys used within this time are looked up again after a change. */
 const inUseMs = 600_000;
 
-/** At most so many of these keys: a few queries of the store, which nobody has to wait for. */
+/** Bounds the lookups after a change. */
 const refreshedKeysMax = 2_000;
 
-/** Not at each change: while somebody makes a thousand keys, each would ask for all again. */
+/** Not at each change: creating 1,000 keys would otherwise refresh all keys 1,000 times. */
 const refreshMs = 1_000;
 
-/** In batches: a request for another key waits for one batch, not for all. */
+/** A request with an unknown key waits for one batch at most. */
 const refreshBatchSize = 256;
 
 interface KnownKey {
   readonly caller: Caller;
-  /** Why the key is refused, such as disabled. Expiry is checked at every request instead. */
+  /** Why the key is rejected, such as disabled. Expiry is checked at every request instead. */
   readonly refusal: string | null;
 }
 
@@ -37,22 +37,22 @@ interface CachedKey extends KnownKey {
 type KeyStore = Pick<Directory, 'findKey' | 'adminTokenHash' | 'markUsed'>;
 
 /**
- * Turns a presented key into a caller. Answers come from memory; `forget()` empties it when the
- * directory's version moved, so a revoked key dies on every process within one poll.
+ * Resolves a key to its caller. Callers are cached; `forget()` clears the cache when the version of
+ * the directory changes, so a revoked key stops working in every process within one poll.
  */
 export class Authenticator {
   readonly #directory: KeyStore;
   readonly #now: () => number;
   readonly #known = new Map<string, CachedKey>();
-  /** What was known before the last `forget()`: those in use are looked up again from here. */
+  /** The keys before the last `forget()`; those in use are looked up again. */
   #forgotten = new Map<string, CachedKey>();
   readonly #unknown = new Map<string, number>();
-  /** Asked of the store right now: a burst of one key, good or bad, asks once. */
+  /** Concurrent requests with the same key share one lookup. */
   readonly #pendingLookUps = new Map<string, Promise<CachedKey>>();
   readonly #lastUsed = new Map<string, number>();
   #adminHash: Uint8Array | null | undefined;
   #generation = 0;
-  /** The generation whose keys were asked for again. */
+  /** The last generation whose keys were looked up again. */
   #refreshedGeneration = 0;
 
   constructor(directory: KeyStore, now: () => number = Date.now) {
@@ -60,10 +60,10 @@ export class Authenticator {
     this.#now = now;
   }
 
-  /** Resolves at once, without touching the store, for a key seen before. */
+  /** Returns without a store lookup for a cached key. Throws 401, 503. */
   authenticate(key: string): Caller | Promise<Caller> {
     const hash = hashKey(key);
-    // Keyed by the whole hash: a shortened cache key once let one token act as another.
+    // Use the full hash: with a shortened one, a key could pass as another.
     const name = hash.toHex();
     const known = this.#known.get(name);
     if (known) return this.#admit(known);
@@ -80,7 +80,7 @@ export class Authenticator {
     return stored !== null && sameHash(hashKey(token), stored);
   }
 
-  /** Drops everything remembered; the next request of each key asks the store. */
+  /** Clears the cache; the next request of each key looks it up again. */
   forget(): void {
     for (const [name, cached] of this.#known) putBounded(this.#forgotten, name, cached, callersMax);
     this.#generation++;
@@ -90,7 +90,7 @@ export class Authenticator {
     this.#adminHash = undefined;
   }
 
-  /** `alsoFor` is called with the tenants whose keys were asked for again. */
+  /** `refreshTenants` is called with the tenants whose keys were looked up again. */
   periodicTasks(refreshTenants: (tenantIds: readonly string[]) => Promise<void>): PeriodicTask[] {
     return [
       { everyMs: markUsedMs, run: () => this.markUsed() },
@@ -99,9 +99,9 @@ export class Authenticator {
   }
 
   /**
-   * Looks up again the keys in use that were forgotten, ahead of their next request: the store may
-   * be away by then. Answers the tenants of these keys; none where another change came in between,
-   * which has a round of its own.
+   * Looks up the forgotten keys in use before their next request, when the store may be
+   * unreachable. Returns their tenants, or none if another change occurred meanwhile, which causes
+   * another refresh.
    */
   async refreshKeysInUse(): Promise<readonly string[]> {
     const generation = this.#generation;
@@ -121,7 +121,7 @@ export class Authenticator {
           this.#pendingLookUps.get(name) ??
           this.#startLookUp(name, Uint8Array.fromHex(name), usedAt),
       );
-      // Where it fails, the next request asks.
+      // After a failure, the next request looks the key up.
       await Promise.allSettled(lookUps);
       if (generation !== this.#generation) return [];
     }
@@ -132,7 +132,7 @@ export class Authenticator {
     if (this.#lastUsed.size === 0) return;
     const batch = new Map(this.#lastUsed);
     this.#lastUsed.clear();
-    // Nobody waits for this: a store that is away must not make authentication fail.
+    // Best effort: an unreachable store must not make authentication fail.
     await this.#directory.markUsed(batch).catch(() => undefined);
   }
 
@@ -160,7 +160,7 @@ export class Authenticator {
   async #lookUp(name: string, hash: Uint8Array, usedAt: number): Promise<CachedKey> {
     const generation = this.#generation;
     const match = await this.#directory.findKey(hash).catch(keyStoreUnavailable);
-    // A revocation that arrived meanwhile must not be undone by this older answer.
+    // Don't cache this result if a change, such as a revocation, occurred meanwhile.
     const current = generation === this.#generation;
     if (!match || !sameHash(match.hash, hash)) {
       if (current) putBounded(this.#unknown, name, this.#now() + negativeKeyMs, negativeKeysMax);
@@ -185,7 +185,7 @@ export class Authenticator {
   }
 }
 
-/** The caller that a key and its tenant make, and why it is not admitted, if so. */
+/** Combines a key and its tenant to a caller. */
 function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): KnownKey {
   const expiries = [key.expiresAt, secretExpiresAt].filter((time) => time !== null);
   const caller: Caller = Object.freeze({
@@ -206,33 +206,36 @@ function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): K
   return { caller, refusal: null };
 }
 
-/** A tenant that was slowed down slows all its keys down. */
+/** The tenant's rate limit also bounds each of its keys. */
 function lowest(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
 function keyStoreUnavailable(cause: unknown): never {
-  throw unavailable('The key store cannot be reached right now.', cause);
+  throw unavailable(
+    'The key store is unreachable right now. Send the request again shortly.',
+    cause,
+  );
 }
 
-/** Most often the provider's own key, which the client used before. */
+/** The usual cause is a provider's own key. */
 function notTollgateKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',
-    'This is no key of this gateway: those begin with sk-tg-, sk-mgmt- or sk-admin-.',
+    'Not a Tollgate key. Tollgate keys start with sk-tg-, sk-mgmt-, or sk-admin-.',
   );
 }
 
 function unknownKey(): GatewayError {
   return new GatewayError(
     'invalid_api_key',
-    'The API key is not valid; check that it was copied whole and was not deleted.',
+    "The API key isn't valid. Check that it is complete and has not been deleted.",
   );
 }
 
 /**
- * The caller behind a key that was admitted before, for a job that it left with us. A key does no
- * more work once it was deleted or disabled, has expired, or may no longer have jobs.
+ * Returns the caller for a job that was created with this key. Throws 401, 403 if the key was
+ * deleted or disabled, has expired, or has lost the scope "jobs".
  */
 export async function callerForKey(
   directory: Pick<Directory, 'getKey' | 'getTenant'>,
@@ -249,7 +252,7 @@ export async function callerForKey(
     throw rejectedKey('The API key of this job has expired.');
   }
   if (caller.scopes && !caller.scopes.includes('jobs')) {
-    const message = 'The API key of this job does not have the scope "jobs" any more.';
+    const message = 'The API key of this job no longer has the scope "jobs".';
     throw new GatewayError('forbidden', message);
   }
   return caller;

@@ -1,25 +1,26 @@
+import type { tenantSorts } from '../contract/admin.ts';
 import { changePollMs } from '../core/bounds.ts';
 import type { CacheMode, KeyKind, LimitReset, Scope } from '../core/caller.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 
-/** A customer: the owner of keys, a wallet, logs and everything else that must not leak. */
+/** A customer: the owner of keys, a wallet, and logs. Tenants never see each other's data. */
 export interface Tenant {
   readonly id: string;
   readonly name: string;
   readonly disabled: boolean;
-  /** `null`: the operator's defaults apply. */
+  /** Null means the operator's default. */
   readonly requestsPerMinute: number | null;
   readonly concurrentRequests: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** A key without its secret: only the secret's hash is stored, and it never leaves the store. */
+/** A key without its secret, of which only the hash is stored. */
 export interface ApiKey {
   readonly id: string;
   readonly tenantId: string;
   readonly kind: KeyKind;
-  /** `sk-tg-ab12…9f`: enough to recognise a key, useless to guess it. */
+  /** `sk-tg-ab12…9f`: identifies a key without revealing it. */
   readonly label: string;
   readonly name: string;
   readonly disabled: boolean;
@@ -35,7 +36,7 @@ export interface ApiKey {
   readonly lastUsedAt: number | null;
 }
 
-/** The settings of a key that may do whatever its tenant may. */
+/** The settings of a key without restrictions. */
 export const unrestricted = {
   limitCredits: null,
   limitReset: null,
@@ -52,20 +53,20 @@ export type TenantChange = Partial<
 
 export type KeyChange = Partial<Pick<ApiKey, 'name' | 'disabled' | keyof typeof unrestricted>>;
 
-/** A secret that takes the place of a key's; the old one keeps working until `oldUntil`. */
+/** Replaces the secret of a key; the previous one works until `oldUntil`. */
 export interface NewSecret {
   readonly hash: Uint8Array;
   readonly label: string;
   readonly oldUntil: number;
 }
 
-/** What a presented secret resolves to. */
+/** The key and tenant of a secret. */
 export interface KeyMatch {
   readonly key: ApiKey;
   readonly tenant: Tenant;
-  /** The stored hash, for the constant-time comparison after the look-up. */
+  /** The stored hash, for a constant-time comparison after the lookup. */
   readonly hash: Uint8Array;
-  /** Set when the secret was rotated out and only works until then. */
+  /** When a previous secret expires; null for the current one. */
   readonly secretExpiresAt: number | null;
 }
 
@@ -74,40 +75,29 @@ export interface Page {
   readonly offset: number;
 }
 
-/** What an operator may sort tenants by. */
-export const tenantSorts = [
-  'created_at',
-  'name',
-  'credits',
-  'spend',
-  'requests',
-  'failed_requests',
-  'written_off',
-] as const;
-
 export interface TenantOrder {
   readonly by: (typeof tenantSorts)[number];
   readonly isDescending: boolean;
-  /** The days since 1970, both inclusive, whose requests and charges are counted. */
+  /** Days since 1970, both inclusive, whose requests and charges are summed. */
   readonly days: { readonly first: number; readonly last: number };
 }
 
 export interface TenantPage extends Page {
-  /** A part of the name or id; the case of A to Z does not matter. */
+  /** A part of the name or id. ASCII letters match in any case. */
   readonly search?: string;
-  /** Left out: oldest first. */
+  /** The default is oldest first. */
   readonly order?: TenantOrder;
 }
 
 export interface KeyPage extends Page {
   readonly includeDisabled: boolean;
-  /** Words of the name or label, or the beginning of the id; the case of A to Z does not matter. */
+  /** Words of the name or label, or the start of the id. ASCII letters match in any case. */
   readonly search?: string;
 }
 
-/** The store that authentication and key management need. Times are epoch milliseconds. */
+/** Stores tenants and keys. Times are epoch milliseconds. */
 export interface Directory {
-  /** Finds a key by the SHA-256 of the whole key text: current secret first, then rotated-out. */
+  /** Finds a key by the SHA-256 hash of its text: current secrets first, then previous ones. */
   findKey(hash: Uint8Array): Promise<KeyMatch | undefined>;
 
   addTenant(tenant: Tenant): Promise<'added' | 'exists'>;
@@ -116,7 +106,7 @@ export interface Directory {
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined>;
 
   addKey(key: ApiKey, hash: Uint8Array): Promise<'added' | 'exists'>;
-  /** Every look-up names the tenant: another tenant's key is as absent as no key. */
+  /** Every lookup is limited to the tenant's own keys. */
   getKey(tenantId: string, id: string): Promise<ApiKey | undefined>;
   countKeys(tenantId: string): Promise<number>;
   listKeys(tenantId: string, page: KeyPage): Promise<readonly ApiKey[]>;
@@ -126,32 +116,32 @@ export interface Directory {
     change: KeyChange,
     now: number,
   ): Promise<ApiKey | undefined>;
-  /** Gone for callers at once; its id stays in logs and ledger. */
+  /** Deletes the key; logs and ledger keep its id. */
   deleteKey(tenantId: string, id: string, now: number): Promise<boolean>;
-  /** Puts a new secret in: same id, same usage. */
+  /** Replaces the secret; id and usage stay. */
   rotateKey(
     tenantId: string,
     id: string,
     secret: NewSecret,
     now: number,
   ): Promise<ApiKey | undefined>;
-  /** Batched, best effort: when each key was last seen. */
+  /** Writes when each key was last used, in a batch. */
   markUsed(lastUsed: ReadonlyMap<string, number>): Promise<void>;
 
-  /** The hash of the operator's token, or undefined before the first start. */
+  /** Returns the hash of the admin token, or undefined before the first start. */
   adminTokenHash(): Promise<Uint8Array | undefined>;
   setAdminTokenHash(hash: Uint8Array): Promise<void>;
-  /** Sets it only if there is none yet; true for the one caller who did. */
+  /** Sets the hash if there is none. Returns true for the one caller that set it. */
   claimAdminToken(hash: Uint8Array): Promise<boolean>;
 
-  /** A number that grows with every change above, so that other processes notice (not markUsed). */
+  /** Returns a number that increases with every change above except `markUsed`. */
   version(): Promise<number>;
 }
 
 /**
- * Notices within half a second that keys, tenants, credentials or skills changed, in this process
- * or another, through HTTP or the command line. One cheap read per poll; nothing is pushed, so
- * nothing can get lost. While the store cannot be reached, what is known stays in force.
+ * Detects changes of keys, tenants, credentials, and skills by any process within half a second.
+ * It polls, because a pushed notification could get lost; a poll is one cheap read. While the store
+ * is unreachable, cached data stays in force.
  */
 export class ChangeWatcher {
   readonly #directory: Pick<Directory, 'version'>;
@@ -167,7 +157,7 @@ export class ChangeWatcher {
     return [{ everyMs: changePollMs, run: () => this.check() }];
   }
 
-  /** Looks now; used by those who just made a change and must not wait for the next poll. */
+  /** Polls now, for callers that have just made a change. */
   async check(): Promise<void> {
     const version = await this.#directory.version();
     if (version === this.#seen) return;

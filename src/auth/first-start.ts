@@ -9,10 +9,10 @@ import {
 } from './api-key.ts';
 import { type ApiKey, type Directory, unrestricted } from './directory.ts';
 
-/** The tenant that exists from the first start on. */
+/** The tenant that the first start creates. */
 const defaultTenant = 'default';
 
-/** What the environment brought along; see the configuration. */
+/** Secrets and credits from the environment; see the configuration. */
 export interface BootstrapSettings {
   readonly apiKey: Secret | null;
   readonly managementKey: Secret | null;
@@ -20,7 +20,7 @@ export interface BootstrapSettings {
   readonly credits: number;
 }
 
-/** Secrets made by the first start, to be shown once. */
+/** Secrets that the first start generates and shows once. */
 export interface GeneratedSecrets {
   readonly apiKey: string;
   readonly managementKey: string;
@@ -29,14 +29,14 @@ export interface GeneratedSecrets {
 
 interface FirstStartDeps {
   readonly directory: Directory;
-  /** Grants once, however often it is asked. */
+  /** Grants credits once, even if called again. */
   grantOnce(tenantId: string, credits: number): Promise<void>;
   readonly now: number;
 }
 
 /**
- * Makes sure that there is a tenant, credits and a way in. Every step can be repeated, also by ten
- * processes at once: only one of them makes secrets, the rest find them made.
+ * Ensures that there is a tenant with credits and keys. Every step is idempotent, also across
+ * concurrent processes: only one of them generates secrets.
  */
 export async function firstStart(
   bootstrap: BootstrapSettings,
@@ -78,9 +78,9 @@ async function generateSecrets(
 }
 
 /**
- * The key from the environment is the one that works: a changed variable replaces the secret of
- * the key it brought before, so that rotating a deployment's secret, or taking that back, needs
- * nothing else. Where that key was deleted, the next one takes its place.
+ * Makes the key from the environment valid. A changed variable replaces the secret of the bootstrap
+ * key, so changing it, or changing it back, rotates the key. If the bootstrap key was deleted, a
+ * new one with the next number is created.
  */
 async function adopt(
   directory: Directory,
@@ -92,7 +92,7 @@ async function adopt(
   const rotate = (id: string) =>
     directory.rotateKey(defaultTenant, id, { hash, label, oldUntil: now }, now);
   for (let sequence = 1; ; sequence++) {
-    // Looked up every time: another process may bring the same secret.
+    // Look it up each time, because another process may add the same secret.
     const known = await directory.findKey(hash);
     if (known && (known.secretExpiresAt ?? now + 1) > now) return;
     if (known && (await rotate(known.key.id))) return;

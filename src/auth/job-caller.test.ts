@@ -39,7 +39,7 @@ describe('a job’s key', () => {
 
   test('does none when jobs were taken from its scopes', async () => {
     expect(await outcome(keyOf({ scopes: ['chat', 'jobs'] }), tenant)).toBe('ten_1 key_1');
-    const taken = 'The API key of this job does not have the scope "jobs" any more.';
+    const taken = 'The API key of this job no longer has the scope "jobs".';
     expect(await outcome(keyOf({ scopes: ['chat', 'audio'] }), tenant)).toBe(taken);
   });
 });

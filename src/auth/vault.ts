@@ -5,38 +5,38 @@ import { GatewayError, unavailable } from '../core/errors.ts';
 import { labelOfKey } from '../core/provider-key.ts';
 import { derivedKey, Secret, type SecretKeys } from '../core/secret.ts';
 
-/** Tenants whose credentials are kept in memory; beyond this the oldest is asked for again. */
+/** Maximum of tenants whose credentials are cached; the oldest is evicted. */
 const tenantsMax = 50_000;
 
-/** A credential as it is kept: the key encrypted, the rest readable. Times are epoch ms. */
+/** A stored credential. Only the provider key is encrypted. Times are epoch milliseconds. */
 export interface StoredCredential {
   readonly tenantId: string;
   readonly provider: string;
   readonly ciphertext: Uint8Array;
   readonly baseUrl: string | null;
   readonly mode: ByokMode;
-  /** `•••abcd`: enough to recognise a key, useless to guess it. */
+  /** `•••abcd`: identifies a key without revealing it. */
   readonly label: string;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** The store that the vault needs. Saving and removing move the directory's version. */
+/** Saving and removing increase the version of the directory. */
 export interface VaultStore {
-  /** All of one tenant, by provider. */
+  /** Returns a tenant's credentials, sorted by provider. */
   list(tenantId: string): Promise<readonly StoredCredential[]>;
   /**
-   * Takes one credential, encrypted by each key that the process holds, by their fingerprints, and
-   * keeps the one of the key in use: it replaces what was there but for its `createdAt`. Undefined,
-   * and nothing saved, when none of these keys is in use.
+   * Saves one credential. It is passed encrypted with each key of the process, by fingerprint; the
+   * store keeps the version of the current key. Replaces an existing one except its `createdAt`.
+   * Returns undefined, without saving, if none of these keys is current.
    */
   save(byKey: ReadonlyMap<string, StoredCredential>): Promise<StoredCredential | undefined>;
   remove(tenantId: string, provider: string): Promise<boolean>;
-  /** Whether some key is in use, though nothing may be encrypted with it yet. */
+  /** Returns true if a key is current, even if nothing is encrypted with it yet. */
   hasKey(): Promise<boolean>;
   /**
-   * Whether these include every key that is needed. The first process that asks decides: its first
-   * key is the one in use. A start may bring another as long as nothing is encrypted with that one.
+   * Returns true if these include every required key. The first process to call this sets the
+   * current key. A later start may replace it as long as nothing is encrypted with it.
    */
   claimKeys(fingerprints: readonly string[], isStart: boolean): Promise<boolean>;
 }
@@ -52,16 +52,16 @@ export interface NewCredential {
 export interface VaultDeps {
   readonly store: VaultStore;
   readonly secrets: SecretKeys;
-  /** A gateway's start may bring a new key; a command beside a running gateway may not. */
+  /** Only a gateway's start may set a new key, not a command next to a running gateway. */
   readonly isStart: boolean;
-  /** Told once per reading: a row that was tampered with, or encrypted with another key. */
+  /** Called once per read for a row that was tampered with or encrypted with another key. */
   onUndecryptable?(tenantId: string, provider: string): void;
 }
 
 /**
- * Keeps tenants' provider credentials: encrypted in the store, ready for use in memory. `forget()`
- * empties the memory when the directory's version moved, so a change reaches every process within
- * one poll.
+ * Stores tenants' provider credentials encrypted and caches them decrypted. `forget()` clears the
+ * cache when the version of the directory changes, so a change applies in every process within one
+ * poll.
  */
 export class Vault {
   readonly #store: VaultStore;
@@ -75,7 +75,7 @@ export class Vault {
     this.#onUndecryptable = onUndecryptable ?? (() => undefined);
   }
 
-  /** Refuses a key that cannot read what is kept: all credentials would quietly be lost. */
+  /** Throws for a wrong key, which would make all stored credentials unreadable. */
   static async open(deps: VaultDeps): Promise<Vault> {
     const vault = new Vault(deps);
     const fingerprints = vault.#keys.map((key) => key.fingerprint);
@@ -83,7 +83,7 @@ export class Vault {
     return vault;
   }
 
-  /** Answers at once, without touching the store, for a tenant seen before. */
+  /** Returns without a store read for a cached tenant. */
   credentialsOf(tenantId: string): readonly Credential[] | Promise<readonly Credential[]> {
     return this.#known.get(tenantId) ?? this.#known.set(tenantId, this.#read(tenantId));
   }
@@ -92,7 +92,7 @@ export class Vault {
     const { apiKey, ...rest } = credential;
     const label = labelOfKey(apiKey);
     const purpose = purposeOf(credential);
-    // The store knows which key is in use: a rotation changes it for all processes at once.
+    // The store picks the current key, because a rotation may change it at any time.
     const byKey = this.#keys.map((key) => {
       const ciphertext = key.seal(apiKey, purpose);
       const row = { ...rest, ciphertext, label, createdAt: now, updatedAt: now };
@@ -104,14 +104,14 @@ export class Vault {
     return saved;
   }
 
-  /** Drops everything remembered; the next request of each tenant asks the store. */
+  /** Clears the cache; the next request of each tenant reads the store. */
   forget(): void {
     this.#known.clear();
   }
 
-  /** For tenants in use, before their next request: the store may be away by then. */
+  /** Reads credentials before their next use, when the store may be unreachable. */
   async refresh(tenantIds: readonly string[]): Promise<void> {
-    // Where it fails, the next request asks.
+    // After a failure, the next request reads the store.
     await Promise.allSettled(tenantIds.map((tenantId) => this.credentialsOf(tenantId)));
   }
 
@@ -123,7 +123,7 @@ export class Vault {
   #open(row: StoredCredential): Credential {
     const { tenantId, provider, baseUrl, mode, updatedAt } = row;
     const opened = this.#keys.map((key) => key.open(row.ciphertext, purposeOf(row)));
-    const text = opened.find((one) => one !== undefined);
+    const text = opened.find((candidate) => candidate !== undefined);
     if (text === undefined) this.#onUndecryptable(tenantId, provider);
     const apiKey = text === undefined ? null : new Secret(text);
     return { provider, apiKey, baseUrl, mode, scope: `${tenantId} ${updatedAt}` };
@@ -131,8 +131,8 @@ export class Vault {
 }
 
 /**
- * What a ciphertext is good for: this tenant, at this provider, at this address. In any other row
- * it does not open, and an address that was changed behind the tenant's back does not get the key.
+ * Binds a ciphertext to its tenant, provider, and base URL. It can't be decrypted in another row,
+ * and a tampered base URL doesn't receive the key.
  */
 export function purposeOf(
   binding: Pick<StoredCredential, 'tenantId' | 'provider' | 'baseUrl'>,
@@ -141,30 +141,33 @@ export function purposeOf(
 }
 
 function credentialsUnavailable(cause: unknown): never {
-  throw unavailable('The credentials cannot be read right now.', cause);
+  throw unavailable(
+    "The provider keys can't be read right now. Send the request again shortly.",
+    cause,
+  );
 }
 
-/** Another process has started with another key since we did; tenants need not know which errs. */
+/** Another process has started with a different key. Tenants don't need these details. */
 function cannotSave(): GatewayError {
-  const message = 'Credentials cannot be saved right now; the operator has to look after it.';
+  const message = "Provider keys can't be saved right now. Contact the operator.";
   return new GatewayError('service_unavailable', message, { cause: wrongKey() });
 }
 
 export function wrongKey(): GatewayError {
   const message =
-    'The secret key is not the one that tenants’ provider credentials are encrypted with; ' +
-    'set TOLLGATE_SECRET_KEY to that one (or bring back its secret.key), the same for every ' +
-    'process, or TOLLGATE_FORMER_SECRET_KEY until "tollgate secret rotate" is done; ' +
-    'or remove the credentials with "tollgate byok delete".';
+    "The secret key doesn't match the stored provider keys. Set TOLLGATE_SECRET_KEY (or restore " +
+    'secret.key) to the key that encrypted them, the same for every process. During a rotation, ' +
+    'set TOLLGATE_PREVIOUS_SECRET_KEY to the replaced key until "tollgate secret rotate" ' +
+    'is done. Or delete the provider keys with "tollgate byok delete".';
   return new GatewayError('service_unavailable', message);
 }
 
-/** First byte of what is sealed, so that another way of sealing can follow one day. */
+/** The first byte of a sealed text, so that the format can change. */
 const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** One sealing key from each secret, in the same order. */
+/** Derives one sealing key from each secret, in the same order. */
 export function sealingKeysOf([current, ...previous]: SecretKeys): readonly [
   SealingKey,
   ...SealingKey[],
@@ -173,13 +176,13 @@ export function sealingKeysOf([current, ...previous]: SecretKeys): readonly [
 }
 
 /**
- * Encrypts small secrets with AES-256-GCM. The purpose is authenticated with them: what was sealed
- * for one purpose does not open for another. Its key is derived, so that the operator's secret key
- * itself is never used twice.
+ * Encrypts small secrets with AES-256-GCM. The purpose is additional authenticated data, so a text
+ * sealed for one purpose can't be opened for another. The key is derived from the secret key, which
+ * has other uses as well.
  */
 export class SealingKey {
   readonly #key: Uint8Array;
-  /** Names the key without telling it. */
+  /** Identifies the key without revealing it. */
   readonly fingerprint: string;
 
   constructor(secret: Secret) {
@@ -197,7 +200,7 @@ export class SealingKey {
     );
   }
 
-  /** Undefined for what was changed, sealed for another purpose, or sealed with another key. */
+  /** Returns undefined for a tampered text, another purpose, or another key. */
   open(sealed: Uint8Array, purpose: string): string | undefined {
     const start = 1 + nonceBytes;
     const end = sealed.length - tagBytes;

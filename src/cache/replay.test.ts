@@ -64,7 +64,7 @@ async function send(requestCase: RequestCase = {}, cacheMode: CacheMode = 'auto'
     client: new AbortController().signal,
     receivedAt: 0,
     headers: {},
-    recallOptions: { cacheControl, idempotencyKey },
+    replayOptions: { cacheControl, idempotencyKey },
     recordingSession: undefined,
   } as Partial<Call> as Call;
   const operation = {

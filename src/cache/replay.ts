@@ -38,7 +38,7 @@ export function findReplay(
   deps: ReplayDeps,
 ): Promise<Replay | undefined> | undefined {
   if (!isReplayable(operation)) return undefined;
-  const { idempotencyKey } = call.recallOptions;
+  const { idempotencyKey } = call.replayOptions;
   return idempotencyKey === null
     ? findIdentical(call, operation, deps)
     : findByIdempotencyKey(call, operation, deps.idempotency, idempotencyKey);
@@ -68,7 +68,7 @@ async function readCache(
   { cache, isOffered }: ReplayDeps,
   name: string,
 ): Promise<Replay | undefined> {
-  const directives = readDirectives(call.recallOptions.cacheControl);
+  const directives = readDirectives(call.replayOptions.cacheControl);
   const replay = (recording: Recording) =>
     isOffered(recording.model, recording.provider)
       ? toReplay(recording, operation, call)

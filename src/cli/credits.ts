@@ -1,4 +1,5 @@
 import * as manage from '../auth/management/credits.ts';
+import { entriesPerPage } from '../contract/admin.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import type { Command, Context, Option, Topic } from './command.ts';
@@ -37,7 +38,7 @@ const show: Command = {
       entry.note,
     ]);
     context.out(`\n${table(['ID', 'TIME (UTC)', 'TYPE', 'AMOUNT', 'BALANCE', 'NOTE'], rows)}`);
-    nextPage(context, offset, entries.length, manage.entriesPerPage);
+    nextPage(context, offset, entries.length, entriesPerPage);
   },
 };
 

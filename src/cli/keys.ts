@@ -1,5 +1,5 @@
-import type { KeyObject } from '../auth/management/keys.ts';
 import * as manage from '../auth/management/keys.ts';
+import { type KeyObject, keysPerPage } from '../contract/keys.ts';
 import { cacheModes, limitResets, scopes } from '../core/caller.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Option, Topic } from './command.ts';
@@ -82,7 +82,7 @@ const list: Command = {
       minute(key.last_used_at),
     ]);
     printTable(context, page.includeDisabled ? 'keys' : 'enabled keys', header, rows);
-    nextPage(context, page.offset, data.length, manage.keysPerPage);
+    nextPage(context, page.offset, data.length, keysPerPage);
   },
 };
 

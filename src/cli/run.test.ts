@@ -194,8 +194,11 @@ describe('a refusal ends with 1 and the sentence of the rule', () => {
       'cache must be one of "off", "auto", "always", not "on".',
     ],
     [['credits', 'show', '--offset', 'x'], 'offset must be a whole number of at least 0.'],
-    [['credits', 'correct', '--amount', '-1'], 'Only 0 credits are available; 1 was to go.'],
-    [['credits', 'grant', '--amount', '0'], 'amount must not be 0: that would change nothing.'],
+    [
+      ['credits', 'correct', '--amount', '-1'],
+      'The wallet has 0 credits available; the correction takes 1 credit.',
+    ],
+    [['credits', 'grant', '--amount', '0'], 'amount must not be 0.'],
     [
       ['credits', 'correct', '--amount', '5'],
       'A correction takes credits back: write --amount -5, or use grant.',
@@ -357,7 +360,7 @@ describe('byok', () => {
       'The key for openai was deleted.',
     );
     expect((await json('byok', 'list')).data).toEqual([]);
-    expect((await tollgate('byok', 'delete', 'openai')).err).toContain('There is no credential');
+    expect((await tollgate('byok', 'delete', 'openai')).err).toContain('There is no saved key');
   });
 
   test('takes the key, the mode and an address as options, of any tenant', async () => {
@@ -390,7 +393,7 @@ describe('byok', () => {
     const right = secretKey;
     secretKey = 'another-secret-key-of-the-command-line';
     const refused = await tollgate('byok', 'set', 'anthropic', '--api-key', 'a');
-    expect(refused.err).toStartWith('The secret key is not the one');
+    expect(refused.err).toStartWith("The secret key doesn't match");
     expect((await json('byok', 'list')).data.length).toBe(1);
     expect((await tollgate('byok', 'delete', 'openai')).code).toBe(0);
     secretKey = right;
@@ -417,12 +420,12 @@ describe('secret', () => {
       await json('byok', 'set', 'anthropic', '--api-key', 'sk-second-0123456789');
       const unset = await tollgate('secret', 'rotate');
       expect([unset.code, unset.out]).toEqual([1, '']);
-      expect(unset.err).toStartWith('TOLLGATE_FORMER_SECRET_KEY is not set');
+      expect(unset.err).toStartWith('TOLLGATE_PREVIOUS_SECRET_KEY is not set');
       secretKey = right;
       formerKey = 'a-secret-key-that-was-never-in-use-here';
       const refused = await tollgate('secret', 'rotate');
       expect([refused.code, refused.out]).toEqual([1, '']);
-      expect(refused.err).toStartWith('The secret key is not the one');
+      expect(refused.err).toStartWith("The secret key doesn't match");
     } finally {
       secretKey = 'another-secret-key-of-the-command-line';
       formerKey = right;

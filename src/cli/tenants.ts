@@ -1,5 +1,6 @@
 import { showWallet } from '../auth/management/credits.ts';
 import * as manage from '../auth/management/tenants.ts';
+import { type TenantFields, tenantsPerPage } from '../contract/admin.ts';
 import { definedFields } from '../core/json.ts';
 import type { Args, Command, Context, Topic } from './command.ts';
 import { offsetOf, offsetOption } from './command.ts';
@@ -44,7 +45,7 @@ const list: Command = {
     ]);
     const header = ['ID', 'NAME', 'STATE', 'CREDITS', 'HELD', 'CREATED (UTC)'];
     printTable(context, 'tenants', header, rows);
-    nextPage(context, offset, data.length, manage.tenantsPerPage);
+    nextPage(context, offset, data.length, tenantsPerPage);
   },
 };
 
@@ -141,11 +142,7 @@ async function applyChange(context: Context, body: object, done: string): Promis
 }
 
 /** Prints the whole record for `--json` and `show`, and one sentence after a change. */
-async function print(
-  context: Context,
-  tenant: manage.TenantObject,
-  sentence?: string,
-): Promise<void> {
+async function print(context: Context, tenant: TenantFields, sentence?: string): Promise<void> {
   const credits = await showWallet(await context.services(), tenant.id);
   if (context.args.has('json')) return printJson(context, { data: { ...tenant, credits } });
   if (sentence !== undefined) return context.out(sentence);
@@ -164,6 +161,6 @@ async function print(
   );
 }
 
-function stateOf({ disabled }: manage.TenantObject): string {
+function stateOf({ disabled }: TenantFields): string {
   return disabled ? 'disabled' : 'active';
 }

@@ -4,7 +4,7 @@ import type { ReceiptLineObject, ReceiptObject } from '../contract/receipt.ts';
 import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
-import { receiptObject, sumLines } from '../records/receipt.ts';
+import { attemptObject, receiptObject, sumLines } from '../records/receipt.ts';
 import { findWithRetry } from '../records/request-log.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
@@ -33,7 +33,10 @@ async function explainRequest(context: Context): Promise<void> {
     services.requests.findForAnyTenant(id),
   );
   if (!record) throw notFound('There is no request with this id.', 'id');
-  const receipt = { ...receiptObject(record, creditsPerUsd), attempts: record.attempts };
+  const receipt = {
+    ...receiptObject(record, creditsPerUsd),
+    attempts: record.attempts.map(attemptObject),
+  };
   const caller = await callerOf(services, record);
   if (args.has('json')) return printJson(context, { data: { ...receipt, ...caller } });
   const sections = [

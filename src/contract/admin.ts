@@ -1,57 +1,83 @@
 import { Type } from 'typebox';
-import { type TenantPage, tenantSorts } from '../auth/directory.ts';
-import { creditChangeSchema, entriesPerPage } from '../auth/management/credits.ts';
-import { lineField } from '../auth/management/field-schemas.ts';
-import { newTenantSchema, tenantChangeSchema, tenantsPerPage } from '../auth/management/tenants.ts';
-import { nullable, oneOf } from '../core/schema.ts';
-import { daysOf, monthAround } from '../records/period.ts';
-import { issuedKey, newKeyBody } from './keys.ts';
-import { circuit } from './models.ts';
-import { offsetQuery, readOffset, readParameter } from './query.ts';
+import { nullable, oneOf, optional } from '../core/schema.ts';
 import {
   count,
+  countField,
   credits,
   data,
   inlineRecord,
-  named,
-  type RouteDoc,
+  lineField,
+  nameField,
   record,
+  type Shape,
   text,
   time,
-} from './route-doc.ts';
+} from './fields.ts';
+import { issuedKeySchema, newKeySchema } from './keys.ts';
+import { circuit, endpointHealth } from './models.ts';
+import { offsetQuery } from './query.ts';
+import type { RouteDoc } from './route-doc.ts';
 
-/** The query parameters of operators' reads. */
+/** What an operator sends and gets: tenants, credits, and the state of the installation. */
 
-const searchSchema = lineField(0, 200);
-const sortSchema = Type.Enum([...tenantSorts], {
-  description: 'What comes first; the sums are those of the running month.',
+export const tenantsPerPage = 100;
+export const entriesPerPage = 100;
+
+/** Tenants. */
+
+export const tenantIdPattern = '^[a-z0-9][a-z0-9_-]{0,62}$';
+
+const tenantLimits = {
+  requests_per_minute: optional(countField(1)),
+  concurrent_requests: optional(countField(1)),
+};
+
+export const newTenantSchema = record('NewTenant', {
+  id: optional(
+    Type.String({
+      pattern: tenantIdPattern,
+      expected: '1 to 63 lowercase letters, digits, "-" and "_", starting with a letter or digit',
+    }),
+  ),
+  name: nameField(),
+  ...tenantLimits,
 });
-const orderSchema = Type.Enum(['asc', 'desc'], { description: 'Smallest or largest first.' });
+export type NewTenantRequest = Shape<typeof newTenantSchema>;
 
-const tenantQuery = {
-  search: Type.String({ ...searchSchema, description: 'A part of the name or id.' }),
-  sort: sortSchema,
-  order: orderSchema,
+export const tenantChangeSchema = record('TenantChange', {
+  name: Type.Optional(nameField()),
+  disabled: Type.Optional(Type.Boolean()),
+  ...tenantLimits,
+});
+export type TenantChangeRequest = Shape<typeof tenantChangeSchema>;
+
+export const tenantSorts = [
+  'created_at',
+  'name',
+  'credits',
+  'spend',
+  'requests',
+  'failed_requests',
+  'written_off',
+] as const;
+
+export const tenantQuery = {
+  search: Type.String({ ...lineField(0, 200), description: 'A part of the name or id.' }),
+  sort: Type.Enum([...tenantSorts], {
+    description: 'The sort order; sums are those of the current month.',
+  }),
+  order: Type.Enum(['asc', 'desc'], { description: 'Smallest or largest first.' }),
   ...offsetQuery,
 };
 
-export function readTenantPage(query: URLSearchParams, now: number): Omit<TenantPage, 'limit'> {
-  const search = readParameter(query, 'search', searchSchema)?.trim() ?? '';
-  const by = readParameter(query, 'sort', sortSchema) ?? 'created_at';
-  const isDescending = readParameter(query, 'order', orderSchema) === 'desc';
-  const order = { by, isDescending, days: daysOf(monthAround(now)) };
-  return { offset: readOffset(query), search, order };
-}
-
-/** What the operator does. */
-
-export const wallet = record('Wallet', {
+export const walletSchema = record('Wallet', {
   total: credits('Granted and not yet spent.'),
-  held: credits('Set aside for running requests, and by other processes for their next.'),
+  held: credits('Reserved for running requests, or leased by gateway processes.'),
   available: credits(),
 });
+export type WalletObject = Shape<typeof walletSchema>;
 
-const tenant = record('Tenant', {
+const tenantFields = {
   id: text(),
   name: text(),
   disabled: Type.Boolean(),
@@ -59,122 +85,162 @@ const tenant = record('Tenant', {
   concurrent_requests: nullable(count()),
   created_at: time(),
   updated_at: time(),
-  credits: wallet,
-  current_period: inlineRecord({
-    start_date: time(),
-    requests: count(),
-    failed_requests: count(),
-    total_spend: credits('Charged for requests of this UTC month.'),
-    written_off: credits('Used beyond what the tenant had, and never charged.'),
-  }),
-});
+};
+export type TenantFields = Omit<TenantObject, 'credits' | 'current_period'>;
 
-const entry = record('CreditEntry', {
+const tenantMonthSchema = inlineRecord({
+  start_date: time(),
+  requests: count(),
+  failed_requests: count(),
+  total_spend: credits('Charged for requests of this UTC month.'),
+  written_off: credits('Used beyond what the tenant had, and never charged.'),
+});
+export type TenantMonthObject = Shape<typeof tenantMonthSchema>;
+
+const tenantSchema = record('Tenant', {
+  ...tenantFields,
+  credits: walletSchema,
+  current_period: tenantMonthSchema,
+});
+export type TenantObject = Shape<typeof tenantSchema>;
+
+/** Credits. */
+
+export const creditChangeSchema = record('CreditChange', {
+  amount: Type.Integer({
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    expected: 'a whole number of credits',
+  }),
+  note: optional(lineField(0, 500)),
+  idempotency_key: optional(lineField(1, 200)),
+});
+export type CreditChangeRequest = Shape<typeof creditChangeSchema>;
+
+export const creditEntryKinds = ['grant', 'correction'] as const;
+
+const creditEntrySchema = record('CreditEntry', {
   id: count(),
   tenant_id: text(),
-  type: text(),
+  type: oneOf(...creditEntryKinds),
   amount: credits(),
-  balance: credits('After it.'),
+  balance: credits('After this entry.'),
   note: text(),
   created_at: time(),
 });
+export type CreditEntryObject = Shape<typeof creditEntrySchema>;
 
-const overview = record('Overview', {
+const tenantCreditsSchema = inlineRecord({
+  ...walletSchema.properties,
+  entries: Type.Array(creditEntrySchema),
+});
+export type TenantCreditsObject = Shape<typeof tenantCreditsSchema>;
+
+/** The installation. */
+
+const overviewSchema = record('Overview', {
   tenants: count(),
   keys: count(),
-  credits: wallet,
+  credits: walletSchema,
   version: text(),
   uptime_seconds: count(),
   database: oneOf('sqlite', 'postgres'),
 });
+export type OverviewObject = Shape<typeof overviewSchema>;
 
-const providerState = record('ProviderState', {
+const recentCallsSchema = inlineRecord({
+  window_seconds: count('The period covered: 15 minutes, or less after a start.'),
+  calls: count('Calls to the provider; a request that falls back makes several.'),
+  failed_calls: count('Calls that failed for a reason other than the request itself.'),
+  failures: Type.Record(Type.String(), Type.Integer(), {
+    description: 'How often each kind of failure occurred.',
+  }),
+});
+export type RecentCallsObject = Shape<typeof recentCallsSchema>;
+
+const providerEndpointSchema = inlineRecord({
+  model: text(),
+  upstream_model: text(),
+  priority: count(),
+  circuit,
+  failures_in_a_row: count(),
+  ...endpointHealth,
+});
+export type ProviderEndpointObject = Shape<typeof providerEndpointSchema>;
+
+const providerStateSchema = record('ProviderState', {
   name: text(),
   dialect: text(),
   circuit,
-  recent: nullable(
-    inlineRecord({
-      window_seconds: count('How far back they go: a quarter of an hour, less after a start.'),
-      calls: count('Calls to the provider; a request that moves on makes several.'),
-      failed_calls: count('Those of them that failed by no fault of the request.'),
-      failures: Type.Record(Type.String(), Type.Integer(), {
-        description: 'What went wrong, and how often.',
-      }),
-    }),
-  ),
-  endpoints: Type.Array(
-    inlineRecord({
-      model: text(),
-      upstream_model: text(),
-      priority: count(),
-      circuit,
-      failures_in_a_row: count(),
-      first_byte_ms: nullable(Type.Number()),
-      tokens_per_second: nullable(Type.Number()),
-    }),
-  ),
+  recent: nullable(recentCallsSchema),
+  endpoints: Type.Array(providerEndpointSchema),
 });
+export type ProviderStateObject = Shape<typeof providerStateSchema>;
+
+const backlogSchema = record('Backlog', {
+  running: count('Requests that have been sent to a provider and have not ended.'),
+  waiting: count('Requests that have ended and are not booked yet.'),
+  journal_bytes: count('The size of the journal on disk.'),
+});
+export type BacklogObject = Shape<typeof backlogSchema>;
 
 const id = { id: 'The id of a tenant.' };
+const ofOneProcess = 'Describes only the process that answers.';
 
 export const adminDocs = {
   createTenant: {
     summary: 'Create a tenant',
-    body: named('NewTenant', newTenantSchema),
+    body: newTenantSchema,
     example: { id: 'acme', name: 'Acme' },
-    answers: { 201: data(tenant) },
+    answers: { 201: data(tenantSchema) },
   },
   listTenants: {
     summary: 'List tenants',
-    details: `Up to ${tenantsPerPage} at once, oldest first unless told.`,
+    details: `Returns up to ${tenantsPerPage} tenants, by default oldest first.`,
     query: tenantQuery,
-    answers: { 200: data(Type.Array(tenant)) },
+    answers: { 200: data(Type.Array(tenantSchema)) },
   },
-  showTenant: { summary: 'Look at a tenant', path: id, answers: { 200: data(tenant) } },
+  showTenant: { summary: 'Get a tenant', path: id, answers: { 200: data(tenantSchema) } },
   changeTenant: {
-    summary: 'Change a tenant',
+    summary: 'Update a tenant',
     path: id,
-    body: named('TenantChange', tenantChangeSchema),
+    body: tenantChangeSchema,
     example: { disabled: true },
-    answers: { 200: data(tenant) },
+    answers: { 200: data(tenantSchema) },
   },
   changeCredits: {
     summary: 'Grant or correct credits',
-    details: 'Repeating one with the same `idempotency_key` books nothing and answers 200.',
+    details: 'A repeated `idempotency_key` books nothing and returns the first entry with 200.',
     path: id,
-    body: named('CreditChange', creditChangeSchema),
+    body: creditChangeSchema,
     example: { amount: 1_000_000, note: 'Invoice 17', idempotency_key: 'invoice-17' },
-    answers: { 200: data(entry), 201: data(entry) },
+    answers: { 200: data(creditEntrySchema), 201: data(creditEntrySchema) },
   },
   listCredits: {
-    summary: 'Look at credits and what changed them',
+    summary: 'Get the wallet of a tenant and its entries',
     details:
-      `The latest ${entriesPerPage} grants and corrections, newest first; ` +
-      'charges are in the statement.',
+      `Returns up to ${entriesPerPage} grants and corrections, newest first. ` +
+      'Charges are in the statement.',
     path: id,
     query: offsetQuery,
-    answers: { 200: data(inlineRecord({ ...wallet.properties, entries: Type.Array(entry) })) },
+    answers: { 200: data(tenantCreditsSchema) },
   },
   createKey: {
     summary: 'Create a key for a tenant',
     path: id,
-    body: newKeyBody,
+    body: newKeySchema,
     example: { name: 'first key', management: true },
-    answers: { 201: issuedKey },
+    answers: { 201: issuedKeySchema },
   },
-  overview: { summary: 'The installation at a glance', answers: { 200: data(overview) } },
+  overview: { summary: 'Get an overview', answers: { 200: data(overviewSchema) } },
   providers: {
-    summary: 'How providers are doing',
-    details: 'In the process that answers.',
-    answers: { 200: data(Type.Array(providerState)) },
+    summary: 'Get the health of all providers',
+    details: ofOneProcess,
+    answers: { 200: data(Type.Array(providerStateSchema)) },
   },
   accounting: {
-    summary: 'How far the books are behind',
-    details: 'In the process that answers.',
-    answers: {
-      200: data(
-        record('Backlog', { running: count(), waiting: count(), journal_bytes: count('On disk.') }),
-      ),
-    },
+    summary: 'Get the accounting backlog',
+    details: ofOneProcess,
+    answers: { 200: data(backlogSchema) },
   },
 } satisfies Record<string, RouteDoc>;

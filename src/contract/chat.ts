@@ -4,9 +4,15 @@ import { countSchema, messagesSchema } from '../dialects/anthropic/client/schema
 import { chatSchema } from '../dialects/openai-chat/client/schema.ts';
 import { responsesSchema } from '../dialects/responses/client/schema.ts';
 import { plainError } from './errors.ts';
-import { count, credits, named, type RouteDoc, text } from './route-doc.ts';
+import { count, credits, named, type Shape, text } from './fields.ts';
+import type { RouteDoc } from './route-doc.ts';
 
-/** Answers of a chat. Providers may say more than this, so these records stay open. */
+/**
+ * Chats in three formats. Answers may carry more fields than these, because providers add their
+ * own.
+ */
+
+/** OpenAI's Chat Completions. */
 
 const usage = Type.Object(
   {
@@ -21,7 +27,7 @@ const usage = Type.Object(
       }),
     ),
     completion_tokens_details: Type.Optional(Type.Object({ reasoning_tokens: count() })),
-    cost: Type.Optional(credits('What was charged for it, whole credits.')),
+    cost: Type.Optional(credits('The charge, in whole credits.')),
   },
   { title: 'Usage' },
 );
@@ -36,19 +42,19 @@ const toolCall = Type.Object(
 );
 
 const toolCallDelta = Type.Object({
-  index: count('Which of the calls it belongs to.'),
-  id: Type.Optional(text('On the first piece.')),
+  index: count('The index of the tool call.'),
+  id: Type.Optional(text('Only in the first chunk of a call.')),
   type: Type.Optional(Type.Literal('function')),
   function: Type.Optional(
     Type.Object({
-      name: Type.Optional(text('On the first piece.')),
-      arguments: Type.Optional(text('To be joined; together they are JSON.')),
+      name: Type.Optional(text('Only in the first chunk of a call.')),
+      arguments: Type.Optional(text('A part of the arguments; all parts joined are JSON.')),
     }),
   ),
 });
 
 const completionIdentity = {
-  id: text('`chatcmpl-` and the request id without dashes.'),
+  id: text('`chatcmpl-` and the request id without hyphens.'),
   created: count('Unix seconds.'),
   model: text('The alias that answered.'),
   provider: Type.Optional(text('The provider that answered.')),
@@ -97,34 +103,37 @@ const chunk = Type.Object(
   },
   {
     title: 'ChatChunk',
-    description: 'Each `data:` line of the stream is one of these; the last one says `[DONE]`.',
+    description: 'The JSON of each `data:` line of the stream. The last line is `[DONE]`.',
   },
 );
 
 export const chatDocs = {
   complete: {
-    summary: 'Complete a chat',
+    summary: 'Create a chat completion',
     details:
-      'As at OpenAI. `model` is an alias; `models` is a chain of aliases to try in order, ' +
-      '`provider` says where. Fields that are not listed pass on to providers of that kind.',
+      'Compatible with OpenAI. `model` is an alias, `models` a list of aliases to try in order, ' +
+      'and `provider` restricts the providers. Fields that are not listed are forwarded to ' +
+      'OpenAI-style providers.',
     body: named('ChatRequest', chatSchema),
     example: { model: 'demo/chat', messages: [{ role: 'user', content: 'Hello!' }] },
     answers: { 200: { types: { 'application/json': completion, 'text/event-stream': chunk } } },
   },
 } satisfies Record<string, RouteDoc>;
 
-/** Answers in the words of the Responses API. Providers may say more, so these stay open. */
+/** OpenAI's Responses. */
 
 const item = Type.Object(
   {
-    type: text('`message`, `reasoning`, `function_call`, `custom_tool_call`; providers have more.'),
+    type: text(
+      '`message`, `reasoning`, `function_call`, `custom_tool_call`, or a type of the provider.',
+    ),
   },
   { title: 'OutputItem' },
 );
 
 const response = Type.Object(
   {
-    id: text('`resp_` and the request id without dashes.'),
+    id: text('`resp_` and the request id without hyphens.'),
     object: Type.Literal('response'),
     created_at: count('Unix seconds.'),
     status: oneOf('completed', 'incomplete', 'in_progress', 'failed'),
@@ -136,12 +145,12 @@ const response = Type.Object(
     ),
     usage: nullable(
       Type.Object({
-        input_tokens: count('With those of the cache.'),
+        input_tokens: count('Includes cached tokens.'),
         input_tokens_details: Type.Optional(Type.Object({ cached_tokens: count() })),
-        output_tokens: count('With those of the reasoning.'),
+        output_tokens: count('Includes reasoning tokens.'),
         output_tokens_details: Type.Optional(Type.Object({ reasoning_tokens: count() })),
         total_tokens: count(),
-        cost: credits('What was charged for it, whole credits.'),
+        cost: credits('The charge, in whole credits.'),
       }),
     ),
   },
@@ -152,21 +161,24 @@ const responseEvent = Type.Object(
   {
     type: text(
       '`response.created`, `response.output_item.added`, `response.output_text.delta` and so on, ' +
-        'up to `response.completed`, `response.incomplete` or `response.failed`.',
+        'ending with `response.completed`, `response.incomplete` or `response.failed`.',
     ),
-    sequence_number: count('Rises by one, from 0.'),
+    sequence_number: count('Counts up from 0.'),
   },
-  { title: 'ResponseEvent', description: 'Each event of the stream; `event:` repeats its type.' },
+  {
+    title: 'ResponseEvent',
+    description: 'The JSON of each event of the stream; `event:` has its type.',
+  },
 );
 
 export const responsesDocs = {
   create: {
     summary: 'Create a response',
     details:
-      'As at OpenAI, whichever provider serves the model, but nothing is kept: `store` changes ' +
-      'nothing, and what refers to an earlier response is refused. `models`, `provider` and ' +
-      '`route` work as they do for chats. Fields that are not listed pass on to providers of ' +
-      'that kind.',
+      'Compatible with OpenAI for every provider, except that responses are not stored: `store` ' +
+      'has no effect, and references to earlier responses are rejected. `models`, `provider` ' +
+      'and `route` work as they do for chat completions. Fields that are not listed are ' +
+      'forwarded to OpenAI-style providers.',
     body: named('ResponsesRequest', responsesSchema),
     example: { model: 'demo/chat', input: 'Hello!' },
     answers: {
@@ -175,25 +187,25 @@ export const responsesDocs = {
   },
 } satisfies Record<string, RouteDoc>;
 
-/** Answers in Anthropic's words. Providers may say more than this, so these records stay open. */
+/** Anthropic's Messages. */
 
 const block = Type.Object(
   {
-    type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`; providers have more.'),
-    text: Type.Optional(text('Of a `text`.')),
-    thinking: Type.Optional(text('Of a `thinking`.')),
-    signature: Type.Optional(text('Of a `thinking`; it goes back as it came.')),
-    data: Type.Optional(text('Of a `redacted_thinking`; it goes back as it came.')),
-    id: Type.Optional(text('Of a `tool_use`.')),
-    name: Type.Optional(text('Of a `tool_use`.')),
-    input: Type.Optional(Type.Unknown({ description: 'Of a `tool_use`: its arguments.' })),
+    type: text('`text`, `thinking`, `redacted_thinking`, `tool_use`, or a type of the provider.'),
+    text: Type.Optional(text('For `text`.')),
+    thinking: Type.Optional(text('For `thinking`.')),
+    signature: Type.Optional(text('For `thinking`; send it back unchanged.')),
+    data: Type.Optional(text('For `redacted_thinking`; send it back unchanged.')),
+    id: Type.Optional(text('For `tool_use`.')),
+    name: Type.Optional(text('For `tool_use`.')),
+    input: Type.Optional(Type.Unknown({ description: 'For `tool_use`: the arguments.' })),
   },
   { title: 'ContentBlock' },
 );
 
 const message = Type.Object(
   {
-    id: text('`msg_` and the request id without dashes.'),
+    id: text('`msg_` and the request id without hyphens.'),
     type: Type.Literal('message'),
     role: Type.Literal('assistant'),
     model: text('The alias that answered.'),
@@ -201,12 +213,12 @@ const message = Type.Object(
     stop_reason: nullable(
       text(
         '`end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `pause_turn` or `refusal`; ' +
-          'null at the beginning of a stream.',
+          'null at the start of a stream.',
       ),
     ),
     stop_sequence: Type.Optional(nullable(text())),
     usage: Type.Object({
-      input_tokens: count('Without those of the cache.'),
+      input_tokens: count('Without cached tokens.'),
       cache_creation_input_tokens: Type.Optional(nullable(count())),
       cache_creation: Type.Optional(
         nullable(
@@ -227,8 +239,17 @@ const messageEvent = Type.Object(
         '`message_delta`, `message_stop`, `ping` or `error`.',
     ),
   },
-  { title: 'MessageEvent', description: 'Each event of the stream; `event:` repeats its type.' },
+  {
+    title: 'MessageEvent',
+    description: 'The JSON of each event of the stream; `event:` has its type.',
+  },
 );
+
+const tokenCountSchema = Type.Object({
+  input_tokens: count(),
+  context_management: Type.Optional(Type.Object({ original_input_tokens: count() })),
+});
+export type TokenCountObject = Shape<typeof tokenCountSchema>;
 
 const messages = [{ role: 'user', content: 'Hello!' }];
 
@@ -237,9 +258,10 @@ export const messagesDocs = {
     summary: 'Create a message',
     alsoAt: '/v1/anthropic/messages',
     details:
-      'As at Anthropic, whichever provider serves the model. `/v1/messages` and ' +
+      'Compatible with Anthropic for every provider. `/v1/messages` and ' +
       '`/v1/anthropic/messages` are the same. `models`, `provider` and `route` work as they do ' +
-      'for chats. Fields that are not listed pass on to providers of that kind.',
+      'for chat completions. Fields that are not listed are forwarded to Anthropic-style ' +
+      'providers.',
     body: named('MessagesRequest', messagesSchema),
     example: { model: 'demo/chat', max_tokens: 256, messages },
     answers: { 200: { types: { 'application/json': message, 'text/event-stream': messageEvent } } },
@@ -248,15 +270,11 @@ export const messagesDocs = {
     summary: 'Count the input tokens of a message',
     alsoAt: '/v1/anthropic/messages/count_tokens',
     details:
-      'By the provider where it is Anthropic-style, which then gets the request; else, and where ' +
-      'it does not answer, an estimate made here. Nothing is charged.',
+      'An Anthropic-style provider counts the tokens itself, and receives the request for that. ' +
+      "For other providers, and if that call fails, the count is the gateway's estimate. The " +
+      'call is free.',
     body: named('CountTokensRequest', countSchema),
     example: { model: 'demo/chat', messages },
-    answers: {
-      200: Type.Object({
-        input_tokens: count(),
-        context_management: Type.Optional(Type.Object({ original_input_tokens: count() })),
-      }),
-    },
+    answers: { 200: tokenCountSchema },
   },
 } satisfies Record<string, RouteDoc>;

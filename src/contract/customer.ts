@@ -1,114 +1,71 @@
 import { Type } from 'typebox';
-import { isKeyId } from '../auth/api-key.ts';
-import { skillDescriptionMax, skillInstructionsMax } from '../core/bounds.ts';
-import type { Caller } from '../core/caller.ts';
-import { invalidRequest, notFound } from '../core/errors.ts';
 import { nullable, oneOf } from '../core/schema.ts';
-import { type Split, splitProperties } from '../records/analytics.ts';
-import { type PeriodQuery, readPeriod } from '../records/period.ts';
-import type { LogFilter, LogReads } from '../records/request-log.ts';
-import { wallet } from './admin.ts';
-import { cappedSchema, limitQuery, offsetQuery, readCapped, readParameter } from './query.ts';
-import { breakdown, outcome, receipt } from './receipt.ts';
+import { mapFees } from '../money/price/fee-kinds.ts';
+import { walletSchema } from './admin.ts';
 import {
   count,
   credits,
-  csv,
   data,
-  deleted,
   inlineRecord,
-  type RouteDoc,
   record,
+  requestStatus,
+  type Shape,
   text,
   time,
   trafficMode,
-} from './route-doc.ts';
+} from './fields.ts';
+import { type Cap, cappedSchema, limitQuery, offsetQuery } from './query.ts';
+import { costBreakdownSchema, receiptSchema } from './receipt.ts';
+import { csv, type RouteDoc } from './route-doc.ts';
 
-/** The query parameters of customers' reads. */
+/** What a tenant reads about its own requests and credits. */
+
+/** Query parameters. */
 
 /** Ten years: each month costs the store a few lookups. */
-const months = { defaultValue: 12, max: 120 };
-const monthsSchema = cappedSchema(months);
+export const monthsCap: Cap = { defaultValue: 12, max: 120 };
+export const monthsSchema = cappedSchema(monthsCap);
 
-const statusSchema = Type.Enum(['success', 'error']);
-const groupBySchema = Type.Enum([...splitProperties], { description: 'Divide the sums by this.' });
+export const splitProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
+export type Split = (typeof splitProperties)[number];
 
-const keyQuery = { api_key_id: Type.String({ description: 'Of one key only.' }) };
+export const statusSchema = Type.Enum(['success', 'error']);
+export const groupBySchema = Type.Enum([...splitProperties], {
+  description: 'Also return the sums for each value of this property.',
+});
+
+const keyQuery = { api_key_id: Type.String({ description: 'Only requests of this key.' }) };
 const datesQuery = {
   start_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
   end_date: Type.String({ description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.' }),
 };
 const logQuery = {
   status: statusSchema,
-  model: Type.String({ description: 'The alias that was asked for.' }),
+  model: Type.String({ description: 'The alias that was requested.' }),
   ...datesQuery,
   ...keyQuery,
 };
-
-type KeyLookup = Pick<LogReads, 'ownsKey'>;
-
-export async function readLogFilter(
-  query: URLSearchParams,
-  { tenantId }: Caller,
-  keys: KeyLookup,
-): Promise<LogFilter> {
-  return {
-    tenantId,
-    ...readPeriod(datesOf(query)),
-    status: readParameter(query, 'status', statusSchema) ?? null,
-    model: readModel(query),
-    keyId: await readKeyId(query, tenantId, keys),
-  };
-}
-
-export function datesOf(query: URLSearchParams): PeriodQuery {
-  return { start: query.get('start_date'), end: query.get('end_date') };
-}
-
-export function readMonths(query: URLSearchParams): number {
-  return readCapped(query, 'months', monthsSchema, months);
-}
-
-/** A key of another tenant is treated like one that does not exist. */
-export async function readKeyId(
-  query: URLSearchParams,
-  tenantId: string,
-  keys: KeyLookup,
-): Promise<string | null> {
-  const id = query.get('api_key_id');
-  if (id === null) return null;
-  const isKnown = isKeyId(id) && (await keys.ownsKey(tenantId, id));
-  if (!isKnown) throw notFound('There is no key with this id.', 'api_key_id');
-  return id;
-}
-
-export function readSplit(query: URLSearchParams): Split | null {
-  return readParameter(query, 'group_by', groupBySchema) ?? null;
-}
-
-function readModel(query: URLSearchParams): string | null {
-  const model = query.get('model');
-  // Postgres refuses texts with this character; no alias has it.
-  if (model?.includes('\0')) throw invalidRequest('model must not contain NUL.', 'model');
-  return model;
-}
-
-/** Sums, as `record/analytics.ts` makes them. */
-
-const spend = {
-  shared_model_spend: credits(),
-  byok_platform_fees: credits(),
-  managed_tool_fees: credits(),
-  agent_runtime_fees: credits(),
+const monthQuery = {
+  month: Type.String({
+    pattern: '^\\d{4}-\\d{2}$',
+    description: 'YYYY-MM in UTC; by default the current month.',
+  }),
 };
 
-const latency = Type.Number({ description: 'Of a whole answer.' });
+/** Analytics. */
 
-const summary = record('UsageSummary', {
+const spend = mapFees(
+  ({ sumName }) => sumName,
+  () => credits(),
+);
+
+const latency = Type.Number({ description: 'Average time to the end of the answer.' });
+
+const summarySchema = record('UsageSummary', {
   total_requests: count(),
   successful_requests: count(),
   failed_requests: count(),
-  error_rate: Type.Number({ description: 'Per cent.' }),
+  error_rate: Type.Number({ description: 'Percent.' }),
   total_tokens: count(),
   prompt_tokens: count(),
   completion_tokens: count(),
@@ -117,8 +74,9 @@ const summary = record('UsageSummary', {
   total_spend: credits(),
   avg_latency_ms: latency,
 });
+export type UsageSummaryObject = Shape<typeof summarySchema>;
 
-const day = record('UsageDay', {
+const daySchema = record('UsageDay', {
   date: Type.String({ format: 'date' }),
   requests: count(),
   failed_requests: count(),
@@ -130,33 +88,47 @@ const day = record('UsageDay', {
   spend: credits(),
   avg_latency_ms: latency,
 });
+export type UsageDayObject = Shape<typeof daySchema>;
 
-const group = record('UsageGroup', {
-  value: nullable(text('What its requests share; null for all that are not listed.')),
-  summary,
-  timeseries: Type.Array(day),
+const groupSchema = record('UsageGroup', {
+  value: nullable(text('The shared value; null for all groups that are not listed.')),
+  summary: summarySchema,
+  timeseries: Type.Array(daySchema),
 });
+export type UsageGroupObject = Shape<typeof groupSchema>;
 
-const periodSpend = { ...spend, total_spend: credits() };
-
-const analytics = record('Analytics', {
+const analyticsSchema = record('Analytics', {
   period: inlineRecord({ start_date: time(), end_date: time() }),
-  summary,
-  timeseries: Type.Array(day),
+  summary: summarySchema,
+  timeseries: Type.Array(daySchema),
   group_by: Type.Optional(oneOf(...splitProperties)),
-  groups: Type.Optional(Type.Array(group)),
+  groups: Type.Optional(Type.Array(groupSchema)),
 });
+export type AnalyticsObject = Shape<typeof analyticsSchema>;
 
-/** A wallet as its owner reads it. */
-const creditsRecord = record('Credits', {
-  balance: inlineRecord({ ...wallet.properties, usd: Type.Number() }),
-  credits_per_usd: count('How many are a US dollar.'),
-  current_period: inlineRecord({
-    start_date: time(),
-    end_date: time(),
-    requests: count(),
-    ...periodSpend,
-  }),
+/** Credits. */
+
+const currentPeriodSchema = inlineRecord({
+  start_date: time(),
+  end_date: time(),
+  requests: count(),
+  ...spend,
+  total_spend: credits(),
+});
+export type CurrentPeriodObject = Shape<typeof currentPeriodSchema>;
+
+const keyQuotaSchema = inlineRecord({
+  limit: nullable(credits()),
+  used: credits(),
+  remaining: nullable(credits()),
+  resets_at: nullable(time()),
+});
+export type KeyQuotaObject = Shape<typeof keyQuotaSchema>;
+
+const creditsSchema = record('Credits', {
+  balance: inlineRecord({ ...walletSchema.properties, usd: Type.Number() }),
+  credits_per_usd: count('How many credits equal 1 US dollar.'),
+  current_period: currentPeriodSchema,
   lifetime: inlineRecord({
     granted: credits(),
     spent: credits(),
@@ -166,48 +138,18 @@ const creditsRecord = record('Credits', {
   quotas: inlineRecord({
     requests_per_minute: count(),
     concurrent_requests: count(),
-    key: inlineRecord({
-      limit: nullable(credits()),
-      used: credits(),
-      remaining: nullable(credits()),
-      resets_at: nullable(time()),
-    }),
+    key: keyQuotaSchema,
   }),
 });
+export type CreditsObject = Shape<typeof creditsSchema>;
 
-/** What a tenant reads of its own requests and credits. */
-
-const log = record('LogRow', {
-  id: text(),
-  request_id: text(),
-  model: text('As it was asked for.'),
-  provider: text('Empty when nobody answered.'),
-  status: outcome,
-  traffic_mode: trafficMode,
-  tokens: inlineRecord({ prompt: count(), completion: count(), total: count() }),
-  cost: credits(),
-  cost_breakdown: breakdown,
-  skills_used: Type.Array(Type.String()),
-  billing_note: nullable(text()),
-  latency_ms: count(),
-  created_at: time(),
-  api_key_id: text('Of the key that made it.'),
-  error: nullable(text('Why it failed, as one of the symbols of errors.')),
-  job_id: nullable(text('The job that it was a piece of.')),
-  user: nullable(text('The end user that the request named.')),
+const creditTotalsSchema = record('CreditTotals', {
+  total_credits: credits(),
+  total_usage: credits(),
 });
+export type CreditTotalsObject = Shape<typeof creditTotalsSchema>;
 
-const logPage = inlineRecord({
-  logs: Type.Array(log),
-  pagination: inlineRecord({
-    total: count(),
-    limit: count(),
-    offset: count(),
-    has_more: Type.Boolean(),
-  }),
-});
-
-const month = record('StatementMonth', {
+const statementMonthSchema = record('StatementMonth', {
   month: text('YYYY-MM.'),
   opening_balance: credits(),
   granted: credits(),
@@ -215,8 +157,43 @@ const month = record('StatementMonth', {
   charged: credits(),
   closing_balance: credits(),
 });
+export type StatementMonthObject = Shape<typeof statementMonthSchema>;
 
-const generation = record('Generation', {
+/** Requests. */
+
+const logSchema = record('LogRow', {
+  id: text(),
+  request_id: text(),
+  model: text('The alias that was requested.'),
+  provider: text('Empty if no provider answered.'),
+  status: requestStatus,
+  traffic_mode: trafficMode,
+  tokens: inlineRecord({ prompt: count(), completion: count(), total: count() }),
+  cost: credits(),
+  cost_breakdown: costBreakdownSchema,
+  skills_used: Type.Array(Type.String()),
+  billing_note: nullable(text()),
+  latency_ms: count(),
+  created_at: time(),
+  api_key_id: text(),
+  error: nullable(text('The error type of a failed request.')),
+  job_id: nullable(text('The job that the request belongs to.')),
+  user: nullable(text('The end user that the request named.')),
+});
+export type LogObject = Shape<typeof logSchema>;
+
+const logPageSchema = inlineRecord({
+  logs: Type.Array(logSchema),
+  pagination: inlineRecord({
+    total: count(),
+    limit: count(),
+    offset: count(),
+    has_more: Type.Boolean(),
+  }),
+});
+export type LogPageObject = Shape<typeof logPageSchema>;
+
+const generationSchema = record('Generation', {
   id: text(),
   model: text(),
   provider_name: text(),
@@ -224,38 +201,32 @@ const generation = record('Generation', {
   tokens_prompt: count(),
   tokens_completion: count(),
   latency: count('Milliseconds to the first byte.'),
-  generation_time: count('Milliseconds.'),
+  generation_time: count('Milliseconds to the end of the answer.'),
   finish_reason: text(),
   total_cost: credits(),
-  usage: credits('The same.'),
+  usage: credits('The same as `total_cost`.'),
   streamed: Type.Boolean(),
   cancelled: Type.Boolean(),
   native_tokens_prompt: nullable(count()),
   native_tokens_completion: nullable(count()),
 });
-
-const monthQuery = {
-  month: Type.String({
-    pattern: '^\\d{4}-\\d{2}$',
-    description: 'YYYY-MM in UTC; the running month unless given.',
-  }),
-};
+export type GenerationObject = Shape<typeof generationSchema>;
 
 export const customerDocs = {
   logs: {
     summary: 'List requests',
     details: 'Newest first.',
     query: { ...limitQuery, ...logQuery, ...offsetQuery },
-    answers: { 200: logPage },
+    answers: { 200: logPageSchema },
   },
   logsCsv: { summary: 'Export requests', query: logQuery, answers: { 200: csv } },
   analytics: {
-    summary: 'Sum up requests and spending',
+    summary: 'Get usage and spend by day',
     query: { ...datesQuery, ...keyQuery, group_by: groupBySchema },
-    answers: { 200: analytics },
+    answers: { 200: analyticsSchema },
   },
   analyticsCsv: {
-    summary: 'Export sums by day, model, provider, mode and key',
+    summary: 'Export usage by day, model, provider, traffic mode, and key',
     query: { ...datesQuery, ...keyQuery },
     answers: { 200: csv },
   },
@@ -264,57 +235,28 @@ export const customerDocs = {
     query: monthQuery,
     answers: { 200: csv },
   },
-  credits: { summary: 'Look at balance, month and quotas', answers: { 200: creditsRecord } },
+  credits: {
+    summary: 'Get the balance, the current month, and quotas',
+    answers: { 200: creditsSchema },
+  },
   totals: {
-    summary: 'Everything granted and everything spent',
-    answers: {
-      200: data(record('CreditTotals', { total_credits: credits(), total_usage: credits() })),
-    },
+    summary: 'Get the total credits granted and spent',
+    answers: { 200: data(creditTotalsSchema) },
   },
   receipt: {
-    summary: 'Look at one request in full',
+    summary: 'Get the receipt of a request',
     path: { id: 'The `x-request-id` of the request.' },
-    answers: { 200: data(receipt) },
+    answers: { 200: data(receiptSchema) },
   },
   statements: {
-    summary: 'List the statement month by month',
+    summary: 'List monthly statements',
     query: { months: monthsSchema },
-    answers: { 200: data(Type.Array(month)) },
+    answers: { 200: data(Type.Array(statementMonthSchema)) },
   },
   generation: {
-    summary: 'What became of a request',
-    query: { id: text('The `x-request-id`, or the id inside a chat completion.') },
+    summary: 'Get the outcome of a request',
+    query: { id: text('The `x-request-id`, or the id in a chat completion.') },
     queryRequired: ['id'],
-    answers: { 200: data(generation) },
+    answers: { 200: data(generationSchema) },
   },
-} satisfies Record<string, RouteDoc>;
-
-const skillFields = {
-  name: text(),
-  description: text(),
-  source: oneOf('built_in', 'customer'),
-  created_at: nullable(time()),
-  updated_at: nullable(time()),
-};
-const skill = record('Skill', { ...skillFields, instructions: text() });
-const skillPath = { name: '1 to 64 lower-case letters, digits and hyphens.' };
-
-export const skillDocs = {
-  list: {
-    summary: 'List skills',
-    details: 'Instructions that a chat request can name in `skills`.',
-    answers: { 200: data(Type.Array(record('SkillSummary', skillFields))) },
-  },
-  show: { summary: 'Look at a skill', path: skillPath, answers: { 200: data(skill) } },
-  put: {
-    summary: 'Save a skill',
-    path: skillPath,
-    body: record('NewSkill', {
-      description: Type.String({ minLength: 1, maxLength: skillDescriptionMax }),
-      instructions: Type.String({ minLength: 1, maxLength: skillInstructionsMax }),
-    }),
-    example: { description: 'Our tone', instructions: 'Write short sentences.' },
-    answers: { 200: data(skill) },
-  },
-  delete: { summary: 'Delete a skill', path: skillPath, answers: { 200: deleted } },
 } satisfies Record<string, RouteDoc>;

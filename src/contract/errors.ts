@@ -1,10 +1,9 @@
 import { Type } from 'typebox';
 import { errorTable } from '../core/errors.ts';
 import { nullable, oneOf } from '../core/schema.ts';
-import type { ErrorShape } from '../http/routes.ts';
-import { count, inlineRecord, record, text } from './route-doc.ts';
+import { count, inlineRecord, record, type Shape, text } from './fields.ts';
 
-/** Refusals in the three shapes that clients know, as reply.ts writes them. */
+/** Error bodies in the three shapes that clients expect. */
 
 const symbols = oneOf(...Object.keys(errorTable));
 const message = text('One plain sentence.');
@@ -14,19 +13,28 @@ export const plainError = inlineRecord({
   message,
   type: symbols,
   code: count('The HTTP status.'),
-  param: nullable(text('The field at fault, as a client would write it.')),
+  param: nullable(text('The invalid field, as a path such as `messages[2].content`.')),
 });
 
-const plain = record('Error', { error: plainError });
+export const errorSchemas = {
+  plain: record('Error', { error: plainError }),
+  images: record('ImageError', {
+    error: inlineRecord({ message, type: text(), code: symbols }),
+  }),
+  messages: record('MessagesError', {
+    type: Type.Literal('error'),
+    error: inlineRecord({
+      type: text(),
+      message,
+      details: Type.Optional(
+        inlineRecord({ error_code: text(), unsupported: Type.Array(Type.String()) }),
+      ),
+    }),
+    request_id: text(),
+  }),
+};
 
-const images = record('ImageError', {
-  error: inlineRecord({ message, type: text(), code: symbols }),
-});
+/** `plain` is OpenAI's shape, `images` has a string code, `messages` is Anthropic's shape. */
+export type ErrorShape = keyof typeof errorSchemas;
 
-const messages = record('MessagesError', {
-  type: Type.Literal('error'),
-  error: inlineRecord({ type: text(), message }),
-  request_id: text(),
-});
-
-export const errorSchemas = { plain, images, messages } satisfies Record<ErrorShape, object>;
+export type ErrorObject = Shape<(typeof errorSchemas)[ErrorShape]>;

@@ -1,22 +1,22 @@
 import { describe, expect, test } from 'bun:test';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
-import { validate } from '../../core/schema.ts';
-import { lineField } from './field-schemas.ts';
+import { validate } from '../core/schema.ts';
+import { lineField } from './fields.ts';
 
 const schema = Type.Object({ text: lineField(1, 5) });
 const compiled = Compile(schema);
 const check = (value: unknown) => validate(compiled, schema, value);
 
-describe('text on one line', () => {
+describe('lineField', () => {
   const refused = '0000 001f 007f 009f 2028 2029 202a 202e 2066 2069 d800 dbff dc00 dfff';
-  test.each(refused.split(' '))('has no U+%s', (code) => {
+  test.each(refused.split(' '))('rejects U+%s', (code) => {
     const text = `a${String.fromCharCode(Number.parseInt(code, 16))}`;
     expect(() => check({ text })).toThrow('text must be 1 to 5 characters');
   });
 
   test.each(['0020', '007e', '00a0', '2027', '202f', '2065', '206a', 'd7ff', 'e000'])(
-    'may have U+%s, right beside those',
+    'accepts U+%s, next to the rejected ranges',
     (code) => {
       const text = `a${String.fromCharCode(Number.parseInt(code, 16))}`;
       expect(check({ text })).toEqual({ text });
@@ -24,13 +24,13 @@ describe('text on one line', () => {
   );
 
   test.each(['', ' ', '     ', '\u00a0', '\u3000\ufeff', '\u200b', '\u00ad\u2060'])(
-    'has something to see: not %j',
+    'rejects %j, which has no visible character',
     (text) => {
       expect(() => check({ text })).toThrow('text must be 1 to 5 characters, not only spaces,');
     },
   );
 
-  test('may be empty or blank where it may be left out', () => {
+  test('accepts an empty or blank text if the minimum length is 0', () => {
     const note = Type.Object({ text: lineField(0, 5) });
     for (const text of ['', '  '])
       expect(validate(Compile(note), note, { text })).toEqual({ text });
@@ -41,7 +41,7 @@ describe('text on one line', () => {
     expect(() => check({ text: '😀😀😀😀😀😀' })).toThrow('text must be');
   });
 
-  test('is bounded even where characters stack up into one', () => {
+  test('counts combining characters, so stacked ones cannot exceed the maximum', () => {
     expect(() => check({ text: `a${'\u0301'.repeat(10_000)}` })).toThrow('text must be');
   });
 });

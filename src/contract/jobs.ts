@@ -1,13 +1,8 @@
 import { Type } from 'typebox';
 import { jobFileBytesMax, jobTextLengthMax } from '../core/bounds.ts';
-import { transcriptFormats } from '../core/media/audio.ts';
-import { nullable, oneOf } from '../core/schema.ts';
-import { jobStatuses } from '../jobs/job.ts';
-import { speechJobSchema, transcriptionJobSchema } from '../jobs/job-input.ts';
-import type { JobPage } from '../jobs/queue.ts';
-import { limitQuery, offsetQuery, readLimit, readOffset, readParameter } from './query.ts';
+import { speechFields, transcriptFields, transcriptFormats } from '../core/media/audio.ts';
+import { nullable, oneOf, optional } from '../core/schema.ts';
 import {
-  type ContentDoc,
   count,
   credits,
   data,
@@ -15,60 +10,118 @@ import {
   form,
   megabytes,
   named,
-  type RouteDoc,
   record,
+  type Shape,
   text,
   time,
-} from './route-doc.ts';
+} from './fields.ts';
+import { limitQuery, offsetQuery } from './query.ts';
+import type { ContentDoc, RouteDoc } from './route-doc.ts';
 
-const statusSchema = Type.Enum([...jobStatuses], { description: 'Only jobs that are this.' });
+/** Audio jobs. */
 
-const jobsQuery = { ...limitQuery, ...offsetQuery, status: statusSchema };
+export const jobStatuses = [
+  'queued',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+] as const;
+export type JobStatus = (typeof jobStatuses)[number];
 
-export function readJobPage(query: URLSearchParams): JobPage {
-  return {
-    limit: readLimit(query),
-    offset: readOffset(query),
-    status: readParameter(query, 'status', statusSchema) ?? null,
-  };
-}
+export const jobStatusSchema = Type.Enum([...jobStatuses], {
+  description: 'Only jobs with this status.',
+});
 
-const jobFields = {
+/** Requests. */
+
+export const metadataNameLengthMax = 64;
+
+/** The same bounds as OpenAI's, so that clients of both can send the same metadata. */
+const metadata = Type.Record(
+  Type.String({ pattern: `^[\\s\\S]{1,${metadataNameLengthMax}}$` }),
+  Type.String({ maxLength: 512 }),
+  { additionalProperties: false },
+);
+
+const alias = Type.String({ minLength: 1, maxLength: 200 });
+const webhookUrl = Type.String({
+  pattern: '^https?://[\\x21-\\x7e]{1,2000}$',
+  expected: 'an http(s) address of at most 2000 characters',
+});
+
+export const speechJobSchema = Type.Object({
+  model: alias,
+  input: Type.String(),
+  ...speechFields,
+  webhook_url: optional(webhookUrl),
+  metadata: optional(metadata),
+});
+export type SpeechInput = Shape<typeof speechJobSchema>;
+
+export const transcriptionJobSchema = Type.Object({
+  model: alias,
+  ...transcriptFields,
+  webhook_url: optional(webhookUrl),
+  metadata: optional(metadata),
+});
+export type TranscriptionInput = Shape<typeof transcriptionJobSchema>;
+
+/** Answers. */
+
+const newJobSchema = record('NewJob', {
   id: text('`job_…`'),
   object: Type.Literal('job'),
   type: oneOf('speech', 'transcription'),
   status: oneOf(...jobStatuses),
   model: text(),
   created_at: time(),
-  polling_url: text('Where the job can be asked for.'),
-};
+  polling_url: text('The address to poll for the status.'),
+});
+export type NewJobObject = Shape<typeof newJobSchema>;
 
-const output = record('JobOutput', {
-  url: text('Anybody who has it can fetch the output.'),
+const jobOutputSchema = record('JobOutput', {
+  url: text('A signed link: no key is needed to download the output.'),
   url_expires_at: time(),
   content_type: text(),
   bytes: count(),
 });
-const failure = record('JobError', { message: text(), type: text(), code: count() });
-const usage = Type.Union([
+export type JobOutputObject = Shape<typeof jobOutputSchema>;
+
+const jobErrorSchema = record('JobError', { message: text(), type: text(), code: count() });
+
+const jobUsageSchema = Type.Union([
   record('SpeechJobUsage', { input_characters: count() }),
   record('TranscriptionJobUsage', { seconds: Type.Number({ minimum: 0 }) }),
 ]);
+export type JobUsageObject = Shape<typeof jobUsageSchema>;
 
-const job = record('Job', {
-  ...jobFields,
+const jobSchema = record('Job', {
+  ...newJobSchema.properties,
   progress: Type.Number({ minimum: 0, maximum: 1 }),
   started_at: nullable(time()),
   completed_at: nullable(time()),
   expires_at: nullable(time('When the output is deleted.')),
-  output: nullable(output),
-  error: nullable(failure),
-  usage,
-  cost: credits('Whole credits, of the pieces that are done.'),
+  output: nullable(jobOutputSchema),
+  error: nullable(jobErrorSchema),
+  usage: jobUsageSchema,
+  cost: credits('Whole credits, for the finished pieces.'),
   metadata: Type.Record(Type.String(), Type.String()),
 });
+export type JobObject = Shape<typeof jobSchema>;
 
-/** Speech, or a transcript in the format that was asked for. */
+const jobListSchema = record('JobList', {
+  object: Type.Literal('list'),
+  data: Type.Array(jobSchema),
+  has_more: Type.Boolean(),
+});
+export type JobListObject = Shape<typeof jobListSchema>;
+
+const webhookSecretSchema = record('WebhookSecret', { secret: text('`whsec_…`') });
+export type WebhookSecretObject = Shape<typeof webhookSecretSchema>;
+
+/** Speech, or a transcript in the requested format. */
 const outputs: ContentDoc = {
   types: {
     'audio/*': file(),
@@ -78,16 +131,17 @@ const outputs: ContentDoc = {
   },
 };
 
-const jobPath = { id: 'The `job_…` of its creation.' };
+const jobPath = { id: 'The job id, `job_…`.' };
 
 export const jobDocs = {
   create: {
     summary: 'Create an audio job',
     details:
-      `JSON for speech: a text of up to ${jobTextLengthMax.toLocaleString('en-US')} characters ` +
-      'becomes one audio file. A form (multipart/form-data) for transcription: `file` of up to ' +
+      'Send JSON for speech: a text of up to ' +
+      `${jobTextLengthMax.toLocaleString('en-US')} characters becomes one audio file. ` +
+      'Send a form (multipart/form-data) for a transcription: `file` of up to ' +
       `${megabytes(jobFileBytesMax)}, \`model\`, and ` +
-      `optionally \`language\`, \`prompt\`, \`temperature\` and \`response_format\` ` +
+      'optionally `language`, `prompt`, `temperature` and `response_format` ' +
       `(${transcriptFormats.join(', ')}).`,
     body: {
       types: {
@@ -96,35 +150,29 @@ export const jobDocs = {
       },
     },
     example: { model: 'demo/speech', input: 'A long text.', voice: 'alloy' },
-    answers: { 202: record('NewJob', jobFields) },
+    answers: { 202: newJobSchema },
   },
   list: {
     summary: 'List jobs',
     details: 'Newest first.',
-    query: jobsQuery,
-    answers: {
-      200: record('JobList', {
-        object: Type.Literal('list'),
-        data: Type.Array(job),
-        has_more: Type.Boolean(),
-      }),
-    },
+    query: { ...limitQuery, ...offsetQuery, status: jobStatusSchema },
+    answers: { 200: jobListSchema },
   },
-  show: { summary: 'Look at a job', path: jobPath, answers: { 200: job } },
+  show: { summary: 'Get a job', path: jobPath, answers: { 200: jobSchema } },
   cancel: {
     summary: 'Cancel a job',
-    details: 'What is done already stays charged. A job that has ended cannot be cancelled: 409.',
+    details: "Finished pieces stay charged. A job that has ended can't be canceled: 409.",
     path: jobPath,
-    answers: { 200: job },
+    answers: { 200: jobSchema },
   },
   secret: {
-    summary: 'Look at the secret of webhooks',
-    details: 'What receivers verify signatures with, as Standard Webhooks describes.',
-    answers: { 200: data(record('WebhookSecret', { secret: text('`whsec_…`') })) },
+    summary: 'Get the webhook secret',
+    details: 'Receivers use it to verify signatures, as Standard Webhooks describes.',
+    answers: { 200: data(webhookSecretSchema) },
   },
   object: {
-    summary: 'Fetch the output of a job',
-    details: 'By the link in `output.url`; the signature in it is the only authority.',
+    summary: 'Download the output of a job',
+    details: 'Use the link in `output.url`; its signature replaces a key.',
     path: { key: 'The name of the object.' },
     query: { expires: Type.Integer({ minimum: 0 }), signature: Type.String() },
     queryRequired: ['expires', 'signature'],

@@ -1,28 +1,73 @@
 import { Type } from 'typebox';
-import { credentialSchema } from '../auth/management/byok.ts';
-import { lineField } from '../auth/management/field-schemas.ts';
-import { keyChangeSchema, newKeySchema, rotationSchema } from '../auth/management/key-input.ts';
-import { byokModes, cacheModes, limitResets, scopes } from '../core/caller.ts';
-import { nullable, oneOf } from '../core/schema.ts';
-import { offsetQuery } from './query.ts';
+import { allowListMax } from '../core/bounds.ts';
+import { cacheModes, limitResets, scopes } from '../core/caller.ts';
+import { integer, nullable, oneOf, optional } from '../core/schema.ts';
 import {
   count,
+  countField,
   credits,
   data,
-  deleted,
-  inlineRecord,
-  named,
-  type RouteDoc,
+  deletedSchema,
+  lineField,
+  nameField,
   record,
+  type Shape,
   text,
   time,
-} from './route-doc.ts';
+} from './fields.ts';
+import { offsetQuery } from './query.ts';
+import type { RouteDoc } from './route-doc.ts';
 
-/** What a tenant's manager does: keys, and accounts at providers. */
+/** API keys: what a manager sends and gets. */
 
-const key = record('Key', {
+export const keysPerPage = 100;
+
+/** A week: long enough to roll out a new secret, short enough not to forget the old one. */
+const overlapSecondsMax = 604_800;
+
+/** Every alias has a brand, so a pattern without one would match nothing. */
+const modelPattern = Type.String({
+  pattern: '^(?=[^/]*\\*$|.+/)(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
+  expected: 'a model alias such as "openai/gpt-4o", with "*" at the end only',
+});
+
+const settings = {
+  limit: optional(countField(0)),
+  limit_reset: optional(oneOf(...limitResets)),
+  expires_at: optional(
+    Type.String({
+      pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d{1,9})?)?(?:Z|\\+00:00)$',
+      expected: 'a UTC time such as "2030-01-31T00:00:00Z"',
+    }),
+  ),
+  models: optional(Type.Array(modelPattern, { minItems: 1, maxItems: allowListMax })),
+  scopes: optional(Type.Array(oneOf(...scopes), { minItems: 1, maxItems: scopes.length })),
+  requests_per_minute: optional(countField(1)),
+  cache: optional(oneOf(...cacheModes)),
+};
+
+export const newKeySchema = record('NewKey', {
+  name: nameField(),
+  ...settings,
+  management: optional(Type.Boolean()),
+});
+export type NewKeyRequest = Shape<typeof newKeySchema>;
+
+export const keyChangeSchema = record('KeyChange', {
+  name: Type.Optional(nameField()),
+  disabled: Type.Optional(Type.Boolean()),
+  ...settings,
+});
+export type KeyChangeRequest = Shape<typeof keyChangeSchema>;
+
+export const rotationSchema = record('Rotation', {
+  overlap_seconds: optional(integer(0, overlapSecondsMax)),
+});
+export type RotationRequest = Shape<typeof rotationSchema>;
+
+const keySchema = record('Key', {
   id: text(),
-  label: text('How the secret begins and ends.'),
+  label: text('The first and last characters of the secret.'),
   name: text(),
   disabled: Type.Boolean(),
   limit: nullable(credits()),
@@ -42,86 +87,55 @@ const key = record('Key', {
   expires_at: nullable(time()),
   last_used_at: nullable(time()),
 });
+export type KeyObject = Shape<typeof keySchema>;
 
-export const issuedKey = record('IssuedKey', {
-  data: key,
-  key: text('The secret. It is shown now and never again.'),
+export const issuedKeySchema = record('IssuedKey', {
+  data: keySchema,
+  key: text('The secret. It is shown only once.'),
 });
+export type IssuedKeyObject = Shape<typeof issuedKeySchema>;
 
-const credential = record('Credential', {
-  provider: text(),
-  label: text('How the key begins and ends.'),
-  mode: oneOf(...byokModes),
-  base_url: nullable(text()),
-  created_at: time(),
-  updated_at: time(),
-});
-
-const id = { id: 'The id of a key, `key_…`.' };
-const provider = { provider: 'The name of a provider.' };
-
-export const newKeyBody = named('NewKey', newKeySchema);
+const id = { id: 'The key id, `key_…`.' };
 
 export const keyDocs = {
   create: {
     summary: 'Create a key',
-    body: newKeyBody,
+    body: newKeySchema,
     example: { name: 'my app', limit: 1_000_000, limit_reset: 'monthly' },
-    answers: { 201: issuedKey },
+    answers: { 201: issuedKeySchema },
   },
   list: {
     summary: 'List keys',
+    details: `Returns up to ${keysPerPage} keys, oldest first.`,
     query: {
       ...offsetQuery,
-      include_disabled: Type.Boolean({ default: false, description: 'Disabled ones too.' }),
+      include_disabled: Type.Boolean({ default: false, description: 'Include disabled keys.' }),
       search: Type.String({
         ...lineField(0, 200),
-        description: 'Words of the name or label, or the beginning of the id.',
+        description: 'Words from the name or label, or the start of the id.',
       }),
     },
-    answers: { 200: data(Type.Array(key)) },
+    answers: { 200: data(Type.Array(keySchema)) },
   },
-  show: { summary: 'Look at a key', path: id, answers: { 200: data(key) } },
+  show: { summary: 'Get a key', path: id, answers: { 200: data(keySchema) } },
   change: {
-    summary: 'Change a key',
-    details: 'What is left out stays; `null` takes a limit away.',
+    summary: 'Update a key',
+    details: 'Fields that you leave out stay unchanged; `null` removes a restriction.',
     path: id,
-    body: named('KeyChange', keyChangeSchema),
+    body: keyChangeSchema,
     example: { limit: 2_000_000 },
-    answers: { 200: data(key) },
+    answers: { 200: data(keySchema) },
   },
-  delete: { summary: 'Delete a key', path: id, answers: { 200: deleted } },
+  delete: { summary: 'Delete a key', path: id, answers: { 200: deletedSchema } },
   rotate: {
-    summary: 'Give a key a new secret',
+    summary: 'Rotate the secret of a key',
     details:
-      'The one before it works for `overlap_seconds` more, but not beyond the next rotation: one ' +
-      'old secret works at a time.',
+      'The previous secret keeps working for `overlap_seconds`, or until the next rotation if ' +
+      'that is sooner: only one previous secret works at a time.',
     path: id,
-    body: named('Rotation', rotationSchema),
+    body: rotationSchema,
     example: { overlap_seconds: 3600 },
-    answers: { 200: issuedKey },
+    answers: { 200: issuedKeySchema },
   },
-  current: { summary: 'Look at the calling key', answers: { 200: data(key) } },
-} satisfies Record<string, RouteDoc>;
-
-export const byokDocs = {
-  list: {
-    summary: 'List own accounts at providers',
-    answers: {
-      200: inlineRecord({
-        data: Type.Array(credential),
-        providers: Type.Array(inlineRecord({ name: text(), takes_base_url: Type.Boolean() })),
-      }),
-    },
-  },
-  show: { summary: 'Look at an own account', path: provider, answers: { 200: data(credential) } },
-  set: {
-    summary: 'Bring an own account',
-    details: 'Requests to its provider then go by it, and only a platform fee is charged.',
-    path: provider,
-    body: named('NewCredential', credentialSchema),
-    example: { api_key: 'sk-of-your-own', mode: 'byok_first' },
-    answers: { 200: data(credential) },
-  },
-  delete: { summary: 'Forget an own account', path: provider, answers: { 200: deleted } },
+  current: { summary: 'Get the calling key', answers: { 200: data(keySchema) } },
 } satisfies Record<string, RouteDoc>;

@@ -6,7 +6,13 @@ import { embeddingsSchema } from '../dialects/openai-media/embeddings.ts';
 import { imagesSchema } from '../dialects/openai-media/images.ts';
 import { speechSchema } from '../dialects/openai-media/speech.ts';
 import { transcriptionSchema } from '../dialects/openai-media/transcription.ts';
-import { count, file, form, megabytes, named, type RouteDoc, text } from './route-doc.ts';
+import { count, file, form, megabytes, named, text } from './fields.ts';
+import type { RouteDoc } from './route-doc.ts';
+
+/**
+ * Embeddings, images, and audio. Answers may carry more fields than these, because providers add
+ * their own.
+ */
 
 const embeddings = Type.Object(
   {
@@ -14,10 +20,10 @@ const embeddings = Type.Object(
     data: Type.Array(
       Type.Object({
         object: Type.Literal('embedding'),
-        index: count('The place of its input.'),
+        index: count('The index of its input.'),
         embedding: Type.Union([
           Type.Array(Type.Number()),
-          text('Little-endian 32-bit floats in base64.'),
+          text('Little-endian 32-bit floats, in base64.'),
         ]),
       }),
     ),
@@ -29,8 +35,8 @@ const embeddings = Type.Object(
 
 export const embeddingsDocs = {
   create: {
-    summary: 'Turn texts into vectors',
-    details: 'As at OpenAI: one text, up to 2048 of them, or the numbers of their tokens.',
+    summary: 'Create embeddings',
+    details: 'Compatible with OpenAI. The input is one text, up to 2,048 texts, or token ids.',
     body: named('EmbeddingsRequest', embeddingsSchema),
     example: { model: 'demo/embed', input: ['Hello!', 'Good morning!'] },
     answers: { 200: embeddings },
@@ -48,20 +54,20 @@ const images = Type.Object(
     model: text('The alias that answered.'),
     data: Type.Array(
       Type.Object({
-        b64_json: Type.Optional(text('The picture in base64; a PNG unless asked otherwise.')),
-        url: Type.Optional(text('Where the picture is, if its bytes could not be fetched.')),
+        b64_json: Type.Optional(text('The image in base64; PNG by default.')),
+        url: Type.Optional(text("The address of the image, if the gateway couldn't download it.")),
         revised_prompt: Type.Optional(text()),
       }),
     ),
     size: Type.Optional(text()),
     quality: Type.Optional(text()),
     background: Type.Optional(text()),
-    output_format: Type.Optional(text('What the bytes are: `png`, `jpeg` or `webp`.')),
+    output_format: Type.Optional(text('`png`, `jpeg` or `webp`.')),
     usage: Type.Object({
       prompt_tokens: count(),
       completion_tokens: count(),
       total_tokens: count(),
-      input_tokens: count('The same as `prompt_tokens`, for OpenAI’s libraries.'),
+      input_tokens: count("The same as `prompt_tokens`, for OpenAI's SDKs."),
       output_tokens: count('The same as `completion_tokens`.'),
       input_tokens_details: Type.Optional(tokenKinds),
       output_tokens_details: Type.Optional(tokenKinds),
@@ -74,21 +80,21 @@ export const imagesDocs = {
   edit: {
     summary: 'Edit an image',
     details:
-      'In a mask, opaque pixels mark what is edited and transparent ones what is kept. Only one ' +
-      `image is made; the body may have ${megabytes(imageEditBytesMax)}, and five minutes are ` +
-      'waited for each attempt.',
+      'Opaque pixels of the mask are edited; transparent pixels are preserved. The answer has ' +
+      `1 image. The body may have up to ${megabytes(imageEditBytesMax)}, and each attempt may ` +
+      'take 5 minutes.',
     body: {
       types: form('ImageEditRequest', {
         ...imagesSchema.properties,
-        image: file(`PNG, JPEG or WebP; as \`image[]\` up to ${editImagesMax} of them.`),
-        mask: Type.Optional(file('A PNG with an alpha channel, as large as the first image.')),
+        image: file(`PNG, JPEG or WebP. Send up to ${editImagesMax} files as \`image[]\`.`),
+        mask: Type.Optional(file('A PNG with an alpha channel, the same size as the first image.')),
       }),
     },
     example: { model: 'demo/image', prompt: 'Make it green.', image: '(the file)' },
     answers: { 200: images },
   },
   generate: {
-    summary: 'Make an image from words',
+    summary: 'Generate an image',
     body: named('ImageRequest', imagesSchema),
     example: { model: 'demo/image', prompt: 'A lighthouse at dusk.' },
     answers: { 200: images },
@@ -97,33 +103,33 @@ export const imagesDocs = {
 
 const { stream: _stream, ...transcriptionFields } = transcriptionSchema.properties;
 
-/** Providers may say more than this, so these records stay open. */
-
 const timing = { start: Type.Number({ description: 'Seconds.' }), end: Type.Number() };
 const segment = Type.Object({ ...timing, text: text() }, { title: 'TranscriptSegment' });
 const word = Type.Object({ ...timing, word: text() }, { title: 'TranscriptWord' });
 
 const transcript = Type.Object(
   {
-    text: text('What was said.'),
+    text: text('The transcript.'),
     duration: Type.Optional(
-      Type.Number({ description: 'Seconds of audio, if the provider tells; they are charged.' }),
+      Type.Number({
+        description: 'Seconds of audio, if the provider reports them. They are what is charged.',
+      }),
     ),
     task: Type.Optional(text('With `verbose_json`.')),
     language: Type.Optional(text('With `verbose_json`.')),
     segments: optional(Type.Array(segment, { description: 'With `verbose_json`.' })),
     words: optional(Type.Array(word, { description: 'With `verbose_json`.' })),
-    usage: Type.Optional(Type.Object({ type: text('What is counted: `duration` or `tokens`.') })),
+    usage: Type.Optional(Type.Object({ type: text('The unit: `duration` or `tokens`.') })),
   },
   { title: 'Transcript' },
 );
 
 export const audioDocs = {
   speak: {
-    summary: 'Speak a text',
+    summary: 'Create speech',
     details:
-      'The audio comes as it is made. Texts of up to 4096 characters, with some providers 1000 ' +
-      'bytes; POST /v1/jobs takes longer ones.',
+      'The audio is streamed as it is generated. The text may have up to 4,096 characters, or ' +
+      '1,000 bytes with some providers. Send longer texts to POST /v1/jobs.',
     body: named('SpeechRequest', speechSchema),
     example: { model: 'demo/speech', input: 'Good morning!', voice: 'alloy' },
     answers: {
@@ -133,10 +139,10 @@ export const audioDocs = {
     },
   },
   transcribe: {
-    summary: 'Write down a recording',
+    summary: 'Create a transcription',
     details:
       `A file of up to ${megabytes(transcriptionBytesMax)}: flac, mp3, mp4, mpeg, mpga, m4a, ` +
-      'ogg, wav or webm. Its first bytes decide what it is.',
+      'ogg, wav or webm. The format is detected from the first bytes.',
     body: { types: form('TranscriptionRequest', { ...transcriptionFields, file: file() }) },
     example: { model: 'demo/transcribe', file: '(the file)' },
     answers: {

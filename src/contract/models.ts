@@ -1,15 +1,19 @@
 import { type TProperties, Type } from 'typebox';
 import { nullable, oneOf } from '../core/schema.ts';
+import { mapPrices, tokenPriceNames } from '../money/price/fee-kinds.ts';
 import {
   count,
   data,
   inlineRecord,
-  type RouteDoc,
   record,
+  type Shape,
   text,
   time,
   trafficMode,
-} from './route-doc.ts';
+} from './fields.ts';
+import type { RouteDoc } from './route-doc.ts';
+
+/** Models and the endpoints that serve them. */
 
 const usd = text('US dollars, a decimal number.');
 const usdPerToken = text('US dollars per token, a decimal number.');
@@ -18,14 +22,14 @@ const stringList = Type.Array(Type.String());
 const longPrompts = <P extends TProperties>(prices: P, description: string) =>
   Type.Optional(
     Type.Array(inlineRecord({ above_tokens: count(), ...prices }), {
-      description: `${description} Left out where a token costs the same in every prompt.`,
+      description: `${description} Absent if the price doesn't depend on the prompt length.`,
     }),
   );
 
-const model = record('Model', {
-  id: text('The alias that requests name.'),
+const modelSchema = record('Model', {
+  id: text('The alias, `<brand>/<model>`.'),
   object: Type.Literal('model'),
-  created: count('Unix seconds; 0 when unknown.'),
+  created: count('Unix seconds; 0 if unknown.'),
   owned_by: text(),
   name: text(),
   description: text(),
@@ -34,7 +38,7 @@ const model = record('Model', {
   pricing: inlineRecord({ prompt: usdPerToken, completion: usdPerToken, request: usd, image: usd }),
   long_prompts: longPrompts(
     { prompt: usdPerToken, completion: usdPerToken },
-    'What a token costs instead in requests whose prompt is longer than so many tokens.',
+    'Token prices of requests whose prompt has more than `above_tokens` tokens.',
   ),
   architecture: inlineRecord({
     modality: text(),
@@ -52,60 +56,72 @@ const model = record('Model', {
   per_request_limits: Type.Null(),
   type: Type.Literal('model'),
   display_name: text(),
-  created_at: time('As `created`.'),
-  max_input_tokens: count('As `context_length`.'),
-  max_tokens: count('As `max_output_tokens`.'),
+  created_at: time('The same as `created`.'),
+  max_input_tokens: count('The same as `context_length`.'),
+  max_tokens: count('The same as `max_output_tokens`.'),
 });
+export type ModelObject = Shape<typeof modelSchema>;
 
-const list = inlineRecord({ object: Type.Literal('list'), data: Type.Array(model) });
-const anthropicList = inlineRecord({
-  data: Type.Array(model),
+const modelListSchema = inlineRecord({
+  object: Type.Literal('list'),
+  data: Type.Array(modelSchema),
+});
+export type ModelListObject = Shape<typeof modelListSchema>;
+
+/** The list in the shape that Anthropic's clients expect. */
+const anthropicModelListSchema = inlineRecord({
+  data: Type.Array(modelSchema),
   has_more: Type.Boolean(),
   first_id: nullable(text()),
   last_id: nullable(text()),
 });
+export type AnthropicModelListObject = Shape<typeof anthropicModelListSchema>;
 
 export const circuit = oneOf('closed', 'open', 'half_open');
+export type Circuit = Shape<typeof circuit>;
 
-const endpoint = record('ModelEndpoint', {
+/** Measured by the process that answers; null before the first request. */
+export const endpointHealth = {
+  first_byte_ms: nullable(Type.Number()),
+  tokens_per_second: nullable(Type.Number()),
+};
+
+const endpointSchema = record('ModelEndpoint', {
   provider: text(),
   priority: count('The lowest is tried first.'),
   traffic_mode: trafficMode,
   pricing: Type.Record(Type.String(), Type.String(), {
-    description: 'US dollars; tokens, characters and bytes per million, the rest each.',
+    description: 'US dollars: per million tokens, characters, or bytes; per unit for the others.',
   }),
   long_prompts: longPrompts(
-    {
-      prompt: Type.Optional(usd),
-      audio: Type.Optional(usd),
-      completion: Type.Optional(usd),
-      cache_read: Type.Optional(usd),
-      cache_write: Type.Optional(usd),
-      cache_write_1h: Type.Optional(usd),
-    },
-    'What changes in requests whose prompt is longer than so many tokens; the rest stays.',
+    mapPrices(tokenPriceNames, () => Type.Optional(usd)),
+    'The prices that differ if the prompt has more than `above_tokens` tokens.',
   ),
   circuit,
-  first_byte_ms: nullable(Type.Number()),
-  tokens_per_second: nullable(Type.Number()),
+  ...endpointHealth,
 });
+export type ModelEndpointObject = Shape<typeof endpointSchema>;
+
+const servedModelSchema = record('ServedModel', {
+  id: text(),
+  endpoints: Type.Array(endpointSchema),
+});
+export type ServedModelObject = Shape<typeof servedModelSchema>;
 
 export const modelDocs = {
   list: {
     summary: 'List the models that this key can call',
     details: 'Clients that send `anthropic-version` get the list in the shape they expect.',
-    answers: { 200: Type.Union([list, anthropicList]) },
+    answers: { 200: Type.Union([modelListSchema, anthropicModelListSchema]) },
   },
   show: {
-    summary: 'Look at one model',
+    summary: 'Get a model',
     path: { id: 'An alias, `<brand>/<model>`.' },
-    answers: { 200: model },
+    answers: { 200: modelSchema },
   },
   endpoints: {
-    summary: 'List where each model is served',
-    details: 'With prices and how each place has been doing, in the process that answers.',
-    answers: {
-      200: data(Type.Array(record('ServedModel', { id: text(), endpoints: Type.Array(endpoint) }))),
-    },
+    summary: 'List the endpoints of each model',
+    details: 'Includes prices, and health as measured by the process that answers.',
+    answers: { 200: data(Type.Array(servedModelSchema)) },
   },
 } satisfies Record<string, RouteDoc>;

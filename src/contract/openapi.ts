@@ -1,17 +1,33 @@
 import { strict as assert } from 'node:assert';
+import type { Scope } from '../core/caller.ts';
 import { type Fields, fieldsOf, isObject } from '../core/json.ts';
-import type { Route } from '../http/routes.ts';
-import { errorSchemas } from './errors.ts';
+import { type ErrorShape, errorSchemas } from './errors.ts';
 import { type ContentDoc, type RouteDoc, typesOf } from './route-doc.ts';
 
 export interface DocumentInfo {
   readonly version: string;
-  /** How clients reach this gateway. */
+  /** The base URL of this gateway. */
   readonly url: string;
 }
 
-/** The whole interface as an OpenAPI 3.1 document, put together from the route table. */
-export function openApiDocument(routes: readonly Route[], { version, url }: DocumentInfo): Fields {
+type Access = 'public' | 'routing' | 'management' | 'either' | 'admin';
+
+/** What the document needs of a route. */
+export interface DocumentedRoute {
+  readonly method: string;
+  /** `:name` is one segment; a final `:name{.+}` is the rest of the path. */
+  readonly path: string;
+  readonly access: Access;
+  readonly scope?: Scope;
+  readonly errorShape?: ErrorShape;
+  readonly doc?: RouteDoc;
+}
+
+/** Builds the OpenAPI 3.1 document of all routes. */
+export function openApiDocument(
+  routes: readonly DocumentedRoute[],
+  { version, url }: DocumentInfo,
+): Fields {
   const components = new Components();
   const paths: Record<string, Fields> = {};
   for (const route of routes) {
@@ -43,8 +59,8 @@ export function openApiDocument(routes: readonly Route[], { version, url }: Docu
   };
 }
 
-/** The heading under which a route stands. */
-function groupOf({ path, access }: Pick<Route, 'path' | 'access'>): string {
+/** The tag of a route: the first segment of its path after the version. */
+function groupOf({ path, access }: Pick<DocumentedRoute, 'path' | 'access'>): string {
   const [first = '', second = '', third = ''] = path.split('/').slice(1);
   if (access === 'admin') return 'admin';
   if (first === 'v1') return second;
@@ -54,12 +70,12 @@ function groupOf({ path, access }: Pick<Route, 'path' | 'access'>): string {
 
 const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description });
 const securitySchemes = {
-  routing: bearer('A routing key, sk-tg-…; `x-api-key: …` does as well.'),
+  routing: bearer('A routing key, sk-tg-…. You can also send it as `x-api-key: …`.'),
   management: bearer('A management key, sk-mgmt-….'),
   admin: bearer('The admin token, sk-admin-….'),
 };
 
-const security: Readonly<Record<Route['access'], readonly Fields[]>> = {
+const security: Readonly<Record<Access, readonly Fields[]>> = {
   public: [],
   routing: [{ routing: [] }],
   management: [{ management: [] }],
@@ -70,8 +86,8 @@ const security: Readonly<Record<Route['access'], readonly Fields[]>> = {
 const operationIdOf = (method: string, path: string) =>
   `${method.toLowerCase()}${path.replace(/\{[^}]*\}/g, '').replace(/\W+/g, '_')}`;
 
-function operation(route: Route, doc: RouteDoc, components: Components): Fields {
-  const scope = 'scope' in route && route.scope ? `Needs the scope \`${route.scope}\`.` : '';
+function operation(route: DocumentedRoute, doc: RouteDoc, components: Components): Fields {
+  const scope = route.scope ? `Requires the scope \`${route.scope}\`.` : '';
   const description = [doc.details ?? '', scope].filter((part) => part !== '').join(' ');
   return {
     summary: doc.summary,
@@ -84,7 +100,7 @@ function operation(route: Route, doc: RouteDoc, components: Components): Fields 
   };
 }
 
-function parameters({ path }: Route, doc: RouteDoc, components: Components): Fields[] {
+function parameters({ path }: DocumentedRoute, doc: RouteDoc, components: Components): Fields[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -102,7 +118,7 @@ function parameters({ path }: Route, doc: RouteDoc, components: Components): Fie
 
 function requestBody({ example }: RouteDoc, body: ContentDoc, components: Components): Fields {
   const content = Object.entries(typesOf(body)).map(([type, schema], index) => {
-    // The example is for the first content type; there is hardly ever another.
+    // The example is for the first content type.
     const exampleField = example === undefined || index > 0 ? {} : { example };
     return [type, { schema: components.write(schema), ...exampleField }];
   });
@@ -110,12 +126,12 @@ function requestBody({ example }: RouteDoc, body: ContentDoc, components: Compon
 }
 
 const statusDescriptions: Readonly<Record<string, string>> = {
-  206: 'The part that was asked for.',
-  416: 'There are no such bytes.',
-  503: 'Not now.',
+  206: 'The requested range.',
+  416: 'The range is outside the file.',
+  503: 'Not ready.',
 };
 
-function responses(route: Route, { answers }: RouteDoc, components: Components): Fields {
+function responses(route: DocumentedRoute, { answers }: RouteDoc, components: Components): Fields {
   const successes = Object.entries(answers).map(([status, answer]) => {
     const content = Object.entries(typesOf(answer)).map(([type, schema]) => [
       type,
@@ -123,15 +139,18 @@ function responses(route: Route, { answers }: RouteDoc, components: Components):
     ]);
     return [
       status,
-      { description: statusDescriptions[status] ?? 'Done.', content: Object.fromEntries(content) },
+      {
+        description: statusDescriptions[status] ?? 'Success.',
+        content: Object.fromEntries(content),
+      },
     ];
   });
   const schema = components.write(errorSchemas[route.errorShape ?? 'plain']);
-  const errorResponse = { description: 'Refused.', content: { 'application/json': { schema } } };
+  const errorResponse = { description: 'Error.', content: { 'application/json': { schema } } };
   return { ...Object.fromEntries(successes), default: errorResponse };
 }
 
-/** Schemas with a title, written once and referred to. */
+/** Collects the schemas that have a title and replaces each use with a reference. */
 class Components {
   readonly schemas: Record<string, Fields> = {};
 
@@ -153,7 +172,7 @@ class Components {
     const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
     return {
       ...Object.fromEntries(written),
-      // Our own words for a pattern: readers have no use for the pattern alone.
+      // `expected` says in words what a pattern means.
       ...(typeof expected === 'string' && !rest.description ? { description: expected } : {}),
       ...(hidden === true ? { writeOnly: true } : {}),
     };

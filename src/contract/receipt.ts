@@ -1,61 +1,86 @@
 import { Type } from 'typebox';
-import { nullable, oneOf } from '../core/schema.ts';
-import { count, credits, inlineRecord, record, text, time, trafficMode } from './route-doc.ts';
+import { nullable } from '../core/schema.ts';
+import { mapFees } from '../money/price/fee-kinds.ts';
+import {
+  count,
+  credits,
+  inlineRecord,
+  record,
+  requestStatus,
+  type Shape,
+  text,
+  time,
+  trafficMode,
+} from './fields.ts';
 
-/** One request in full, as `record/receipt.ts` writes it. */
+/** The receipt of one request: every number that its charge was computed from. */
 
-export const breakdown = record('CostBreakdown', {
-  model_charge: credits('For shared capacity.'),
-  byok_platform_fee: credits('On calls with an own account.'),
-  managed_tool_fee: credits('Web search and the like.'),
-  agent_runtime_fee: credits(),
+export const costBreakdownSchema = record('CostBreakdown', {
+  ...mapFees(
+    ({ name }) => name,
+    (_, { description }) => credits(description),
+  ),
   total_charge: credits(),
 });
+export type CostBreakdownObject = Shape<typeof costBreakdownSchema>;
 
-export const outcome = oneOf('success', 'error');
+const receiptTokensSchema = inlineRecord({
+  input: count('Without cached and audio tokens.'),
+  audio: count('Audio input, if the provider counts it separately.'),
+  cache_read: count(),
+  cache_write: count(),
+  cache_write_1h: count('Written to a cache with a lifetime of 1 hour.'),
+  prompt: count('The sum of the above.'),
+  completion: count(),
+  reasoning: count('Included in `completion`.'),
+  total: count(),
+});
+export type ReceiptTokensObject = Shape<typeof receiptTokensSchema>;
 
-export const receipt = record(
+const receiptLineSchema = record('ReceiptLine', {
+  price: text('The name of the price in the configuration.'),
+  quantity: Type.Number({ description: 'Tokens, characters, bytes, images, or seconds.' }),
+  per: count('How many units the price is for.'),
+  usd: text('The price, a decimal number.'),
+  credits: text('The exact amount, a decimal number. Only the sum of a fee is rounded, up.'),
+});
+export type ReceiptLineObject = Shape<typeof receiptLineSchema>;
+
+const attemptSchema = record('Attempt', {
+  provider: text(),
+  model: text(),
+  own_account: Type.Optional(Type.Boolean({ description: 'Your own provider key was used.' })),
+  outcome: text(),
+  status: nullable(count('The HTTP status, if the provider answered.')),
+  message: nullable(text("The provider's error; null if it concerns the operator's account.")),
+  ms: Type.Number(),
+});
+export type AttemptObject = Shape<typeof attemptSchema>;
+
+export const receiptSchema = record(
   'Receipt',
   {
     request_id: text(),
     api_key_id: text(),
     operation: text(),
-    job_id: nullable(text('The job that it was a piece of.')),
-    model: text('As it was asked for.'),
+    job_id: nullable(text('The job that the request belongs to.')),
+    model: text('The alias that was requested.'),
     answered_by: inlineRecord({ model: nullable(text()), provider: nullable(text()) }),
-    status: outcome,
+    status: requestStatus,
     error: nullable(text()),
-    failure: nullable(text('Why it failed, in a sentence.')),
+    failure: nullable(text('Why the request failed, in one sentence.')),
     traffic_mode: trafficMode,
-    tokens: inlineRecord({
-      input: count('Without those of the cache, and of sounds.'),
-      audio: count('Those of sounds, where the provider counts them apart.'),
-      cache_read: count(),
-      cache_write: count(),
-      cache_write_1h: count('Those to be kept for an hour.'),
-      prompt: count('All of the above.'),
-      completion: count(),
-      reasoning: count('A part of the completion.'),
-      total: count(),
-    }),
-    usage_estimated: Type.Boolean({ description: 'The provider told no usage.' }),
-    lines: Type.Array(
-      record('ReceiptLine', {
-        price: text('The name of the price, as in the configuration.'),
-        quantity: Type.Number({ description: 'Tokens, characters, bytes, images or seconds.' }),
-        per: count('How many of them one price buys.'),
-        usd: text('The price, a decimal number.'),
-        credits: text('Exact, with decimals; only the sum of a fee is rounded, up.'),
-      }),
-    ),
+    tokens: receiptTokensSchema,
+    usage_estimated: Type.Boolean({ description: 'The provider reported no usage.' }),
+    lines: Type.Array(receiptLineSchema),
     prices: nullable(
       Type.Record(Type.String(), Type.String(), { description: 'US dollars, by name.' }),
     ),
-    prices_above_tokens: nullable(count('The length of a prompt from which they apply.')),
+    prices_above_tokens: nullable(count('The prompt length above which these prices apply.')),
     cost: credits(),
     usd: Type.Number({ description: 'The cost in US dollars.' }),
-    cost_breakdown: breakdown,
-    not_charged: credits('What the lines come to beyond the fee for them, such as written off.'),
+    cost_breakdown: costBreakdownSchema,
+    not_charged: credits('The part of the lines that was not charged, such as write-offs.'),
     search_requests: count(),
     skills_used: Type.Array(Type.String()),
     billing_note: nullable(text()),
@@ -66,19 +91,10 @@ export const receipt = record(
     first_byte_ms: nullable(Type.Number()),
     latency_ms: count(),
     user: nullable(text('The end user that the request named.')),
-    attempts: Type.Array(
-      record('Attempt', {
-        provider: text(),
-        model: text(),
-        own_account: Type.Optional(Type.Boolean({ description: 'Your own account was asked.' })),
-        outcome: text(),
-        status: nullable(count('HTTP, if the provider answered.')),
-        message: nullable(text('What the provider said, unless that is about an account of ours.')),
-        ms: Type.Number(),
-      }),
-    ),
+    attempts: Type.Array(attemptSchema),
     created_at: time(),
-    generation_url: text('Where the same request is in the words of GET /v1/generation.'),
+    generation_url: text('The same request as GET /v1/generation returns it.'),
   },
-  'Every number that the charge was made of.',
+  'Every number that the charge was computed from.',
 );
+export type ReceiptObject = Shape<typeof receiptSchema>;

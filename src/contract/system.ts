@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
-import { type ContentDoc, page, type RouteDoc, record, text } from './route-doc.ts';
+import { record, type Shape, text } from './fields.ts';
+import { type ContentDoc, page, type RouteDoc } from './route-doc.ts';
 
 /** Routes about the gateway itself. */
 
-const hello = record('Hello', {
+const helloSchema = record('Hello', {
   name: Type.Literal('Tollgate'),
   version: text(),
   chat: text(),
@@ -11,8 +12,14 @@ const hello = record('Hello', {
   dashboard: text(),
   docs: text(),
 });
-const alive = record('Alive', { status: Type.Literal('ok'), version: text() });
-const notReady = record('NotReady', { status: Type.Literal('unavailable'), reason: text() });
+export type HelloObject = Shape<typeof helloSchema>;
+
+const aliveSchema = record('Alive', { status: Type.Literal('ok'), version: text() });
+export type AliveObject = Shape<typeof aliveSchema>;
+
+const notReadySchema = record('NotReady', { status: Type.Literal('unavailable'), reason: text() });
+export type NotReadyObject = Shape<typeof notReadySchema>;
+
 const plainText: ContentDoc = { types: { 'text/plain': Type.String() } };
 
 const dashboardFiles: ContentDoc = {
@@ -25,30 +32,30 @@ const dashboardFiles: ContentDoc = {
 };
 
 export const systemDocs = {
-  hello: { summary: 'Who is there', answers: { 200: hello } },
+  hello: { summary: 'Get the name and version', answers: { 200: helloSchema } },
   alive: {
-    summary: 'Alive',
-    details: 'Asks nothing of the store: for restarts.',
-    answers: { 200: alive },
+    summary: 'Check that the process is alive',
+    details: "For liveness probes. It doesn't depend on the store.",
+    answers: { 200: aliveSchema },
   },
   ready: {
-    summary: 'Ready for requests',
+    summary: 'Check that the gateway can take requests',
     details:
-      '503 while it shuts down, its store does not answer or only reads, or its journal cannot ' +
-      'be written: for load balancers.',
-    answers: { 200: alive, 503: notReady },
+      'For load balancers. Returns 503 during shutdown, while the store is unreachable or ' +
+      "read-only, and while the journal can't be written.",
+    answers: { 200: aliveSchema, 503: notReadySchema },
   },
-  metrics: { summary: 'Metrics for Prometheus', answers: { 200: plainText } },
+  metrics: { summary: 'Get metrics for Prometheus', answers: { 200: plainText } },
   openApi: {
-    summary: 'This interface as OpenAPI 3.1',
+    summary: 'Get this interface as OpenAPI 3.1',
     details: 'Generated from the schemas that validate requests.',
     answers: { 200: Type.Object({ openapi: Type.Literal('3.1.0') }) },
   },
-  dashboard: { summary: 'The dashboard', answers: { 200: page } },
+  dashboard: { summary: 'Open the dashboard', answers: { 200: page } },
   dashboardFile: {
-    summary: 'A page or a file of the dashboard',
-    path: { path: 'Where in the dashboard.' },
+    summary: 'Get a page or file of the dashboard',
+    path: { path: 'A path within the dashboard.' },
     answers: { 200: dashboardFiles },
   },
-  reference: { summary: 'This reference as a page', answers: { 200: page } },
+  reference: { summary: 'Open this reference as a page', answers: { 200: page } },
 } satisfies Record<string, RouteDoc>;

@@ -1,7 +1,7 @@
 /**
- * A bounded cache of what the store said, by name. First it keeps the promise of a reading, so that
- * a burst of requests asks the store once; then what was found. A reading that fails or finds
- * nothing is not kept.
+ * A bounded cache of store lookups by name. It holds the promise of a lookup first, so that a burst
+ * of requests queries the store once, and then the value. Lookups that fail or find nothing aren't
+ * cached.
  */
 export class ReadCache<Found extends object | undefined> {
   readonly #sizeMax: number;
@@ -15,11 +15,11 @@ export class ReadCache<Found extends object | undefined> {
     return this.#entries.get(name);
   }
 
-  /** The same reading, remembered. */
+  /** Caches a lookup and returns it. */
   set(name: string, read: Promise<Found>): Promise<Found> {
     putBounded(this.#entries, name, read, this.#sizeMax);
     const store = (found: Found | undefined) => {
-      // After a `forget()` meanwhile, this older answer must not come back.
+      // After a `clear()` meanwhile, don't cache this older value.
       if (this.#entries.get(name) !== read) return;
       if (found) this.#entries.set(name, found);
       else this.#entries.delete(name);
@@ -33,7 +33,7 @@ export class ReadCache<Found extends object | undefined> {
   }
 }
 
-/** Puts a value into a map; one that is full loses what was put in first. */
+/** Adds a value to a map, dropping the oldest entry if the map is full. */
 export function putBounded<V>(map: Map<string, V>, name: string, value: V, sizeMax: number): void {
   const oldest = map.size >= sizeMax ? map.keys().next().value : undefined;
   if (oldest !== undefined) map.delete(oldest);

@@ -1,38 +1,38 @@
 /**
- * One ticker for the deadlines of many requests. A timer per chunk would cost more than relaying
- * the chunk; a field that says when the patience ends costs an assignment.
+ * One ticker for the deadlines of many requests. Restarting a timer per chunk would cost more than
+ * forwarding the chunk, while setting a field costs an assignment.
  */
 
 const tickMs = 100;
 
-/** A tick this late means that the process was stopped, or busy with other things. */
+/** A tick this late means that the process was suspended or busy. */
 const lateMs = 2 * tickMs;
 
 /**
- * Extra ticks after a late one, until what came in the meantime is read: other threads have to wake
- * up, too. Counted in ticks and not by the clock: a process that is stopped again has not read it.
+ * Extra ticks after a late one, in which other threads wake up and received data is read. Counted in
+ * ticks, not by the clock, because a process that is suspended again hasn't read anything.
  */
 const catchUpTicks = 2;
 
 const unlisted = -1;
 
-/** Somebody who waits. `at` may be moved at any time; `fire` is called once it has passed. */
+/** A deadline whose `at` can move at any time. `fire` is called once it has passed. */
 export abstract class Deadline {
-  /** On the clock of `performance.now()`. */
+  /** Milliseconds on the clock of `performance.now()`. */
   at = Number.POSITIVE_INFINITY;
-  /** Its index in the watch's list; only the watch sets it. */
+  /** Its index in the watcher's list, set only by the watcher. */
   index = unlisted;
 
   abstract fire(): void;
 
-  /** Called when there is no time left for anybody. */
+  /** Called when the watcher ends. */
   giveUp(): void {}
 }
 
 export class DeadlineWatcher {
   /**
-   * A list, not a set: until they are rebuilt, the sets of this runtime hold on to what was deleted
-   * from them, and with a deadline to its whole request, which then outlives the next collection.
+   * A list rather than a Set, because Sets of this runtime retain deleted entries until they are
+   * rebuilt, and a deadline retains its whole request.
    */
   readonly #deadlines: Deadline[] = [];
   #ticker: ReturnType<typeof setInterval> | undefined;
@@ -41,14 +41,14 @@ export class DeadlineWatcher {
   #catchUpTicks = 0;
   #caughtUp = false;
 
-  /** There is no time left, neither for those who wait nor for those who come. */
+  /** True once the watcher has ended, for current and later deadlines. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   end(): void {
     this.#isOver = true;
-    // A copy, because one that gives up leaves the list.
+    // A copy, because `giveUp` removes deadlines from the list.
     for (const deadline of [...this.#deadlines]) deadline.giveUp();
   }
 
@@ -59,7 +59,7 @@ export class DeadlineWatcher {
     this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
-  /** The last one takes the place that becomes free. False for one that has left already. */
+  /** Removes a deadline by moving the last one to its index. Returns false if already removed. */
   remove(deadline: Deadline): boolean {
     const { index } = deadline;
     if (index === unlisted) return false;
@@ -77,14 +77,14 @@ export class DeadlineWatcher {
     const now = performance.now();
     if (this.#isLate(now)) return;
     for (const due of this.#deadlines.filter(({ at }) => at <= now)) {
-      // One that fired before it may have ended it.
+      // A deadline fired before it may have removed it.
       if (due.index !== unlisted) due.fire();
     }
   }
 
   /**
-   * What came while the process slept has not been read yet, and must not count as missing: there
-   * is some time for it. Never twice in a row, or a busy process would wait for ever.
+   * Returns true if deadlines must wait because the process was suspended: data received meanwhile
+   * hasn't been read yet. Never twice in a row, or deadlines of a busy process would never fire.
    */
   #isLate(now: number): boolean {
     const isLate = now - this.#tickedAt > lateMs;
@@ -98,14 +98,14 @@ export class DeadlineWatcher {
     return this.#caughtUp;
   }
 
-  /** Not until a tick after the last left: requests that come one by one would each restart it. */
+  /** Called a tick after the last deadline was removed, so that the ticker rarely restarts. */
   #stopTicker(): void {
     clearInterval(this.#ticker);
     this.#ticker = undefined;
   }
 }
 
-/** What a promise brings within a time; undefined when it takes longer. */
+/** Resolves to the promise's value, or to undefined if it takes longer. */
 export async function withTimeout<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
   const timeout = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => timeout.resolve(undefined), ms);
@@ -116,7 +116,7 @@ export async function withTimeout<T>(promise: Promise<T>, ms: number): Promise<T
   }
 }
 
-/** What a promise brings; undefined when the signal aborts first. */
+/** Resolves to the promise's value, or to undefined if the signal aborts first. */
 export async function unlessAborted<T>(
   promise: Promise<T>,
   signal: AbortSignal,
@@ -133,8 +133,8 @@ export async function unlessAborted<T>(
 }
 
 /**
- * Makes a call with a signal that fires when the time is over, when the client leaves, and when the
- * call has ended: that closes whatever an answer nobody read to its end still holds open.
+ * Makes a call with a signal that aborts on timeout, when the client disconnects, and when the call
+ * has ended, which closes the connection of an answer that wasn't read to its end.
  */
 export async function boundedCall<T>(
   ms: number,
@@ -155,7 +155,7 @@ export async function boundedCall<T>(
   }
 }
 
-/** The text of an answer; undefined when it has more bytes, of which the rest is not read. */
+/** Reads an answer's text. Returns undefined, without reading the rest, if it is longer. */
 export async function readBounded(
   { body }: Response,
   bytesMax: number,

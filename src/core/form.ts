@@ -1,7 +1,7 @@
 import { type GatewayError, invalidRequest } from './errors.ts';
 import { parseJson } from './json.ts';
 
-/** A form as it arrives: fields with their text, files as streams. */
+/** A part of a form in order of arrival: a field with its text, or a file as a stream. */
 export type FormPart = FormField | FormFile;
 
 interface FormField {
@@ -13,28 +13,25 @@ interface FormField {
 export interface FormFile {
   readonly kind: 'file';
   readonly name: string;
-  /** As the client wrote it: a claim, never a path. */
+  /** As the client sent it; never used as a path. */
   readonly filename: string;
-  /** The bytes as they come; to be read once. */
+  /** The bytes as they arrive. Can be read once. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** Forms may repeat a field; whether that makes sense is for its reader to say. */
+/** Adds a value to a field, which a form can repeat. */
 export function addField(fields: Map<string, string[]>, { name, value }: FormField): void {
   fields.set(name, [...(fields.get(name) ?? []), value]);
 }
 
-/**
- * The list that a field is an entry of: `name[]`, or `name[0]` where no name can be written twice,
- * as in PHP.
- */
+/** Returns the list's name for an item's field: `name[]`, or `name[0]` from clients such as PHP. */
 export function formListName(field: string): string {
   return field.replace(/\[\d*\]$/, '');
 }
 
 /**
- * A list in a form: a field for each entry, as OpenAI's libraries send it, or all in one text, as
- * JSON or with commas between. What was left blank is none. Unchecked, as JSON is.
+ * Parses a list in a form: a field per item, as OpenAI's SDKs send it, or one text with JSON or
+ * commas. Skips blank items. Doesn't validate the items.
  */
 export function parseFormList(texts: readonly string[]): readonly unknown[] {
   return texts.flatMap((text) => {
@@ -45,51 +42,51 @@ export function parseFormList(texts: readonly string[]): readonly unknown[] {
   });
 }
 
-/** A digit can match in one place only: a long row of them must not be tried in every way. */
+/** Each digit can match in only one way, so that a long row of digits doesn't backtrack. */
 const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
-/** A number as any language writes one; anything else stays text, for whoever checks it. */
+/** Parses a number, or returns other text unchanged for the validation. */
 export function parseFormNumber(text: string): number | string {
   return number.test(text) ? Number(text) : text;
 }
 
-/** A yes or no as forms write it; anything else stays text, for whoever checks it. */
+/** Parses `true` or `false`, or returns other text unchanged for the validation. */
 export function parseFormFlag(text: string): boolean | string {
   if (text === 'true') return true;
   return text === 'false' ? false : text;
 }
 
 export function duplicateField(name: string): GatewayError {
-  return invalidRequest(`${name} is given twice.`, name);
+  return invalidRequest(`${name} appears twice.`, name);
 }
 
 export function mustBeText(name: string): GatewayError {
-  return invalidRequest(`${name} must be a text, not a file.`, name);
+  return invalidRequest(`${name} must be text, not a file.`, name);
 }
 
-/** Mentions the filename: a file that was sent without one arrives as a text. */
+/** Mentions the filename, because a file sent without one arrives as text. */
 export function mustBeFile(name: string): GatewayError {
-  return invalidRequest(`${name} must be a file, not a text; a file needs a filename.`, name);
+  return invalidRequest(`${name} must be a file with a filename, not text.`, name);
 }
 
-/** Bytes that are too many to be held: a file of a client, or a request that carries one. */
+/** Content too long to hold in memory: a client's file, or a request with one. */
 export interface LongBytes {
   readonly bytes: number;
-  /** From the beginning, as often as wanted. */
+  /** Reads from the start. Can be called repeatedly. */
   chunks(): AsyncIterable<Uint8Array>;
 }
 
-/** A file that a client sent, put aside until its request has ended. */
+/** A client's file, stored until its request has ended. */
 export interface Upload extends LongBytes {
   readonly sha256: string;
-  /** At most this many of its first bytes. */
+  /** Reads up to this many of its first bytes. */
   start(bytesMax: number): Promise<Uint8Array>;
 }
 
-/** Where the files of one request lie. */
+/** Stores the files of one request. */
 export interface UploadDirectory {
-  /** Takes the bytes as they come; when their source fails, nothing stays. */
+  /** Stores the bytes as they arrive. If the source fails, nothing is stored. */
   keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload>;
-  /** Throws everything away. Safe to call again. */
+  /** Deletes all files. Can be called repeatedly. */
   clear(): Promise<void>;
 }

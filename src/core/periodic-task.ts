@@ -1,11 +1,11 @@
-/** Something a part wants done again and again; wire/chores.ts keeps the clock. */
+/** Work that a service repeats while the process runs. */
 export interface PeriodicTask {
   readonly everyMs: number;
-  /** May fail: the next round tries again. */
+  /** May reject; the next round tries again. */
   run(): Promise<void>;
 }
 
-/** Repeats chores until it is told to stop; a round that takes long delays the next one. */
+/** Repeats tasks until stopped. The pause before a round starts when the previous one has ended. */
 export function runPeriodically(tasks: readonly PeriodicTask[]): { stop(): void } {
   let isStopped = false;
   const timers = new Set<ReturnType<typeof setTimeout>>();
@@ -13,7 +13,7 @@ export function runPeriodically(tasks: readonly PeriodicTask[]): { stop(): void 
     if (isStopped) return;
     const timer = setTimeout(async () => {
       timers.delete(timer);
-      // A store that is away is found again by the next round.
+      // Ignore failures such as an unreachable store; the next round retries.
       await task.run().catch(() => undefined);
       schedule(task);
     }, task.everyMs);

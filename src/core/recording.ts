@@ -1,32 +1,32 @@
 import type { Usage } from './usage.ts';
 
 /**
- * What an upstream said, kept to be heard again. Replaying it runs the same code as the first time,
- * free of charge; so one recording serves streams and whole replies alike.
+ * A recorded provider answer. Replaying it runs the same code as the first time, free of charge, so
+ * one recording serves both streams and full replies.
  */
 export interface Recording {
-  /** The upstream's dialect. */
+  /** The provider's dialect. */
   readonly dialect: string;
   readonly form: 'stream' | 'whole';
-  /** The answer, byte for byte as text. */
+  /** The answer, byte for byte, as text. */
   readonly text: string;
-  /** The alias and the provider that answered. */
+  /** The model alias and the provider that answered. */
   readonly model: string;
   readonly provider: string;
-  /** The parameters that its provider was not asked for, as the header lists them. */
+  /** The parameters that were not sent to the provider, as listed in the header. */
   readonly dropped?: string | undefined;
-  /** The request that it was made for, as its client was told; left out in older recordings. */
+  /** The request it was recorded for, as reported to its client. Absent in older recordings. */
   readonly first?: FirstRequest;
 }
 
-/** In characters. A busy store may take seconds for a longer one: others do not wait for it. */
+/** In characters. A longer one can take a busy store seconds, so short ones don't wait for it. */
 const longLength = 500_000;
 
 export function isLongRecording(recording: Recording | null): boolean {
   return recording !== null && recording.text.length > longLength;
 }
 
-/** The request that paid for an answer, and what it cost. */
+/** The request that paid for an answer, and its cost. */
 export interface FirstRequest {
   readonly requestId: string;
   /** Epoch milliseconds. */
@@ -40,21 +40,19 @@ export interface FirstRequest {
 export interface IdempotencyClaim {
   readonly tenantId: string;
   readonly key: string;
-  /** Names the request it was first used with. */
+  /** Identifies the request that used the key first. */
   readonly fingerprint: string;
   readonly requestId: string;
 }
 
-/** What a claim is answered with from then on. */
+/** The answer to all further requests with a claim's key. */
 export interface IdempotentAnswer {
   readonly claim: IdempotencyClaim;
-  /** Null when it was too long to be kept. */
+  /** Null if the answer was too long to store. */
   readonly recording: Recording | null;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
 }
 
-/**
- * Whether the store has the answer now, could not be reached, or has given the claim to another.
- */
+/** The store has the answer, was unreachable, or has given the claim to another request. */
 export type AnswerWriteResult = 'written' | 'unwritten' | 'taken_over';

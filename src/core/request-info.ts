@@ -1,83 +1,80 @@
-/** What every request asks of the steps between its client and an upstream. */
+/** What the pipeline stages need to know about a request. */
 export interface RequestInfo {
   readonly operationName: OperationName;
-  /** The fallback chain: `model`, then `models`, duplicates dropped. */
+  /** The fallback chain: `model`, then `models`, without duplicates. */
   readonly models: readonly string[];
   readonly preferences: RoutePreferences;
-  /** Whether the answer comes as a stream of events. */
+  /** True if the answer is a stream of events. */
   readonly stream: boolean;
-  /** Optional parameters present; told only for `provider.require_parameters`. */
+  /** The optional parameters of the request. Filled only with `provider.require_parameters`. */
   readonly parameters: readonly string[];
-  /** The end user, as the client names them. */
+  /** The end user's id, as the client sent it. */
   readonly user: string | null;
-  /** Addresses that an upstream may fetch for this request, except the pictures of a chat. */
+  /** URLs that the provider may fetch, except the images of a chat. */
   readonly addresses?: readonly AddressInput[];
-  /** The pictures of a chat. */
+  /** The images of a chat. */
   readonly images?: readonly AddressInput[];
-  /** The first thing in the request that only the tenant's own account may be asked for. */
+  /** The first field that requires the tenant's own provider key (BYOK). */
   readonly ownAccount?: OwnAccountNeed | undefined;
 }
 
-/**
- * What a chat request asks of the steps between the client's dialect and the upstream's: enough
- * to route, bound, hold and log it, and nothing of its words.
- */
+/** What the pipeline stages need to know about a chat request, without its content. */
 export interface ChatRequestInfo extends RequestInfo {
   readonly operationName: 'chat';
-  /** The most output the client asked for; null when it set no limit. */
+  /** The client's limit on output tokens, or null if it set none. */
   readonly outputTokensMax: number | null;
   readonly choices: number;
   readonly needs: ModelNeeds;
-  /** Bounds the input tokens: no tokenizer makes more tokens than there are bytes. */
+  /** An upper bound of the input tokens: no tokenizer yields more tokens than bytes. */
   readonly inputBytes: number;
-  /** Whether it asks for some of the input to be kept in a cache for an hour. */
+  /** True if some of the input requests a cache lifetime of 1 hour. */
   readonly cachesForHour: () => boolean;
   readonly images: readonly AddressInput[];
-  /** Set when the gateway shall search the web for the model. */
+  /** Set if the request asks for web searches. */
   readonly search: SearchOptions | null;
-  /** Names of the instructions to add, as the client wrote them. */
+  /** Names of the skills to add, as the client wrote them. */
   readonly skills: readonly string[];
 }
 
-/** What a client says about the searches of a request; null leaves it to the operator. */
+/** A client's options for web searches. Null means the operator's setting. */
 export interface SearchOptions {
-  /** Where it was asked for, for error messages. */
+  /** The field that asks for searches, for error messages. */
   readonly param: string;
-  /** Asked for by a vendor's own name: without an engine here it stays the vendor's business. */
+  /** Requested under a vendor's own tool name. Without an engine here, the vendor searches. */
   readonly isVendors: boolean;
   readonly callsMax: number | null;
   readonly resultsMax: number | null;
   readonly allowedDomains: readonly string[];
   readonly excludedDomains: readonly string[];
-  /** The client's names for these domains, for error messages. */
+  /** The client's field names of these lists, for error messages. */
   readonly allowedName: string;
   readonly excludedName: string;
-  /** Where the request has wishes about searches that are not followed here. */
+  /** Fields with search options that the gateway doesn't support. */
   readonly unmet: readonly string[];
 }
 
-/** What a model must be able to do for this request. */
+/** Capabilities that the model needs for this request. */
 export interface ModelNeeds {
   readonly tools: boolean;
   readonly json: boolean;
   readonly images: boolean;
   readonly audio: boolean;
   readonly files: boolean;
-  /** A thinking budget in tokens was given, which adaptive models refuse. */
+  /** The request has a thinking budget in tokens, which adaptive models reject. */
   readonly thinkingBudget: boolean;
 }
 
-/** An address that a client gave; that of a picture may be a `data:` URL. */
+/** A URL from the client. That of an image can be a `data:` URL. */
 export interface AddressInput {
-  /** Where it stands in the request, for the error message. */
+  /** Its field in the request, for the error message. */
   readonly param: string;
   readonly url: string;
 }
 
-/** What only an account of the tenant's own may be asked for. */
+/** A field that requires the tenant's own provider key. */
 export interface OwnAccountNeed {
   readonly param: string;
-  /** In words that follow the field's name. */
+  /** The reason, as a phrase after the field's name. */
   readonly why: string;
 }
 
@@ -86,7 +83,7 @@ export type OperationName = 'chat' | 'embeddings' | 'speech' | 'transcription' |
 export const sortKeys = ['price', 'latency', 'throughput'] as const;
 export type SortKey = (typeof sortKeys)[number];
 
-/** The client's wishes about providers; docs/providers.md explains them. */
+/** The client's `provider` preferences; see docs/providers.md. */
 export interface RoutePreferences {
   readonly order: readonly string[];
   readonly only: readonly string[] | null;
@@ -100,7 +97,7 @@ export interface RoutePreferences {
   readonly requireParameters: boolean;
 }
 
-/** The preferences of a client that says nothing about providers. */
+/** The preferences of a request without `provider`. */
 export const noPreferences: RoutePreferences = {
   order: [],
   only: null,

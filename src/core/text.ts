@@ -1,4 +1,4 @@
-/** Characters as people count them: one for an emoji. */
+/** Counts characters as code points, so that an emoji counts as one. */
 export function countCharacters(text: string): number {
   let count = text.length;
   for (let at = 0; at < text.length; at += 1) {
@@ -14,25 +14,25 @@ function isHighSurrogate(text: string, at: number): boolean {
 }
 
 /**
- * `1 credit`, `2 credits`: a number and what it counts, for sentences of errors and notes. The
- * verb may come along: `counted(loss, 'credit was', 'credits were')`.
+ * Returns a number with its noun: `1 credit`, `2 credits`. The words can include a verb:
+ * `pluralize(loss, 'credit was', 'credits were')`.
  */
 export function pluralize(count: number, singular: string, plural = `${singular}s`): string {
   return `${count} ${count === 1 ? singular : plural}`;
 }
 
-/** Longer words than this are nobody's model or finish reason. */
+/** No real model name or finish reason is longer. */
 const loggedLengthMax = 200;
 
 /**
- * Words of a client or an upstream as both engines can keep them. Postgres refuses zero bytes and
- * halves of characters, and one row that it refuses would hold up all others.
+ * Makes text from clients and providers storable. Postgres rejects NUL characters and lone
+ * surrogates, and one rejected row would block all others of its batch.
  */
 export function logText(text: string): string {
   return text.slice(0, loggedLengthMax).toWellFormed().replaceAll('\0', '\ufffd');
 }
 
-/** The known word closest to a mistyped one, when it is close enough to be worth suggesting. */
+/** Returns the known word closest to a mistyped one, if it is close enough to suggest. */
 export function nearest(
   word: string,
   known: Iterable<string>,
@@ -51,7 +51,7 @@ export function nearest(
   return best;
 }
 
-/** The end of a complaint about an unknown word; '' when no known one is close. */
+/** Returns the end of an error about an unknown word, or '' if no known word is close. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const close = nearest(word, known);
   return close ? `; did you mean "${close}"?` : '';

@@ -13,43 +13,46 @@ import { openAiClient } from './openai-chat/client/stream-writer.ts';
 import { openAiClientRequest } from './openai-chat/client-request.ts';
 import { dialects } from './registry.ts';
 
-test('the listener behind the tally hears which usage is an estimate', () => {
-  const told = new ToldAnswer();
-  const tally = new MeteringSink(told);
-  tally.usage(noUsage, true);
-  expect([told.isEstimate, tally.metrics.isEstimate]).toEqual([true, true]);
-  tally.usage(noUsage);
-  expect([told.isEstimate, tally.metrics.isEstimate]).toEqual([false, false]);
+test('MeteringSink forwards whether usage is an estimate', () => {
+  const answer = new ToldAnswer();
+  const metering = new MeteringSink(answer);
+  metering.usage(noUsage, true);
+  expect([answer.isEstimate, metering.metrics.isEstimate]).toEqual([true, true]);
+  metering.usage(noUsage);
+  expect([answer.isEstimate, metering.metrics.isEstimate]).toEqual([false, false]);
 });
 
-/** The basis of the bill for an answer that was cut. Counted words rule out a second attempt. */
+/** Interrupted answers are billed by these characters, and counted output rules out a retry. */
 test.each<[string, (to: MeteringSink) => void, number]>([
-  ['words', (to) => to.text('Hello'), 5],
-  ['thoughts', (to) => to.reasoning('Hmm'), 3],
-  ['hidden thoughts', (to) => to.redactedReasoning('EncA'), 4],
-  ['refusals', (to) => to.refusal('No.'), 3],
+  ['text', (to) => to.text('Hello'), 5],
+  ['reasoning', (to) => to.reasoning('Hmm'), 3],
+  ['encrypted reasoning', (to) => to.redactedReasoning('EncA'), 4],
+  ['a refusal', (to) => to.refusal('No.'), 3],
   ['the name of a call', (to) => to.toolCall(0, 'call_1', 'look'), 4],
-  ['pictures, as bytes', (to) => to.image('image/png', 'iVBO'), 5_200],
-  ['pictures, by their addresses', (to) => to.imageAt('https://a.example/b.png'), 5_200],
-  ['a signature, which is nobody’s words', (to) => to.reasoningSignature('EqYC'), 0],
-])('%s are counted, and begin an answer', (_, tell, characters) => {
-  const tally = new MeteringSink(new ToldAnswer());
-  expect([tally.started, tally.metrics.outputCharacters]).toEqual([false, 0]);
-  tell(tally);
-  expect([tally.started, tally.metrics.outputCharacters]).toEqual([true, characters]);
-});
+  ['an image as bytes', (to) => to.image('image/png', 'iVBO'), 5_200],
+  ['an image by URL', (to) => to.imageAt('https://a.example/b.png'), 5_200],
+  ['a signature, which has no content', (to) => to.reasoningSignature('EqYC'), 0],
+])(
+  'MeteringSink counts the characters of %s and marks the answer as started',
+  (_, emit, characters) => {
+    const metering = new MeteringSink(new ToldAnswer());
+    expect([metering.started, metering.metrics.outputCharacters]).toEqual([false, 0]);
+    emit(metering);
+    expect([metering.started, metering.metrics.outputCharacters]).toEqual([true, characters]);
+  },
+);
 
-test('arguments count beside the name of their call, and a finish counts for nothing', () => {
-  const tally = new MeteringSink(new ToldAnswer());
-  tally.toolCall(0, 'call_1', 'look');
-  tally.toolArguments(0, '{"a":1}');
-  tally.finish('tool_calls', null);
-  expect(tally.metrics).toMatchObject({ outputCharacters: 11, finishReason: 'tool_calls' });
+test('MeteringSink counts call names and arguments but not the finish', () => {
+  const metering = new MeteringSink(new ToldAnswer());
+  metering.toolCall(0, 'call_1', 'look');
+  metering.toolArguments(0, '{"a":1}');
+  metering.finish('tool_calls', null);
+  expect(metering.metrics).toMatchObject({ outputCharacters: 11, finishReason: 'tool_calls' });
 });
 
 const client = openAiClient({ includeUsage: false });
 
-describe('a call that never gets a name', () => {
+describe('Translation of a tool call without a name', () => {
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
   const called = { index: 0, id: 'call_1', type: 'function', function: { arguments: '{}' } };
   const choice = { index: 0, delta: { tool_calls: [called] }, finish_reason: 'tool_calls' };
@@ -70,56 +73,59 @@ describe('a call that never gets a name', () => {
   test.each([
     ['openai', events, whole],
     ['openai-responses', newer, JSON.stringify(response)],
-  ] as const)('is no answer to clients of dialects other than %s', (dialect, stream, reply) => {
-    const upstream = dialects[dialect].chat;
-    if (!upstream) throw new Error(`There is no upstream dialect ${dialect}.`);
-    const listener = anthropicClient({ inputTokensEstimate: 9 });
-    const translation = new Translation(question({}), listener, upstream);
-    const relay = translation.transformStream(identity);
-    const hear = () => stream.map((data) => relay.push({ event: null, data }));
-    expect(hear).toThrow(MalformedAnswer);
-    expect(() => translation.transformReply(reply, identity)).toThrow(MalformedAnswer);
-  });
+  ] as const)(
+    'throws MalformedAnswer for an answer in the %s dialect',
+    (dialect, stream, reply) => {
+      const upstream = dialects[dialect].chat;
+      if (!upstream) throw new Error(`There is no upstream dialect ${dialect}.`);
+      const anthropic = anthropicClient({ inputTokensEstimate: 9 });
+      const translation = new Translation(question({}), anthropic, upstream);
+      const transform = translation.transformStream(identity);
+      const pushAll = () => stream.map((data) => transform.push({ event: null, data }));
+      expect(pushAll).toThrow(MalformedAnswer);
+      expect(() => translation.transformReply(reply, identity)).toThrow(MalformedAnswer);
+    },
+  );
 
-  test('is not retold in the other form when it was passed on as it came', () => {
+  test('does not replay a recorded stream as a reply, or a reply as a stream', () => {
     const body = { model: 'acme/a', messages: [{ role: 'user', content: 'Hi' }] };
     const source = { text: '', bytes: new Uint8Array() };
-    const conversation = openAiClientRequest(readChatRequest(body, source));
-    const text = events.map((data) => `data: ${data}\n\n`).join('');
-    const again = (form: 'stream' | 'whole', said: string) => {
-      const recording = { form, text: said, dialect: 'openai', model: 'acme/a', provider: 'acme' };
-      return replayRecording(recording, 'openai', identity, conversation);
+    const clientRequest = openAiClientRequest(readChatRequest(body, source));
+    const streamText = events.map((data) => `data: ${data}\n\n`).join('');
+    const replay = (form: 'stream' | 'whole', text: string) => {
+      const recording = { form, text, dialect: 'openai', model: 'acme/a', provider: 'acme' };
+      return replayRecording(recording, 'openai', identity, clientRequest);
     };
-    expect(again('stream', text)).toBeUndefined();
-    expect(again('whole', whole)).toBeUndefined();
-    expect(again('stream', text.replace('{"arg', '{"name":"look","arg'))).toBeDefined();
+    expect(replay('stream', streamText)).toBeUndefined();
+    expect(replay('whole', whole)).toBeUndefined();
+    expect(replay('stream', streamText.replace('{"arg', '{"name":"look","arg'))).toBeDefined();
   });
 });
 
 const call = { kind: 'tool_call', id: 'call_1', name: 'look', arguments: '{}' } as const;
 const earlier: Prompt['turns'] = [says('Look.'), { role: 'assistant', parts: [call] }, says('So?')];
 
-test('a picture by its address stays one for a client that hears an answer once more', () => {
+test('Translation keeps image URLs when it converts between streams and replies', () => {
   const upstream = dialects.openai.chat;
   if (!upstream) throw new Error('There is no upstream dialect openai.');
   const identity = { id: 'chatcmpl-1', model: 'acme/a', provider: 'acme', created: 1 };
   const closing = { usage: noUsage, costCredits: 0 };
   const translation = new Translation(question({}), client, upstream);
   const images = [{ type: 'image_url', image_url: { url: 'https://a.example/b.png' } }];
-  const words = { role: 'assistant', content: 'Here:', images };
-  const chunk = { choices: [{ index: 0, delta: words, finish_reason: 'stop' }] };
+  const message = { role: 'assistant', content: 'Here:', images };
+  const chunk = { choices: [{ index: 0, delta: message, finish_reason: 'stop' }] };
   const stream = `data: ${JSON.stringify(chunk)}\n\n`;
-  const joined = valueIn(translation.replyFromStream(stream, identity));
-  const { choices } = JSON.parse(joined.write(closing)) as { choices: unknown };
+  const reply = valueIn(translation.replyFromStream(stream, identity));
+  const { choices } = JSON.parse(reply.write(closing)) as { choices: unknown };
   expect(choices).toMatchObject([{ message: { content: 'Here:', images } }]);
-  const whole = { choices: [{ index: 0, message: words, finish_reason: 'stop' }] };
+  const whole = { choices: [{ index: 0, message, finish_reason: 'stop' }] };
   const streamed = valueIn(translation.streamReply(JSON.stringify(whole), identity));
   expect(streamed.opening).toContain('"image_url":{"url":"https://a.example/b.png"}');
   expect(streamed.opening).not.toContain('![');
 });
 
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
-  'a tool that %s cannot be made to call, because there is none, is named as dropped',
+  'Translation to %s drops and reports a tool_choice for a missing tool',
   (name) => {
     const upstream = dialects[name].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
@@ -129,33 +135,32 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
       );
       return { choice: /tool_?choice/i.test(String(body)), dropped };
     };
-    const silent = { choice: false, dropped: ['tool_choice'] };
-    expect(written({ toolChoice: 'required' })).toEqual(silent);
-    expect(written({ toolChoice: { name: 'look' } })).toEqual(silent);
-    // Bedrock is told of tools that were called earlier, whoever left them out.
-    expect(written({ toolChoice: { name: 'look' }, turns: earlier })).toEqual(silent);
+    const expected = { choice: false, dropped: ['tool_choice'] };
+    expect(written({ toolChoice: 'required' })).toEqual(expected);
+    expect(written({ toolChoice: { name: 'look' } })).toEqual(expected);
+    // Bedrock gets the tools of earlier calls, even if the client sent none.
+    expect(written({ toolChoice: { name: 'look' }, turns: earlier })).toEqual(expected);
     for (const toolChoice of [null, 'auto', 'none'] as const) {
       expect(written({ toolChoice })).toEqual({ choice: false, dropped: [] });
     }
     const tools = [{ name: 'look', parameters: null }];
     expect(written({ toolChoice: { name: 'look' }, tools }).dropped).toEqual([]);
-    // A tool that was never offered is refused by the upstream itself.
+    // The upstream itself rejects a tool that was never offered.
     const other = { toolChoice: { name: 'find' }, tools };
     expect(written(other).dropped).toEqual([]);
-    const lost = written({ ...other, foreign: ['tools[1]'] });
-    expect(lost).toEqual({ choice: false, dropped: ['tool_choice', 'tools[1]'] });
+    const missing = written({ ...other, foreign: ['tools[1]'] });
+    expect(missing).toEqual({ choice: false, dropped: ['tool_choice', 'tools[1]'] });
   },
 );
 
 test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const)(
-  'a picture that was fetched goes to %s as its bytes, said or shown by a tool',
+  'Translation to %s sends fetched images as bytes, in messages and tool results',
   (name) => {
     const upstream = dialects[name].chat;
     if (!upstream) throw new Error(`There is no upstream dialect ${name}.`);
-    const image = (place: string) =>
-      ({ kind: 'image', url: `https://a.example/${place}` }) as const;
+    const image = (name: string) => ({ kind: 'image', url: `https://a.example/${name}` }) as const;
     const result = { kind: 'tool_result', callId: 'call_1', isError: false } as const;
-    const dialogue = question({
+    const prompt = question({
       turns: [
         { role: 'user', parts: [image('said')] },
         { role: 'assistant', parts: [call] },
@@ -166,7 +171,7 @@ test.each(['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as co
       ['https://a.example/said', 'data:image/png;base64,U2FpZA=='],
       ['https://a.example/shown', 'data:image/png;base64,U2hvd24='],
     ]);
-    const { body } = new Translation(dialogue, client, upstream).write(targetOf({ images }));
+    const { body } = new Translation(prompt, client, upstream).write(targetOf({ images }));
     expect(String(body)).not.toContain('a.example');
     for (const bytes of ['U2FpZA==', 'U2hvd24=']) expect(String(body)).toContain(bytes);
   },

@@ -10,12 +10,12 @@ function read(...texts: string[]) {
 }
 const data = (...texts: string[]) => texts.map((text) => ({ event: null, data: text }));
 
-describe('the reader accepts', () => {
+describe('EventStreamReader accepts', () => {
   const accepted: Record<string, [string, ReturnType<typeof read>]> = {
     'several events in one text': ['data: a\n\ndata: b\n\n', data('a', 'b')],
     'lines that end in \\r\\n': ['data: a\r\n\r\ndata: b\r\n\r\n', data('a', 'b')],
     'lines that end in \\r': ['data: a\r\rdata: b\r\r', data('a', 'b')],
-    'line ends of all kinds at once': ['data: a\r\ndata: b\rdata: c\n\r\n', data('a\nb\nc')],
+    'mixed line ends': ['data: a\r\ndata: b\rdata: c\n\r\n', data('a\nb\nc')],
     comments: [': PROCESSING\n\n: PROCESSING\n\ndata: a\n\n: b\ndata: c\n\n', data('a', 'c')],
     'data without a space': ['data:a\n\n', data('a')],
     'only one space as separator': ['data:  a\n\n', data(' a')],
@@ -26,7 +26,7 @@ describe('the reader accepts', () => {
       [{ event: 'ping', data: 'a' }, ...data('b')],
     ],
     'an event name after its data': ['data: a\nevent:x\n\n', [{ event: 'x', data: 'a' }]],
-    'fields it does not know': ['id: 1\nretry: 5\nnonsense\ndata: a\n\n', data('a')],
+    'unknown fields': ['id: 1\nretry: 5\nnonsense\ndata: a\n\n', data('a')],
     'a byte order mark': ['\uFEFFdata: a\n\n', data('a')],
     'more blank lines than needed': ['\n\ndata: a\n\n\n\ndata: b\n\n', data('a', 'b')],
     'an end without a blank line': ['data: a\n\ndata: b\n', data('a', 'b')],
@@ -35,25 +35,28 @@ describe('the reader accepts', () => {
       'data: a\u2028b\u2029c\u0085d\n\n',
       data('a\u2028b\u2029c\u0085d'),
     ],
-    'JSON behind the last event': [
+    'JSON after the last event, as a message': [
       'data: a\n\n{\n  "error": {}\n}\n\n: b\n',
       data('a', '{\n  "error": {}\n}\n'),
     ],
     'JSON in place of events': ['[1]', data('[1]\n')],
-    'JSON before another event, which it leaves out': ['{}\n\ndata: a\n\n', data('a')],
+    'JSON before another event, which it ignores': ['{}\n\ndata: a\n\n', data('a')],
     'an error line without event and data lines': [
       'data: a\n\nerror: {"code":500}\n\n',
       [...data('a'), { event: 'error', data: '{"code":500}' }],
     ],
     nothing: ['', []],
-    'events without data': ['event: a\n\ndata:\n\ndata: \n\ndata\n\ndata: b\n\n', data('b')],
+    'events without data, which it ignores': [
+      'event: a\n\ndata:\n\ndata: \n\ndata\n\ndata: b\n\n',
+      data('b'),
+    ],
   };
   test.each(Object.entries(accepted))('%s', (_, [text, messages]) => {
     expect(read(text)).toEqual(messages);
   });
 });
 
-test('a message is out as soon as its blank line is in', () => {
+test('EventStreamReader returns a message as soon as its blank line comes', () => {
   const reader = new EventStreamReader();
   expect(reader.push('data: a\n')).toEqual([]);
   expect(reader.push('\ndata: b\r')).toEqual(data('a'));
@@ -61,7 +64,7 @@ test('a message is out as soon as its blank line is in', () => {
   expect(reader.push('\ndata: c\n\n')).toEqual(data('c'));
 });
 
-test('however a text is cut, the messages are the same', () => {
+test('EventStreamReader returns the same messages however the text is split', () => {
   const piece = fc.constantFrom(
     'data: x',
     'data:',
@@ -95,42 +98,42 @@ test('however a text is cut, the messages are the same', () => {
   );
 });
 
-describe('one event may not grow without bound:', () => {
+describe('EventStreamReader event size', () => {
   const within = 'x'.repeat(eventBytesMax - 'data: '.length);
 
-  test('the largest allowed one passes, whole or in parts', () => {
+  test('accepts an event of the maximum size, in one text or in several', () => {
     expect(read(`data: ${within}\n\n`)[0]?.data.length).toBe(within.length);
     expect(read('data: ', within, '\n', '\n')[0]?.data.length).toBe(within.length);
   });
 
-  test('a larger one in a single text is refused', () => {
+  test('throws for a larger event in one text', () => {
     expect(() => read(`data: ${within}x\n\n`)).toThrow(MalformedAnswer);
   });
 
-  test('a line that never ends is refused', () => {
+  test('throws for a data line that never ends', () => {
     const reader = new EventStreamReader();
     reader.push(`data: ${within}`);
     expect(() => reader.push('x')).toThrow(MalformedAnswer);
   });
 
-  test('a comment that never ends is refused', () => {
+  test('throws for a comment that never ends', () => {
     expect(() => read(`: ${within}`, 'xxxxx')).toThrow(MalformedAnswer);
   });
 
-  test('lines that never come to a blank one are refused', () => {
+  test('throws for data lines without a blank line', () => {
     const line = `data: ${'x'.repeat(1_000_000)}\n`;
     const reader = new EventStreamReader();
     for (let count = 0; count < 4; count += 1) reader.push(line);
     expect(() => reader.push(line)).toThrow(MalformedAnswer);
   });
 
-  test('JSON that is no event and never ends is refused', () => {
+  test('throws for bare JSON that never ends', () => {
     const line = `{${'x'.repeat(1_000_000)}\n\n`;
     expect(read(...Array<string>(4).fill(line)).length).toBe(1);
     expect(() => read(...Array<string>(5).fill(line))).toThrow(MalformedAnswer);
   });
 
-  test('many events together may be larger than one', () => {
+  test('accepts many events that together exceed the maximum', () => {
     const event = `data: ${'x'.repeat(1_000_000)}\n\n`;
     expect(read(event.repeat(6)).length).toBe(6);
     expect(read(...Array<string>(6).fill(event.replaceAll('\n', '\r\n'))).length).toBe(6);

@@ -11,17 +11,17 @@ const fail = (status: number, body: unknown, headers: Record<string, string> = {
     now,
   );
 
-describe('the sentence is found in', () => {
+describe('readFailure finds the message in', () => {
   const cases: Record<string, [unknown, string]> = {
     'an object': [{ error: { message: 'It broke.' } }, 'It broke.'],
-    'a text under error': [{ code: 'x', error: 'It broke.' }, 'It broke.'],
+    'a string in error': [{ code: 'x', error: 'It broke.' }, 'It broke.'],
     'a flat body': [{ object: 'error', message: 'It broke.' }, 'It broke.'],
     'a detail': [{ detail: 'It broke.' }, 'It broke.'],
-    'a list of details, with its place': [
+    'a list of details, with its path': [
       { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Field required', type: 't' }] },
       'messages[0].name: Field required',
     ],
-    'a list of details, leaving out a place that no field can have': [
+    'a list of details, without an invalid path': [
       { detail: [{ loc: ['body', 'what was written'], msg: 'It broke.', type: 't' }] },
       'It broke.',
     ],
@@ -43,11 +43,11 @@ describe('the sentence is found in', () => {
       { error: { message: '{\n "error": {"code": 400, "message": "It broke."}\n}\n' } },
       'It broke.',
     ],
-    'an error quoted beside a sentence': [
+    'an error quoted beside a message': [
       { error: { message: 'Failed.', metadata: { raw: '{"error":{"message":"It broke."}}' } } },
       'It broke.',
     ],
-    'a sentence beside a quoted page': [
+    'a message beside a quoted page': [
       { error: { message: 'It broke.', metadata: { raw: '<html></html>' } } },
       'It broke.',
     ],
@@ -58,14 +58,14 @@ describe('the sentence is found in', () => {
       '502 Bad Gateway',
     ],
     'a page without a title': ['<html><body><h1>It broke.</h1></body></html>', 'It broke.'],
-    'a shape of its own': [
+    'an unknown shape': [
       { fault: { detail: { errorcode: 'steps.Q' }, faultstring: 'It broke in two.' } },
       'It broke in two.',
     ],
     'no body at all': ['', 'HTTP 500 without a message.'],
     'an empty object': [{}, 'HTTP 500 without a message.'],
     'an empty error': [{ error: {} }, 'HTTP 500 without a message.'],
-    'an error of no words': [{ error: '' }, 'HTTP 500 without a message.'],
+    'an empty string in error': [{ error: '' }, 'HTTP 500 without a message.'],
     'no error beside an answer': [
       { error: null, choices: [{ message: { content: 'Hi there' } }] },
       'HTTP 500 without a message.',
@@ -74,7 +74,7 @@ describe('the sentence is found in', () => {
       { error: { message: '', code: 500 } },
       'HTTP 500 without a message.',
     ],
-    'nothing but a code': [
+    'only a code': [
       [{ error: { message: null, code: 'model_Broken' } }],
       'HTTP 500 without a message, only with the code model_broken.',
     ],
@@ -87,18 +87,18 @@ describe('the sentence is found in', () => {
     expect(fail(500, body).message).toBe(message);
   });
 
-  test('nesting beyond reason, as text', () => {
+  test('excessively nested text', () => {
     const deep = `{"error":{"details":[${'['.repeat(30_000)}${']'.repeat(30_000)}]}}`;
     expect(fail(429, deep)).toMatchObject({ kind: 'rate_limited', message: deep.slice(0, 300) });
   });
 
-  test('a long message, which is cut', () => {
+  test('a long message, which it truncates', () => {
     expect(fail(500, { error: { message: 'x'.repeat(5_000) } }).message).toBe('x'.repeat(500));
     expect(fail(500, `<${'<'.repeat(60_000)}`).message.length).toBeLessThanOrEqual(500);
   });
 });
 
-describe('the status decides where no code does:', () => {
+describe('readFailure classifies a status without a code', () => {
   test.each([
     [400, 'request'],
     [401, 'credential'],
@@ -123,7 +123,7 @@ describe('the status decides where no code does:', () => {
     [520, 'server'],
     [524, 'timeout'],
     [529, 'overloaded'],
-  ] as const)('%i is %s', (status, kind) => {
+  ] as const)('%i as %s', (status, kind) => {
     expect(fail(status, { error: { message: 'x', type: 'x', code: null } })).toMatchObject({
       status,
       kind,
@@ -131,7 +131,7 @@ describe('the status decides where no code does:', () => {
   });
 });
 
-describe('a code decides before the status:', () => {
+describe('readFailure classifies by code or message before the status:', () => {
   const daily = {
     '@type': 'type.googleapis.com/google.rpc.QuotaFailure',
     violations: [{ quotaId: 'GenerateRequestsPerDayPerProjectPerModel' }],
@@ -235,7 +235,7 @@ describe('a code decides before the status:', () => {
     expect(fail(status, body).kind).toBe(kind as never);
   });
 
-  test('but words of the request that the error quotes do not', () => {
+  test('ignores request text that the error quotes', () => {
     const message = 'Invalid tool name "Incorrect API key provided"';
     expect(fail(400, { error: { message } }).kind).toBe('request');
   });
@@ -248,13 +248,13 @@ test.each([
   ['my secret, in words', undefined],
   [`a${'.a'.repeat(50)}`, undefined],
   [7, undefined],
-])('the field that %j names is %j', (param, named) => {
+])('readFailure reads the param %j as %j', (param, named) => {
   const body = { error: { message: 'x', param } };
   expect(fail(400, body).param).toBe(named);
   expect(readErrorObject(body).param).toBe(named);
 });
 
-describe('Amazon names its errors in a header:', () => {
+describe('readFailure reads the error name in the header x-amzn-errortype', () => {
   const address = ':http://internal.amazon.com/coral/com.amazon.bedrock/';
   test.each([
     ['ThrottlingException', 429, 'rate_limited'],
@@ -270,7 +270,7 @@ describe('Amazon names its errors in a header:', () => {
     ['ExpiredTokenException', 400, 'credential'],
     ['IncompleteSignatureException', 400, 'credential'],
     ['InvalidSignatureException', 403, 'credential'],
-  ] as const)('%s with %d is of the kind %s', (name, status, kind) => {
+  ] as const)('and classifies %s with %d as %s', (name, status, kind) => {
     for (const spelt of [name, name + address, `com.amazon.coral.service#${name}`]) {
       const failure = fail(status, { message: 'No.' }, { 'x-amzn-errortype': spelt });
       expect(failure).toMatchObject({ kind, status, message: 'No.' });
@@ -278,7 +278,7 @@ describe('Amazon names its errors in a header:', () => {
     }
   });
 
-  test.each([429, 400])('tokens of a whole day are a quota, with %d', (status) => {
+  test.each([429, 400])('and classifies a daily token limit with %d as a quota', (status) => {
     const message = 'Too many tokens per day, please wait before trying again.';
     const throttled = { 'x-amzn-errortype': 'ThrottlingException' };
     expect(fail(status, { message }, throttled).kind).toBe('quota');
@@ -286,20 +286,24 @@ describe('Amazon names its errors in a header:', () => {
     expect(fail(status, named, throttled).kind).toBe('rate_limited');
   });
 
-  test('its front door capitalises the sentence', () => {
+  test('and accepts a capitalized message field', () => {
     expect(fail(403, { Message: 'The key is not valid.' }).message).toBe('The key is not valid.');
   });
 });
 
-describe('the wait is read from', () => {
+describe('readFailure reads the wait from', () => {
   const error = (details: unknown) => ({ error: { code: 429, message: 'x', details } });
   const cases: Record<string, [Record<string, string>, unknown, number | null]> = {
     seconds: [{ 'retry-after': '7' }, {}, 7],
     'a date': [{ 'retry-after': 'Thu, 01 Oct 2026 12:00:30 GMT' }, {}, 30],
     'a date that has passed': [{ 'retry-after': 'Thu, 01 Oct 2026 11:00:00 GMT' }, {}, 0],
-    'milliseconds, which are finer': [{ 'retry-after': '2', 'retry-after-ms': '1250' }, {}, 1.25],
-    'a reset in words': [{ 'x-ratelimit-reset-requests': '6m0s' }, {}, 360],
-    'the limit that is used up': [
+    'milliseconds, which are more precise': [
+      { 'retry-after': '2', 'retry-after-ms': '1250' },
+      {},
+      1.25,
+    ],
+    'a reset as a duration': [{ 'x-ratelimit-reset-requests': '6m0s' }, {}, 360],
+    'the exhausted limit': [
       {
         'x-ratelimit-reset-requests': '12ms',
         'x-ratelimit-remaining-requests': '99',
@@ -309,7 +313,7 @@ describe('the wait is read from', () => {
       {},
       62.5,
     ],
-    'the shorter reset when neither is used up': [
+    'the shorter reset if neither limit is exhausted': [
       { 'x-ratelimit-reset-requests': '1h', 'x-ratelimit-reset-tokens': '2s' },
       {},
       2,
@@ -317,25 +321,25 @@ describe('the wait is read from', () => {
     'the body': [{}, error([{ '@type': 'x/google.rpc.RetryInfo', retryDelay: '34.4s' }]), 34.4],
     nothing: [{}, {}, null],
     nonsense: [{ 'retry-after': '-5' }, {}, null],
-    'words that are no date': [{ 'retry-after': 'soon' }, {}, null],
-    'no more than a day': [{ 'retry-after': '99999999' }, {}, 86_400],
+    'text that is not a date, as null': [{ 'retry-after': 'soon' }, {}, null],
+    'a long wait, capped at a day': [{ 'retry-after': '99999999' }, {}, 86_400],
   };
   test.each(Object.entries(cases))('%s', (_, [headers, body, seconds]) => {
     expect(fail(429, body, headers).retryAfterSeconds).toBe(seconds);
   });
 
-  test('resets only when a limit was the reason', () => {
+  test('resets only for rate limits', () => {
     expect(fail(500, {}, { 'x-ratelimit-reset-requests': '6m0s' }).retryAfterSeconds).toBeNull();
   });
 });
 
-describe('an error inside an answer of status 200', () => {
+describe('failureInside recognizes an error that', () => {
   const cases: Record<string, [object, object]> = {
     'is an object': [
       { error: { message: 'It broke.', type: 'server_error' } },
       { kind: 'server', status: null, message: 'It broke.' },
     ],
-    'is a text': [{ error: 'It broke.' }, { kind: 'server', message: 'It broke.' }],
+    'is a string': [{ error: 'It broke.' }, { kind: 'server', message: 'It broke.' }],
     'has a status of its own': [
       { error: { message: 'x', type: 'invalid_request_error', status_code: 400 } },
       { kind: 'request', status: 400 },
@@ -345,7 +349,7 @@ describe('an error inside an answer of status 200', () => {
       { error: { message: 'x', type: 'overloaded_error' } },
       { kind: 'overloaded', status: null },
     ],
-    'has an empty account as code': [
+    'has a quota code': [
       { error: { message: 'x', type: 'insufficient_quota' } },
       { kind: 'quota' },
     ],
@@ -353,11 +357,11 @@ describe('an error inside an answer of status 200', () => {
       { object: 'error', message: 'It broke.', code: 503 },
       { kind: 'overloaded', status: 503, message: 'It broke.' },
     ],
-    'is flat, with a code in words': [
+    'is flat, with a text code': [
       { code: 'InvalidParameter', message: 'It broke.' },
       { kind: 'server', status: null, message: 'It broke.' },
     ],
-    'denies its success, whatever its code': [
+    'has success: false, whatever its code': [
       { code: 200, msg: 'It broke.', success: false },
       { kind: 'server', message: 'It broke.' },
     ],
@@ -365,7 +369,7 @@ describe('an error inside an answer of status 200', () => {
       { choices: [{ error: { code: 504, message: 'It broke.' }, finish_reason: 'error' }] },
       { kind: 'timeout', status: 504, message: 'It broke.' },
     ],
-    'is among the fields of Groq': [
+    "is in Groq's fields": [
       { choices: [], x_groq: { id: 'req_1', error: 'over_capacity' } },
       { kind: 'server', message: 'over_capacity' },
     ],
@@ -373,46 +377,46 @@ describe('an error inside an answer of status 200', () => {
       { choices: [{ delta: {}, finish_reason: 'error' }] },
       { kind: 'server', status: null },
     ],
-    'is a connection that the provider lost': [
+    'is the finish reason network_error': [
       { choices: [{ delta: {}, finish_reason: 'network_error' }] },
       { kind: 'server', status: null },
     ],
-    'is an answer that was aborted': [
+    'is the finish reason abort': [
       { choices: [{ delta: { content: '' }, finish_reason: 'abort' }] },
       { kind: 'server', message: 'The upstream ended its answer with the finish reason abort.' },
     ],
-    'is a finish reason in capitals': [
+    'is an uppercase finish reason': [
       { choices: [{ delta: {}, finish_reason: 'MALFORMED_FUNCTION_CALL' }] },
       { kind: 'server', status: null },
     ],
-    'is a finish reason after the filter that gave it': [
+    'is a finish reason with a filter prefix': [
       { choices: [{ index: 0, finish_reason: 'function_call_filter: MALFORMED_FUNCTION_CALL' }] },
       { kind: 'server', status: null },
     ],
-    'is a lack of resources': [
+    'is the finish reason insufficient_system_resource': [
       { choices: [{ delta: {}, finish_reason: 'insufficient_system_resource' }] },
       { kind: 'overloaded' },
     ],
-    'is a number of MiniMax, beside no answer': [
+    'is a MiniMax number without an answer': [
       { choices: null, base_resp: { status_code: 1002, status_msg: 'rate limit exceeded(RPM)' } },
       { kind: 'rate_limited', status: null, message: 'rate limit exceeded(RPM)' },
     ],
-    'is a number of MiniMax, beside an answer that seems to have ended': [
+    'is a MiniMax number beside a complete answer': [
       {
         choices: [{ delta: {}, finish_reason: 'stop' }],
         base_resp: { status_code: 1027, status_msg: 'output new_sensitive' },
       },
       { kind: 'request', message: 'output new_sensitive' },
     ],
-    'is a number of Baidu': [
+    'is a Baidu number': [
       { error_code: 18, error_msg: 'Open api qps request limit reached' },
       { kind: 'rate_limited', message: 'Open api qps request limit reached' },
     ],
-    'is a number that is new': [
+    'is an unknown number': [
       { base_resp: { status_code: 1999, status_msg: 'It broke.' } },
       { kind: 'server', message: 'It broke.' },
     ],
-    'tells when to come back': [
+    'has a retry delay': [
       { error: { code: 429, message: 'x', details: [{ retryDelay: '3s' }] } },
       { kind: 'rate_limited', retryAfterSeconds: 3 },
     ],
@@ -421,12 +425,12 @@ describe('an error inside an answer of status 200', () => {
     expect(failureInside({ ...chunk })).toMatchObject(expected);
   });
 
-  test('quotes no more of a finish reason than of anything else', () => {
+  test('has a long finish reason, which it truncates', () => {
     const choices = [{ delta: {}, finish_reason: `${'x'.repeat(10_000)} error` }];
     expect(failureInside({ choices })?.message).toHaveLength(500);
   });
 
-  test('is not made of filler', () => {
+  test('is absent: empty fields and success codes are not errors', () => {
     const choices = [{ delta: { content: 'a' }, finish_reason: 'stop' }];
     for (const error of [null, '', {}, false, { message: '', code: 0, param: null }]) {
       expect(failureInside({ error, choices })).toBeUndefined();
@@ -448,22 +452,22 @@ describe('an error inside an answer of status 200', () => {
 
 const read = (text: string) => readAnswer(text, () => ({ ok: true, value: 'read' }));
 
-describe('an answer that is read whole', () => {
-  test('has vectors of many numbers', () => {
+describe('readAnswer', () => {
+  test('accepts vectors of millions of numbers', () => {
     expect(valueIn(read(`{"data":[[${'1,'.repeat(2_000_000)}1]]}`))).toBe('read');
   });
 
-  /** The outermost bracket counts, too. */
+  /** The outermost bracket counts too. */
   test.each([
     ['lists', '[],'],
     ['objects', '{},'],
-  ])('has a million %s at most: they would parse to gigabytes', (_, unit) => {
+  ])('accepts at most a million %s, which would parse to gigabytes', (_, unit) => {
     expect(valueIn(read(`{"data":[${unit.repeat(999_999)}1]}`))).toBe('read');
     const tooMany = read(`{"data":[${unit.repeat(1_000_000)}1]}`);
     expect(failureIn(tooMany)).toMatchObject({ kind: 'malformed' });
   });
 
-  test('is an object, or a list of one', () => {
+  test('accepts an object or a list of one', () => {
     expect([valueIn(read('{}')), valueIn(read('[{}]'))]).toEqual(['read', 'read']);
     expect(failureIn(read('[]'))).toMatchObject({ kind: 'malformed' });
   });

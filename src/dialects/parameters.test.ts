@@ -7,30 +7,30 @@ import { dialects } from './registry.ts';
 
 const plain = { dialect: 'openai', quirks: {} } as const;
 
-test('cache_control beside the prompt is taken by Anthropic, not by Gemini', () => {
+test('supportsParameter accepts cache_control for Anthropic but not for Gemini', () => {
   const takes = (dialect: 'anthropic' | 'gemini') =>
     supportsParameter({ dialect, quirks: {} }, 'cache_control');
   expect([takes('anthropic'), takes('gemini')]).toEqual([true, false]);
 });
 
-test('user and safety_identifier are taken where a dialect has words for them', () => {
-  const dialects = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const;
+test('supportsParameter accepts user and safety_identifier for OpenAI and Anthropic', () => {
+  const names = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const;
   for (const name of ['user', 'safety_identifier']) {
-    const takes = dialects.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));
+    const takes = names.filter((dialect) => supportsParameter({ dialect, quirks: {} }, name));
     expect(takes).toEqual(['openai', 'openai-responses', 'anthropic']);
   }
 });
 
-test('a choice of tools that is left to the model asks nothing of a provider', () => {
-  const asked = (tool_choice: unknown) => presentParameterNames({ tools: [], tool_choice });
-  for (const choice of ['auto', { type: 'auto' }, null]) expect(asked(choice)).toEqual(['tools']);
+test('presentParameterNames ignores the default tool choice', () => {
+  const present = (tool_choice: unknown) => presentParameterNames({ tools: [], tool_choice });
+  for (const choice of ['auto', { type: 'auto' }, null]) expect(present(choice)).toEqual(['tools']);
   for (const choice of ['required', { type: 'any' }, 'none']) {
-    expect(asked(choice)).toEqual(['tools', 'tool_choice']);
+    expect(present(choice)).toEqual(['tools', 'tool_choice']);
   }
 });
 
-describe('the parameters that a model is listed with', () => {
-  test('are those of its own endpoint where it does not chat', () => {
+describe('supportedParameters', () => {
+  test('returns the parameters of the endpoint for a model without chat', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: false }, [plain]);
     expect(listed('embeddings')).toEqual(['dimensions', 'encoding_format']);
@@ -46,7 +46,7 @@ describe('the parameters that a model is listed with', () => {
     ]);
   });
 
-  test('leave out what a chat model has no feature for', () => {
+  test('omits parameters without the feature of a chat model', () => {
     const listed = (...features: Parameters<typeof supportedParameters>[0]['features']) =>
       supportedParameters({ features, isChat: true }, [plain]);
     const tools = ['tools', 'tool_choice', 'parallel_tool_calls'];
@@ -60,7 +60,7 @@ describe('the parameters that a model is listed with', () => {
     expect(listed('reasoning')).toEqual(expect.arrayContaining(thoughts));
   });
 
-  test('leave out what every endpoint drops', () => {
+  test('omits parameters that every endpoint drops', () => {
     const dropping = { ...plain, quirks: { drop_params: ['quality', 'seed'] } };
     const image = { features: ['image_edit'], isChat: false } as const;
     expect(supportedParameters(image, [dropping])).not.toContain('quality');
@@ -76,14 +76,14 @@ test.each([
   ['anthropic', ['temperature', 'top_k', 'stop', 'parallel_tool_calls'], ['n', 'seed']],
   ['gemini', ['top_k', 'stop', 'seed', 'n'], ['logit_bias', 'parallel_tool_calls']],
   ['cohere', [], ['temperature']],
-] as const)('%s takes %j and not %j', (dialect, taken, refused) => {
+] as const)('supportsParameter for %s accepts %j and not %j', (dialect, taken, refused) => {
   const takes = (name: string, quirks = {}) => supportsParameter({ dialect, quirks }, name);
   expect(taken.filter((name) => !takes(name))).toEqual([]);
   expect(refused.filter((name) => takes(name))).toEqual([]);
   expect(taken.filter((name) => takes(name, { drop_params: [name] }))).toEqual([]);
 });
 
-test('reasoning that is refused by one of its names is refused by the other', () => {
+test('supportsParameter treats reasoning and reasoning_effort as one option', () => {
   const names = ['reasoning', 'reasoning_effort'];
   for (const refused of names) {
     const quirks = { drop_params: [refused] };
@@ -94,8 +94,8 @@ test('reasoning that is refused by one of its names is refused by the other', ()
 
 const tools = [{ name: 'look', parameters: null }];
 
-/** Each wish that a dialogue can express, by the name of its parameter. */
-const wishes: Readonly<Record<string, Partial<Prompt>>> = {
+/** Every option of a prompt, by its parameter name. */
+const options: Readonly<Record<string, Partial<Prompt>>> = {
   temperature: { sampling: { temperature: 0.5 } },
   top_p: { sampling: { topP: 0.5 } },
   top_k: { sampling: { topK: 5 } },
@@ -119,15 +119,15 @@ const wishes: Readonly<Record<string, Partial<Prompt>>> = {
 };
 
 test.each(['anthropic', 'gemini', 'bedrock', 'openai-responses'] as const)(
-  'a request to %s leaves out just what that dialect does not take',
+  'a request to %s drops exactly the parameters that the dialect does not support',
   (dialect) => {
     const takes = (name: string) => supportsParameter({ dialect, quirks: {} }, name);
     const isSent = (name: string) => {
-      const asked = question(wishes[name]);
-      const { dropped = [] } = dialects[dialect].chat?.write(asked, targetOf()) ?? {};
+      const prompt = question(options[name]);
+      const { dropped = [] } = dialects[dialect].chat?.write(prompt, targetOf()) ?? {};
       return !dropped.includes(name);
     };
-    const names = Object.keys(wishes);
+    const names = Object.keys(options);
     expect(names.filter(isSent)).toEqual(names.filter(takes));
   },
 );

@@ -19,23 +19,26 @@ async function read(body: LongBytes): Promise<Buffer> {
   return all;
 }
 
-describe('a long body', () => {
-  test.each([1, 2, 3, 4, 7, 999])('in base64 does not mind pieces of %i bytes', async (size) => {
-    for (const length of [0, 1, 2, 3, 1_000]) {
-      const content = bytes.subarray(0, length);
-      const told = (await read(inBase64(inPieces(content, size)))).toString();
-      expect(told).toBe(content.toString('base64'));
-    }
-  });
+describe('streamed bodies', () => {
+  test.each([1, 2, 3, 4, 7, 999])(
+    'encode base64 correctly from chunks of %i bytes',
+    async (size) => {
+      for (const length of [0, 1, 2, 3, 1_000]) {
+        const content = bytes.subarray(0, length);
+        const encoded = (await read(inBase64(inPieces(content, size)))).toString();
+        expect(encoded).toBe(content.toString('base64'));
+      }
+    },
+  );
 
-  test('of several pieces knows its length in bytes', async () => {
+  test('report the length in bytes of several pieces', async () => {
     const body = concatBodies(['é', bodyFromBytes(bytes.subarray(0, 2)), '']);
     expect((await read(body)).equals(Buffer.concat([Buffer.from('é'), bytes.subarray(0, 2)]))).toBe(
       true,
     );
   });
 
-  test('as a form is read by others as it was meant, and no name breaks out of it', async () => {
+  test('write a form that parses back, with names escaped', async () => {
     const odd = 'a"\r\ncontent-type: b';
     const { headers, body } = writeForm({ prompt: 'über\r\n--x', n: 1, [odd]: 'c' }, [
       {

@@ -62,7 +62,7 @@ describe('at a tenant’s door', () => {
     refusal((request) => authorizeKey(route, request, authenticator), key);
 
   test('the admin token is told where it belongs', async () => {
-    expect(await enter(token)).toStartWith('403 The admin token is for /admin/v1 only');
+    expect(await enter(token)).toStartWith('403 The admin token works only for /admin/v1.');
   });
 
   test('a guessed admin token is not told whether it is one', async () => {

@@ -4,7 +4,7 @@ import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { KeyedRoute } from './routes.ts';
 
-/** Who is calling; refuses kinds of keys that this route is not for. */
+/** Authenticates the caller and checks that the route accepts this kind of key. */
 export function authorizeKey(
   route: KeyedRoute,
   request: Request,
@@ -14,7 +14,7 @@ export function authorizeKey(
   if (kindByPrefix(key) === 'admin') return rejectAdminToken(key, route, authenticator);
   const caller = authenticator.authenticate(key);
   return caller instanceof Promise
-    ? caller.then((it) => checkAccess(it, route))
+    ? caller.then((resolved) => checkAccess(resolved, route))
     : checkAccess(caller, route);
 }
 
@@ -24,28 +24,30 @@ async function rejectAdminToken(
   authenticator: Authenticator,
 ): Promise<Caller> {
   if (await authenticator.isAdmin(key)) {
-    throw forbidden('The admin token is for /admin/v1 only; use a tenant key here.');
+    throw forbidden(
+      'The admin token works only for /admin/v1. Use a routing or management key here.',
+    );
   }
   return checkAccess(await authenticator.authenticate(key), route);
 }
 
 function checkAccess(caller: Caller, route: KeyedRoute): Caller {
   if (route.access === 'routing' && caller.kind === 'management') {
-    throw forbidden('A management key cannot call models; use a routing key (sk-tg-…).');
+    throw forbidden("A management key can't call models. Use a routing key (sk-tg-…).");
   }
   if (route.access === 'management' && caller.kind === 'routing') {
-    throw forbidden('This needs a management key (sk-mgmt-…); a routing key is not enough.');
+    throw forbidden('This endpoint requires a management key (sk-mgmt-…).');
   }
   return caller;
 }
 
-/** Returned, not thrown: a caller refused for its scope still gets the rate headers of its key. */
+/** Returns the error instead of throwing it, so that the response still gets rate headers. */
 export function scopeError(
   { scope }: KeyedRoute,
   { kind, scopes }: Caller,
 ): GatewayError | undefined {
   if (!scope || kind !== 'routing' || !scopes || scopes.includes(scope)) return undefined;
-  return forbidden(`This API key does not have the scope "${scope}".`);
+  return forbidden(`This API key doesn't have the scope "${scope}".`);
 }
 
 export async function authorizeAdmin(
@@ -55,11 +57,11 @@ export async function authorizeAdmin(
   const token = readPresentedKey(request.headers);
   if (await authenticator.isAdmin(token)) return;
   if (kindByPrefix(token) === 'admin') {
-    throw new GatewayError('invalid_api_key', 'The admin token is not valid.');
+    throw new GatewayError('invalid_api_key', "The admin token isn't valid.");
   }
-  // Unknown keys get 401 first: only real ones get 403, so a 403 never makes a guess look good.
+  // An unknown key gets 401. Only a valid key gets 403, so a 403 never confirms a guess.
   await authenticator.authenticate(token);
-  throw forbidden('This needs the admin token (sk-admin-…).');
+  throw forbidden('This endpoint requires the admin token (sk-admin-…).');
 }
 
 function forbidden(message: string): GatewayError {

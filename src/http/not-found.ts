@@ -2,94 +2,95 @@ import { nearest } from '../core/text.ts';
 import { prefixPattern } from './paths.ts';
 import type { Route } from './routes.ts';
 
-/** Routes of other APIs that are not served here, and what to call instead. */
+/** Endpoints of other APIs that Tollgate doesn't have, and what to use instead. */
 
 const statelessHint =
-  'No conversation is kept between requests; send it whole, to POST /v1/chat/completions or ' +
+  'Tollgate stores no conversations. Send the full conversation to POST /v1/chat/completions or ' +
   'POST /v1/responses.';
 
-/** For programs that were given a base URL where they want the whole address of an endpoint. */
+/** For clients that need an endpoint URL but were given a base URL. */
 const baseUrlHint =
-  'This is a base URL, to which clients append the rest: POST /v1/chat/completions, ' +
-  'POST /v1/messages and so on.';
+  'This is a base URL. Clients append the endpoint, such as POST /v1/chat/completions or ' +
+  'POST /v1/messages.';
 
-/** The first pattern that fits a path, without its prefixes, decides which sentence is told. */
+/** Patterns for paths without their prefixes; the first match applies. */
 const suggestions: readonly (readonly [RegExp, string])[] = [
   [
     /^\/responses\/(?:compact|input_tokens)$/,
-    'Conversations are not compacted, and their tokens not counted, for clients of this API; ' +
-      'POST /v1/responses answers them.',
+    'Compacting and token counting are not supported for responses. Use POST /v1/responses.',
   ],
   [
     /^\/responses\/./,
-    'POST /v1/responses answers at once and keeps nothing, so there is no response to fetch, ' +
-      'cancel or delete.',
+    "Tollgate doesn't store responses, so you can't retrieve, cancel, or delete one. Use " +
+      'POST /v1/responses.',
   ],
   [
     /^\/(?:engines\/.+\/)?completions$/,
-    'Text completions are not offered; send the prompt as a message to POST /v1/chat/completions.',
+    'Text completions are not supported. Send the prompt as a message to ' +
+      'POST /v1/chat/completions.',
   ],
   [
     /^\/realtime(?:\/|$)/,
-    'Live audio is not offered; POST /v1/audio/transcriptions, POST /v1/chat/completions and ' +
-      'POST /v1/audio/speech do it one turn at a time.',
+    'Realtime audio is not supported. Use POST /v1/audio/transcriptions, ' +
+      'POST /v1/chat/completions, and POST /v1/audio/speech for each turn.',
   ],
   [
     /^\/audio\/translations$/,
-    'Translation of speech is not offered; POST /v1/audio/transcriptions writes it down, and ' +
-      'POST /v1/chat/completions can translate the text.',
+    'Speech translation is not supported. Use POST /v1/audio/transcriptions, then ' +
+      'POST /v1/chat/completions to translate the text.',
   ],
   [
     /^\/images\/variations$/,
-    'Variations are not offered; POST /v1/images/edits makes one from an image and a prompt.',
+    'Image variations are not supported. Use POST /v1/images/edits with an image and a prompt.',
   ],
-  [/^\/videos?(?:\/|$)/, 'Videos are not offered; POST /v1/images/generations makes images.'],
+  [/^\/videos?(?:\/|$)/, 'Videos are not supported. For images, use POST /v1/images/generations.'],
   [
     /^\/moderations$/,
-    'Moderation is not offered; POST /v1/chat/completions can ask a model to judge a text.',
+    'Moderation is not supported. Ask a model to rate the text with POST /v1/chat/completions.',
   ],
-  [/^\/rerank$/, 'Reranking is not offered; POST /v1/embeddings gives vectors to compare.'],
+  [/^\/rerank$/, 'Reranking is not supported. Compare vectors from POST /v1/embeddings.'],
   [
     /^\/(?:files|uploads|vector_stores|containers)(?:\/|$)/,
-    'No files are kept; send them inside the request, and long recordings to POST /v1/jobs.',
+    'Tollgate stores no files. Send them in the request, and long recordings to POST /v1/jobs.',
   ],
   [
     /^\/(?:messages\/)?batches(?:\/|$)/,
-    'Batches are not offered; send each request by itself, several at the same time. Long audio ' +
-      'has POST /v1/jobs.',
+    'Batches are not supported. Send single requests in parallel, or long audio to ' +
+      'POST /v1/jobs.',
   ],
   [/^\/(?:assistants|threads|conversations)(?:\/|$)/, statelessHint],
   [
     /^\/(?:fine_tuning|fine-tunes|evals)(?:\/|$)/,
-    'Models are called here, not trained or evaluated; do that at their provider.',
+    "Tollgate doesn't train or evaluate models. Use the provider's own API for that.",
   ],
   [
     /:(?:stream)?generateContent$/i,
-    'Gemini’s own format is not served; POST /v1/chat/completions calls its models.',
+    "Gemini's API format is not supported. Call its models with POST /v1/chat/completions.",
   ],
   [
     /^\/deployments\/./,
-    'Azure’s own addresses are not served; set the client up for OpenAI itself, with a base URL ' +
-      'that ends with /v1.',
+    "Azure's URLs are not supported. Configure the client for OpenAI, with a base URL that ends " +
+      'in /v1.',
   ],
   [
     /^\/(?:generate|tags|show|ps)$/,
-    'Ollama’s own format is not served; set the client up for an OpenAI server, with a base URL ' +
-      'that ends with /v1.',
+    "Ollama's API format is not supported. Configure the client for an OpenAI server, with a " +
+      'base URL that ends in /v1.',
   ],
   [
     /^\/(?:ai\/config|(?:ai\/)?[a-z]+-model)$/,
-    'The AI SDK’s own gateway format is not served; use its provider @ai-sdk/openai-compatible, ' +
-      'with a base URL that ends with /v1.',
+    "The AI SDK's gateway format is not supported. Use its provider " +
+      '@ai-sdk/openai-compatible, with a base URL that ends in /v1.',
   ],
   [
     /^\/(?:livez?|liveness|ping|status|heartbeat|health\/read\w+)$/,
-    'GET /healthz tells whether the process is alive, GET /readyz whether it can take requests.',
+    'Use GET /healthz to check that the process is alive, or GET /readyz to check that it can ' +
+      'take requests.',
   ],
   [/^\/(?:ui|admin|login)$/, 'The dashboard is at GET /dashboard.'],
   [
     /^\/key\/generate$/,
-    'LiteLLM’s own routes for keys are not served; POST /api/v1/keys makes keys, with a ' +
+    "LiteLLM's key endpoints are not supported. Create keys with POST /api/v1/keys and a " +
       'management key.',
   ],
 ];
@@ -102,21 +103,17 @@ export function suggestionFor(path: string): string | undefined {
   return suggestions.find(([pattern]) => pattern.test(rest))?.[1];
 }
 
-/** Which route was meant by a path that has none: mistyped, or remembered from another API. */
+/** Finds the route that a mistyped path most likely means. */
 
-/**
- * A longer path is no typing error, and comparing it would cost time that strangers could waste.
- */
+/** Longer paths aren't typing errors, and comparing them would cost too much time. */
 const comparedLengthMax = 100;
 
-/** Shorter words are the beginning of too many others. */
+/** Shorter names are prefixes of too many others. */
 const prefixLengthMin = 4;
 
 interface NearestRoute {
   readonly route: Route;
-  /**
-   * Whether it is similar enough to ask if it was meant; else it is only nearer than the others.
-   */
+  /** True if the path is probably a misspelling of this route. */
   readonly isSimilar: boolean;
 }
 
@@ -128,7 +125,7 @@ export function nearestRoute(
   if (path.length > comparedLengthMax) return undefined;
   const requestedSegments = segmentsOf(path);
   const sameMethod = routes.filter((route) => route.method === method);
-  // A single word is more often a name of ours in the wrong place than a misspelt name.
+  // A single segment is more often a correct name in the wrong place than a misspelling.
   const similar =
     (requestedSegments.length > 1 ? similarlySpelled(requestedSegments, sameMethod) : undefined) ??
     withSharedName(requestedSegments, sameMethod) ??
@@ -142,7 +139,7 @@ export function nearestRoute(
   return fallback && { route: fallback, isSimilar: false };
 }
 
-/** The names in a path, without the versions in front and the variable parts. */
+/** Returns the names in a path, without prefixes and parameters. */
 function segmentsOf(path: string): readonly string[] {
   const segments = path.toLowerCase().split('/');
   return segments.filter(
@@ -156,12 +153,12 @@ function isSameName(a: string, b: string): boolean {
   return short.length >= prefixLengthMin && long.startsWith(short);
 }
 
-/** How many names of one path another path has, too. */
+/** Counts the names that two paths share. */
 function countShared(some: readonly string[], others: readonly string[]): number {
   return some.filter((segment) => others.some((other) => isSameName(segment, other))).length;
 }
 
-/** A route that has the first name of the path, or all of whose names are in the path. */
+/** Finds a route that has the first name of the path, or whose names are all in the path. */
 function withSharedName(
   requestedSegments: readonly string[],
   routes: readonly Route[],
@@ -176,7 +173,7 @@ function withSharedName(
   return mostShared(requestedSegments, candidates);
 }
 
-/** The route that shares most names with the path; of several, the first with the fewest others. */
+/** Finds the route that shares the most names with the path and has the fewest others. */
 function mostShared(
   requestedSegments: readonly string[],
   routes: readonly Route[],
@@ -186,7 +183,7 @@ function mostShared(
   for (const route of routes) {
     const routeSegments = segmentsOf(route.path);
     const shared = countShared(requestedSegments, routeSegments);
-    // Other names count far less than a shared one: they only decide between equals.
+    // The number of segments only breaks ties.
     const score = shared && shared - routeSegments.length / comparedLengthMax;
     if (score <= bestScore) continue;
     best = route;
@@ -200,7 +197,7 @@ function similarlySpelled(
   routes: readonly Route[],
 ): Route | undefined {
   const spelling = requestedSegments.join('/');
-  // Little may be wrong in a short word, or it is another word.
+  // A short name with several differences is a different name.
   const distanceMax = Math.min(Math.max(2, Math.floor(spelling.length / 3)), spelling.length - 2);
   const spellings = routes.map(({ path }) => segmentsOf(path).join('/'));
   const match = nearest(spelling, spellings, distanceMax);

@@ -1,13 +1,13 @@
 /**
- * One handler serves an endpoint under every path that people really use. SDKs append their own
- * prefixes to whatever base URL they are given, so a base with `/v1`, without it, twice, with
- * `/openai` or `/anthropic`, or a whole endpoint pasted as a base must all end up in one place.
+ * Maps all common spellings of a path to one route. SDKs append their own prefixes to any base
+ * URL, so a base URL with `/v1`, without it, with it twice, with `/openai` or `/anthropic`, or
+ * with a full endpoint must all work.
  *
- * Authorisation looks at the same normalised path as the router does: two opinions about a path
- * have opened protected routes elsewhere.
+ * Access checks and the router must use the same normalized path; otherwise a different spelling
+ * could bypass the access check.
  */
 
-/** First segments that mean a public endpoint, wherever the client believes it lives. */
+/** First segments of the endpoints below `/v1`. */
 const resources = new Set([
   'chat',
   'messages',
@@ -23,34 +23,34 @@ const resources = new Set([
   'customer',
 ]);
 
-/** What clients put in front of an endpoint's name, and whether only Anthropic's do. */
+/** Prefixes that clients use, and whether only Anthropic's clients do. */
 const prefixes: Readonly<Record<string, boolean>> = { v1: false, openai: false, anthropic: true };
 
-/** What one API or another puts in front of its endpoints, also where it is not served here. */
+/** Prefixes of any known API, including those that aren't supported. */
 export const prefixPattern = /^(?:v\d\w*|api|openai|anthropic)$/;
 
-/** These really live below `/api/v1`; the rest there is OpenRouter's spelling of `/v1`. */
+/** These are routes below `/api/v1`. Anything else there is OpenRouter's form of `/v1`. */
 const managementResources = new Set(['keys', 'credits', 'byok']);
 
-/** Whole endpoints that were given as a base URL, in front of the one that the client appends. */
+/** Matches a full endpoint that was used as a base URL, before the one that the client appends. */
 const callableEndpoints = String.raw`messages|responses|embeddings|(?:chat|audio|images)/\w+`;
 const pastedEndpoints = new RegExp(
   `^(?:(?:${callableEndpoints})/(?:v1/)*)+(?=${callableEndpoints}|models)`,
 );
 
-/** Served at exactly this path, because proxies shut it out by its path. */
+/** Only this exact path works, because proxies block it by its path. */
 const exactPath = '/metrics';
 
 interface RoutePath {
-  /** The path as the route table spells it. */
+  /** The path as in the route table. */
   readonly path: string;
-  /** Came by `/api/v1`: such clients always want usage and cost in the last event. */
+  /** Below `/api/v1`. These clients expect usage and cost in the last event. */
   readonly openRouterStyle: boolean;
-  /** Came by a path that only Anthropic clients use, so that errors get their shape. */
+  /** A path that only Anthropic's clients use; errors get their shape. */
   readonly anthropicStyle: boolean;
 }
 
-/** Clients write the same few paths over and over; others are worked out each time. */
+/** Caches the few paths that most requests use. */
 const knownPathsMax = 200;
 const knownPaths = new Map<string, RoutePath>();
 
@@ -75,7 +75,7 @@ function parsePath(pathname: string): RoutePath {
   }
   const rest = segments.slice(index).join('/').replace(pastedEndpoints, '');
   const [first = ''] = rest.split('/', 1);
-  // Coding agents look for this path below any base URL they were given.
+  // Coding agents append this path to their base URL.
   if (rest === 'api/hello') {
     return { path: '/api/hello', openRouterStyle: false, anthropicStyle };
   }

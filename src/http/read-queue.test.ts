@@ -6,14 +6,14 @@ import { TenantReadQueue } from './read-queue.ts';
 const tooMany = {
   status: 429,
   symbol: 'rate_limit_exceeded',
-  message: 'This account has too many reads running or waiting; send fewer at a time.',
+  message: 'This account has too many reads running or waiting. Send fewer at a time.',
   retryAfterSeconds: 1,
 };
 /** What the store would say: the caller is not to blame for earlier reads that hang. */
 const tooLong = {
   status: 503,
   symbol: 'service_unavailable',
-  message: 'Earlier reads of this account take too long; try again shortly.',
+  message: 'Earlier reads of this account are taking too long. Try again shortly.',
   retryAfterSeconds: 2,
 };
 const patient = 60_000;

@@ -1,26 +1,26 @@
 import { GatewayError, unavailable } from '../core/errors.ts';
 
 interface ReadLimits {
-  /** Reads of one tenant that are under way at once. */
+  /** Concurrent reads per tenant. */
   readonly atOnceMax: number;
   readonly waitingMax: number;
-  /** While the store hangs, a read does not wait for all the reads before it. */
+  /** Bounds the wait while the store hangs. */
   readonly waitMs: number;
 }
 
 /**
- * More reads at once do not end sooner, because one thread writes all answers. Chats of all tenants
- * wait on that thread until each answer that is ready has been written.
+ * More concurrent reads wouldn't finish sooner, because one thread serializes all answers. All
+ * chats wait while it does.
  */
 const defaultLimits: ReadLimits = { atOnceMax: 2, waitingMax: 100, waitMs: 30_000 };
 
 interface TenantQueue {
   running: number;
-  /** How each waiting read begins; the first has waited longest. */
+  /** Start functions of the waiting reads, oldest first. */
   readonly waiting: Set<() => void>;
 }
 
-/** A few reads of each tenant at once, first come first served; each tenant has its own line. */
+/** Limits the concurrent reads of each tenant. Each tenant has its own FIFO queue. */
 export class TenantReadQueue {
   readonly #limits: ReadLimits;
   readonly #queues = new Map<string, TenantQueue>();
@@ -29,7 +29,7 @@ export class TenantReadQueue {
     this.#limits = limits;
   }
 
-  /** 429; 503 after too long a wait: no caller is to blame for a store that hangs. */
+  /** Throws 429 if the queue is full, and 503 after too long a wait. */
   async run<T>(tenantId: string, client: AbortSignal, read: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: new Set() };
     this.#queues.set(tenantId, queue);
@@ -37,7 +37,7 @@ export class TenantReadQueue {
       queue.running += 1;
     } else {
       await this.#waitForTurn(queue, client);
-      // Reads that follow each other without a pause would leave the sockets no time.
+      // Back-to-back reads would starve the sockets.
       await Bun.sleep(0);
     }
     try {
@@ -66,7 +66,7 @@ export class TenantReadQueue {
     };
     const onAbort = () => fail(tooManyReads());
     const timer = setTimeout(() => fail(waitTooLong()), waitMs);
-    // Clients that ask again after a short time would fill the line with reads nobody waits for.
+    // Otherwise clients that time out and retry would fill the queue with abandoned reads.
     client.addEventListener('abort', onAbort);
     waiting.add(start);
     return promise;
@@ -75,7 +75,7 @@ export class TenantReadQueue {
   #finish(tenantId: string, queue: TenantQueue): void {
     const [next] = queue.waiting;
     if (next) {
-      // The next read takes the place of this one.
+      // The next read takes over the slot.
       next();
       return;
     }
@@ -85,10 +85,10 @@ export class TenantReadQueue {
 }
 
 function tooManyReads(): GatewayError {
-  const message = 'This account has too many reads running or waiting; send fewer at a time.';
+  const message = 'This account has too many reads running or waiting. Send fewer at a time.';
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 1 });
 }
 
 function waitTooLong(): GatewayError {
-  return unavailable('Earlier reads of this account take too long; try again shortly.');
+  return unavailable('Earlier reads of this account are taking too long. Try again shortly.');
 }

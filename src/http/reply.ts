@@ -1,3 +1,4 @@
+import type { ErrorObject, ErrorShape } from '../contract/errors.ts';
 import { errorTable, type GatewayError } from '../core/errors.ts';
 import {
   anthropicErrorDetails,
@@ -5,7 +6,7 @@ import {
   anthropicMessage,
   anthropicStatus,
 } from '../dialects/anthropic/client/error.ts';
-import type { ErrorShape, Exchange } from './routes.ts';
+import type { Exchange } from './routes.ts';
 
 export function json(exchange: Exchange, body: unknown, status = 200): Response {
   const text = JSON.stringify(body);
@@ -16,7 +17,7 @@ export function json(exchange: Exchange, body: unknown, status = 200): Response 
   });
 }
 
-/** Told where nobody knows how long it takes: SDKs that are told nothing come back at once. */
+/** The default `retry-after`, because SDKs retry at once without one. */
 const defaultRetrySeconds = 5;
 
 export function errorReply(exchange: Exchange, error: GatewayError): Response {
@@ -33,7 +34,7 @@ export function errorReply(exchange: Exchange, error: GatewayError): Response {
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** When to come back, in seconds, and in milliseconds for clients that read those. */
+/** Sets the wait in seconds, and in milliseconds for clients that read that header. */
 export function setRetryAfter(
   headers: Record<string, string>,
   waitSeconds = defaultRetrySeconds,
@@ -42,11 +43,11 @@ export function setRetryAfter(
   headers['retry-after-ms'] = String(Math.max(1, Math.ceil(waitSeconds * 1000)));
 }
 
-/** A sentence may quote the request, and that can be as long as a body. */
+/** A message may quote the request, which can be very long. */
 const messageLengthMax = 2_000;
 const paramLengthMax = 500;
 
-function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): object {
+function errorBody(shape: ErrorShape, error: GatewayError, requestId: string): ErrorObject {
   const { symbol, status } = error;
   const message = truncate(error.message, messageLengthMax);
   const param = error.param === null ? null : truncate(error.param, paramLengthMax);
@@ -72,7 +73,7 @@ function truncate(text: string, lengthMax: number): string {
   return text.length <= lengthMax ? text : `${text.slice(0, lengthMax).toWellFormed()}…`;
 }
 
-/** Tells browsers that a page of ours may use the named sources and nothing else. */
+/** Returns security headers that restrict a page to these sources. */
 export function pageHeaders(...sources: readonly string[]): Readonly<Record<string, string>> {
   const restrictions = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
   return {

@@ -63,12 +63,12 @@ describe('a path of another API is told what to call instead', () => {
   test.each([
     ['POST', '/v1/completions', 'POST /v1/chat/completions'],
     ['POST', '/v1/engines/davinci/completions', 'POST /v1/chat/completions'],
-    ['GET', '/v1/files/file-1/content', 'inside the request'],
-    ['GET', '/openai/v1/files', 'inside the request'],
-    ['GET', '/batches', 'send each request by itself'],
-    ['POST', '/v1/threads/thread_1/runs', 'No conversation is kept'],
+    ['GET', '/v1/files/file-1/content', 'Send them in the request'],
+    ['GET', '/openai/v1/files', 'Send them in the request'],
+    ['GET', '/batches', 'Send single requests in parallel'],
+    ['POST', '/v1/threads/thread_1/runs', 'Tollgate stores no conversations'],
     ['POST', '/v2/rerank', 'POST /v1/embeddings'],
-    ['POST', '/v1beta/models/gemini:streamGenerateContent', 'Gemini’s own format'],
+    ['POST', '/v1beta/models/gemini:streamGenerateContent', "Gemini's API format"],
     ['POST', '/v1/ai/language-model', '@ai-sdk/openai-compatible'],
     ['POST', '/v4/ai/embedding-model', '@ai-sdk/openai-compatible'],
     ['GET', '/v1/ai/config', '@ai-sdk/openai-compatible'],
@@ -84,8 +84,8 @@ describe('a path of another API is told what to call instead', () => {
   });
 
   test('but not one that only has its name within', () => {
-    expect(router.hint('GET', '/v1/keys/files')).not.toContain('No files are kept');
-    expect(router.hint('GET', '/v1/filesystem')).not.toContain('No files are kept');
+    expect(router.hint('GET', '/v1/keys/files')).not.toContain('Tollgate stores no files');
+    expect(router.hint('GET', '/v1/filesystem')).not.toContain('Tollgate stores no files');
   });
 });
 
@@ -105,7 +105,7 @@ describe('a mistyped path is told the nearest route', () => {
     expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' The nearest route is POST /');
     expect(router.hint('GET', '/v1/models.x/acme/large')).not.toContain('{');
     const documented = new Router([route('GET', '/docs'), route('GET', '/v1/models')]);
-    const named = ' The nearest route is GET /v1/models; GET /docs lists them all.';
+    const named = ' The nearest route is GET /v1/models; GET /docs lists all routes.';
     expect(documented.hint('GET', '/v1/nothing')).toBe(named);
     expect(documented.hint('GET', '/logo')).toBe(' The nearest route is GET /docs.');
   });

@@ -1,14 +1,7 @@
 import type { ParamIndexMap, ParamStash } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { nearestRoute, suggestionFor } from './not-found.ts';
-import type { Method, Route } from './routes.ts';
-
-export interface Match {
-  readonly route: Route;
-  /** Method and path as in the table. */
-  readonly pattern: string;
-  param(name: string): string;
-}
+import type { Match, Method, Route } from './routes.ts';
 
 const noParam = (): string => '';
 
@@ -16,11 +9,11 @@ function patternOf({ method, path }: Route): string {
   return `${method} ${path}`;
 }
 
-/** The route table, compiled. Matching is Hono's; what a match means is ours. */
+/** Matches requests to routes with Hono's router. */
 export class Router {
   readonly #router = new RegExpRouter<Route>();
   readonly #routes: readonly Route[];
-  /** Most traffic goes to a handful of fixed paths; they need no pattern. */
+  /** Paths without parameters, which have most of the traffic, need only a map. */
   readonly #fixed = new Map<string, Match>();
 
   constructor(routes: readonly Route[]) {
@@ -35,24 +28,24 @@ export class Router {
     return this.#fixed.get(`${method} ${path}`) ?? this.#matchPattern(method, path);
   }
 
-  /** The methods a path does answer, for `405 Allow`. */
+  /** Returns the methods that a path supports, for the `Allow` header of a 405. */
   methodsOf(path: string): Method[] {
     const methods: Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
     return methods.filter((method) => this.match(method, path) !== undefined);
   }
 
-  /** What to do instead, as a sentence with a blank in front; empty where nothing comes to mind. */
+  /** Returns a suggestion to append to the error message, with a leading space, or ''. */
   hint(method: string, path: string): string {
     const suggestion = suggestionFor(path);
     if (suggestion !== undefined) return ` ${suggestion}`;
     const nearest = nearestRoute(method, path, this.#routes);
     if (!nearest) return '';
-    // The route as people write it, without the patterns of its variable parts.
+    // Without the patterns of path parameters, such as `{.+}`.
     const name = patternOf(nearest.route).replace(/\{[^}]*\}/g, '');
     if (nearest.isSimilar) return ` Did you mean ${name}?`;
     const docsRoute = 'GET /docs';
     const docsHint =
-      name !== docsRoute && this.#fixed.has(docsRoute) ? `; ${docsRoute} lists them all` : '';
+      name !== docsRoute && this.#fixed.has(docsRoute) ? `; ${docsRoute} lists all routes` : '';
     return ` The nearest route is ${name}${docsHint}.`;
   }
 

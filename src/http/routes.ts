@@ -1,54 +1,51 @@
+import type { ErrorShape } from '../contract/errors.ts';
 import type { RouteDoc } from '../contract/route-doc.ts';
 import type { Caller, Scope } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
 import { normalizePath } from './paths.ts';
-import type { Match } from './router.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 interface RouteShape {
   readonly method: Method;
-  /** As normalised by paths.ts; `:name` is one segment, a final `:name{.+}` takes the rest. */
+  /** Normalized by paths.ts. `:name` is one segment; a final `:name{.+}` is the rest. */
   readonly path: string;
   readonly errorShape?: ErrorShape;
-  /** For the reference; a test fails where it is missing. */
+  /** For OpenAPI. A test fails if it is missing. */
   readonly doc?: RouteDoc;
 }
 
-/** Open to anybody: probes, pages, signed links. The list is short on purpose. */
+/** Open to everyone: probes, pages, signed links. Keep this list short. */
 interface PublicRoute extends RouteShape {
   readonly access: 'public';
   handle(exchange: Exchange): Response | Promise<Response>;
 }
 
-/** Open to the operator's admin token only. */
+/** Requires the operator's admin token. */
 interface AdminRoute extends RouteShape {
   readonly access: 'admin';
   handle(exchange: Exchange): Response | Promise<Response>;
 }
 
-/**
- * Open to a tenant's key. `routing`: an application's key with the scope. `management`: the
- * tenant's manager. `either`: what both may do.
- */
+/** Requires a tenant's key of this kind; a routing key must also have the scope, if one is set. */
 export interface KeyedRoute extends RouteShape {
   readonly access: 'routing' | 'management' | 'either';
   readonly scope?: Scope;
   handle(exchange: Exchange, caller: Caller): Response | Promise<Response>;
 }
 
-/** A route without an access rule does not compile: routes are closed by default. */
+/** `access` is required, so a route without an access rule doesn't compile. */
 export type Route = PublicRoute | AdminRoute | KeyedRoute;
 
-/** What the routes of one family share: who may call them, and how they are refused. */
+/** What the routes of one group share: access rule, scope, and error shape. */
 type RouteGroup<R extends Route> = Omit<R, 'method' | 'path' | 'doc' | 'handle'>;
 
 type RouteBuilders<R extends Route> = Readonly<
   Record<Lowercase<Method>, (path: string, doc: RouteDoc, handle: R['handle']) => Route>
 >;
 
-/** `const admin = routesFor({ access: 'admin' })` makes `admin.get('/admin/v1/…', doc, handle)`. */
+/** Returns route builders: `routesFor({ access: 'admin' }).get('/admin/v1/…', doc, handle)`. */
 export function routesFor(group: RouteGroup<PublicRoute>): RouteBuilders<PublicRoute>;
 export function routesFor(group: RouteGroup<AdminRoute>): RouteBuilders<AdminRoute>;
 export function routesFor(group: RouteGroup<KeyedRoute>): RouteBuilders<KeyedRoute>;
@@ -64,29 +61,32 @@ export function routesFor(group: RouteGroup<Route>): RouteBuilders<Route> {
   };
 }
 
-/** How an error body looks to the client at hand. */
-export type ErrorShape = 'plain' | 'images' | 'messages';
+/** A route that matched a request. */
+export interface Match {
+  readonly route: Route;
+  /** Method and path as in the route table. */
+  readonly pattern: string;
+  param(name: string): string;
+}
 
-/** One HTTP request on its way through. Handlers see this and nothing of the web framework. */
+/** One HTTP request and the state of its answer, independent of the web framework. */
 export class Exchange {
   readonly request: Request;
   readonly requestId = newRequestId();
-  /** As the route table spells it. */
+  /** Normalized, as in the route table. */
   readonly path: string;
-  /** Whether the client used OpenRouter's spelling of the path. */
+  /** True if the client used OpenRouter's form of the path. */
   readonly openRouterStyle: boolean;
-  /**
-   * Whether an Anthropic client asks. Known before the route is, so that any error has its shape.
-   */
+  /** True for Anthropic clients. Known before the route, so that every error has its shape. */
   readonly isAnthropicClient: boolean;
   errorShape: ErrorShape;
-  /** Headers that every answer to this request carries, whatever becomes of it. */
+  /** Headers of the response, including error responses. */
   readonly headers: Record<string, string>;
-  /** The length of an answer that is sent whole; undefined where it goes out piece by piece. */
+  /** The length of a response body that isn't streamed. */
   responseLength: number | undefined;
-  /** Sets for how many seconds from now the connection may be silent; 0: for ever. */
+  /** Sets how many seconds the connection may be idle; 0 means no limit. */
   setIdleTimeout: (seconds: number) => void = () => undefined;
-  /** Tells the operator why an answer failed after it had begun. One function for all exchanges. */
+  /** Logs why a response failed after it had started. */
   reportLateError: (exchange: Exchange, error: unknown) => void = ignoreLateError;
   #match: Match | undefined;
 
@@ -95,19 +95,19 @@ export class Exchange {
     const { path, openRouterStyle, anthropicStyle } = normalizePath(pathOf(request.url));
     this.path = path;
     this.openRouterStyle = openRouterStyle;
-    // Clients of both families list models at one address, where only a header tells them apart.
+    // OpenAI and Anthropic clients list models at the same path; only this header differs.
     const isShared = path.startsWith('/v1/models');
     this.isAnthropicClient =
       anthropicStyle || (isShared && request.headers.has('anthropic-version'));
     this.errorShape = this.isAnthropicClient ? 'messages' : 'plain';
     this.headers = {
       'x-request-id': this.requestId,
-      // SDKs of the two families each read their own request-id header.
+      // Anthropic's SDKs read this one.
       'request-id': this.requestId,
-      // Keys are bearer tokens and there are no cookies, so any origin may ask.
+      // Keys are bearer tokens and there are no cookies, so every origin is allowed.
       'access-control-allow-origin': '*',
       'access-control-expose-headers': '*',
-      // Not every key comes in a header that caches recognise, and secrets are shown only once.
+      // Some key headers are unknown to caches, and secrets must not be cached.
       'cache-control': 'no-store',
     };
   }
@@ -117,17 +117,17 @@ export class Exchange {
     this.errorShape = match.route.errorShape ?? this.errorShape;
   }
 
-  /** The route as its table spells it, for counting: never what the client wrote. */
+  /** The pattern of the route, for metrics: never the client's own path. */
   get pattern(): string {
     return this.#match?.pattern ?? 'none none';
   }
 
-  /** A variable part of the path, decoded. */
+  /** Returns a decoded path parameter. Throws 400. */
   param(name: string): string {
     try {
       return decodeURIComponent(this.#match?.param(name) ?? '');
     } catch {
-      throw invalidRequest('The path has a broken percent-encoding.');
+      throw invalidRequest('The path has an invalid percent-encoding.');
     }
   }
 
@@ -135,26 +135,26 @@ export class Exchange {
     return this.#url.searchParams;
   }
 
-  /** The origin by which the client reached us. */
+  /** The origin that the client used. */
   get origin(): string {
     return this.#url.origin;
   }
 
   get #url(): URL {
     const { url } = this.request;
-    // The host can be invalid, such as `:80`; the path and query are clear all the same.
+    // The host may be invalid, such as `:80`, while path and query are valid.
     return URL.parse(url, defaultOrigin) ?? new URL(defaultOrigin + afterHost(url));
   }
 }
 
 function ignoreLateError(): void {}
 
-/** For requests that name no host: HTTP/1.0 allows it, and health checks of balancers speak it. */
+/** For requests without a host: load balancers send health checks as HTTP/1.0. */
 const defaultOrigin = 'http://localhost';
 
 const pathEnd = /[?#]/;
 
-/** The path of a URL, without building a URL object on every request. */
+/** Returns the path of a URL without the cost of a URL object. */
 function pathOf(url: string): string {
   const rest = afterHost(url);
   const end = rest.search(pathEnd);

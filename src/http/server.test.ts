@@ -215,15 +215,15 @@ test.each([
     '/think',
     'websocket',
     '426 Upgrade Required',
-    'A WebSocket is not allowed here; use POST.',
+    "WebSocket isn't supported here. Use POST.",
     ['HTTP/1.1', 'Upgrade'],
   ],
-  ['/think', 'h2c', '405 Method Not Allowed', 'GET is not allowed here; use POST.', []],
+  ['/think', 'h2c', '405 Method Not Allowed', "GET isn't supported here. Use POST.", []],
   [
     '/realtime',
     'websocket',
     '404 Not Found',
-    'There is no GET /realtime. WebSockets are not served.',
+    'There is no GET /realtime. WebSockets are not supported.',
     [],
   ],
 ])('an upgrade of GET %s to %s: %s', async (path, protocol, status, message, offered) => {
@@ -306,7 +306,7 @@ test('an uncaught error is a failure of ours, and its words stay here', async ()
   try {
     const response = room.handlers?.error(new Error('SELECT secret'));
     expect(response?.status).toBe(500);
-    const message = 'Tollgate failed to handle this request.';
+    const message = 'An internal error occurred.';
     const error = { message, type: 'internal_error', code: 500, param: null };
     expect(await response?.json()).toEqual({ error });
   } finally {

@@ -19,15 +19,15 @@ import { Exchange, type KeyedRoute, type Route } from './routes.ts';
 import { healthRoutes } from './system/probes.ts';
 
 /**
- * How long a connection may be idle between requests, or go on sending a body that was refused.
- * Longer than load balancers keep theirs: they must be the first to close.
+ * How long a connection may be idle between requests, or keep sending a rejected body. Longer than
+ * the idle timeout of load balancers, which must be the first to close.
  */
 const defaultIdleSeconds = 120;
 
-/** How often a draining server looks whether its last request has ended. */
+/** How often a draining server checks for running requests. */
 const drainPollMs = 50;
 
-/** How long an answer that is cut short may take to tell its client so. */
+/** How long an aborted answer may take to send its last event. */
 const abortGraceMs = 2_000;
 
 interface ServerDeps {
@@ -36,13 +36,13 @@ interface ServerDeps {
   readonly log: Log;
   readonly answers?: ResponseCounts;
   readonly idleSeconds?: number;
-  /** Writes the rate headers for a request that is not counted. */
+  /** Writes rate-limit headers for a request that isn't counted. */
   writeRateHeaders?(caller: Caller, headers: Record<string, string>): void;
-  /** What a failure means that no step has explained; undefined when it is a fault of ours. */
+  /** Maps an unexpected error, such as an outage; undefined means an internal error. */
   explain?(error: unknown): GatewayError | undefined;
 }
 
-/** Accepts requests, opens routes to those who may, and turns what is thrown into answers. */
+/** Dispatches requests to routes, checks access, and turns errors into responses. */
 export class HttpServer {
   readonly #deps: Omit<ServerDeps, 'routes'>;
   #router: Router;
@@ -58,7 +58,7 @@ export class HttpServer {
     this.#idleSeconds = deps.idleSeconds ?? defaultIdleSeconds;
   }
 
-  /** Routes for all requests from now on; those under way keep the handlers they have. */
+  /** Replaces the routes for new requests; running requests keep their handlers. */
   replaceRoutes(routes: readonly Route[]): void {
     this.#router = new Router(routes);
   }
@@ -75,7 +75,7 @@ export class HttpServer {
     return this.#draining;
   }
 
-  /** Starts listening; returns the port in use, which matters when 0 was asked for. */
+  /** Starts listening. Returns the port, which the system chooses if `port` is 0. */
   listen(host: string, port: number, reusePort = false, startupServer?: StartupServer): number {
     const handlers: Handlers = {
       fetch: (request) => this.#serve(request),
@@ -88,12 +88,12 @@ export class HttpServer {
   }
 
   /**
-   * Refuses new work, waits for running requests up to the limit, has the others cut short so that
-   * their clients hear why, then closes every connection.
+   * Rejects new requests, waits for running ones up to the limit, aborts the rest with an error
+   * for their clients, then closes all connections.
    */
   async drain(seconds: number, abortRequests: () => void = () => {}): Promise<void> {
     this.#draining = true;
-    // Closed, because an idle connection would bring its client's next request here.
+    // Otherwise clients would send their next requests on idle connections.
     this.#server?.closeIdleConnections();
     await this.#waitUntilIdle(seconds * 1000);
     if (this.openRequests > 0) {
@@ -108,8 +108,8 @@ export class HttpServer {
     for (let remainingMs = withinMs; this.openRequests > 0 && remainingMs > 0; ) {
       const startedAt = performance.now();
       await Bun.sleep(drainPollMs);
-      // One look counts no more than this, however long it took: after a machine stood still,
-      // clients still get the time to hear the last words.
+      // Bound the elapsed time of one poll, so that clients still get their last events after the
+      // machine was suspended.
       remainingMs -= Math.min(performance.now() - startedAt, 4 * drainPollMs);
     }
   }
@@ -125,7 +125,7 @@ export class HttpServer {
     } catch (error) {
       response = this.#toErrorResponse(exchange, error);
       await discardUnread(exchange);
-      // The rest of the body may never come.
+      // The rest of the body may never arrive.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
     this.#deps.answers?.count(exchange.pattern, response.status);
@@ -153,7 +153,7 @@ export class HttpServer {
     }
     const caller = authorizeKey(route, request, this.#deps.authenticator);
     if (caller instanceof Promise)
-      return caller.then((it) => this.#callHandler(route, exchange, it));
+      return caller.then((resolved) => this.#callHandler(route, exchange, resolved));
     return this.#callHandler(route, exchange, caller);
   }
 
@@ -163,51 +163,48 @@ export class HttpServer {
     caller: Caller,
   ): Response | Promise<Response> {
     const refusal = scopeError(route, caller);
-    // The handlers of POST routes tell the rate themselves, most of them after counting.
+    // The handlers of POST routes write the rate headers themselves, usually after counting.
     const writesRateLater = route.method === 'POST' && !refusal;
     if (route.access === 'routing' && !writesRateLater)
       this.#deps.writeRateHeaders?.(caller, exchange.headers);
     if (refusal) throw refusal;
-    // Models think for minutes before they say a word; our own deadlines cut them.
+    // Models may be silent for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);
     return route.handle(exchange, caller);
   }
 
   /**
-   * Once answered, a connection is idle again. A slow reader gets more time on top, because bytes
-   * on their way out count as silence. The runtime cannot time more than `clientStallMs`.
+   * Restores the idle timeout after a response. Large responses get more time, because Bun counts
+   * the time to send them as idle. Bun's maximum is `clientStallMs`; above it, use no limit.
    */
-  #extendIdleTimeout({
-    responseLength: answerLength,
-    setIdleTimeout: allowSilence,
-  }: Exchange): void {
-    if (answerLength === undefined) return;
-    const seconds = this.#idleSeconds + Math.ceil(answerLength / bodyBytesPerSecondMin);
-    allowSilence(seconds * 1000 <= clientStallMs ? seconds : 0);
+  #extendIdleTimeout({ responseLength, setIdleTimeout }: Exchange): void {
+    if (responseLength === undefined) return;
+    const seconds = this.#idleSeconds + Math.ceil(responseLength / bodyBytesPerSecondMin);
+    setIdleTimeout(seconds * 1000 <= clientStallMs ? seconds : 0);
   }
 
   #unknownRoute(method: string, exchange: Exchange): GatewayError {
     const { path, request } = exchange;
     const allowed = this.#router.methodsOf(path);
-    // A WebSocket's client sees a failed handshake: to name its method would mislead it.
+    // Naming the method GET in the error would confuse a WebSocket client.
     const isWebSocket = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
     const [firstAllowed] = allowed;
     if (firstAllowed) {
       const { errorShape } = this.#router.match(firstAllowed, path)?.route ?? {};
       exchange.errorShape = errorShape ?? exchange.errorShape;
       exchange.headers.allow = allowed.join(', ');
-      // After a 426 Codex sends a POST at once; after any other status, five more handshakes.
+      // Codex falls back to POST after a 426. After other statuses it retries 5 times.
       if (isWebSocket) {
         exchange.headers.upgrade = 'HTTP/1.1';
         exchange.headers.connection = 'Upgrade';
       }
       return invalidRequest(
-        `${isWebSocket ? 'A WebSocket' : method} is not allowed here; use ${allowed.join(' or ')}.`,
+        `${isWebSocket ? 'WebSocket' : method} isn't supported here. Use ${allowed.join(' or ')}.`,
         undefined,
         isWebSocket ? 426 : 405,
       );
     }
-    const hint = isWebSocket ? ' WebSockets are not served.' : this.#router.hint(method, path);
+    const hint = isWebSocket ? ' WebSockets are not supported.' : this.#router.hint(method, path);
     return invalidRequest(`There is no ${method} ${path}.${hint}`, undefined, 404);
   }
 
@@ -228,12 +225,12 @@ export class HttpServer {
   #reportError({ requestId, path }: Exchange, error: GatewayError): void {
     const { symbol, cause } = error;
     const request = { request_id: requestId, path, symbol };
-    // Of a fault only the cause tells anything; of an outage our own sentence tells more.
+    // The cause explains an internal error; the message explains an outage.
     if (symbol === 'internal_error') {
       this.#deps.log.error('request_failed', { ...request, reason: reason(cause ?? error) });
     } else if (symbol === 'service_unavailable') {
       const fields = { ...request, reason: reason(error) };
-      // Every rolling restart refuses some clients, who try again elsewhere: no alarm for that.
+      // Rolling restarts reject some clients, who retry elsewhere. Don't log these as an outage.
       if (this.#draining && cause === undefined) this.#deps.log.info('request_failed', fields);
       else this.#outages.failed(error.message, fields);
     }
@@ -241,26 +238,25 @@ export class HttpServer {
 
   #handleUnexpectedError(error: unknown): Response {
     this.#deps.log.error('unexpected_failure', { reason: reason(error) });
-    const message = 'Tollgate failed to handle this request.';
+    const message = 'An internal error occurred.';
     const body = { error: { message, type: 'internal_error', code: 500, param: null } };
     return Response.json(body, { status: 500 });
   }
 }
 
-/** The options of a listening socket, whoever answers at it. */
 function listenOptions(
   hostname: string,
   port: number,
   reusePort: boolean,
   idleTimeout = defaultIdleSeconds,
 ) {
-  // Every route has its own bound and names it; the runtime's would be a 413 without a message.
+  // Each route has its own limit with an error message; Bun would send a 413 without a body.
   return { hostname, port, reusePort, idleTimeout, maxRequestBodySize: Number.MAX_SAFE_INTEGER };
 }
 
 /**
- * Browsers ask first; SDKs send many headers of their own, so whatever they ask for is allowed.
- * Some also ask whether a page from the internet may call an address of this machine or network.
+ * Answers a CORS preflight. All requested headers are allowed, because SDKs send many of their
+ * own. Private network access is allowed for gateways on a local address.
  */
 function preflight({ request, headers }: Exchange): Response {
   return new Response(null, {
@@ -275,15 +271,14 @@ function preflight({ request, headers }: Exchange): Response {
   });
 }
 
-/** What a server does with requests, apart from where it listens. */
 export interface Handlers {
   readonly fetch: (request: Request) => Promise<Response>;
   readonly error: (error: Error) => Response;
 }
 
 /**
- * Listens while there is no gateway yet: tells probes that the process lives and why it is not
- * ready, and other clients to come again. The gateway takes over the socket with its connections.
+ * Listens until the gateway is built: answers probes with the reason why it isn't ready, and other
+ * requests with a 503. Then the gateway takes over the socket and its connections.
  */
 export class StartupServer {
   #server: Bun.Server<undefined> | undefined;
@@ -299,7 +294,7 @@ export class StartupServer {
     this.#probes = new Router(routes.filter(({ path }) => probes.includes(path)));
   }
 
-  /** Opens with the first reason; returns the port in use. */
+  /** Starts listening, or updates the reason. Returns the port. */
   listen(host: string, port: number, reusePort: boolean, problem: string): number {
     this.#problem = problem;
     this.#server ??= Bun.serve({
@@ -309,7 +304,7 @@ export class StartupServer {
     return this.#server.port ?? port;
   }
 
-  /** Undefined when the room was never opened. */
+  /** Returns the server with new handlers, or undefined if it never listened. */
   handOff(handlers: Handlers): Bun.Server<undefined> | undefined {
     this.#server?.reload(handlers);
     return this.#server;
@@ -325,10 +320,11 @@ export class StartupServer {
     const { path } = exchange;
     const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
     if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    // The routes are not known yet, but clients of this one read errors in one shape only.
+    // There are no routes yet, but clients of images expect this error shape.
     if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
     return errorReply(exchange, unavailable(startingMessage));
   }
 }
 
-const startingMessage = 'This Tollgate waits for its database; send the request again shortly.';
+const startingMessage =
+  'This Tollgate is waiting for its database. Send the request again shortly.';

@@ -5,9 +5,9 @@ import type { Exchange } from './routes.ts';
 const defaultStallSeconds = clientStallMs / 1000;
 
 /**
- * The same pieces. The runtime asks for the next piece when the last has left; a client that stops
- * reading is cut off, or its answer would keep its credits, its place and its connection for ever.
- * Waiting for a silent upstream does not count: the upstream has deadlines of its own.
+ * Passes chunks through and disconnects a client that stops reading: otherwise its answer would
+ * hold credits, a slot and a connection forever. Bun requests the next chunk once the previous one
+ * is sent. The wait for a slow provider doesn't count; that has its own deadlines.
  */
 export function disconnectWhenStalled<Chunk>(
   exchange: Exchange,
@@ -19,7 +19,7 @@ export function disconnectWhenStalled<Chunk>(
 
 const deadlines = new DeadlineWatcher();
 
-/** The runtime could time each piece, at the cost of two calls into it; a field costs nothing. */
+/** Sets a field per chunk, because Bun's own idle timeout would cost two calls per chunk. */
 class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator<Chunk> {
   readonly #exchange: Exchange;
   readonly #chunks: AsyncIterator<Chunk>;
@@ -45,21 +45,21 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
     return this.#chunks.next().then(this.#onNext, this.#onError);
   }
 
-  /** The client has left; or it sent a HEAD request, and its connection goes on. */
+  /** Called if the client disconnects, or for a HEAD request, whose connection stays open. */
   async return(): Promise<IteratorResult<Chunk>> {
     this.#stopMonitoring();
     await this.#chunks.return?.();
     return { done: true, value: undefined };
   }
 
-  /** Called by the watch: nobody has taken the last piece. The runtime cuts the connection. */
+  /** Called when the last chunk was not read in time. Bun then closes the connection. */
   fire(): void {
     this.at = Number.POSITIVE_INFINITY;
     this.#isStalled = true;
     this.#exchange.setIdleTimeout(1);
   }
 
-  /** The client has gone on reading before it was cut off. */
+  /** Called if the client resumes reading before the connection is closed. */
   #resume(): void {
     this.#isStalled = false;
     this.#exchange.setIdleTimeout(0);
@@ -76,7 +76,7 @@ class MonitoredIterator<Chunk> extends Deadline implements AsyncIterableIterator
     throw reason;
   };
 
-  /** Bytes still on their way out have as long as any piece; then the connection is idle. */
+  /** The last bytes get the same time as any chunk; then the connection is idle. */
   #stopMonitoring(): void {
     if (deadlines.remove(this)) this.#exchange.setIdleTimeout(this.#stallSeconds);
   }

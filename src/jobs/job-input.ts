@@ -1,70 +1,38 @@
-import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
+import {
+  metadataNameLengthMax,
+  type SpeechInput,
+  speechJobSchema,
+  transcriptionJobSchema,
+} from '../contract/jobs.ts';
 import { jobTextLengthMax } from '../core/bounds.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { duplicateField, formListName, parseFormList, parseFormNumber } from '../core/form.ts';
 import { fieldsOf, isObject, parseJson } from '../core/json.ts';
-import {
-  refuseInvalidSpeechInput,
-  refuseUnsupportedTimestamps,
-  speechFields,
-  transcriptFields,
-} from '../core/media/audio.ts';
-import { optional, validate } from '../core/schema.ts';
+import { refuseInvalidSpeechInput, refuseUnsupportedTimestamps } from '../core/media/audio.ts';
+import { validate } from '../core/schema.ts';
 import { countCharacters } from '../core/text.ts';
 
-/** What may be asked of a job, and every rule about it that needs no other part. */
+/** Reads and validates the requests that create jobs. */
 
 const metadataEntriesMax = 16;
-const metadataNameLengthMax = 64;
-
-/** As OpenAI bounds it, so that what works there works here. */
-const metadata = Type.Record(
-  Type.String({ pattern: `^[\\s\\S]{1,${metadataNameLengthMax}}$` }),
-  Type.String({ maxLength: 512 }),
-  { additionalProperties: false },
-);
-
-const alias = Type.String({ minLength: 1, maxLength: 200 });
-const webhookUrl = Type.String({
-  pattern: '^https?://[\\x21-\\x7e]{1,2000}$',
-  expected: 'an http(s) address of at most 2000 characters',
-});
-
-export const speechJobSchema = Type.Object({
-  model: alias,
-  input: Type.String(),
-  ...speechFields,
-  webhook_url: optional(webhookUrl),
-  metadata: optional(metadata),
-});
-
-export const transcriptionJobSchema = Type.Object({
-  model: alias,
-  ...transcriptFields,
-  webhook_url: optional(webhookUrl),
-  metadata: optional(metadata),
-});
 
 const speechCheck = Compile(speechJobSchema);
 const transcriptionCheck = Compile(transcriptionJobSchema);
-
-export type SpeechInput = Static<typeof speechJobSchema>;
-export type TranscriptionInput = Static<typeof transcriptionJobSchema>;
 
 export function readSpeechInput(body: unknown): SpeechInput {
   refuseRouting(body);
   refuseMetadata(body);
   const input = validate(speechCheck, speechJobSchema, body);
   if (countCharacters(input.input) > jobTextLengthMax) {
-    const message = `input is longer than the ${jobTextLengthMax} characters that a job takes.`;
+    const message = `input is too long: a job takes up to ${jobTextLengthMax} characters.`;
     throw invalidRequest(message, 'input');
   }
   refuseInvalidSpeechInput(input.input);
   return input;
 }
 
-/** The fields of a form; each value is text until it is known what it should be. */
+/** Reads the text fields of a form, converting each to the type of its schema. */
 export function readTranscriptionInput(fields: ReadonlyMap<string, readonly string[]>) {
   const body: Record<string, unknown> = {};
   const granularities: unknown[] = [];
@@ -85,38 +53,37 @@ export function readTranscriptionInput(fields: ReadonlyMap<string, readonly stri
 }
 
 function readField(name: string, text: string): unknown {
-  // Forms send fields that were left blank.
+  // Browsers also send the fields that the user left blank.
   if (text === '') return undefined;
   if (name === 'temperature') return parseFormNumber(text);
   return name === 'metadata' ? (parseJson(text) ?? text) : text;
 }
 
-/** `provider[only][]` is how forms write it. */
+/** Also matches the form notation, such as `provider[only][]`. */
 const routing = /^(?:models|provider|route)(?:\[|$)/;
 
 /**
- * Jobs do not follow these fields, so they are refused: a client that shuts a provider out must not
- * find that it got the text all the same.
+ * Rejects routing fields, which jobs don't support. Ignoring them could send the input to a
+ * provider that the client meant to exclude.
  */
 function refuseRouting(body: unknown): void {
   for (const [name, value] of Object.entries(fieldsOf(body))) {
     if (!routing.test(name) || (value ?? null) === null) continue;
-    const message = `${name} must be left out: a job names one model, and no way to it.`;
+    const message = `${name} isn't supported for jobs. Remove it and set model to one model.`;
     throw invalidRequest(message, name);
   }
 }
 
-/** Checked before the schema, which can only say that a name of a wrong length is unknown. */
+/** Runs before the schema, which would report a key of the wrong length as an unknown field. */
 function refuseMetadata(body: unknown): void {
   const names = isObject(body) && isObject(body.metadata) ? Object.keys(body.metadata) : [];
   if (names.length > metadataEntriesMax) {
-    throw invalidRequest(`metadata has more than ${metadataEntriesMax} entries.`, 'metadata');
+    throw invalidRequest(`metadata can have at most ${metadataEntriesMax} entries.`, 'metadata');
   }
   const invalidName = names.find(({ length }) => length === 0 || length > metadataNameLengthMax);
   if (invalidName === undefined) return;
-  const bound = `names have 1 to ${metadataNameLengthMax}`;
-  throw invalidRequest(
-    `metadata has a name of ${invalidName.length} characters; ${bound}.`,
-    'metadata',
-  );
+  const message =
+    `metadata keys must have 1 to ${metadataNameLengthMax} characters; ` +
+    `one has ${invalidName.length}.`;
+  throw invalidRequest(message, 'metadata');
 }

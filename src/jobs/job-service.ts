@@ -1,3 +1,10 @@
+import type {
+  JobListObject,
+  JobObject,
+  NewJobObject,
+  SpeechInput,
+  TranscriptionInput,
+} from '../contract/jobs.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
@@ -6,17 +13,19 @@ import { randomText } from '../core/ids.ts';
 import { type SpeechFormat, speechStyleRefusal, type TextLimit } from '../core/media/audio.ts';
 import type { Job, JobRequest } from './job.ts';
 import { jobObject, newJobObject } from './job.ts';
-import {
-  readSpeechInput,
-  readTranscriptionInput,
-  type SpeechInput,
-  type TranscriptionInput,
-} from './job-input.ts';
+import { readSpeechInput, readTranscriptionInput } from './job-input.ts';
 import type { ObjectStorage } from './objects.ts';
 import { canJoin } from './pieces/join-speech.ts';
 import { splitText } from './pieces/split-text.ts';
-import type { JobIdempotencyClaim, JobObjects, JobPage, JobStore, NewJob } from './queue.ts';
-import { tenantsAtLimit } from './queue.ts';
+import {
+  type EnqueueRefusal,
+  type JobIdempotencyClaim,
+  type JobObjects,
+  type JobPage,
+  type JobStore,
+  type NewJob,
+  tenantsAtLimit,
+} from './queue.ts';
 import {
   discardUpload,
   type StoredAudio,
@@ -29,50 +38,50 @@ interface JobServiceDeps {
   readonly jobs: JobStore;
   readonly objects: JobObjects;
   readonly storage: ObjectStorage;
-  /** The model, when this caller may use it. 400 403 404 */
+  /** Returns the model if this caller may use it. Throws 400, 403, 404. */
   speechModel(caller: Caller, alias: string): Promise<SpeechModel & CreditCheck>;
-  /** The same for transcriptions. 400 403 404 */
+  /** Does the same for transcription models. Throws 400, 403, 404. */
   transcriptionModel(caller: Caller, alias: string): Promise<CreditCheck>;
-  /** Why a user's address is refused; null when it is not. */
+  /** Returns why the address policy rejects a URL, or null if it doesn't. */
   refusalOfAddress(url: string): Promise<string | null>;
-  /** Told when a job was cancelled. */
+  /** Called after a job was canceled. */
   onCanceled(jobId: string): void;
   now(): number;
 }
 
-/** Asked last: whoever sends a wrong field hears of that first, with credits or without. */
+/** Runs after all other checks, so that an invalid field is reported before missing credits. */
 interface CreditCheck {
-  /** Resolves when the caller has the credits for these texts. 402 */
+  /** Resolves if the caller has enough credits for these texts. Throws 402. */
   checkCredits(texts: readonly string[]): Promise<void>;
 }
 
 export interface SpeechModel {
   readonly limit: TextLimit;
-  /** The model checks voice and speed; others map the voice and ignore the speed. */
+  /** True if the model rejects unknown voices and speeds; otherwise they are mapped or ignored. */
   readonly isStrict: boolean;
-  /** The voices of a strict model; null where the configuration lists none. */
+  /** The voices of a strict model; null if the configuration lists none. */
   readonly voices: readonly string[] | null;
 }
 
-/** A form that has arrived. Its file is stored, and belongs to no job yet. */
+/** A form received in full. Its file is stored but doesn't belong to a job yet. */
 interface ReceivedForm {
-  /** The id of the job that the form may become. */
+  /** The id for the job that is created from the form. */
   readonly id: string;
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly upload: StoredAudio | undefined;
 }
 
 /**
- * Forms of one tenant that arrive at once. Whether a form is valid, and whether there are credits
- * for it, is known at its end only: until then its file may be on the disk for nothing.
+ * How many forms a tenant may upload at the same time. Validity and credits can be checked only
+ * at the end of a form, so until then its file takes disk space without being paid for.
  */
 const formsPerTenantMax = 32;
 
-/** What clients do with jobs: create, look at, list, cancel. */
+/** Creates, shows, lists, and cancels jobs for clients. */
 export class JobService {
   readonly #deps: JobServiceDeps;
-  /** The tenants of all forms that are arriving. */
-  readonly #arriving = new Map<string, string>();
+  /** Job id → tenant id of each form that is being received. */
+  readonly #receiving = new Map<string, string>();
 
   constructor(deps: JobServiceDeps) {
     this.#deps = deps;
@@ -99,14 +108,16 @@ export class JobService {
     }
   }
 
-  /** Takes the file as it arrives; the fields may come before or behind it. */
+  /** Streams the file into storage. The fields may come before or after it. */
   async receive(tenantId: string, form: AsyncIterable<FormPart>): Promise<ReceivedForm> {
-    if (tenantsAtLimit([...this.#arriving.values()], formsPerTenantMax).includes(tenantId)) {
-      const message = `This account already sends ${formsPerTenantMax} files, which is the limit.`;
+    if (tenantsAtLimit([...this.#receiving.values()], formsPerTenantMax).includes(tenantId)) {
+      const message =
+        `This account is already uploading ${formsPerTenantMax} files, which is the limit. ` +
+        'Retry when an upload has finished.';
       throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 5 });
     }
     const id = newJobId();
-    this.#arriving.set(id, tenantId);
+    this.#receiving.set(id, tenantId);
     const fields = new Map<string, string[]>();
     let upload: StoredAudio | undefined;
     try {
@@ -124,7 +135,7 @@ export class JobService {
       await this.discardForm({ upload });
       throw error;
     } finally {
-      this.#arriving.delete(id);
+      this.#receiving.delete(id);
     }
   }
 
@@ -136,7 +147,7 @@ export class JobService {
   ) {
     if (fields.has('file')) throw mustBeFile('file');
     const input = readTranscriptionInput(fields);
-    if (!upload) throw invalidRequest('file is required: a recording.', 'file');
+    if (!upload) throw invalidRequest('file is required: send an audio file.', 'file');
     const model = await this.#deps.transcriptionModel(caller, input.model);
     await this.#checkWebhook(input);
     await model.checkCredits([]);
@@ -144,18 +155,18 @@ export class JobService {
     return this.#enqueue({ id, caller, input, request, upload, claim }, baseUrl);
   }
 
-  /** Removes the file of a form that became no job. */
+  /** Deletes the file of a form that no job was created from. */
   async discardForm({ upload }: Pick<ReceivedForm, 'upload'>): Promise<void> {
     if (upload) await discardUpload(upload.key, this.#deps);
   }
 
-  async show(tenantId: string, id: string, baseUrl: string) {
+  async show(tenantId: string, id: string, baseUrl: string): Promise<JobObject> {
     const job = await requireJob(id, () => this.#deps.jobs.find(tenantId, id));
     return this.#view(job, baseUrl);
   }
 
-  /** One more is read than shown, to know whether there are more. */
-  async list(tenantId: string, page: JobPage, baseUrl: string) {
+  /** Reads one job more than the page holds to set `has_more`. */
+  async list(tenantId: string, page: JobPage, baseUrl: string): Promise<JobListObject> {
     const { jobs, now } = this.#deps;
     const found = await jobs.list(tenantId, { ...page, limit: page.limit + 1 }, now());
     return {
@@ -165,14 +176,14 @@ export class JobService {
     };
   }
 
-  async cancel(tenantId: string, id: string, baseUrl: string) {
+  async cancel(tenantId: string, id: string, baseUrl: string): Promise<JobObject> {
     const { jobs, now, onCanceled } = this.#deps;
     const job = await requireJob(id, () => jobs.cancel(tenantId, id, now()));
     if (job.status === 'cancelled') {
       onCanceled(id);
       return this.#view(job, baseUrl);
     }
-    const message = `This job has ended already: it is ${job.status}.`;
+    const message = `This job has already ended with status ${job.status}.`;
     throw invalidRequest(message, 'id', 409);
   }
 
@@ -184,22 +195,16 @@ export class JobService {
   async #checkWebhook({ webhook_url: url }: SpeechInput | TranscriptionInput): Promise<void> {
     const refusal = url ? await this.#deps.refusalOfAddress(url) : null;
     if (refusal === null) return;
-    throw invalidRequest(`webhook_url was refused: ${refusal}`, 'webhook_url');
+    throw invalidRequest(`webhook_url isn't allowed: ${refusal}`, 'webhook_url');
   }
 
-  async #enqueue(draft: JobDraft, baseUrl: string) {
+  async #enqueue(draft: JobDraft, baseUrl: string): Promise<NewJobObject> {
     const { jobs, now } = this.#deps;
     const job = newJob(draft, now());
     const bounds = { waitingMax: jobsWaitingMax, inputBytesMax: jobInputBytesMax };
-    const outcome = await jobs.enqueue(job, bounds, draft.claim);
-    if (outcome === 'queued') return newJobObject({ ...job, status: 'queued' }, baseUrl);
-    if (outcome === 'taken_over') {
-      const conflict = 'This Idempotency-Key is being answered by another process now.';
-      throw invalidRequest(conflict, 'Idempotency-Key', 409);
-    }
-    const limit = outcome === 'too_many' ? `${jobsWaitingMax} jobs` : `${jobInputBytesMax} bytes`;
-    const message = `No more than ${limit} may wait at once; send this job when some have ended.`;
-    throw new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
+    const result = await jobs.enqueue(job, bounds, draft.claim);
+    if (result.ok) return newJobObject({ ...job, status: 'queued' }, baseUrl);
+    throw enqueueError(result.reason);
   }
 }
 
@@ -227,6 +232,20 @@ function newJob({ id, caller, input, request, upload }: JobDraft, now: number): 
   };
 }
 
+function enqueueError(reason: EnqueueRefusal): GatewayError {
+  if (reason === 'claim_taken_over') {
+    const conflict =
+      'Another process is now handling a request with this Idempotency-Key. Retry to get its job.';
+    return invalidRequest(conflict, 'Idempotency-Key', 409);
+  }
+  const limit =
+    reason === 'too_many_jobs'
+      ? `${jobsWaitingMax} jobs`
+      : `${jobInputBytesMax / 2 ** 30} GB of input`;
+  const message = `The queue of this account holds at most ${limit}. Retry when jobs have ended.`;
+  return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
+}
+
 function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
   const { limit, voices, isStrict } = model;
   const { voice, speed = null, instructions = null } = input;
@@ -236,8 +255,8 @@ function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {
   if (!canJoin(format) && splitText(input.input, limit).length > 1) {
     const longest = `${limit.max} ${limit.unit}`;
     const message =
-      `A text of more than ${longest} is spoken in pieces, and pieces of ${format} cannot be ` +
-      'joined; use wav, which is lossless too.';
+      `response_format ${format} works only for texts of up to ${longest}: longer texts are ` +
+      `spoken in pieces, and ${format} pieces can't be joined. Use wav, which is also lossless.`;
     throw invalidRequest(message, 'response_format');
   }
   return { type: 'speech', voice, format, speed, instructions, limit };
@@ -258,9 +277,9 @@ function newJobId(): string {
   return `job_${randomText(24)}`;
 }
 
-/** An id that no job can have is not looked up: a store may refuse its bytes. */
+/** Skips the lookup of malformed ids, whose bytes the database may reject. Throws 404. */
 async function requireJob(id: string, find: () => Promise<Job | undefined>): Promise<Job> {
   const job = /^job_[0-9a-z]{24}$/.test(id) ? await find() : undefined;
-  if (!job) throw notFound('There is no job with this id.', 'id');
+  if (!job) throw notFound('No job has this id.', 'id');
   return job;
 }

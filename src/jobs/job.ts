@@ -1,12 +1,20 @@
-import type { SpeechFormat, TextLimit, TranscriptFormat } from '../core/media/audio.ts';
+import type {
+  JobObject,
+  JobOutputObject,
+  JobStatus,
+  JobUsageObject,
+  NewJobObject,
+} from '../contract/jobs.ts';
+import type { TextLimit } from '../core/media/audio.ts';
 import { contentTypeOf } from '../core/stored-object.ts';
+import type { SpeechOptions, TranscriptionOptions } from '../dialects/media.ts';
 import type { ObjectStorage } from './objects.ts';
 
-/** A piece of audio work that outlives the request that asked for it. */
+/** Audio work that continues after the request that created it. */
 export interface Job {
   readonly id: string;
   readonly tenantId: string;
-  /** The key that asked for it, and pays. */
+  /** The key that created the job and is billed for it. */
   readonly keyId: string;
   readonly model: string;
   readonly request: JobRequest;
@@ -15,12 +23,12 @@ export interface Job {
   readonly metadata: Readonly<Record<string, string>>;
   readonly webhookUrl: string | null;
   readonly status: JobStatus;
-  /** Claims since the last piece was finished. */
+  /** How many workers have claimed the job since its last finished piece. */
   readonly attempts: number;
   readonly piecesDone: number;
-  /** Null until the input has been looked at. */
+  /** Null until a worker has split the input. */
   readonly piecesTotal: number | null;
-  /** What the books took for its pieces: they add each charge in the change that books it. */
+  /** The charges of its pieces. The transaction that books a charge also adds it here. */
   readonly costCredits: number;
   /** Characters of speech, or milliseconds of audio. */
   readonly units: number;
@@ -29,19 +37,9 @@ export interface Job {
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly completedAt: number | null;
-  /** When a finished output is removed. */
+  /** When the output of a finished job is deleted. */
   readonly expiresAt: number | null;
 }
-
-export const jobStatuses = [
-  'queued',
-  'running',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'expired',
-] as const;
-export type JobStatus = (typeof jobStatuses)[number];
 
 interface JobOutput {
   readonly key: string;
@@ -50,29 +48,22 @@ interface JobOutput {
 
 export interface JobFailure {
   readonly message: string;
-  /** Symbol and status of the error table. */
+  /** Symbol and status from the error table. */
   readonly type: string;
   readonly code: number;
 }
 
-export interface SpeechJobRequest {
+/** The stored options of a speech job. */
+export interface SpeechJobRequest
+  extends Pick<SpeechOptions, 'voice' | 'format' | 'speed' | 'instructions'> {
   readonly type: 'speech';
-  readonly voice: string;
-  readonly format: SpeechFormat;
-  readonly speed: number | null;
-  readonly instructions: string | null;
-  /** Kept with the job: a worker that takes it over must cut the text at the same places. */
+  /** Stored with the job so that every worker splits the text at the same positions. */
   readonly limit: TextLimit;
 }
 
-export interface TranscriptionJobRequest {
+/** The stored options of a transcription job. */
+export interface TranscriptionJobRequest extends Omit<TranscriptionOptions, 'more'> {
   readonly type: 'transcription';
-  readonly format: TranscriptFormat;
-  readonly language: string | null;
-  readonly prompt: string | null;
-  readonly temperature: number | null;
-  /** Of `timestamp_granularities`: which times `verbose_json` carries. */
-  readonly granularities: readonly string[];
 }
 
 export type JobRequest = SpeechJobRequest | TranscriptionJobRequest;
@@ -84,11 +75,10 @@ export interface Piece {
   readonly objectKey: string;
   readonly costCredits: number;
   readonly units: number;
-  /** Who served it. */
   readonly provider: string;
 }
 
-/** Links are good for an hour, and never longer than what they lead to. */
+/** How long a download link is valid, unless the output expires sooner. */
 const linkTtlMs = 3_600_000;
 
 interface JobObjectContext {
@@ -97,31 +87,31 @@ interface JobObjectContext {
   readonly storage: Pick<ObjectStorage, 'link'>;
 }
 
-/** A job as its creation is answered. */
-export function newJobObject(job: JobSummary, baseUrl: string) {
+/** Returns the JSON object that answers the creation of a job. */
+export function newJobObject(job: JobSummary, baseUrl: string): NewJobObject {
   return {
     id: job.id,
     object: 'job',
     type: job.request.type,
     status: job.status,
     model: job.model,
-    created_at: time(job.createdAt),
+    created_at: isoTime(job.createdAt),
     polling_url: `${baseUrl}/v1/jobs/${job.id}`,
   };
 }
 
 type JobSummary = Pick<Job, 'id' | 'request' | 'status' | 'model' | 'createdAt'>;
 
-/** A job as it is polled, listed and sent to webhooks. */
-export function jobObject(job: Job, context: JobObjectContext) {
+/** Returns the JSON object for polling, lists, and webhooks. */
+export function jobObject(job: Job, context: JobObjectContext): JobObject {
   const isExpired = job.status === 'succeeded' && (job.expiresAt ?? 0) <= context.now;
   const status = isExpired ? 'expired' : job.status;
   return {
     ...newJobObject({ ...job, status }, context.baseUrl),
     progress: progressOf(job),
-    started_at: time(job.startedAt),
-    completed_at: time(job.completedAt),
-    expires_at: time(job.expiresAt),
+    started_at: isoTimeOrNull(job.startedAt),
+    completed_at: isoTimeOrNull(job.completedAt),
+    expires_at: isoTimeOrNull(job.expiresAt),
     output: status === 'succeeded' ? outputOf(job, context) : null,
     error: job.failure,
     usage: usageOf(job),
@@ -130,12 +120,15 @@ export function jobObject(job: Job, context: JobObjectContext) {
   };
 }
 
-function outputOf({ output, expiresAt }: Job, { now, baseUrl, storage }: JobObjectContext) {
+function outputOf(
+  { output, expiresAt }: Job,
+  { now, baseUrl, storage }: JobObjectContext,
+): JobOutputObject | null {
   if (!output) return null;
-  const until = Math.min(now + linkTtlMs, expiresAt ?? 0);
+  const linkExpiresAt = Math.min(now + linkTtlMs, expiresAt ?? 0);
   return {
-    url: storage.link(output.key, { now, expiresAt: until, baseUrl }),
-    url_expires_at: time(until),
+    url: storage.link(output.key, { now, expiresAt: linkExpiresAt, baseUrl }),
+    url_expires_at: isoTime(linkExpiresAt),
     content_type: contentTypeOf(output.key),
     bytes: output.bytes,
   };
@@ -146,10 +139,14 @@ function progressOf({ status, piecesDone, piecesTotal }: Job): number {
   return piecesTotal ? Math.round((piecesDone / piecesTotal) * 100) / 100 : 0;
 }
 
-function usageOf({ request, units }: Job) {
+function usageOf({ request, units }: Job): JobUsageObject {
   return request.type === 'speech' ? { input_characters: units } : { seconds: units / 1000 };
 }
 
-function time(at: number | null): string | null {
-  return at === null ? null : new Date(at).toISOString();
+function isoTime(time: number): string {
+  return new Date(time).toISOString();
+}
+
+function isoTimeOrNull(time: number | null): string | null {
+  return time === null ? null : isoTime(time);
 }

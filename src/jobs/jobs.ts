@@ -44,17 +44,16 @@ interface JobsDeps {
   readonly secrets: SecretKeys;
   readonly log: Log;
   readonly serverAddress: ServerAddress;
-  /** The clock by which processes agree whose turn a job is, and until when its links are good. */
+  /** The database's clock: all processes need the same time for leases and link expiry. */
   now(): number;
 }
 
-/** Where this process is reached. */
 export interface ServerAddress {
-  /** The configured port, and the port in use once we listen. */
+  /** The configured port, replaced by the actual one once the server listens. */
   port: number;
 }
 
-/** The parts that depend on settings, which a reload may change. */
+/** The dependencies that a configuration reload replaces. */
 interface JobContext {
   readonly config: Config;
   readonly catalogOf: CatalogOf;
@@ -63,7 +62,7 @@ interface JobContext {
   readonly addressPolicy: AddressPolicy;
 }
 
-/** Everything about jobs: the desk for clients, the worker, the webhooks, the sweep. */
+/** Builds and runs the parts of the jobs module: service, worker, webhooks, and sweep. */
 export class Jobs {
   readonly #deps: JobsDeps;
   readonly #storage: ObjectStorage;
@@ -106,7 +105,7 @@ export class Jobs {
     });
   }
 
-  /** At the start, and with every reload. */
+  /** Applies the configuration. Called at startup and after each reload. */
   configure(context: JobContext): void {
     this.#context = context;
   }
@@ -121,12 +120,12 @@ export class Jobs {
     await Promise.all([this.#worker.stop(seconds * 1000), this.#webhooks.stop()]);
   }
 
-  /** For a stop that can wait no longer. */
+  /** Aborts running pieces when the shutdown deadline has passed. */
   abort(): void {
     this.#worker.abortAll();
   }
 
-  /** What the routes of jobs need. */
+  /** Returns the dependencies of the job routes. */
   routeDeps({ config, catalogOf, admission, addressPolicy }: JobContext) {
     const { store, accounting, health, idempotency, now } = this.#deps;
     const models = { catalogOf, health };
@@ -159,7 +158,7 @@ export class Jobs {
     };
   }
 
-  /** What the route to objects needs. */
+  /** Returns the dependencies of the object route. */
   get objectRouteDeps() {
     return {
       open: (key: string) => this.#storage.open(key),
@@ -169,7 +168,7 @@ export class Jobs {
   }
 
   #requireContext(): JobContext {
-    if (!this.#context) throw new Error('Jobs were started before they were configured.');
+    if (!this.#context) throw new Error('Jobs.configure() was not called before the start.');
     return this.#context;
   }
 
@@ -183,7 +182,7 @@ export class Jobs {
 export interface IdempotentJobRequest {
   readonly caller: Caller;
   readonly key: string;
-  /** Distinguishes this request from another one under the same key. */
+  /** Compared with the body of an earlier request that used the same key. */
   readonly body: unknown;
   readonly requestId: string;
   readonly client: AbortSignal;
@@ -193,6 +192,11 @@ export interface CreatedJob {
   readonly id: string;
 }
 
+export type CreateOnceResult =
+  | { readonly kind: 'created'; readonly job: CreatedJob }
+  /** An earlier request with the same key created this job. */
+  | { readonly kind: 'existing'; readonly id: string };
+
 type CreateJob = (claim: JobIdempotencyClaim) => Promise<CreatedJob>;
 
 interface OnceDeps {
@@ -201,26 +205,26 @@ interface OnceDeps {
   now(): number;
 }
 
-/** The claim remembers the job's id; the job itself is read afresh. */
+/** Creates the job, or returns the id of the one that the claim already points to. */
 async function createOnce(
   { caller, key, body, requestId, client }: IdempotentJobRequest,
   create: CreateJob,
   { idempotency, book, now }: OnceDeps,
-): Promise<CreatedJob | string> {
+): Promise<CreateOnceResult> {
   const { tenantId } = caller;
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
   const result = await idempotency.lookUp(claim, client, ({ text }) => text);
   if ('found' in result) {
     const model = (await book.find(tenantId, result.found))?.model;
-    // Another key of the tenant made the job; this key may not be allowed to use its model.
+    // Another key of the tenant may have created the job, and this key may not use its model.
     if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
-    return result.found;
+    return { kind: 'existing', id: result.found };
   }
   const { inFlight } = result;
   try {
     const job = await create({ ...claim, answerExpiresAt: now() + idempotencyTtlMs });
     await inFlight.finish(recordingOfJob(job.id));
-    return job;
+    return { kind: 'created', job };
   } catch (error) {
     await inFlight.release();
     throw error;
@@ -231,7 +235,7 @@ interface OfferDeps extends Pick<JobContext, 'catalogOf'> {
   readonly health: Health;
 }
 
-/** Refuses a model in the same words as a call of it would be refused. 400 403 404 */
+/** Returns the offer of a model; fails like a direct call would. Throws 400, 403, 404. */
 async function offerFor(
   caller: Caller,
   alias: string,
@@ -244,7 +248,7 @@ async function offerFor(
     model.features.includes(feature) ? null : `is not a ${feature} model`;
   const context = { catalog, health, operation: { incompatibility }, supports: () => true };
   const [offer] = plan(request, caller, context);
-  assert(offer, 'A plan without an offer was not refused.');
+  assert(offer, 'plan() returned no offer and did not throw.');
   return offer;
 }
 
@@ -260,8 +264,8 @@ function creditCheckFor(offer: Offer, caller: Caller, chargeContext: ChargeConte
 }
 
 /**
- * A job sets credits aside piece by piece. A tenant that has too few for all pieces is told at
- * once, and does not pay for the beginning of a job that cannot be finished.
+ * Rejects a job that the tenant can't pay in full. Credits are held per piece, so without this
+ * check the tenant would pay for the first pieces of a job that can't finish. Throws 402.
  */
 async function checkCredits(
   caller: Caller,
@@ -275,10 +279,10 @@ async function checkCredits(
     const units = { characters: countCharacters(text), bytes: Buffer.byteLength(text) };
     charge += chargeAt(offer, costOf(noUsage, offer.prices, units), creditsPerUsd);
   }
-  // What minutes and tokens cost is known only in the end, but it will not be nothing.
-  const needed = Math.max(1, charge);
+  // The cost of minutes and tokens is known only at the end, but it is at least 1 credit.
+  const required = Math.max(1, charge);
   const billedCall = { caller, receivedAt: Date.now() };
-  const hold = await accounting.hold(billedCall, { requested: needed, minimum: needed });
+  const hold = await accounting.hold(billedCall, { requested: required, minimum: required });
   await hold.settle(0);
 }
 

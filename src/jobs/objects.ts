@@ -2,18 +2,18 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { derivedKeys, type SecretKeys } from '../core/secret.ts';
 import { isObjectKey } from '../core/stored-object.ts';
 
-/** Where the inputs and outputs of jobs lie: files, or S3. No client chooses a key. */
+/** Stores the inputs and outputs of jobs as files or in S3. Clients never choose a key. */
 export interface ObjectStorage {
   /**
-   * Keeps the bytes as they come, without holding them all. The object is there whole or not at
-   * all: when the source fails, nothing stays and its failure is passed on. Answers the size.
+   * Streams the bytes into an object and returns its size. Atomic: if the source fails, no object
+   * is stored and the error is passed on.
    */
   put(key: string, chunks: Chunks): Promise<number>;
-  /** Undefined when there is none. */
+  /** Returns undefined if there is no such object. */
   open(key: string): Promise<StoredObject | undefined>;
-  /** Also clears away what an upload under this key left when its process died. */
+  /** Also deletes a partial upload under this key that a crashed process left. */
   delete(key: string): Promise<void>;
-  /** An address that lets anybody fetch the object until then, and nothing else. */
+  /** Returns a URL that gives anyone read access to this object until it expires. */
   link(key: string, options: LinkOptions): string;
 }
 
@@ -21,13 +21,13 @@ export type Chunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 export interface StoredObject {
   readonly bytes: number;
-  /** Read only when somebody asks for it, as a whole or in slices. */
+  /** Reads lazily, as a whole or in slices. */
   readonly body: Blob;
 }
 
 /**
- * A part of an object, or all of it. A proxy between us and a storage may give less than was asked
- * for, or all instead of a part: nobody should pay for half of a text.
+ * Reads a range of an object, or all of it. Checks the length, because a proxy in front of the
+ * storage may ignore the range or truncate it, and the tenant would pay for half a text.
  */
 export async function readObject(
   { bytes, body }: StoredObject,
@@ -38,21 +38,18 @@ export async function readObject(
   const slice = from === 0 && end === bytes ? body : body.slice(from, end);
   const read = new Uint8Array(await slice.arrayBuffer());
   if (read.length === end - from) return read;
-  throw new Error(`The object storage gave ${read.length} bytes instead of ${end - from}.`);
+  throw new Error(`The object storage returned ${read.length} bytes instead of ${end - from}.`);
 }
 
 export interface LinkOptions {
   readonly now: number;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
-  /** Where clients reach this gateway; S3 has an address of its own. */
+  /** The URL of this gateway; not used for S3 links. */
   readonly baseUrl: string;
 }
 
-/**
- * Links to objects in the embedded store. Whoever has one may fetch that object until it expires;
- * every character of it is part of what is signed.
- */
+/** Signs and verifies links to objects stored as files. A link works until it expires. */
 export class ObjectLinks {
   readonly #keys: ReturnType<typeof derivedKeys>;
 
@@ -65,7 +62,7 @@ export class ObjectLinks {
     return `${baseUrl}/v1/objects/${key}?${queryOf(this.#keys[0], key, expires)}`;
   }
 
-  /** `query` as it came, without the question mark: a parameter more or less is a change. */
+  /** `query` is the raw query string without the question mark. Extra parameters invalidate it. */
   isValid(key: string, query: string, now: number): boolean {
     const [, expires = ''] = /^expires=(\d{1,12})&/.exec(query) ?? [];
     if (!isObjectKey(key) || expires === '') return false;

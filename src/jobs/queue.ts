@@ -1,12 +1,13 @@
+import type { JobStatus } from '../contract/jobs.ts';
 import type { IdempotencyClaim } from '../core/recording.ts';
-import type { Job, JobFailure, JobStatus, Piece } from './job.ts';
+import type { Job, JobFailure, Piece } from './job.ts';
 
-/** What clients do with jobs. Everything is asked on behalf of one tenant. */
+/** The jobs of one tenant, as clients create, read, and cancel them. */
 export interface JobStore {
   /**
-   * Queues the job, unless the tenant has too much waiting already. With a claim both are one
-   * change: a process that has lost the claim queues nothing, and one that queues the job has also
-   * answered the claim, even if it dies right after.
+   * Queues the job unless the tenant's queue is full. The same transaction completes the claim: a
+   * process that has lost the claim queues nothing, and one that queues the job has completed the
+   * claim even if it crashes right after.
    */
   enqueue(
     job: NewJob,
@@ -16,15 +17,20 @@ export interface JobStore {
   find(tenantId: string, id: string): Promise<Job | undefined>;
   /** Newest first. */
   list(tenantId: string, page: JobPage, now: number): Promise<readonly Job[]>;
-  /** The job after that: cancelled, or as it had ended before. */
+  /** Returns the job afterwards: canceled, or unchanged if it had already ended. */
   cancel(tenantId: string, id: string, now: number): Promise<Job | undefined>;
 }
 
-export type EnqueueResult = 'queued' | 'too_many' | 'too_large' | 'taken_over';
+/** `claim_taken_over`: another process handles the request with this `Idempotency-Key` now. */
+export type EnqueueRefusal = 'too_many_jobs' | 'too_many_bytes' | 'claim_taken_over';
 
-/** The use of an `Idempotency-Key` that a job is made for. */
+export type EnqueueResult =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly reason: EnqueueRefusal };
+
+/** The idempotency claim of the request that creates a job. */
 export interface JobIdempotencyClaim extends IdempotencyClaim {
-  /** Epoch milliseconds until which the job is the answer to repetitions. */
+  /** Epoch milliseconds; until then, repeated requests get this job. */
   readonly answerExpiresAt: number;
 }
 
@@ -53,37 +59,37 @@ export interface JobPage {
   readonly status: JobStatus | null;
 }
 
-/** The right to a job. A worker that lost it, to a cancellation or a successor, changes nothing. */
+/** A worker's right to a job. After losing it, the worker can't change the job anymore. */
 export interface Lease {
   readonly jobId: string;
   readonly token: string;
 }
 
-/** What workers do with jobs. Changes answer false when the lease is lost. */
+/** The jobs as workers process them. Writes return false if the lease was lost. */
 export interface JobQueue {
-  /** The next job of the tenant that was served longest ago; also one whose worker has died. */
+  /** Takes the next job, preferring the tenant served longest ago. Retakes expired leases. */
   claim(options: ClaimOptions): Promise<ClaimedJob | undefined>;
   renew(lease: Lease, until: number): Promise<boolean>;
-  /** Whether a lost lease was lost by a cancellation; if not, another worker has the job. */
+  /** Returns true if a lost lease ended in a cancellation, false if another worker took over. */
   isCanceled(jobId: string): Promise<boolean>;
-  /** Back into the queue. A worker that stops in good order does not count as an attempt. */
+  /** Returns the job to the queue. `isAttempt` is false for a worker that shuts down. */
   release(lease: Lease, requeue: { notBefore: number; isAttempt: boolean }): Promise<boolean>;
   setPieces(lease: Lease, total: number): Promise<boolean>;
-  /** Writes a finished piece down, and forgets earlier attempts. */
+  /** Stores a finished piece and resets the count of attempts. */
   addPiece(lease: Lease, piece: Piece): Promise<boolean>;
-  /** What a cancelled job had under way was used, too, though nobody gets the result. */
+  /** Adds the units of a piece that finished after its job was canceled. */
   addLateUnits(jobId: string, units: number): Promise<void>;
   pieces(jobId: string): Promise<readonly Piece[]>;
-  /** Ends the job; a second end changes nothing. */
+  /** Ends the job. A second call has no effect. */
   finish(lease: Lease, outcome: JobOutcome): Promise<boolean>;
 }
 
-/** The terms on which a process takes the next job or message, which others may want as well. */
+/** How a process claims the next job or webhook. */
 export interface ClaimOptions {
   readonly now: number;
-  /** From then on anybody may take it again, unless it is renewed or ended before. */
+  /** After this time another process may claim it, unless it was renewed or has ended. */
   readonly until: number;
-  /** Tenants that already have their share of this process. */
+  /** Tenants that already use their full share of this process. */
   readonly exceptTenants: readonly string[];
 }
 
@@ -106,22 +112,22 @@ export type JobOutcome =
       readonly now: number;
     };
 
-/** Every object that jobs have, from before its first byte until it is deleted. */
+/** The registry of stored job objects, from before the upload until after the deletion. */
 export interface JobObjects {
   register(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
   unregister(key: string): Promise<void>;
-  /** Makes an object that nobody needs due at once. False: it is the input of a job. */
+  /** Makes an unused object due for deletion. Returns false if it is the input of a job. */
   releaseUnused(key: string): Promise<boolean>;
-  /** Makes the object due then, and not before. */
+  /** Moves the deletion of the object to a later time. */
   postpone(key: string, until: number): Promise<void>;
-  /** Turns outputs whose time is over into expired ones, and removes old rows. */
+  /** Marks outputs past their expiry as due and deletes old rows. */
   expire(now: number, rowsBefore: number): Promise<void>;
 }
 
-/** Messages that wait for their receiver. */
+/** Webhooks that wait for delivery. */
 export interface WebhookQueue {
-  /** The next one that is due. */
+  /** Takes the next webhook that is due. */
   claim(options: ClaimOptions): Promise<Webhook | undefined>;
   retry(id: string, dueAt: number): Promise<void>;
   remove(id: string): Promise<void>;
@@ -132,16 +138,16 @@ export interface Webhook {
   readonly jobId: string;
   readonly tenantId: string;
   readonly url: string;
-  /** `job.succeeded` and its like. */
+  /** For example `job.succeeded`. */
   readonly event: string;
-  /** Deliveries tried, this one included. */
+  /** Delivery attempts, including the current one. */
   readonly attempts: number;
-  /** When it happened. */
+  /** When the event happened. */
   readonly createdAt: number;
 }
 
-/** Tenants that appear in a list `max` times or more: they have their share of it already. */
+/** Returns the tenants that appear at least `max` times in the list. */
 export function tenantsAtLimit(tenantIds: readonly string[], max: number): string[] {
   const byTenant = Map.groupBy(tenantIds, (id) => id);
-  return [...byTenant].flatMap(([id, all]) => (all.length >= max ? [id] : []));
+  return [...byTenant].flatMap(([id, occurrences]) => (occurrences.length >= max ? [id] : []));
 }

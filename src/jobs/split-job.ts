@@ -4,25 +4,25 @@ import { missingObject } from '../core/stored-object.ts';
 import { countCharacters } from '../core/text.ts';
 import type { Job, Piece, SpeechJobRequest, TranscriptionJobRequest } from './job.ts';
 import { type Chunks, type ObjectStorage, readObject, type StoredObject } from './objects.ts';
-import { joinSpeech, tryJoinSpeech } from './pieces/join-speech.ts';
+import { checkJoinable, joinSpeech } from './pieces/join-speech.ts';
 import { joinTranscripts, type TranscriptPart } from './pieces/join-transcripts.ts';
 import { planCuts, readCut } from './pieces/split-audio.ts';
 import { splitText } from './pieces/split-text.ts';
 import type { FinishedPiece, JobRunner, PieceRun } from './runner.ts';
 
-/** Pieces of one job that run at once. */
+/** Pieces of one job that run at the same time. */
 const concurrentPiecesMax = 3;
 
-/** A job as the pieces it falls into. The same job always falls into the same ones. */
+/** The pieces of a job. Splitting the same job again gives the same pieces. */
 export interface SplitJob {
   readonly count: number;
-  /** Pieces that may run at once, after the first has shown who serves the job. */
+  /** Pieces that may run at the same time, once the first has determined the provider. */
   readonly concurrency: number;
   run(number: number, pieceRun: PieceRun): Promise<PieceResult>;
-  /** The extension of the objects that hold its pieces and its output. */
+  /** The file extension of the pieces and of the output. */
   readonly extension: string;
-  /** Fails when this piece, the first of several, cannot be joined to others. */
-  tryJoin(piece: Uint8Array): Promise<void>;
+  /** Rejects if the first piece can't be joined to others. Absent if every piece can be. */
+  readonly checkJoinable?: (piece: Uint8Array) => Promise<void>;
   join(read: (number: number) => Promise<Uint8Array>): Chunks;
 }
 
@@ -30,7 +30,7 @@ interface PieceResult extends Omit<FinishedPiece, 'seconds'> {
   readonly units: number;
 }
 
-/** `done`: the pieces that are finished, by whatever version. */
+/** Splits a job. `done` are its finished pieces, possibly from another version of the gateway. */
 export async function splitJob(
   job: Job,
   done: readonly Piece[],
@@ -46,8 +46,8 @@ export async function splitJob(
 }
 
 /**
- * A version whose rules cut elsewhere may have begun the job. Its first pieces show where it cut;
- * of a piece after a gap, only the length tells whether it still fits.
+ * Splits the text like the version of the gateway that started the job. The leading finished pieces
+ * show its cuts; for a piece after a gap, only the length can be compared.
  */
 function splitTexts(text: string, { limit }: SpeechJobRequest, done: readonly Piece[]): string[] {
   const consecutive = done.filter(({ number }, index) => number === index);
@@ -60,8 +60,8 @@ function splitTexts(text: string, { limit }: SpeechJobRequest, done: readonly Pi
     return texts;
   }
   const message =
-    'Another version of the gateway has begun this job and cut its text elsewhere: what it left ' +
-    'and the rest do not fit together. Send the text again.';
+    'A different version of the gateway started this job and split its text differently, so the ' +
+    'job cannot continue. Create a new job.';
   throw new GatewayError('internal_error', message);
 }
 
@@ -84,7 +84,7 @@ function splitSpeechJob(
       const result = await runner.run({ ...speechPiece, ...pieceRun });
       return { ...result, units: countCharacters(input) };
     },
-    tryJoin: (piece) => tryJoinSpeech(format, piece),
+    checkJoinable: (piece) => checkJoinable(format, piece),
     join: (read) => joinSpeech(format, texts.length, read),
   };
 }
@@ -97,11 +97,11 @@ async function splitTranscriptionJob(
 ): Promise<SplitJob> {
   const cuts = await planCuts(file);
   const { id: jobId, tenantId, keyId, model, inputKey } = job;
-  // The key names the kind of audio by its first bytes, whatever the client called it.
+  // The extension of the key is the file type detected from the first bytes.
   const extension = inputKey.split('.')[1] ?? '';
   return {
     count: cuts.length,
-    // One at a time: each piece holds its 24 MB while it is sent.
+    // One at a time, because each piece holds up to 24 MB in memory.
     concurrency: 1,
     extension: transcriptExtensions[request.format],
     async run(number, pieceRun) {
@@ -110,8 +110,6 @@ async function splitTranscriptionJob(
       const result = await runner.run({ ...transcriptionPiece, ...pieceRun });
       return { ...result, units: Math.round((result.seconds ?? 0) * 1000) };
     },
-    // Nothing to try: a piece that is no transcript was refused when it came.
-    async tryJoin() {},
     async *join(read) {
       const transcripts: TranscriptPart[] = [];
       for (const [number, { startMs }] of cuts.entries()) {

@@ -7,16 +7,16 @@ interface SweepDeps {
   readonly objects: JobObjects;
   readonly storage: Pick<ObjectStorage, 'delete'>;
   now(): number;
-  /** Some could not be deleted; told at most once an hour. */
+  /** Reports objects that couldn't be deleted, at most once an hour. */
   onDeleteFailures(failed: { readonly objects: number; readonly reason: unknown }): void;
 }
 
 const everyMs = 60_000;
 const batchObjects = 100;
-/** An object that cannot be deleted lets those behind it go first, and is tried again then. */
+/** An object that can't be deleted is retried after this time, so that it doesn't block others. */
 const retryMs = 3_600_000;
 
-/** Removes what jobs leave behind: inputs, pieces, outputs after their day, old rows. */
+/** Deletes expired inputs, pieces, and outputs of jobs, and old rows. */
 export class JobSweep {
   readonly #deps: SweepDeps;
   #reportedAt = Number.NEGATIVE_INFINITY;
@@ -32,7 +32,7 @@ export class JobSweep {
   async run(): Promise<void> {
     const { objects, now } = this.#deps;
     await objects.expire(now(), now() - jobRowMs);
-    // Stops after a batch with failures: storage that is away is not asked for every object.
+    // Stop after a batch with failures, so that unreachable storage gets only a few requests.
     for (let found = batchObjects, failed = 0; found === batchObjects && failed === 0; ) {
       const keys = await objects.due(now(), batchObjects);
       found = keys.length;
@@ -40,7 +40,7 @@ export class JobSweep {
     }
   }
 
-  /** Answers how many could not be deleted. */
+  /** Returns the number of objects that couldn't be deleted. */
   async #delete(keys: readonly string[]): Promise<number> {
     const { objects, storage, now } = this.#deps;
     const failures: unknown[] = [];
@@ -52,7 +52,7 @@ export class JobSweep {
         await objects.postpone(key, now() + retryMs);
         continue;
       }
-      // The row goes last: an object that could not be deleted is tried again.
+      // Delete the row last, so that a crash in between only repeats the deletion.
       await objects.unregister(key);
     }
     if (failures.length > 0) this.#reportFailures(failures);

@@ -19,10 +19,10 @@ export interface StoredAudio extends StoredInput {
   readonly sha256: string;
 }
 
-/** An upload that no job came of is swept away after so long, should all else fail. */
+/** The sweep deletes an upload without a job after this time if nothing else did. */
 const orphanMs = 24 * 3_600_000;
 
-/** Stores an audio file as it arrives. Its first bytes decide what it is, before any is kept. */
+/** Streams an audio file into storage. Detects its type from the first bytes before storing any. */
 export async function storeAudio(
   file: FormFile,
   jobId: string,
@@ -40,7 +40,7 @@ export async function storeAudio(
     const bytes = await storage.put(key, hashed(start, source, hash));
     return { key, bytes, sha256: hash.digest('hex') };
   } catch (error) {
-    // Only after the client's failures: what a failed storage has kept, the sweep removes later.
+    // After a storage failure, leave the cleanup to the sweep.
     if (error instanceof GatewayError) await discardUpload(key, deps);
     return rethrowAsUnavailable(error);
   }
@@ -61,8 +61,8 @@ export async function storeText(
 }
 
 /**
- * Removes an upload that became no job. The store decides, since a job may have been made whose
- * answer was lost.
+ * Deletes an upload that no job was created from. The store decides, because a job may have been
+ * created even though its confirmation was lost.
  */
 export async function discardUpload(key: string, { storage, objects }: UploadDeps): Promise<void> {
   try {
@@ -70,18 +70,18 @@ export async function discardUpload(key: string, { storage, objects }: UploadDep
     await storage.delete(key);
     await objects.unregister(key);
   } catch {
-    // The sweep finds the upload.
+    // The sweep deletes the upload later.
   }
 }
 
-/** A failure of the client's is told as it is; any other is one of the storage. */
+/** Passes on client errors and reports all others as unavailable storage. Throws 503. */
 function rethrowAsUnavailable(cause: unknown): never {
   if (cause instanceof GatewayError) throw cause;
-  const message = 'The input cannot be stored right now; try again shortly.';
+  const message = "The input can't be stored right now. Retry in a few seconds.";
   throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5, cause });
 }
 
-/** As many chunks as it takes: each may be a single byte. */
+/** Reads chunks, which may be single bytes, until there are enough to detect the file type. */
 async function firstBytes(source: AsyncIterator<Uint8Array>): Promise<Uint8Array> {
   let start: Uint8Array = new Uint8Array();
   while (start.length < sniffBytes) {

@@ -6,7 +6,7 @@ import { jobObject } from './job.ts';
 import type { ObjectStorage } from './objects.ts';
 import { type JobStore, tenantsAtLimit, type Webhook, type WebhookQueue } from './queue.ts';
 
-/** Calls an address that a user gave, in the guarded way; `ok` means that an answer arrived. */
+/** Calls a user-supplied URL under the address policy. `ok` is true if a response arrived. */
 export type PostToUserUrl = (
   url: string,
   call: {
@@ -26,26 +26,27 @@ interface WebhookDeps {
   readonly storage: Pick<ObjectStorage, 'link'>;
   readonly signer: WebhookSigner;
   readonly post: PostToUserUrl;
-  /** Where receivers reach this gateway, for the links in a message. */
+  /** Returns the URL of this gateway for the links in a webhook. */
   baseUrl(): string;
-  /** Called with a message that no attempt brought to its receiver. */
+  /** Called when a webhook is dropped after its last attempt. */
   onDropped(webhook: Webhook): void;
   now(): number;
 }
 
 const everyMs = 1_000;
 
-/** When a process dies while it sends, another one sends again after this time. */
+/** If a process crashes while sending, another one sends the webhook again after this time. */
 const claimMs = 60_000;
 
-/** Waits after failed attempts, as Standard Webhooks recommends; then the message is dropped. */
+/** Delays between attempts, as Standard Webhooks recommends. After the last, it is dropped. */
 const retryDelaysMs = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].map(
   (seconds) => seconds * 1000,
 );
 
-const statusRemoved = 410;
+/** 410 Gone: the receiver wants no more webhooks at this URL. */
+const statusGone = 410;
 
-/** Tells receivers how jobs ended, again and again until they say that they have it. */
+/** Delivers webhooks about ended jobs, with retries until the receiver confirms. */
 export class WebhookSender {
   readonly #deps: WebhookDeps;
   readonly #inFlight = new Map<string, { tenantId: string; done: Promise<void> }>();
@@ -59,7 +60,7 @@ export class WebhookSender {
     return [{ everyMs, run: () => this.send() }];
   }
 
-  /** Starts every message that is due, as far as there are places. */
+  /** Starts sending all webhooks that are due, up to the concurrency limit. */
   async send(): Promise<void> {
     while (!this.#isStopped && this.#inFlight.size < concurrentWebhooksMax) {
       const now = this.#deps.now();
@@ -69,14 +70,14 @@ export class WebhookSender {
       if (!webhook) return;
       const { id, tenantId } = webhook;
       const done = this.#deliver(webhook)
-        // The store is away: the message is due again after a while by itself.
+        // The store is unreachable. The webhook becomes due again when its claim expires.
         .catch(() => undefined)
         .finally(() => this.#inFlight.delete(id));
       this.#inFlight.set(id, { tenantId, done });
     }
   }
 
-  /** Resolves when everything that is on its way now has been answered or given up. */
+  /** Resolves when all webhooks in flight have been delivered or have failed. */
   async idle(): Promise<void> {
     await Promise.all([...this.#inFlight.values()].map(({ done }) => done));
   }
@@ -89,15 +90,15 @@ export class WebhookSender {
   async #deliver(webhook: Webhook): Promise<void> {
     const { queue, now, onDropped } = this.#deps;
     const body = await this.#bodyOf(webhook);
-    const status = body === undefined ? statusRemoved : await this.#post(webhook, body);
+    const status = body === undefined ? statusGone : await this.#post(webhook, body);
     if (status >= 200 && status < 300) return queue.remove(webhook.id);
-    const waitMs = status === statusRemoved ? undefined : retryDelaysMs[webhook.attempts - 1];
+    const waitMs = status === statusGone ? undefined : retryDelaysMs[webhook.attempts - 1];
     if (waitMs !== undefined) return queue.retry(webhook.id, now() + waitMs);
     onDropped(webhook);
     return queue.remove(webhook.id);
   }
 
-  /** The status of the answer, or 0; what the receiver says beside it is shown to nobody. */
+  /** Returns the status of the response, or 0 if there was none. */
   async #post({ id, tenantId, url }: Webhook, body: string): Promise<number> {
     const { post, signer, now } = this.#deps;
     const answer = await post(url, {
@@ -107,14 +108,14 @@ export class WebhookSender {
         ...signer.headers(tenantId, id, now(), body),
       },
       body,
-      // Whatever stands behind a 2xx, however long or broken: the receiver has the message.
+      // The body doesn't matter: a 2xx status confirms the delivery.
       bodyBytesMax: 0,
       timeoutMs: webhookMsMax,
     });
     return answer.ok ? answer.status : 0;
   }
 
-  /** Written anew for each attempt, so that the link in it is fresh. */
+  /** Returns a new body for each attempt, so that its download link is fresh. */
   async #bodyOf({ tenantId, jobId, event, createdAt }: Webhook): Promise<string | undefined> {
     const { jobs, storage, now, baseUrl } = this.#deps;
     const job = await jobs.find(tenantId, jobId);
@@ -125,8 +126,8 @@ export class WebhookSender {
 }
 
 /**
- * Signs messages as Standard Webhooks lays down, with a secret of each tenant's own. The secrets
- * are derived, so that none is kept and every process knows them all.
+ * Signs webhooks as Standard Webhooks specifies, with one secret per tenant. The secrets are
+ * derived from the server's secret, so they aren't stored and every process can compute them.
  */
 export class WebhookSigner {
   readonly #keys: ReturnType<typeof derivedKeys>;
@@ -135,7 +136,7 @@ export class WebhookSigner {
     this.#keys = derivedKeys(secrets, 'webhook secrets');
   }
 
-  /** What the tenant's receivers verify with. */
+  /** Returns the secret with which the tenant verifies signatures. */
   secretOf(tenantId: string): string {
     return `whsec_${secretFrom(this.#keys[0], tenantId).toString('base64')}`;
   }
@@ -143,7 +144,7 @@ export class WebhookSigner {
   headers(tenantId: string, id: string, sentAt: number, body: string): Record<string, string> {
     const timestamp = String(Math.floor(sentAt / 1000));
     const signed = `${id}.${timestamp}.${body}`;
-    // One for each secret: a receiver that has not fetched the newest one goes on by the former.
+    // One signature per server secret, so that receivers can verify with the previous one, too.
     const signatures = this.#keys.map((key) => {
       const hmac = createHmac('sha256', secretFrom(key, tenantId));
       return `v1,${hmac.update(signed).digest('base64')}`;

@@ -10,20 +10,20 @@ import { type JobRunner, pieceRequestId, RequestIdUsedError, type StopReason } f
 import { type SplitJob, splitJob } from './split-job.ts';
 
 export interface WorkerDeps extends WorkDeps {
-  /** What happened to a job that clients only see as a failure of ours. */
+  /** Reports the cause of a failure that clients see as an internal error. */
   onFailure(jobId: string, error: unknown): void;
 }
 
-/** Jobs that one process works on at once; one tenant never gets all of the places. */
+/** Jobs that one process runs at the same time. One tenant can't occupy all of the slots. */
 const concurrentJobsMax = 4;
 const concurrentJobsPerTenantMax = 3;
 
 const claimEveryMs = 1_000;
 const renewEveryMs = 15_000;
-/** Several renewals may fail before anybody takes a job over. */
+/** Long enough for several renewals to fail before another worker takes the job over. */
 const leaseMs = 60_000;
 
-/** After 15 seconds, and after five minutes: providers recover, and nobody waits for a job. */
+/** Retries follow after 15 seconds and 5 minutes, which gives providers time to recover. */
 const retryMsFirst = 15_000;
 const retryFactor = 20;
 
@@ -35,7 +35,7 @@ interface RunningJob {
   until: number;
 }
 
-/** Takes jobs from the queue and does them, a few at a time, until the process stops. */
+/** Claims jobs from the queue and runs a few at a time until the process stops. */
 export class JobWorker {
   readonly #deps: WorkerDeps;
   readonly #running = new Set<RunningJob>();
@@ -53,7 +53,7 @@ export class JobWorker {
     ];
   }
 
-  /** Fills every free place with a waiting job, one at a time, so that there are never too many. */
+  /** Fills the free slots with waiting jobs. Calls run one after another to respect the limit. */
   claim(): Promise<void> {
     this.#claiming = this.#claiming.catch(() => undefined).then(() => this.#claimJobs());
     return this.#claiming;
@@ -62,7 +62,7 @@ export class JobWorker {
   async #claimJobs(): Promise<void> {
     while (!this.#isStopping && this.#running.size < concurrentJobsMax) {
       const now = this.#deps.now();
-      // The clock jumped, or the machine slept: renewed, so that we do not claim our own jobs.
+      // After a clock jump or a sleep, renew first, or this process would claim its own jobs.
       if ([...this.#running].some(({ until }) => until <= now)) await this.renew();
       const until = now + leaseMs;
       const tenants = [...this.#running].map(({ job }) => job.tenantId);
@@ -73,17 +73,17 @@ export class JobWorker {
     }
   }
 
-  /** Resolves when everything that runs now has ended. */
+  /** Resolves when all running jobs have ended. */
   async idle(): Promise<void> {
     await Promise.all([...this.#running].map(({ done }) => done));
   }
 
-  /** Tells the queue that the jobs live, and stops those that have been lost or take too long. */
+  /** Renews all leases and aborts jobs that are lost, canceled, or overdue. */
   async renew(): Promise<void> {
     await Promise.all([...this.#running].map((running) => this.#renewOne(running)));
   }
 
-  /** Breaks off a job that was cancelled here; other processes find out at their next renewal. */
+  /** Aborts a job canceled by this process. Other processes notice at their next renewal. */
   abortCanceled(jobId: string): void {
     for (const { job, stop } of this.#running) {
       if (job.id === jobId) stop.abort('cancelled' satisfies StopReason);
@@ -91,8 +91,8 @@ export class JobWorker {
   }
 
   /**
-   * Claims nothing more, gives running pieces this time to end, then breaks them off. The jobs go
-   * back into the queue and another process continues where they stood.
+   * Stops claiming, waits for running pieces, then aborts the rest. Unfinished jobs return to the
+   * queue, and another process continues them.
    */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
@@ -101,7 +101,7 @@ export class JobWorker {
     await this.idle();
   }
 
-  /** Called before connections are cut: what fails then does not count as an attempt. */
+  /** Runs before connections are closed, so that their failures don't count as attempts. */
   abortAll(): void {
     for (const { stop } of this.#running) stop.abort('shutdown' satisfies StopReason);
   }
@@ -110,7 +110,7 @@ export class JobWorker {
     const stop = new AbortController();
     const done = this.#run(job, lease, stop.signal).finally(() => {
       this.#running.delete(running);
-      // The next job need not wait for the timer; if the store is away, the timer tries again.
+      // Claim the next job without waiting for the timer. If this fails, the timer tries again.
       this.claim().catch(() => undefined);
     });
     const running: RunningJob = { job, lease, stop, done, until };
@@ -129,7 +129,7 @@ export class JobWorker {
       if (await queue.renew(lease, until)) running.until = until;
       else stop.abort(await this.#lossReason(job));
     } catch {
-      // The store is away: the job is ours until the lease is over, and then perhaps another's.
+      // The store is unreachable. Once the lease expires, another worker may have the job.
       if (now() >= running.until) stop.abort('lost' satisfies StopReason);
     }
   }
@@ -138,7 +138,7 @@ export class JobWorker {
     return (await this.#deps.queue.isCanceled(id)) ? 'cancelled' : 'lost';
   }
 
-  /** Never rejects: whatever happens to a job ends in the queue or in the log. */
+  /** Never rejects: failures are stored in the queue or logged. */
   async #run(job: Job, lease: Lease, signal: AbortSignal): Promise<void> {
     try {
       requireRunnable(job, this.#deps.now());
@@ -155,7 +155,7 @@ export class JobWorker {
     const { queue, now } = this.#deps;
     const isLost = signal.reason === 'lost' || signal.reason === 'cancelled';
     if (isLost || cause instanceof LeaseLostError) return;
-    if (signal.reason === 'shutdown' || cause instanceof JobInterrupted) {
+    if (signal.reason === 'shutdown' || cause instanceof JobInterruptedError) {
       await queue.release(lease, { notBefore: 0, isAttempt: false });
       return;
     }
@@ -173,24 +173,24 @@ export class JobWorker {
     await queue.finish(lease, { status: 'failed', failure, now: now() });
   }
 
-  /** A piece that was finished in this run makes it the first attempt again. */
+  /** Returns 1 if this run finished a piece, because progress resets the count of attempts. */
   async #attemptsOf(job: Job): Promise<number> {
     const { length } = await this.#deps.queue.pieces(job.id);
     return length > job.piecesDone ? 1 : job.attempts;
   }
 }
 
-/** A worker that died without a word leaves only the count of its attempts. */
+/** Rejects jobs that are overdue, or whose workers have all crashed. */
 function requireRunnable(job: Job, now: number): void {
   if (isOverdue(job, now)) throw timeoutError();
   if (job.attempts <= jobAttemptsMax) return;
-  const message = `The job was given up after ${jobAttemptsMax} attempts that never ended.`;
+  const message = `The job failed: ${jobAttemptsMax} workers stopped while running it.`;
   throw new PermanentFailure(new GatewayError('internal_error', message));
 }
 
 /**
- * `retryHelps` speaks to clients who wait; a job has more time than they have. A model that is
- * unknown here was known where the job was made: each process reads a configuration of its own.
+ * Returns true if a later attempt may succeed. `retryHelps` is meant for waiting clients; a job has
+ * more time. A model unknown to this process may exist in the configuration of another one.
  */
 function isTransient({ symbol, status, param }: GatewayError): boolean {
   if (status === 404 && param === 'model') return true;
@@ -202,7 +202,7 @@ function isOverdue({ startedAt }: Job, now: number): boolean {
 }
 
 function timeoutError(): PermanentFailure {
-  const message = `The job did not end within ${jobMsMax / 3_600_000} hours.`;
+  const message = `The job didn't finish within ${jobMsMax / 3_600_000} hours.`;
   return new PermanentFailure(new GatewayError('upstream_error', message, { status: 504 }));
 }
 
@@ -214,19 +214,19 @@ interface WorkDeps {
   now(): number;
 }
 
-/** The job belongs to somebody else now, or to nobody: nothing more may be done for it. */
+/** The job was canceled or another worker has it, so this worker must not change it. */
 class LeaseLostError extends Error {
-  override readonly name = 'LeaseLost';
+  override readonly name = 'LeaseLostError';
 }
 
-/** The process stops: what runs is finished, and the rest is left to another. */
-class JobInterrupted extends Error {
-  override readonly name = 'Interrupted';
+/** The process is shutting down; another worker runs the remaining pieces. */
+class JobInterruptedError extends Error {
+  override readonly name = 'JobInterruptedError';
 }
 
-/** A failure that no retry can mend. */
+/** A failure that a retry can't fix. */
 class PermanentFailure extends Error {
-  override readonly name = 'Hopeless';
+  override readonly name = 'PermanentFailure';
   readonly error: GatewayError;
 
   constructor(error: GatewayError) {
@@ -235,13 +235,12 @@ class PermanentFailure extends Error {
   }
 }
 
-/** Longer than any job takes; when the job ends, its objects are swept sooner. */
+/** Longer than any job runs. Objects of an ended job become due for deletion sooner. */
 const unfinishedObjectMs = jobOutputMs;
 
 /**
- * Does a job from where it stands: every piece that is written down already is kept, the others
- * are run, then all are joined. Rejects when a piece fails; those that ran beside it are finished
- * and written down first, since they are paid for.
+ * Runs the missing pieces of a job and joins all of them. Rejects if a piece fails, after storing
+ * the pieces that were running concurrently, since those are charged.
  */
 async function runJob(
   job: Job,
@@ -264,12 +263,13 @@ async function runJob(
   };
   const read = async (number: number) => readPiece(done.get(number), storage);
   if (done.size === 0) await runOne(missing.shift() ?? 0);
-  // Whether the pieces can be joined shows in the first: if not, nobody pays for the others.
-  if (missing.length > 0 && done.has(0))
-    await split.tryJoin(await read(0)).catch(rethrowAsPermanent);
+  // Check the format of the first piece before paying for pieces that couldn't be joined to it.
+  if (split.checkJoinable && missing.length > 0 && done.has(0)) {
+    await split.checkJoinable(await read(0)).catch(rethrowAsPermanent);
+  }
   await runAll(missing, split.concurrency, runOne, mayStart);
   signal.throwIfAborted();
-  if (done.size < split.count) throw new JobInterrupted('The worker stops.');
+  if (done.size < split.count) throw new JobInterruptedError('The worker is stopping.');
   const outputKey = newObjectKey(split.extension);
   await deps.objects.register(outputKey, job.id, now() + unfinishedObjectMs);
   const outputBytes = await storage.put(outputKey, split.join(read)).catch(rethrowAsPermanent);
@@ -289,7 +289,7 @@ interface PieceRunInput {
   readonly signal: AbortSignal;
 }
 
-/** Runs one piece and writes down what came of it; only then is it done. */
+/** Runs one piece and stores its result. */
 async function runPiece(
   { job, lease, split, number, provider, signal }: PieceRunInput,
   { queue, objects, storage, runner, now }: WorkDeps,
@@ -298,17 +298,17 @@ async function runPiece(
     const requestId = await pieceRequestId(job, number, runner);
     return split.run(number, { requestId, provider, signal });
   };
-  const { bytes, costCredits, units, ...served } = await run().catch((error: unknown) => {
+  const result = await run().catch((error: unknown) => {
     if (error instanceof RequestIdUsedError) return run();
     throw error;
   });
+  const { costCredits, units } = result;
   const objectKey = newObjectKey(split.extension);
   await objects.register(objectKey, job.id, now() + unfinishedObjectMs);
-  await storage.put(objectKey, [bytes]);
-  const piece: Piece = { number, objectKey, costCredits, units, provider: served.provider };
-  // The piece is made and paid for, so this is tried twice. A store that undid the first try,
-  // because we stood still, may take it now; one that has it already refuses, and the next worker
-  // finds it.
+  await storage.put(objectKey, [result.bytes]);
+  const piece: Piece = { number, objectKey, costCredits, units, provider: result.provider };
+  // Retry once, because the piece is already charged. The first transaction may have been rolled
+  // back; if it was committed instead, the retry fails and the next worker finds the piece.
   const holdsLease = await queue.addPiece(lease, piece).catch(() => queue.addPiece(lease, piece));
   if (!holdsLease) {
     await queue.addLateUnits(job.id, units);
@@ -318,7 +318,7 @@ async function runPiece(
   return piece;
 }
 
-/** A few at a time; after a failure no further one starts, and the failure is passed on. */
+/** Runs up to `concurrency` pieces at a time. Starts none after a failure, then throws it. */
 async function runAll(
   numbers: readonly number[],
   concurrency: number,
@@ -344,11 +344,11 @@ async function readPiece(piece: Piece | undefined, storage: ObjectStorage): Prom
   return readObject(object);
 }
 
-/** Pieces that do not fit together never will; a full disk may be emptied. */
+/** Pieces with different formats can never be joined, but storage failures may be temporary. */
 function rethrowAsPermanent(error: unknown): never {
   throw error instanceof GatewayError ? new PermanentFailure(error) : error;
 }
 
 function requireLease(holdsLease: boolean): void {
-  if (!holdsLease) throw new LeaseLostError('The job was cancelled or taken over.');
+  if (!holdsLease) throw new LeaseLostError('The job was canceled or taken over.');
 }

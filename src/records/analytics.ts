@@ -1,8 +1,22 @@
+import type { TenantMonthObject } from '../contract/admin.ts';
+import type {
+  AnalyticsObject,
+  Split,
+  UsageDayObject,
+  UsageGroupObject,
+  UsageSummaryObject,
+} from '../contract/customer.ts';
+import {
+  type Charges,
+  feeSumNames,
+  feeSumsOf,
+  noCharges,
+  totalCharge,
+} from '../money/price/fee-kinds.ts';
 import { type Cell, csvTable } from './csv.ts';
 import { type DayRange, dayMs, isoDay, isoTime, monthAround } from './period.ts';
-import { type Charges, noCharges, totalCharge } from './request-record.ts';
 
-/** What a tenant used and spent, day by day, out of the daily sums and never out of the log. */
+/** A tenant's usage and spend by day. It is read from the daily sums, never from the log. */
 
 export interface AnalyticsFilter {
   readonly tenantId: string;
@@ -31,9 +45,9 @@ export interface GroupSums extends DaySums {
 }
 
 export interface AnalyticsReads {
-  /** The days on which anything happened, in order. */
+  /** Returns the days with requests, in order. */
   days(filter: AnalyticsFilter): Promise<readonly DaySums[]>;
-  /** The finest sums there are, day by day, in pages. */
+  /** Returns the most detailed sums by day, in pages. */
   groups(filter: AnalyticsFilter): AsyncIterable<readonly GroupSums[]>;
 }
 
@@ -48,32 +62,26 @@ export const noSums: UsageSums = {
 };
 
 export function sumOf(all: readonly UsageSums[]): UsageSums {
-  return all.reduce((sum, one) => combine(sum, one, 1), noSums);
+  return all.reduce((sum, sums) => combine(sum, sums, 1), noSums);
 }
 
-function subtractSums(one: UsageSums, other: UsageSums): UsageSums {
-  return combine(one, other, -1);
+function subtractSums(total: UsageSums, part: UsageSums): UsageSums {
+  return combine(total, part, -1);
 }
 
 const sumNames = Object.keys(noSums) as (keyof UsageSums)[];
 
-function combine(one: UsageSums, other: UsageSums, sign: 1 | -1): UsageSums {
+function combine(a: UsageSums, b: UsageSums, sign: 1 | -1): UsageSums {
   const sums: Record<keyof UsageSums, number> = { ...noSums };
-  for (const name of sumNames) sums[name] = one[name] + sign * other[name];
+  for (const name of sumNames) sums[name] = a[name] + sign * b[name];
   return sums;
 }
 
-/** The fee lines under the names that every report gives them. */
-export function spendOf(sums: UsageSums) {
-  return {
-    shared_model_spend: sums.modelCharge,
-    byok_platform_fees: sums.byokPlatformFee,
-    managed_tool_fees: sums.managedToolFee,
-    agent_runtime_fees: sums.agentRuntimeFee,
-  };
-}
-
-export function analyticsObject({ first, last }: DayRange, activeDays: readonly DaySums[]) {
+/** `activeDays` are the days with requests; the time series also has the others. */
+export function analyticsObject(
+  { first, last }: DayRange,
+  activeDays: readonly DaySums[],
+): Omit<AnalyticsObject, 'group_by' | 'groups'> {
   const byDay = new Map(activeDays.map((sums) => [sums.day, sums]));
   const days = Array.from({ length: last - first + 1 }, (_, index) => first + index);
   return {
@@ -86,7 +94,7 @@ export function analyticsObject({ first, last }: DayRange, activeDays: readonly 
   };
 }
 
-function summaryOf(sums: UsageSums) {
+function summaryOf(sums: UsageSums): UsageSummaryObject {
   return {
     total_requests: sums.requests,
     successful_requests: sums.requests - sums.failed,
@@ -95,14 +103,14 @@ function summaryOf(sums: UsageSums) {
     total_tokens: sums.promptTokens + sums.completionTokens,
     prompt_tokens: sums.promptTokens,
     completion_tokens: sums.completionTokens,
-    ...spendOf(sums),
+    ...feeSumsOf(sums),
     search_requests: sums.searches,
     total_spend: totalCharge(sums),
     avg_latency_ms: ratio(sums.durationMs, sums.requests),
   };
 }
 
-function dayObject(day: number, sums: UsageSums) {
+function dayObject(day: number, sums: UsageSums): UsageDayObject {
   return {
     date: isoDay(day),
     requests: sums.requests,
@@ -110,14 +118,14 @@ function dayObject(day: number, sums: UsageSums) {
     prompt_tokens: sums.promptTokens,
     completion_tokens: sums.completionTokens,
     tokens: sums.promptTokens + sums.completionTokens,
-    ...spendOf(sums),
+    ...feeSumsOf(sums),
     search_requests: sums.searches,
     spend: totalCharge(sums),
     avg_latency_ms: ratio(sums.durationMs, sums.requests),
   };
 }
 
-/** Two decimals are as fine as anybody reads; nothing of nothing is 0. */
+/** Returns a quotient rounded to 2 decimals, or 0 for 0 / 0. */
 function ratio(part: number, total: number): number {
   return total === 0 ? 0 : Math.round((part / total) * 100) / 100;
 }
@@ -138,10 +146,7 @@ const columns = [
   'prompt_tokens',
   'completion_tokens',
   'tokens',
-  'shared_model_spend',
-  'byok_platform_fees',
-  'managed_tool_fees',
-  'agent_runtime_fees',
+  ...feeSumNames,
   'search_requests',
   'total_spend',
   'avg_latency_ms',
@@ -159,25 +164,25 @@ function cellsOf(group: GroupSums): Cell[] {
   return columns.map((name) => flat[name]);
 }
 
-/** A period's sums divided by one property, the largest spenders one by one. */
+/** The sums of a period by the values of one property. */
 
-export const splitProperties = ['model', 'provider', 'api_key_id', 'traffic_mode'] as const;
-export type Split = (typeof splitProperties)[number];
-
-/** More lines than this nobody tells apart in a chart; the others stand together in one. */
+/** The values with the highest spend are listed; the rest are one group. */
 export const splitValuesMax = 10;
 
 export interface SplitSums extends DaySums {
-  /** The model, provider, key or mode. */
+  /** The model, provider, key id, or traffic mode. */
   readonly value: string;
 }
 
 export interface SplitReads {
-  /** Day by day, the parts that spent most; all of them together are at most the whole. */
+  /** Returns the sums by day of the values with the highest spend. */
   splitSums(filter: AnalyticsFilter, split: Split): Promise<readonly SplitSums[]>;
 }
 
-export function groupObjects(totals: readonly DaySums[], splitSums: readonly SplitSums[]) {
+export function groupObjects(
+  totals: readonly DaySums[],
+  splitSums: readonly SplitSums[],
+): readonly UsageGroupObject[] {
   const byValue = Map.groupBy(splitSums, ({ value }) => value);
   const remainder = remainderOf(totals, splitSums);
   return [
@@ -186,8 +191,8 @@ export function groupObjects(totals: readonly DaySums[], splitSums: readonly Spl
   ];
 }
 
-/** `null` stands for all that are not listed. */
-function groupObject(value: string | null, days: readonly DaySums[]) {
+/** `null` stands for all values that are not listed. */
+function groupObject(value: string | null, days: readonly DaySums[]): UsageGroupObject {
   return {
     value,
     summary: summaryOf(sumOf(days)),
@@ -200,12 +205,12 @@ function remainderOf(totals: readonly DaySums[], splitSums: readonly SplitSums[]
   return totals.flatMap((sums) => {
     const listed = sumOf(byDay.get(sums.day) ?? []);
     const remainder = { ...subtractSums(sums, listed), day: sums.day };
-    // A request that was booked between the two reads may be in the parts only.
+    // A request booked between the two reads may be in the parts but not in the total.
     return remainder.requests > 0 ? [remainder] : [];
   });
 }
 
-/** What a tenant did in some days, as an operator looks at it. */
+/** The sums of one tenant over some days, for operators. */
 export interface TenantSums {
   readonly tenantId: string;
   readonly requests: number;
@@ -215,12 +220,12 @@ export interface TenantSums {
 }
 
 export interface TenantSumReads {
-  /** Those of the tenants that did anything, in any order. */
+  /** Returns the sums of the tenants that had requests, in any order. */
   sumsOf(tenantIds: readonly string[], days: DayRange): Promise<readonly TenantSums[]>;
 }
 
-/** The UTC month, by the days on which requests arrived. */
-export function tenantMonthObject(sums: TenantSums | undefined, now: number) {
+/** Describes the current UTC month. A request belongs to the day on which it arrived. */
+export function tenantMonthObject(sums: TenantSums | undefined, now: number): TenantMonthObject {
   return {
     start_date: isoTime(monthAround(now).from),
     requests: sums?.requests ?? 0,

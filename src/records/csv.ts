@@ -1,12 +1,12 @@
-/** Tables as RFC 4180 text: CRLF after every line, quotes only where they are needed. */
+/** Writes tables as CSV (RFC 4180): CRLF line ends, quotes only where needed. */
 
 export type Cell = string | number | null;
 
 const needsQuotes = /[",\r\n]|^\s|\s$/;
 
 /**
- * What a spreadsheet would take for a formula: a sign in front, ASCII or full-width, also behind
- * blanks that some programs trim; a leading tab or line break does the same in others (CWE-1236).
+ * Matches text that a spreadsheet might run as a formula (CWE-1236): a leading sign, ASCII or
+ * full-width, also after spaces, which some programs trim; or a leading tab or line break.
  */
 const formula = /^'*(?:\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|[\t\r\n])/u;
 
@@ -14,7 +14,7 @@ export function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(formatCell).join(',')}\r\n`;
 }
 
-/** The names go out with the first rows: if the store is away, nothing has been sent yet. */
+/** Sends the header with the first rows, so that nothing is sent if the first read fails. */
 export async function* csvTable<Row>(
   names: readonly string[],
   pages: AsyncIterable<readonly Row[]>,
@@ -36,8 +36,8 @@ function formatCell(cell: Cell): string {
 }
 
 /**
- * An apostrophe in front makes a text of it. A text that already has apostrophes there gets one
- * more, so that taking one away always gives back the original.
+ * Prefixes a formula with an apostrophe. Text that already starts with apostrophes gets one more,
+ * so that removing one always restores the original.
  */
 function escapeFormula(text: string): string {
   return formula.test(text) ? `'${text}` : text;

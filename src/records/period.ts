@@ -1,17 +1,17 @@
 import { limitPeriod } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 
-/** Times as people write them in a query, and the days and months they mean. All of it is UTC. */
+/** Reads dates and months from queries. Everything is UTC. */
 
 export const dayMs = 86_400_000;
 
-/** From the first millisecond that belongs to it until the first that does not. */
+/** Epoch milliseconds: `from` is inclusive, `until` is exclusive. */
 export interface Period {
   readonly from: number;
   readonly until: number;
 }
 
-/** Before the first and after the last request there can ever be. */
+/** The full range of JavaScript dates from 1970. */
 export const allTime: Period = { from: 0, until: 8_640_000_000_000_000 };
 
 const dayPattern = '(\\d{4}-\\d{2}-\\d{2})';
@@ -24,7 +24,7 @@ export interface PeriodQuery {
   readonly end: string | null;
 }
 
-/** Both ends are inclusive: a date means its whole day, a time to the second its whole second. */
+/** Both ends are inclusive: a date covers its whole day, a time its whole minute or second. */
 export function readPeriod({ start, end }: PeriodQuery): Period {
   const from = start === null ? allTime.from : readDate(start, 'start_date').from;
   const until = end === null ? allTime.until : readDate(end, 'end_date').until;
@@ -38,22 +38,25 @@ export interface DayRange {
   readonly last: number;
 }
 
-/** Ten years of days make an answer of about a megabyte. */
+/** Ten years of days are an answer of about 1 MB. */
 const daysMax = 3_660;
 const defaultDays = 7;
 
-/** The days that a report covers; times of day are left aside. */
+/** Returns the days that a report covers; times of day are ignored. */
 export function readDays({ start, end }: PeriodQuery, now: number): DayRange {
   const last = end === null ? dayOf(now) : dayOf(readDate(end, 'end_date').until - 1);
   const first = start === null ? last - defaultDays : dayOf(readDate(start, 'start_date').from);
   if (first > last) throw reversedRange();
   if (last - first >= daysMax) {
-    throw invalidRequest(`At most ${daysMax} days can be reported at once.`, 'start_date');
+    throw invalidRequest(
+      `A report covers at most ${daysMax} days. Choose a later start_date.`,
+      'start_date',
+    );
   }
   return { first, last };
 }
 
-/** `YYYY-MM`, by default the running month. */
+/** Reads `YYYY-MM`; the default is the current month. */
 export function readMonth(text: string | null, now: number): Period {
   if (text === null) return monthAround(now);
   const [, year = 0, month = 0] = (/^(\d{4})-(\d{2})$/.exec(text) ?? []).map(Number);
@@ -81,17 +84,17 @@ export function isoTime(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** `2026-02-28` from a number of days. */
+/** Formats a day number since 1970 as `2026-02-28`. */
 export function isoDay(day: number): string {
   return isoTime(day * dayMs).slice(0, -'T00:00:00.000Z'.length);
 }
 
 function readDate(text: string, name: string): Period {
-  // A plus sign in a query means a blank, and time zones are rarely escaped.
+  // An unescaped plus sign in a query is decoded as a space.
   const match = datePattern.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));
   const [, day = '', hour, minute, second, fraction = '', zone] = match ?? [];
   const midnight = Date.parse(`${day}T00:00:00Z`);
-  // A date that does not exist, such as the 31st of November, comes out as another one.
+  // Date.parse turns November 31 into December 1.
   if (Number.isNaN(midnight) || !isoTime(midnight).startsWith(day)) throw invalidDate(name, text);
   if (hour === undefined) return { from: midnight, until: midnight + dayMs };
   const seconds = Number(hour) * 3600 + Number(minute) * 60 + Number(second ?? 0);
@@ -102,7 +105,7 @@ function readDate(text: string, name: string): Period {
   return { from, until: from + precisionMs(second, fraction) };
 }
 
-/** A time without a fraction means its whole second: the writer wants the request in it. */
+/** A time without seconds covers its minute, a time without a fraction its second. */
 function precisionMs(second: string | undefined, fraction: string): number {
   if (second === undefined) return 60_000;
   return fraction === '' ? 1000 : 1;

@@ -1,4 +1,11 @@
+import type {
+  AttemptObject,
+  ReceiptLineObject,
+  ReceiptObject,
+  ReceiptTokensObject,
+} from '../contract/receipt.ts';
 import type { ErrorSymbol } from '../core/errors.ts';
+import { definedFields } from '../core/json.ts';
 import {
   addUsage,
   noUnits,
@@ -7,6 +14,7 @@ import {
   type Units,
   type Usage,
 } from '../core/usage.ts';
+import { feesOf, pricedFee, totalCharge } from '../money/price/fee-kinds.ts';
 import { type FlatTexts, type PriceTexts, textsFor } from '../money/price/price-list.ts';
 import {
   type FemtoUsd,
@@ -17,12 +25,13 @@ import {
   perMinute,
   perUnit,
 } from '../money/price/usd.ts';
+import type { AttemptRecord } from './attempt-record.ts';
 import { isoTime } from './period.ts';
-import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
+import type { RequestRecord } from './request-record.ts';
 
-/** Everything that is known of one request, so that nobody has to take its charge on trust. */
+/** The receipt of one request: what was used, at which prices, and what was charged. */
 
-export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
+export function receiptObject(record: RequestRecord, creditsPerUsd: number): ReceiptObject {
   const { texts, aboveTokens } = pricesUsed(record);
   const lines = linesOf(record, creditsPerUsd);
   const cost = totalCharge(record.charges);
@@ -62,22 +71,27 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number) {
   };
 }
 
-export type Receipt = ReturnType<typeof receiptObject>;
-
 /**
- * What a provider says of an account, or in place of an answer, is for the account's owner: it may
- * tell what the account owes, or name an inner machine. Errors to clients leave it out, too.
+ * Error messages with these outcomes are shown only to the owner of the provider key: they may
+ * reveal what the account owes, or an internal host name. Errors to clients omit them, too.
  */
 const ownerOnlyOutcomes: ReadonlySet<string> = new Set(['credential', 'quota', 'malformed']);
 
-function redactAttempts(attempts: RequestRecord['attempts']): RequestRecord['attempts'] {
-  return attempts.map((one) =>
-    ownerOnlyOutcomes.has(one.outcome) && !one.own_account ? { ...one, message: null } : one,
-  );
+function redactAttempts(attempts: readonly AttemptRecord[]): readonly AttemptObject[] {
+  return attempts.map((attempt) => {
+    const isHidden = ownerOnlyOutcomes.has(attempt.outcome) && !attempt.own_account;
+    return { ...attemptObject(attempt), ...(isHidden ? { message: null } : {}) };
+  });
 }
 
-/** The classes do not overlap, except that reasoning is part of the output. */
-function tokensOf(usage: Usage) {
+/** Returns an attempt with the provider's full error message. */
+export function attemptObject(attempt: AttemptRecord): AttemptObject {
+  const { provider, model, own_account, ms, outcome, status, message } = attempt;
+  return { provider, model, ...definedFields({ own_account }), ms, outcome, status, message };
+}
+
+/** The token classes don't overlap, except that `completion` includes `reasoning`. */
+function tokensOf(usage: Usage): ReceiptTokensObject {
   return {
     input: usage.inputTokens,
     audio: usage.inputAudioTokens ?? 0,
@@ -91,21 +105,9 @@ function tokensOf(usage: Usage) {
   };
 }
 
-/** The lines of a receipt: what was used, at the prices that it was charged by. */
+/** The lines of a receipt: quantities and prices. */
 
 const femtoPerUnit = 1_000_000_000_000_000n;
-
-export interface ReceiptLine {
-  /** The name of the price, as in the configuration. */
-  readonly price: string;
-  /** Tokens, characters, bytes, images or seconds. */
-  readonly quantity: number;
-  /** How many of them one price buys. */
-  readonly per: number;
-  readonly usd: string;
-  /** Exact and therefore with decimals; only the sum of a fee is rounded, up. */
-  readonly credits: string;
-}
 
 interface Rate {
   readonly price: keyof FlatTexts;
@@ -148,7 +150,7 @@ const unitRates: readonly Rate[] = [
   { price: 'request', ...byUnit, amount: () => 1 },
 ];
 
-/** The prices of a bill; where several calls had different ones, the prices of the longest call. */
+/** Returns the prices of a request. With several calls, those of the longest prompt. */
 function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
   readonly texts: FlatTexts | null;
   readonly aboveTokens: number | null;
@@ -158,11 +160,11 @@ function pricesUsed({ prices: list, usage, units = noUnits }: RequestRecord): {
   return textsFor(list, Math.max(...calls.map(promptTokens)));
 }
 
-/** Quantities times prices at the list price. What was not used, or has no price, is no line. */
-function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLine[] {
+/** Multiplies quantities by list prices. Unused and unpriced quantities have no line. */
+function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLineObject[] {
   const { prices: list, usage, units = noUnits } = record;
   if (list === null) return [];
-  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): ReceiptLine[] =>
+  const lines = (rates: readonly Rate[], texts: FlatTexts, used: Usage): ReceiptLineObject[] =>
     rates.flatMap(({ price, fallbacks = [], per, amount, cost }) => {
       const usd = [price, ...fallbacks]
         .map((name) => texts[name])
@@ -178,7 +180,7 @@ function linesOf(record: RequestRecord, creditsPerUsd: number): ReceiptLine[] {
   return [...tokenLines, ...lines(unitRates, textsFor(list, 0).texts, usage)];
 }
 
-/** What was used at each of the prices, shortest prompts first. */
+/** Groups the usage by price, shortest prompts first. */
 function usageByPrice(list: PriceTexts, usage: Usage, { calls = [usage] }: Units) {
   const byStep = new Map<number, { texts: FlatTexts; used: Usage }>();
   for (const call of calls) {
@@ -190,23 +192,23 @@ function usageByPrice(list: PriceTexts, usage: Usage, { calls = [usage] }: Units
   return [...byStep].sort(([a], [b]) => a - b).map(([, group]) => group);
 }
 
-/** All lines of a bill added up, and the rounding that makes whole credits of the sum. */
-export function sumLines(lines: readonly ReceiptLine[]) {
+/** Adds up the lines of a receipt, and computes by how much the sum is rounded up. */
+export function sumLines(lines: readonly ReceiptLineObject[]) {
   const exact = sumOf(lines);
   const due = roundedUp(exact, femtoPerUnit);
   return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };
 }
 
-/** What the lines come to in whole credits, less what was charged for them. */
-function notChargedOf(record: RequestRecord, lines: readonly ReceiptLine[]): number {
+/** Returns the sum of the lines in whole credits, minus the amount that was charged. */
+function notChargedOf(record: RequestRecord, lines: readonly ReceiptLineObject[]): number {
   const { trafficMode, charges, prices } = record;
   const isOwn = trafficMode === 'byok';
   const basisPoints = isOwn ? BigInt(prices?.byok_fee_basis_points ?? 0) : 10_000n;
   const due = roundedUp(sumOf(lines) * basisPoints, femtoPerUnit * 10_000n);
-  return Number(due) - (isOwn ? charges.byokPlatformFee : charges.modelCharge);
+  return Number(due) - charges[pricedFee[trafficMode]];
 }
 
-function sumOf(lines: readonly ReceiptLine[]): bigint {
+function sumOf(lines: readonly ReceiptLineObject[]): bigint {
   return lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
 }
 
@@ -214,7 +216,7 @@ function roundedUp(amount: bigint, unit: bigint): bigint {
   return (amount + unit - 1n) / unit;
 }
 
-/** `14.2` from its femto-parts, and back. */
+/** Formats femto-units as a decimal such as `14.2`; `femtoOf` is the inverse. */
 function decimalOf(femto: bigint): string {
   return formatDecimal(femto, 15);
 }
@@ -224,33 +226,32 @@ function femtoOf(decimal: string): bigint {
   return BigInt(integer + decimals.padEnd(15, '0'));
 }
 
-/** The symbols of docs/errors.md, for somebody who never read it. */
+/** A sentence for each error type of docs/errors.md. */
 const explanations: Readonly<Record<string, string>> = {
-  invalid_request_error: 'The request itself was refused: repeating it does not help.',
-  invalid_api_key: 'Its key was not accepted.',
-  insufficient_credits:
-    'There were not enough credits for it: in the wallet, or within the limit of its key.',
-  forbidden: 'Its key may not do this.',
-  model_capability_mismatch: 'The model cannot do what was asked of it.',
-  rate_limit_exceeded: 'There were too many requests at that time.',
-  upstream_error: 'No provider gave a usable answer.',
-  service_unavailable: 'Nobody was there to answer it at that time.',
-  internal_error: 'Something broke in the gateway.',
+  invalid_request_error: 'The request is invalid. Change it before you send it again.',
+  invalid_api_key: 'The API key was rejected.',
+  insufficient_credits: 'The wallet, or the limit of the key, had too few credits.',
+  forbidden: 'The API key may not do this.',
+  model_capability_mismatch: "The model doesn't support what the request needs.",
+  rate_limit_exceeded: 'Too many requests were sent at that time.',
+  upstream_error: 'No provider returned a usable answer.',
+  service_unavailable: 'The gateway or the provider was unavailable at that time.',
+  internal_error: 'An internal error occurred in the gateway.',
 } satisfies Record<ErrorSymbol, string>;
 
-/** Errors of answers that had begun, by the provider, or by us: the store is away, or we stop. */
+/** Errors that can end an answer after it has started. */
 const interruptionErrors: ReadonlySet<string> = new Set<ErrorSymbol>([
   'upstream_error',
   'service_unavailable',
 ]);
 
-/** Why a request failed, in one sentence; null when it did not. */
+/** Returns why a request failed, in one or two sentences, or null if it succeeded. */
 function failureOf({ error, refusal, attempts, charges }: RequestRecord): string | null {
   if (error === null) return null;
   if (interruptionErrors.has(error) && attempts.at(-1)?.outcome === 'answered') {
     return totalCharge(charges) > 0
-      ? 'The answer broke off. What had come by then is charged.'
-      : 'The answer broke off. Nothing is charged for it.';
+      ? 'The answer was cut off. The part that was received is charged.'
+      : 'The answer was cut off. Nothing is charged.';
   }
-  return refusal ?? explanations[error] ?? 'It failed.';
+  return refusal ?? explanations[error] ?? 'The request failed.';
 }

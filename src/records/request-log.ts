@@ -1,20 +1,22 @@
+import type { LogObject } from '../contract/customer.ts';
 import { attemptMsMax } from '../core/bounds.ts';
 import { requestIdTime } from '../core/ids.ts';
 import { promptTokens, totalTokens } from '../core/usage.ts';
+import { feeNames, feesOf, totalCharge } from '../money/price/fee-kinds.ts';
 import { type Cell, csvTable } from './csv.ts';
 import { isoTime, type Period } from './period.ts';
-import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
+import type { RequestRecord } from './request-record.ts';
 
-/** Which rows of the request log somebody wants to see. */
+/** Selects rows of the request log. */
 export interface LogFilter extends Period {
   readonly tenantId: string;
   readonly status: 'success' | 'error' | null;
-  /** The alias that was asked for. */
+  /** The alias that was requested. */
   readonly model: string | null;
   readonly keyId: string | null;
 }
 
-/** The part of a record that its tenant reads. */
+/** The fields of a record that the tenant's log shows. */
 export type LogRow = Pick<
   RequestRecord,
   | 'requestId'
@@ -36,38 +38,36 @@ export type LogRow = Pick<
 
 export interface LogPage {
   readonly rows: readonly LogRow[];
-  /** All rows that match, on whatever page. */
+  /** The number of matching rows on all pages. */
   readonly total: number;
 }
 
-/** The store behind the request log that customers read. Newest first, by time of arrival. */
+/** Reads the request log of a tenant, newest first by time of arrival. */
 export interface LogReads {
-  /** Whether a key is, or was before it was deleted, one of the tenant's. */
+  /** Returns true if the key belongs to the tenant, or did before it was deleted. */
   ownsKey(tenantId: string, keyId: string): Promise<boolean>;
-  /** Costs the same for the first page and for the last of millions. */
+  /** The last page of millions must not be slower than the first. */
   page(filter: LogFilter, limit: number, offset: number): Promise<LogPage>;
-  /** All matching rows in pages; rows written after the first page are not among them. */
+  /** Returns all matching rows in pages, without rows written after the first page. */
   all(filter: LogFilter): AsyncIterable<readonly LogRow[]>;
 }
 
-/** The store that reads of the log need. */
 export interface RequestLog {
-  /** Another tenant's request is as absent as none. */
+  /** Returns undefined for another tenant's request, too. */
   find(tenantId: string, requestId: string): Promise<RequestRecord | undefined>;
 }
 
-/** For the operator alone, who has an id and does not know whose request it was. */
+/** Only for operators, who may have a request id without knowing its tenant. */
 export interface AllTenantsLog {
   findForAnyTenant(requestId: string): Promise<RequestRecord | undefined>;
 }
 
-/** One request as its tenant reads it, in JSON and as a line of a table. */
-
-export function logObject(row: LogRow) {
+/** Returns one request as the tenant's log shows it. */
+export function logObject(row: LogRow): LogObject {
   const { usage, charges } = row;
   const cost = totalCharge(charges);
   return {
-    // Not the row's number: its gaps would tell how much the other tenants do.
+    // Not the row number: its gaps would reveal how many requests other tenants send.
     id: `log_${row.requestId.replaceAll('-', '')}`,
     request_id: row.requestId,
     model: row.requestedModel,
@@ -107,10 +107,7 @@ const columns = [
   'tokens_completion',
   'tokens_total',
   'cost',
-  'model_charge',
-  'byok_platform_fee',
-  'managed_tool_fee',
-  'agent_runtime_fee',
+  ...feeNames,
   'total_charge',
   'skills_used',
   'billing_note',
@@ -135,13 +132,13 @@ function cellsOf(row: LogRow): Cell[] {
   return columns.map((name) => flat[name]);
 }
 
-/** Processes book in batches: what another one has answered can be found a moment later. */
+/** Processes write records in batches, so another one's record may appear this much later. */
 const writeDelayMsMax = 2_000;
 const retryMs = 100;
 
 /**
- * Looks again for a request that may have ended just now, in another process. Counts looks and not
- * time: while the machine stood still, other processes could not book either.
+ * Finds a record, and retries if the request may have ended a moment ago in another process. It
+ * counts tries instead of time, because a suspended machine stops the other processes as well.
  */
 export async function findWithRetry(
   requestId: string,

@@ -1,21 +1,24 @@
+import type { StatementMonthObject } from '../contract/customer.ts';
 import { promptTokens } from '../core/usage.ts';
+import { feeNames, feesOf, totalCharge } from '../money/price/fee-kinds.ts';
 import { type Cell, csvLine } from './csv.ts';
 import { allTime, isoTime, monthAround, type Period } from './period.ts';
-import { feesOf, type RequestRecord, totalCharge } from './request-record.ts';
+import type { RequestRecord } from './request-record.ts';
 
 /**
- * A month of a wallet, for the people who keep accounts. A charge belongs to the month in which it
- * was booked, not to the one in which its request arrived, so that the statement of a month that
- * is over does not change. Only a booking that takes its time before midnight and waits for a lock
- * until after it comes late.
+ * The statement of a wallet for one month. A charge belongs to the month in which it was booked,
+ * not to the one in which its request arrived, so that a past month's statement doesn't change.
+ * The one exception is a booking that takes its time before midnight and then waits for a lock
+ * until after midnight.
  */
 
-/** The entries of one wallet between two points of its history, both in the past for good. */
+/** The entries of one wallet between two past points of its history. */
 export interface StatementFrame {
   readonly accountId: number;
   readonly opening: number;
-  /** Entries with greater numbers than this, up to and including the last. */
+  /** Exclusive. */
   readonly afterEntry: number;
+  /** Inclusive. */
   readonly lastEntry: number;
 }
 
@@ -24,9 +27,9 @@ export type StatementRequest = Pick<
   'requestId' | 'keyId' | 'requestedModel' | 'provider' | 'trafficMode' | 'usage' | 'charges'
 >;
 
-/** One request under its entry; the entry alone when it has none, or its requests are not kept. */
+/** An entry with one of its requests, or alone if it has none or the log has deleted them. */
 export interface StatementLine {
-  /** Counts over all wallets, so it is never shown to a tenant. */
+  /** Numbered across all wallets, so never show it to a tenant. */
   readonly entryId: number;
   readonly kind: string;
   readonly amount: number;
@@ -36,7 +39,7 @@ export interface StatementLine {
 
 export interface StatementReads {
   frame(tenantId: string, period: Period): Promise<StatementFrame>;
-  /** In the order of booking, the requests of an entry one after the other; in pages. */
+  /** Returns pages in the order of booking; the requests of an entry are consecutive. */
   lines(frame: StatementFrame): AsyncIterable<readonly StatementLine[]>;
 }
 
@@ -51,24 +54,21 @@ const columns = [
   'traffic_mode',
   'prompt_tokens',
   'completion_tokens',
-  'model_charge',
-  'byok_platform_fee',
-  'managed_tool_fee',
-  'agent_runtime_fee',
+  ...feeNames,
   'amount',
   'balance',
 ] as const;
 
 type Row = Partial<Record<(typeof columns)[number], Cell>>;
 
-/** Opening balance plus all amounts is the closing balance, whatever happens meanwhile. */
+/** The opening balance plus all amounts equals the closing balance, even under concurrency. */
 export async function* statementCsv(
   reads: StatementReads,
   tenantId: string,
   month: Period,
   now: number,
 ): AsyncGenerator<string> {
-  // Nothing is later than now: what a clock that was ahead has booked belongs to the running month.
+  // Entries booked by a process whose clock is ahead belong to the current month.
   const until = month.until > now ? allTime.until : month.until;
   const frame = await reads.frame(tenantId, { from: month.from, until });
   const running = new RunningStatement(frame.opening, month);
@@ -97,16 +97,16 @@ function csvRow(row: Row): string {
   return csvLine(columns.map((name) => row[name] ?? null));
 }
 
-/** Four hundred entries a second for a month: more than can be booked on one wallet. */
+/** Almost 400 entries per second for a month: more than one wallet can book. */
 const entriesPerMonthMax = 1_000_000_000;
 
-/** Turns lines into rows whose amounts add up to their entry, and keeps the balance beside them. */
+/** Converts lines to rows whose amounts add up to their entry, with a running balance. */
 class RunningStatement {
   balance: number;
   #entry: StatementLine | undefined;
-  /** What the rows of the running entry do not account for yet. */
+  /** The part of the current entry that has no row yet. */
   #remaining = 0;
-  /** What a tenant knows the entry by: its month and its place there, `202803000000017`. */
+  /** The tenant's number of the entry: its month and its index there, `202803000000017`. */
   #number: number;
 
   constructor(opening: number, month: Period) {
@@ -127,7 +127,7 @@ class RunningStatement {
     return rows;
   }
 
-  /** A grant, or charges whose requests are no longer kept: one row for what is left. */
+  /** Returns a row for the rest of an entry: a grant, or charges whose requests were deleted. */
   close(): Row[] {
     const entry = this.#entry;
     if (!entry || this.#remaining === 0) return [];
@@ -162,34 +162,34 @@ class RunningStatement {
   }
 }
 
-/** A wallet month by month: the first and last lines of its statements, without those between. */
+/** Monthly statements: only the opening and closing balances and the sums. */
 
 export type EntryRange = Omit<StatementFrame, 'opening'>;
 
 export interface MonthReads {
-  /** What people booked by hand, whole credits: grants, and corrections, which are negative. */
+  /** Returns the grants and the corrections (usually negative), in whole credits. */
   manualChanges(
     range: EntryRange,
   ): Promise<{ readonly granted: number; readonly corrected: number }>;
 }
 
-/** Newest first; opening balance, grants and corrections less charges is the closing balance. */
+/** Returns months, newest first. Opening + granted + corrected - charged = closing. */
 export async function statementMonths(
   reads: { readonly statements: Pick<StatementReads, 'frame'>; readonly months: MonthReads },
   tenantId: string,
   count: number,
   now: number,
-) {
+): Promise<readonly StatementMonthObject[]> {
   const current = monthAround(now);
   const months = [current];
   for (let index = 1; index < count; index++)
     months.unshift(monthAround((months[0] ?? current).from - 1));
   const openings: StatementFrame[] = [];
   for (const month of months) openings.push(await reads.statements.frame(tenantId, month));
-  // The running month takes every entry that no month before it has, even if a clock was ahead.
+  // The current month has every later entry, even one booked by a clock that is ahead.
   const { until } = allTime;
   openings.push(await reads.statements.frame(tenantId, { from: until, until }));
-  const objects: Awaited<ReturnType<typeof monthObject>>[] = [];
+  const objects: StatementMonthObject[] = [];
   for (const [index, month] of months.entries()) {
     const [begin, end] = [openings[index], openings[index + 1]];
     if (begin && end) objects.unshift(await monthObject(reads.months, month, begin, end));
@@ -202,7 +202,7 @@ async function monthObject(
   month: Period,
   begin: StatementFrame,
   end: StatementFrame,
-) {
+): Promise<StatementMonthObject> {
   const { granted, corrected } = await reads.manualChanges({
     accountId: end.accountId,
     afterEntry: begin.afterEntry,
@@ -218,11 +218,11 @@ async function monthObject(
   };
 }
 
-/** A wallet since its first grant, in whole credits. */
+/** The sums of a wallet since its first grant, in whole credits. */
 export interface WalletTotals {
   readonly balance: number;
   readonly leased: number;
-  /** Everything ever given, and everything the operator took back or corrected (below zero). */
+  /** All grants, and all corrections (negative if credits were taken back). */
   readonly granted: number;
   readonly adjusted: number;
   readonly spent: number;
@@ -230,6 +230,6 @@ export interface WalletTotals {
 }
 
 export interface WalletReads {
-  /** A tenant without a wallet has an empty one. */
+  /** Returns zeros for a tenant without a wallet. */
   totals(tenantId: string): Promise<WalletTotals>;
 }

@@ -8,8 +8,8 @@ interface DailyNames {
 }
 
 /**
- * The names of models that callers made up. The daily sums keep a row for each name of a day for
- * ever, so a caller with many of them could make everybody's reads slow, free of charge.
+ * Bounds the number of unknown model names in the daily sums. These keep a row for each name and
+ * day forever, so a caller could otherwise slow down everyone's reads for free.
  */
 export class UnknownModelNames {
   readonly #now: () => number;
@@ -20,8 +20,8 @@ export class UnknownModelNames {
   }
 
   /**
-   * How the books call a model that there is not: by the name itself for the first ones of a tenant
-   * on a day, `otherwise` for all others. The reason of a refusal tells the name all the same.
+   * Returns the name to record for an unknown model: the name itself for a tenant's first ones of
+   * the day, then `fallback`. The error message still has the actual name.
    */
   recordedAs(tenantId: string, name: string, fallback = 'unknown'): string {
     const names = this.#today(tenantId);

@@ -247,7 +247,7 @@ describe('the front of the house:', () => {
     const { error } = await gateway.call(method, path);
     const near = /(?:GET|POST) \/(?:api\/)?v1\/.+/.source;
     expect(error.message).toMatch(
-      new RegExp(`The nearest route is ${near}; GET /docs lists them all\\.$`),
+      new RegExp(`The nearest route is ${near}; GET /docs lists all routes\\.$`),
     );
     expect(error.message).not.toContain('Did you mean');
   });
@@ -272,12 +272,12 @@ describe('the front of the house:', () => {
     ['POST', '/v1/batches', 'POST /v1/jobs'],
     ['GET', '/v1/messages/batches', 'POST /v1/jobs'],
     ['POST', '/v1/assistants', 'POST /v1/responses'],
-    ['POST', '/v1/fine_tuning/jobs', 'at their provider'],
-    ['POST', '/api/generate', 'ends with /v1'],
-    ['POST', '/openai/deployments/gpt-4o/chat/completions', 'ends with /v1'],
+    ['POST', '/v1/fine_tuning/jobs', "Use the provider's own API"],
+    ['POST', '/api/generate', 'ends in /v1'],
+    ['POST', '/openai/deployments/gpt-4o/chat/completions', 'ends in /v1'],
     ['POST', '/v1beta/models/gemini-2.5-pro:generateContent', 'POST /v1/chat/completions'],
-    ['POST', '/v1/responses/compact', 'POST /v1/responses answers them'],
-    ['POST', '/v1/responses/input_tokens', 'POST /v1/responses answers them'],
+    ['POST', '/v1/responses/compact', 'Use POST /v1/responses'],
+    ['POST', '/v1/responses/input_tokens', 'Use POST /v1/responses'],
   ])('%s %s of other APIs is told what to call instead', async (method, path, instead) => {
     const answer = await gateway.call(method, path);
     expect(answer.status).toBe(404);

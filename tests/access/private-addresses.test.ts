@@ -23,7 +23,7 @@ const receiver = Bun.serve({
 const home = `http://127.0.0.1:${receiver.port}`;
 
 const settings = (privateAddresses: readonly string[] = []) => ({
-  catalog: 'none',
+  catalogue: 'none',
   demo: true,
   private_addresses: privateAddresses,
   providers: {

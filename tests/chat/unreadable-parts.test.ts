@@ -126,8 +126,7 @@ describe('taken as clients write it', () => {
 describe('a message of nothing but a part of an unknown kind', () => {
   const upload = { type: 'novel_upload', id: 'u_1' };
   const hologram = { type: 'input_hologram', id: 'h_1' };
-  const unseen = (type: string) =>
-    `has the type "${type}", which cannot be sent to this model.`;
+  const unseen = (type: string) => `has the type "${type}", which cannot be sent to this model.`;
 
   test('is refused where it would be empty', async () => {
     await expectRefused('messages', upload, '', unseen('novel_upload'));

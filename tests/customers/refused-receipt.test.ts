@@ -92,7 +92,7 @@ test(
       [{ ...chat, messages: [{ role: canary, content: 'a' }] }, 'messages[0].role must be one of '],
       [{ ...chat, max_tokens: canary }, 'max_tokens must be a whole number'],
       [{ ...chat, response_format: { type: canary } }, 'response_format.type must be one of '],
-      [`{"model": "demo/chat", "messages": ${canary}}`, 'The request body is not valid JSON.'],
+      [`{"model": "demo/chat", "messages": ${canary}}`, "The request body isn't valid JSON."],
     ];
     for (const [body, start] of cases) {
       const call = { key: gateway.keys.api, body };

@@ -76,7 +76,7 @@ const views: readonly View[] = [
     name: 'receipt of a failure',
     path: () => `/logs?request=${failedId}`,
     who: 'management',
-    shows: 'No provider gave a usable answer',
+    shows: 'No provider returned a usable answer',
   },
   { name: 'keys found', path: '/keys?search=bot', who: 'management', shows: 'Support bot' },
   { name: 'keys', path: '/keys', who: 'management', shows: 'Nightly reports' },

@@ -125,7 +125,7 @@ describe('whoever pays', () => {
       await tab.signIn(gateway.url, gateway.keys.management, '/logs?status=error');
       await page.getByRole('cell', { name: 'service 119' }).click();
       const receipt = page.getByRole('dialog', { name: 'Receipt' });
-      await receipt.getByText('No provider gave a usable answer.').waitFor();
+      await receipt.getByText('No provider returned a usable answer.').waitFor();
       await receipt.getByText('acme (529): Come back <b>later</b>.').waitFor();
       await receipt.getByText('upstream_error').waitFor();
       await receipt.getByRole('link', { name: 'service 119' }).click();

@@ -67,7 +67,9 @@ test(
     await costs.getByText('cut short').waitFor();
     await costs.getByRole('link', { name: 'receipt' }).click();
     const receipt = tab.page.getByRole('dialog', { name: 'Receipt' });
-    await receipt.getByText('The answer broke off. What had come by then is charged.').waitFor();
+    await receipt
+      .getByText('The answer was cut off. The part that was received is charged.')
+      .waitFor();
   },
   patienceMs,
 );

@@ -70,7 +70,7 @@ test(
     const rows = tab.page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
     await rows.nth(1).waitFor();
     const [free, paid] = await rows.allInnerTexts();
-    expect(free).toContain('An earlier answer was given again');
+    expect(free).toContain('Served an earlier answer again');
     expect(paid).not.toContain('given again');
     expect(await tab.overhang()).toBe(0);
   },
@@ -89,7 +89,9 @@ describe('a receipt', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, gateway.keys.api, `/logs?request=${idIn(stream)}`);
       const receipt = receiptOf(tab);
-      await receipt.getByText('The answer broke off. What had come by then is charged.').waitFor();
+      await receipt
+        .getByText('The answer was cut off. The part that was received is charged.')
+        .waitFor();
       const attempts = await receipt.locator('.attempts').innerText();
       expect(attempts).toContain('broke off');
       expect(attempts).not.toContain('answered');

@@ -251,7 +251,7 @@ describe('what is not served', () => {
     expect(await failureOf(client.responses.retrieve('resp_1'))).toMatchObject({
       status: 404,
       message: expect.stringMatching(
-        /^404 There is no GET \/v1\/responses\/resp_1\. POST \/v1\/responses answers at once /,
+        /^404 There is no GET \/v1\/responses\/resp_1\. Tollgate doesn't store responses/,
       ),
     });
   });

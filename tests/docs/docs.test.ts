@@ -11,6 +11,7 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { dialectNames } from '../../src/config/provider-schema.ts';
 import { configFileSchema } from '../../src/config/schema.ts';
+import type { ErrorShape } from '../../src/contract/errors.ts';
 import { errorTable, GatewayError } from '../../src/core/errors.ts';
 import { isObject } from '../../src/core/json.ts';
 import type { Schema } from '../../src/core/schema.ts';
@@ -18,7 +19,7 @@ import { readChatRequest } from '../../src/dialects/openai-chat/client/request.t
 import { openAiClientRequest } from '../../src/dialects/openai-chat/client-request.ts';
 import { dialects } from '../../src/dialects/registry.ts';
 import { errorReply } from '../../src/http/reply.ts';
-import { type ErrorShape, Exchange } from '../../src/http/routes.ts';
+import { Exchange } from '../../src/http/routes.ts';
 import { routeFactories, routesInCode } from '../support/routes-in-code.ts';
 
 const root = join(import.meta.dir, '../..');

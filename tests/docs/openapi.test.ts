@@ -169,9 +169,9 @@ describe('the page', () => {
     const html = await response.text();
     expect(html).toContain('string, up to 4096 or null');
     expect(html).toContain('number, 0 to 1 or null');
-    expect(html).toContain('integer, from 0, usually 0');
+    expect(html).toContain('integer, from 0, default 0');
     expect(html).toContain('A file of up to 25 MB:');
-    expect(html).toContain('the body may have 100 MB,');
+    expect(html).toContain('The body may have up to 100 MB,');
     expect(response.headers.get('cache-control')).toBe('no-cache');
   });
 

@@ -1,7 +1,4 @@
-/**
- * A piece whose audio breaks off reaches nobody: it costs nothing, and the next try costs once. One
- * that its own client breaks off is paid for.
- */
+/** An interrupted piece costs nothing and its retry once. A canceled piece is charged. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { AudioGateway } from '../support/audio-gateway.ts';
@@ -16,13 +13,13 @@ beforeEach(async () => {
 });
 afterEach(() => audio.stop());
 
-/** 24 characters at $30 a million: 720 credits. */
+/** 24 characters at $30 per million: 720 credits. */
 const body = { model: 'openai/tts-1-hd', voice: 'alloy', input: 'One and two, then three.' };
 
 async function create(): Promise<string> {
-  const made = await audio.gateway.post(body, { path: '/v1/jobs' });
-  expect(made.status).toBe(202);
-  return String(made.json.id);
+  const created = await audio.gateway.post(body, { path: '/v1/jobs' });
+  expect(created.status).toBe(202);
+  return String(created.json.id);
 }
 
 async function jobIn(id: string, status: string): Promise<Record<string, unknown>> {
@@ -33,8 +30,8 @@ async function jobIn(id: string, status: string): Promise<Record<string, unknown
   }
 }
 
-/** Without the fifteen seconds that a job waits after a failure. */
-async function hurry(id: string): Promise<void> {
+/** Makes the job due without the delay of 15 seconds after a failure. */
+async function skipDelay(id: string): Promise<void> {
   const { write } = audio.gateway.store.database;
   await write.updateTable('jobs').set({ claimable_at: 0 }).where('id', '=', id).execute();
 }
@@ -48,17 +45,17 @@ async function rows(): Promise<readonly unknown[]> {
 const broken = {
   status: 'error',
   cost: 0,
-  note: 'The provider broke off; no audio was delivered and nothing is charged.',
+  note: 'The provider ended the answer early; no audio was delivered and nothing is charged.',
 };
 
-test('a piece that broke off and was made again costs its price, once', async () => {
-  const told = { contentType: 'audio/mpeg', streamed: false } as const;
-  const half = hangMidStream(1, replay(new Uint8Array(8192), told));
+test('an interrupted piece that is repeated is charged once', async () => {
+  const options = { contentType: 'audio/mpeg', streamed: false } as const;
+  const half = hangMidStream(1, replay(new Uint8Array(8192), options));
   audio.openai.script('tts-1-hd', [half, speech()]);
   const id = await create();
   expect(await jobIn(id, 'queued')).toMatchObject({ cost: 0, error: null });
   expect(await rows()).toEqual([broken]);
-  await hurry(id);
+  await skipDelay(id);
   expect(await jobIn(id, 'succeeded')).toMatchObject({ cost: 720 });
   expect(await rows()).toEqual([{ status: 'success', cost: 720, note: null }, broken]);
   const { json } = await audio.gateway.get('/v1/customer/credits');
@@ -66,34 +63,33 @@ test('a piece that broke off and was made again costs its price, once', async ()
   expect(await discrepancies(audio.gateway.store.database)).toEqual([]);
 }, 120_000);
 
-test('a piece that was under way when its job was cancelled costs what was delivered', async () => {
+test('a piece of a canceled job is charged for what was delivered', async () => {
   await audio.stop();
   audio = await AudioGateway.start([], { idle_timeout_ms: 100_000 });
-  const told = { contentType: 'audio/mpeg', streamed: false } as const;
-  audio.openai.script('tts-1-hd', [hangMidStream(1, replay(new Uint8Array(8192), told))]);
+  const options = { contentType: 'audio/mpeg', streamed: false } as const;
+  audio.openai.script('tts-1-hd', [hangMidStream(1, replay(new Uint8Array(8192), options))]);
   const id = await create();
   const { url, keys } = audio.gateway;
-  // Its first bytes have come.
-  const hasBegun = async () => {
+  const hasFirstByte = async () => {
     const { text } = await audio.gateway.get('/admin/v1/providers', { key: keys.admin });
     return /"upstream_model":"tts-1-hd",[^}]*"first_byte_ms":\d/.test(text);
   };
-  while (!(await hasBegun())) await Bun.sleep(10);
+  while (!(await hasFirstByte())) await Bun.sleep(10);
   const headers = { authorization: `Bearer ${keys.routing}` };
-  const cancelled = await fetch(`${url}/v1/jobs/${id}`, { method: 'DELETE', headers });
-  expect(cancelled.status).toBe(200);
+  const canceled = await fetch(`${url}/v1/jobs/${id}`, { method: 'DELETE', headers });
+  expect(canceled.status).toBe(200);
   while ((await rows()).length === 0) await Bun.sleep(10);
-  // Half of its audio.
+  // Half of the audio was delivered.
   expect(await rows()).toMatchObject([{ status: 'success', cost: 360 }]);
   while ((await jobIn(id, 'cancelled')).cost !== 360) await Bun.sleep(10);
   const { json } = await audio.gateway.get('/v1/customer/credits');
   expect(json.lifetime).toMatchObject({ spent: 360, requests: 1 });
 }, 120_000);
 
-test('a piece that a stop of the process broke off costs nothing either', async () => {
+test('a piece interrupted by a shutdown costs nothing', async () => {
   const upstream = startFakeUpstream();
   const config = {
-    ...{ catalog: 'none', demo: false, server: { drain_seconds: 0 } },
+    ...{ catalogue: 'none', demo: false, server: { drain_seconds: 0 } },
     providers: { voice: { dialect: 'openai', base_url: `${upstream.url}/v1` } },
     models: [
       {
@@ -105,14 +101,14 @@ test('a piece that a stop of the process broke off costs nothing either', async 
   };
   upstream.script('v', [hangMidStream(1, speech()), speech()]);
   const first = await startGateway({ config });
-  const made = await first.call('POST', '/v1/jobs', { key: first.keys.api, body });
+  const created = await first.call('POST', '/v1/jobs', { key: first.keys.api, body });
   await upstream.until(([call]) => call?.outcome === 'hung');
   expect(await first.stop()).toBe(0);
   await using second = await first.another();
   const key = first.keys.api;
-  const look = () => second.call('GET', `/v1/jobs/${made.body.id}`, { key });
-  let job = await look();
-  for (; job.body.status !== 'succeeded'; job = await look()) await Bun.sleep(10);
+  const poll = () => second.call('GET', `/v1/jobs/${created.body.id}`, { key });
+  let job = await poll();
+  for (; job.body.status !== 'succeeded'; job = await poll()) await Bun.sleep(10);
   expect(job.body.cost).toBe(720);
   expect(await second.balance()).toBe(10_000_000 - 720);
   const { body: page } = await second.call('GET', '/v1/customer/logs', { key });

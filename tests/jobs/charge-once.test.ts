@@ -1,4 +1,4 @@
-/** What jobs rely on: the books take a request id once, whichever process brings it how often. */
+/** The ledger charges a request id once, whichever process books it how often. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import { engines, openTwice, type TwoStores } from '../contracts/engines.ts';
 import { discrepancies } from '../support/book-check.ts';
 import { callerOf } from '../support/caller.ts';
 
-describe.each([...engines])('a piece that is charged twice, on $name', ({ empty }) => {
+describe.each([...engines])('a piece charged by two processes on $name', ({ empty }) => {
   let stores: TwoStores;
   let folder: string;
 
@@ -40,25 +40,28 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     });
   }
 
-  /** One piece as the story settles it: held, sent, charged 70 credits. */
-  async function charge(books: Accounting, who: Who, requestId: string): Promise<void> {
-    const caller = callerOf(who.tenantId, { keyId: who.keyId });
-    const order = { requested: 100, minimum: 100 };
-    const hold = await books.hold({ caller } as Parameters<Accounting['hold']>[0], order);
-    const call = { requestId, ...who, operation: 'speech', requestedModel: 'a/b' } as const;
-    await books.dispatched({ ...call, streamed: false, createdAt: Date.now() });
+  /** Settles a piece like the gateway does: held, sent, charged 70 credits. */
+  async function charge(accounting: Accounting, owner: Owner, requestId: string): Promise<void> {
+    const caller = callerOf(owner.tenantId, { keyId: owner.keyId });
+    const bound = { requested: 100, minimum: 100 };
+    const hold = await accounting.hold({ caller } as Parameters<Accounting['hold']>[0], bound);
+    const call = { requestId, ...owner, operation: 'speech', requestedModel: 'a/b' } as const;
+    await accounting.dispatched({ ...call, streamed: false, createdAt: Date.now() });
     await hold.settle(70);
     const charges = { ...noCharges, modelCharge: 70 };
     const record = makeRecord({ ...call, charges, createdAt: Date.now() });
-    await books.saveSettlement({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }, true);
+    await accounting.saveSettlement(
+      { record, writtenOff: 0, keyAccount: null, keyCharge: 0 },
+      true,
+    );
   }
 
-  /** After a doubt the first try may fail; the books find out by themselves. */
-  async function flush(books: Accounting): Promise<void> {
-    await books.flush().catch(() => books.flush());
+  /** Retries once: after an unclear commit, the first flush may fail. */
+  async function flush(accounting: Accounting): Promise<void> {
+    await accounting.flush().catch(() => accounting.flush());
   }
 
-  async function spent(store: Store, { tenantId }: Who): Promise<number> {
+  async function spent(store: Store, { tenantId }: Owner): Promise<number> {
     const row = await store.database.read
       .selectFrom('accounts')
       .select('spent')
@@ -67,57 +70,59 @@ describe.each([...engines])('a piece that is charged twice, on $name', ({ empty 
     return row.spent;
   }
 
-  test('by two processes that both live costs once', async () => {
-    const who = await addCustomer(stores.one);
+  test('is booked once when both are running', async () => {
+    const owner = await addCustomer(stores.one);
     const [first, second] = [
       await open('first', stores.one.ledger),
       await open('second', stores.other.ledger),
     ];
     const requestId = newRequestId();
-    await charge(first, who, requestId);
+    await charge(first, owner, requestId);
     await flush(first);
-    await charge(second, who, requestId);
-    await charge(second, who, newRequestId());
+    await charge(second, owner, requestId);
+    await charge(second, owner, newRequestId());
     await flush(second);
-    expect(await spent(stores.one, who)).toBe(140);
-    const parts = { store: stores.one, accounting: first, stages: never, now: Date.now };
-    const runner = new GatewayJobRunner(parts);
-    expect(await runner.chargeOf(who.tenantId, requestId)).toBe(70);
-    expect(await runner.chargeOf(who.tenantId, newRequestId())).toBeNull();
-    expect(await runner.chargeOf('somebody-else', requestId)).toBeNull();
+    expect(await spent(stores.one, owner)).toBe(140);
+    const deps = { store: stores.one, accounting: first, stages: unexpected, now: Date.now };
+    const runner = new GatewayJobRunner(deps);
+    const { tenantId } = owner;
+    const charged = { kind: 'charged', credits: 70 } as const;
+    expect(await runner.chargeOf(tenantId, requestId)).toEqual(charged);
+    expect(await runner.chargeOf(tenantId, newRequestId())).toEqual({ kind: 'unrecorded' });
+    expect(await runner.chargeOf('other-tenant', requestId)).toEqual({ kind: 'unrecorded' });
     await first.close();
     await second.close();
     expect(await discrepancies(stores.one.database)).toEqual([]);
   }, 120_000);
 
-  test('by one that died before it could book it, and by its successor, costs once', async () => {
-    const who = await addCustomer(stores.one);
+  test('is booked once when the first crashed before booking it', async () => {
+    const owner = await addCustomer(stores.one);
     const { ledger } = stores.one;
-    const deaf: LedgerStore = new Proxy(ledger, {
+    const failing: LedgerStore = new Proxy(ledger, {
       get(target, name) {
         if (name === 'commit') return () => Promise.reject(new Error('killed'));
         const value: unknown = Reflect.get(target, name);
         return typeof value === 'function' ? value.bind(target) : value;
       },
     });
-    const dead = await open('dead', deaf);
+    const crashed = await open('crashed', failing);
     const requestId = newRequestId();
-    await charge(dead, who, requestId);
+    await charge(crashed, owner, requestId);
     const successor = await open('successor', stores.other.ledger);
-    await charge(successor, who, requestId);
+    await charge(successor, owner, requestId);
     await flush(successor);
-    expect(await spent(stores.one, who)).toBe(70);
-    // The machine of the dead one comes back and tells what its journal holds.
-    const revived = await open('dead', ledger);
-    expect(await spent(stores.one, who)).toBe(70);
+    expect(await spent(stores.one, owner)).toBe(70);
+    // The first process restarts and replays its journal.
+    const restarted = await open('crashed', ledger);
+    expect(await spent(stores.one, owner)).toBe(70);
     await successor.close();
-    await revived.close();
+    await restarted.close();
     expect(await discrepancies(stores.one.database)).toEqual([]);
   }, 120_000);
 });
 
-type Who = Awaited<ReturnType<typeof addCustomer>>;
+type Owner = Awaited<ReturnType<typeof addCustomer>>;
 
-function never(): never {
-  throw new Error('Nothing is called here.');
+function unexpected(): never {
+  throw new Error('Unexpected call.');
 }

@@ -1,4 +1,4 @@
-/** Processes on one database that keep the files of jobs in folders of their own. */
+/** Processes that share a database but store the files of jobs in separate folders. */
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { FileObjects } from '../../src/store/objects/files.ts';
@@ -11,7 +11,7 @@ const advice =
   'Processes that share a database must share their objects: set objects (OBJECTS_URL) to S3, ' +
   'or to a folder that all of them reach.';
 
-test('a job whose text is in the folder of another process is left to that one', async () => {
+test('a job whose text is in the folder of another process is left to that process', async () => {
   const bench = await JobBench.open();
   const caller = await bench.newCaller();
   const id = await bench.speech(caller, 'Short.');
@@ -26,7 +26,7 @@ test('a job whose text is in the folder of another process is left to that one',
   await bench.close();
 });
 
-test('one that never gets there fails with the cause and the setting, free of charge', async () => {
+test('a job whose text is never found fails, free of charge, and names the setting', async () => {
   const bench = await JobBench.open();
   const caller = await bench.newCaller();
   const id = await bench.speech(caller, 'Short.');
@@ -43,8 +43,8 @@ test('one that never gets there fails with the cause and the setting, free of ch
     costCredits: 0,
     failure: { message, type: 'internal_error', code: 500 },
   });
-  expect([bench.runner.spoken, bench.runner.charged]).toEqual([[], 0]);
-  // The operator hears of each attempt.
+  expect([bench.runner.speechPieces, bench.runner.charged]).toEqual([[], 0]);
+  // Each attempt is reported to the operator.
   expect(bench.failures.map((error) => error instanceof Error && error.message)).toEqual([
     message,
     message,
@@ -54,43 +54,43 @@ test('one that never gets there fails with the cause and the setting, free of ch
 });
 
 test(
-  'a start and the doctor tell that the last start had another folder, and only then',
+  'a start and the doctor warn if the objects folder differs from that of the last start',
   async () => {
     const env = {
       DATABASE_URL: await (await startPostgres()).createDatabase(),
       TOLLGATE_SECRET_KEY: 'the same on both of the machines here',
     };
-    const crossOf = async (dataDir: string) => {
+    const failedChecks = async (dataDir: string) => {
       const { stdout } = await run(['doctor'], { env, dataDir });
       return stdout.split('\n').filter((line) => line.startsWith('✗ objects'));
     };
-    const warned = (log: readonly Record<string, unknown>[]) =>
+    const warnings = (log: readonly Record<string, unknown>[]) =>
       log.filter(({ event }) => event === 'objects_elsewhere');
     const [one, other] = [newFolder(), newFolder()];
 
-    expect(await crossOf(one)).toEqual([]);
+    expect(await failedChecks(one)).toEqual([]);
     await using first = await startGateway({ env, dataDir: one });
-    expect(warned(first.log())).toEqual([]);
-    expect(await crossOf(one)).toEqual([]);
-    // Nothing is there yet, and nothing is made by looking: twice the same.
+    expect(warnings(first.log())).toEqual([]);
+    expect(await failedChecks(one)).toEqual([]);
+    // The doctor creates nothing, so a second run finds the same.
     const cross = /^✗ objects +The last start on this store had them in another place, or they /;
-    expect(await crossOf(other)).toEqual([expect.stringMatching(cross)]);
-    expect(await crossOf(other)).toEqual([expect.stringContaining(advice)]);
+    expect(await failedChecks(other)).toEqual([expect.stringMatching(cross)]);
+    expect(await failedChecks(other)).toEqual([expect.stringContaining(advice)]);
 
     const { keys } = first;
     await using second = await startGateway({ env, dataDir: other, keys });
-    expect(warned(second.log())).toEqual([
+    expect(warnings(second.log())).toEqual([
       expect.objectContaining({
         level: 'warn',
         reason: `The last start on this database had its objects in another place. ${advice}`,
       }),
     ]);
-    expect(await crossOf(one)).toHaveLength(1);
+    expect(await failedChecks(one)).toHaveLength(1);
 
-    // A third one beside the second, with a data folder of its own and the same objects.
+    // A third process has its own data folder but shares the objects of the second.
     const shared = { ...env, OBJECTS_URL: `file:${join(other, 'objects')}` };
     await using third = await startGateway({ env: shared, dataDir: newFolder(), keys });
-    expect(warned(third.log())).toEqual([]);
+    expect(warnings(third.log())).toEqual([]);
   },
   testMs,
 );

@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 const speech = (change: object = {}) => ({
-  model: 'played/speak',
+  model: 'test/speech',
   input: 'Sentence one. Sentence two.',
   voice: 'alloy',
   response_format: 'wav',
@@ -25,7 +25,7 @@ function form(fields: Readonly<Record<string, string | Blob | readonly string[]>
   for (const [name, value] of Object.entries(fields)) {
     if (value instanceof Blob) body.append(name, value);
     else if (typeof value === 'string') body.append(name, value);
-    else for (const one of value) body.append(name, one);
+    else for (const item of value) body.append(name, item);
   }
   return body;
 }
@@ -33,7 +33,7 @@ function form(fields: Readonly<Record<string, string | Blob | readonly string[]>
 const wav = (name = 'talk.wav', bytes: Uint8Array = wavFile(2)) =>
   new File([bytes.slice()], name, { type: 'audio/wav' });
 const transcription = (change: Parameters<typeof form>[0] = {}) =>
-  form({ model: 'played/hear', file: wav(), ...change });
+  form({ model: 'test/transcription', file: wav(), ...change });
 
 async function created(body: object = speech()): Promise<string> {
   const reply = await server.post(body);
@@ -43,8 +43,8 @@ async function created(body: object = speech()): Promise<string> {
 
 const show = (id: string, key?: string) => server.send('GET', `/v1/jobs/${id}`, {}, key);
 
-describe('a job over HTTP', () => {
-  test('is answered with 202 and where to ask for it', async () => {
+describe('the jobs API', () => {
+  test('answers the creation of a job with 202 and its polling_url', async () => {
     const reply = await server.post(speech());
     expect(reply.status).toBe(202);
     expect(reply.json).toEqual({
@@ -52,7 +52,7 @@ describe('a job over HTTP', () => {
       object: 'job',
       type: 'speech',
       status: 'queued',
-      model: 'played/speak',
+      model: 'test/speech',
       created_at: '2027-01-15T08:00:00.000Z',
       polling_url: `${server.url}/v1/jobs/${reply.json.id}`,
     });
@@ -72,18 +72,18 @@ describe('a job over HTTP', () => {
     await server.send('DELETE', `/v1/jobs/${reply.json.id}`);
   });
 
-  test('counts as one request of its key, and says so', async () => {
+  test('counts a job as one request and sends rate limit headers', async () => {
     const before = server.counted.length;
     const reply = await server.post(speech());
     expect(reply.headers.get('x-ratelimit-limit')).toBe('600');
-    await server.work();
+    await server.runJobs();
     await show(String(reply.json.id));
     expect(server.counted.length).toBe(before + 1);
   });
 
-  test('ends with a link to one audio file that anybody can fetch', async () => {
+  test('links a finished job to one audio file that needs no key', async () => {
     const id = await created(speech({ metadata: { order: '№ 7' } }));
-    await server.work();
+    await server.runJobs();
     const { json } = await show(id);
     expect(json).toMatchObject({
       ...{ status: 'succeeded', progress: 1, error: null, cost: 52, metadata: { order: '№ 7' } },
@@ -101,27 +101,27 @@ describe('a job over HTTP', () => {
     expect(format.duration).toBeCloseTo(26 * noteSeconds, 6);
   });
 
-  test('is spoken as MP3 where its client names no format', async () => {
-    server.bench.runner.speak = () => mp3File(2);
+  test('uses MP3 when the client sets no response_format', async () => {
+    server.bench.runner.synthesize = () => mp3File(2);
     const id = await created(speech({ response_format: undefined }));
-    await server.bench.workOff();
-    server.bench.runner.speak = ({ input }) => wavFile(input.length);
+    await server.runJobs();
+    server.bench.runner.synthesize = ({ input }) => wavFile(input.length);
     const { status, output } = (await show(id)).json;
     expect({ status, output }).toMatchObject({ output: { content_type: 'audio/mpeg' } });
   });
 
-  test('of a recording takes a form, with the fields in front of the file or behind', async () => {
+  test('accepts a form with the fields before or after the file', async () => {
     for (const order of [
       ['model', 'file'],
       ['file', 'model'],
     ]) {
-      const parts = { model: 'played/hear', file: wav() };
+      const parts = { model: 'test/transcription', file: wav() };
       const body = new FormData();
       for (const name of order) body.append(name, name === 'file' ? parts.file : parts.model);
       const reply = await server.postForm(body);
       expect(reply.status).toBe(202);
       expect(reply.json).toMatchObject({ type: 'transcription', status: 'queued' });
-      await server.work();
+      await server.runJobs();
       const { json } = await show(String(reply.json.id));
       expect(json).toMatchObject({ status: 'succeeded', cost: 50, usage: { seconds: 1.5 } });
       const output = isObject(json.output) ? json.output : {};
@@ -130,23 +130,23 @@ describe('a job over HTTP', () => {
     }
   });
 
-  test('tells why it failed', async () => {
-    server.bench.runner.speak = () => Buffer.from('<html>');
+  test('shows why a job failed', async () => {
+    server.bench.runner.synthesize = () => Buffer.from('<html>');
     const id = await created();
-    await server.work();
-    server.bench.runner.speak = ({ input }) => wavFile(input.length);
+    await server.runJobs();
+    server.bench.runner.synthesize = ({ input }) => wavFile(input.length);
     expect((await show(id)).json).toMatchObject({
       status: 'failed',
       output: null,
       error: {
-        message: 'Piece 1 came back as something else than WAV, so the pieces cannot be joined.',
+        message: "The audio can't be joined: the provider's answer for piece 1 isn't WAV.",
         type: 'upstream_error',
         code: 502,
       },
     });
   });
 
-  test('is cancelled once; what has ended stays as it is', async () => {
+  test('cancels a job once and rejects the cancellation of an ended job', async () => {
     const id = await created();
     const replies = await Promise.all(
       Array.from({ length: 20 }, () => server.send('DELETE', `/v1/jobs/${id}`)),
@@ -154,26 +154,26 @@ describe('a job over HTTP', () => {
     for (const { status, json } of replies) {
       expect([status, json.status]).toEqual([200, 'cancelled']);
     }
-    await server.work();
+    await server.runJobs();
     expect((await show(id)).json.status).toBe('cancelled');
     const other = await created();
-    await server.work();
+    await server.runJobs();
     const late = await server.send('DELETE', `/v1/jobs/${other}`);
     expect(late.status).toBe(409);
     expect(late.error).toMatchObject({
-      message: 'This job has ended already: it is succeeded.',
+      message: 'This job has already ended with status succeeded.',
       param: 'id',
     });
     expect((await show(other)).json.status).toBe('succeeded');
   });
 
-  test('expires a day after it ended, and the link dies with the file', async () => {
+  test('expires a job and its link a day after it ended', async () => {
     const id = await created();
-    await server.work();
+    await server.runJobs();
     server.bench.now += 23 * 3_600_000 + 1_800_000;
     const { json } = await show(id);
     const output = isObject(json.output) ? json.output : {};
-    // Half an hour is left, so the link is good for no longer.
+    // The output expires in half an hour, and the link with it.
     expect(output.url_expires_at).toBe(String(json.expires_at));
     server.bench.now += 1_800_000;
     expect((await show(id)).json).toMatchObject({ status: 'expired', output: null, progress: 1 });
@@ -183,13 +183,13 @@ describe('a job over HTTP', () => {
     server.bench.now -= 24 * 3_600_000;
   });
 
-  test('is listed newest first, by status and in pages', async () => {
+  test('lists jobs newest first, by status, and in pages', async () => {
     const before = (await server.send('GET', '/v1/jobs?status=queued')).json.data;
     expect(before).toEqual([]);
     const ids: string[] = [];
     for (let at = 0; at < 3; at += 1) {
       server.bench.now += 1;
-      // At the slowest and the fastest speed that there is, too.
+      // Includes the lowest and highest speed.
       ids.unshift(await created(speech({ speed: [0.25, 1, 4][at] })));
     }
     const list = async (query: string) => {
@@ -216,32 +216,32 @@ describe('a job over HTTP', () => {
       ['offset=1e9', 'offset'],
       ['status=done', 'status'],
     ]) {
-      const refused = await server.send('GET', `/v1/jobs?${query}`);
-      expect([refused.status, refused.error.param]).toEqual([400, param]);
+      const rejected = await server.send('GET', `/v1/jobs?${query}`);
+      expect([rejected.status, rejected.error.param]).toEqual([400, param]);
     }
   });
 });
 
-describe('a job is nobody else’s business', () => {
-  test('another tenant’s is as absent as one that never was', async () => {
+describe('the isolation of jobs', () => {
+  test('answers 404 for a job of another tenant, as for an unknown one', async () => {
     const id = await created();
-    const unknown = await show('job_000000000000000000000000', server.keys.stranger);
+    const unknown = await show('job_000000000000000000000000', server.keys.otherTenant);
     expect(unknown.status).toBe(404);
     for (const method of ['GET', 'DELETE']) {
-      const reply = await server.send(method, `/v1/jobs/${id}`, {}, server.keys.stranger);
+      const reply = await server.send(method, `/v1/jobs/${id}`, {}, server.keys.otherTenant);
       expect(reply.status).toBe(404);
       expect(reply.error).toEqual(unknown.error);
     }
-    const list = await server.send('GET', '/v1/jobs', {}, server.keys.stranger);
+    const list = await server.send('GET', '/v1/jobs', {}, server.keys.otherTenant);
     expect(list.json).toEqual({ object: 'list', data: [], has_more: false });
     expect((await show(id)).json.status).toBe('queued');
     await server.send('DELETE', `/v1/jobs/${id}`);
   });
 
   test.each(['x', 'job_', `job_${'a'.repeat(500)}`, '%00', '..%2f..%2fetc', "job_' OR '1'='1"])(
-    'the id %p is 404 like any unknown one',
+    'answers 404 for the malformed id %p without a lookup',
     async (id) => {
-      // Not looked up: Postgres takes no zero byte, and would fail.
+      // A lookup would fail on Postgres, which rejects zero bytes.
       const find = spyOn(server.bench.store.jobs.book, 'find');
       const reply = await show(encodeURI(id));
       expect([reply.status, find.mock.calls]).toEqual([404, []]);
@@ -250,11 +250,11 @@ describe('a job is nobody else’s business', () => {
   );
 });
 
-describe('a job that cannot be is refused, and leaves nothing behind', () => {
-  const notThere = 'webhook_url was refused: Not there.';
+describe('POST /v1/jobs', () => {
+  const privateAddress = "webhook_url isn't allowed: Private address.";
 
-  /** Objects and rows of the database that a refusal must not add to. */
-  async function remains(): Promise<string> {
+  /** Returns the objects and rows, which a rejected request must not add to. */
+  async function contents(): Promise<string> {
     const { read } = server.bench.store.database;
     const rows = await read.selectFrom('jobs').select('id').orderBy('id').execute();
     const objects = await read.selectFrom('job_objects').select('key').orderBy('key').execute();
@@ -269,7 +269,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'model is required (a string from 1 to 200 characters).',
     ],
     [
-      'a model that is no text',
+      'a model that is not a string',
       { model: 7 },
       'model',
       'model must be a string from 1 to 200 characters, not 7.',
@@ -280,10 +280,10 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'an input of 200,001 characters',
       { input: 'a'.repeat(200_001) },
       'input',
-      'input is longer than the 200000 characters that a job takes.',
+      'input is too long: a job takes up to 200000 characters.',
     ],
     [
-      'half a character',
+      'an unpaired surrogate',
       { input: 'a\ud800b' },
       'input',
       'input has half of a character: an unpaired surrogate.',
@@ -301,63 +301,63 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'response_format must be one of "mp3", "opus", "aac", "flac", "wav", "pcm", not "ogg".',
     ],
     [
-      'FLAC in pieces',
+      'flac for a long text',
       { response_format: 'flac' },
       'response_format',
-      'A text of more than 20 characters is spoken in pieces, and pieces of flac cannot be ' +
-        'joined; use wav, which is lossless too.',
+      'response_format flac works only for texts of up to 20 characters: longer texts are ' +
+        "spoken in pieces, and flac pieces can't be joined. Use wav, which is also lossless.",
     ],
     ['a speed of 0.2', { speed: 0.2 }, 'speed', 'speed must be a number from 0.25 to 4, not 0.2.'],
     ['a speed of 5', { speed: 5 }, 'speed', 'speed must be a number from 0.25 to 4, not 5.'],
     ['a speed in quotes', { speed: '1' }, 'speed', 'speed must be a number, not "1".'],
-    ['instructions without end', { instructions: 'a'.repeat(4_097) }, 'instructions', ''],
-    ['an address of ours', { webhook_url: 'http://127.0.0.1/' }, 'webhook_url', notThere],
+    ['instructions that are too long', { instructions: 'a'.repeat(4_097) }, 'instructions', ''],
+    ['a private webhook_url', { webhook_url: 'http://127.0.0.1/' }, 'webhook_url', privateAddress],
     [
-      'an address that is none',
+      'an invalid webhook_url',
       { webhook_url: 'ftp://a' },
       'webhook_url',
       'webhook_url must be an http(s) address of at most 2000 characters, not "ftp://a".',
     ],
     [
-      'metadata that is no object',
+      'metadata that is not an object',
       { metadata: 'a' },
       'metadata',
       'metadata must be an object, not "a".',
     ],
     [
-      'metadata that is no text',
+      'a metadata value that is not a string',
       { metadata: { a: 1 } },
       'metadata.a',
       'metadata.a must be a string of at most 512 characters, not 1.',
     ],
     [
-      'seventeen entries of metadata',
+      '17 entries of metadata',
       { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, ''])) },
       'metadata',
-      'metadata has more than 16 entries.',
+      'metadata can have at most 16 entries.',
     ],
     [
-      'a long name in metadata',
+      'a metadata key that is too long',
       { metadata: { ['n'.repeat(65)]: '' } },
       'metadata',
-      'metadata has a name of 65 characters; names have 1 to 64.',
+      'metadata keys must have 1 to 64 characters; one has 65.',
     ],
     [
-      'an empty name in metadata',
+      'an empty metadata key',
       { metadata: { '': 'x' } },
       'metadata',
-      'metadata has a name of 0 characters; names have 1 to 64.',
+      'metadata keys must have 1 to 64 characters; one has 0.',
     ],
-  ])('with %s', async (_, change, param, message) => {
-    const before = await remains();
+  ])('rejects %s and stores nothing', async (_, change, param, message) => {
+    const before = await contents();
     const reply = await server.post(speech(change));
-    const { type, param: named } = reply.error;
-    expect([reply.status, type, named]).toEqual([400, 'invalid_request_error', param]);
+    expect(reply.status).toBe(400);
+    expect(reply.error).toMatchObject({ type: 'invalid_request_error', param });
     if (message !== '') expect(reply.error.message).toBe(message);
-    expect(await remains()).toBe(before);
+    expect(await contents()).toBe(before);
   });
 
-  test('with exactly the longest text it is taken, however many bytes that is', async () => {
+  test('accepts a text of the maximum length in characters, whatever its bytes', async () => {
     server.bench.speechModel = {
       limit: { unit: 'bytes', max: 1_000 },
       isStrict: true,
@@ -374,7 +374,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     };
   });
 
-  test('unless its model ignores the speed', async () => {
+  test('accepts any speed for a model that ignores it', async () => {
     const strict = server.bench.speechModel;
     server.bench.speechModel = { ...strict, isStrict: false };
     const id = await created(speech({ speed: 5 }));
@@ -382,7 +382,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     server.bench.speechModel = strict;
   });
 
-  test('with a voice that a strict model does not have', async () => {
+  test('rejects a voice that a strict model does not have', async () => {
     server.bench.speechModel = {
       limit: { unit: 'characters', max: 20 },
       isStrict: true,
@@ -390,7 +390,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     };
     const reply = await server.post(speech());
     expect(reply.error).toMatchObject({
-      message: 'voice must be one of echo, nova with played/speak.',
+      message: 'voice must be one of echo, nova with test/speech.',
       param: 'voice',
     });
     server.bench.speechModel = {
@@ -401,21 +401,21 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
   });
 
   const script = new File(['#!/bin/sh\necho hello world\n'], 'talk.mp3', { type: 'audio/mpeg' });
-  const known = 'use one of flac, mp3, mpeg, mpga, mp4, m4a, ogg, wav, webm.';
+  const hint = 'use one of flac, mp3, mpeg, mpga, mp4, m4a, ogg, wav, webm.';
   test.each<[string, () => FormData, number, string, string]>([
     [
       'no file',
-      () => form({ model: 'played/hear' }),
+      () => form({ model: 'test/transcription' }),
       400,
       'file',
-      'file is required: a recording.',
+      'file is required. Send an audio recording.',
     ],
     [
-      'a file that is a field',
-      () => form({ model: 'played/hear', file: 'text' }),
+      'a text field named file',
+      () => form({ model: 'test/transcription', file: 'text' }),
       400,
       'file',
-      'file must be a file, not a text; a file needs a filename.',
+      'file must be a file, not a text; a file must have a filename.',
     ],
     [
       'two files',
@@ -430,7 +430,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     ],
     [
       'a file under another name',
-      () => form({ model: 'played/hear', audio: wav() }),
+      () => form({ model: 'test/transcription', audio: wav() }),
       400,
       'audio',
       'audio must be a text, not a file.',
@@ -443,38 +443,38 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'file is empty.',
     ],
     [
-      'a script that calls itself audio',
+      'a script with an audio extension',
       () => transcription({ file: script }),
       400,
       'file',
-      `file is no audio that is known here; ${known}`,
+      `file is no audio that is known here; ${hint}`,
     ],
     [
-      'an ELF that calls itself audio',
+      'an ELF file with an audio extension',
       () =>
         transcription({
           file: wav('a.mp3', Buffer.from('\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00')),
         }),
       400,
       'file',
-      `file is no audio that is known here; ${known}`,
+      `file is no audio that is known here; ${hint}`,
     ],
     [
-      'a zip that calls itself audio',
+      'a zip file with an audio extension',
       () =>
         transcription({
           file: wav('a.wav', Buffer.from('PK\x03\x04\x14\x00\x00\x00\x08\x00\x00\x00')),
         }),
       400,
       'file',
-      `file is no audio that is known here; ${known}`,
+      `file is no audio that is known here; ${hint}`,
     ],
     [
-      'an extension that is no audio',
+      'an extension that is not for audio',
       () => transcription({ file: wav('a.exe') }),
       400,
       'file',
-      `file has the extension .exe; ${known}`,
+      `file has the extension .exe; ${hint}`,
     ],
     [
       'no model',
@@ -483,7 +483,7 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'model',
       'model is required (a string from 1 to 200 characters).',
     ],
-    ['an unknown model', () => transcription({ model: 'who/knows' }), 404, '', 'No such model.'],
+    ['an unknown model', () => transcription({ model: 'who/knows' }), 404, '', 'Unknown model.'],
     [
       'a temperature of 2',
       () => transcription({ temperature: '2' }),
@@ -492,14 +492,14 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'temperature must be a number from 0 to 1, not 2.',
     ],
     [
-      'a temperature that is none',
+      'a temperature that is not a number',
       () => transcription({ temperature: 'hot' }),
       400,
       'temperature',
       'temperature must be a number from 0 to 1, not "hot".',
     ],
     [
-      'a language that is none',
+      'an invalid language',
       () => transcription({ language: 'English!' }),
       400,
       'language',
@@ -520,31 +520,31 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
       'language is given twice.',
     ],
     [
-      'metadata that is no JSON',
+      'metadata that is not JSON',
       () => transcription({ metadata: '{a' }),
       400,
       'metadata',
       'metadata must be an object, not "{a".',
     ],
     [
-      'an address of ours',
+      'a private webhook_url',
       () => transcription({ webhook_url: 'http://127.0.0.1/' }),
       400,
       'webhook_url',
-      notThere,
+      privateAddress,
     ],
-  ])('as a form with %s', async (_, body, status, param, message) => {
-    const before = await remains();
+  ])('rejects a form with %s and stores nothing', async (_, body, status, param, message) => {
+    const before = await contents();
     const reply = await server.postForm(body());
     expect([reply.status, reply.error.param ?? '', reply.error.message]).toEqual([
       status,
       param,
       message,
     ]);
-    expect(await remains()).toBe(before);
+    expect(await contents()).toBe(before);
   });
 
-  test('with a body of another type, and with one that is no JSON', async () => {
+  test('rejects other content types and malformed bodies', async () => {
     const send = (type: string, body: string) =>
       server.send('POST', '/v1/jobs', { body, headers: { 'content-type': type } });
     expect((await send('text/plain', 'hello')).status).toBe(415);
@@ -553,8 +553,8 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     expect((await send('multipart/form-data; boundary=x', '--x\r\n')).status).toBe(400);
   });
 
-  test('when the client breaks off in the middle of its file', async () => {
-    const before = await remains();
+  test('deletes the upload when the client disconnects', async () => {
+    const before = await contents();
     const parts = [
       '--XX\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n',
       Buffer.from(mp3File(20)).toString('latin1'),
@@ -573,10 +573,10 @@ describe('a job that cannot be is refused, and leaves nothing behind', () => {
     const stored = server.bench.stored().length;
     while (server.bench.stored().length === stored) await Bun.sleep(2);
     socket.terminate();
-    while ((await remains()) !== before) await Bun.sleep(2);
+    while ((await contents()) !== before) await Bun.sleep(2);
   });
 
-  test('under a name that would lead elsewhere it is stored under one of ours', async () => {
+  test('stores files under generated names, whatever their filename', async () => {
     for (const name of [
       '../../etc/x.wav',
       '/etc/passwd.wav',

@@ -1,4 +1,4 @@
-/** A recording under an `Idempotency-Key` is known by what is in it, and stored for one job. */
+/** Transcription jobs with an `Idempotency-Key`. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,14 +15,14 @@ other[other.length - 1] = 1 + (other.at(-1) ?? 0);
 
 const german = { model: 'demo/transcribe', language: 'de' };
 
-function formWith(audio: Uint8Array, fields: Fields = german, name = 'a.wav'): FormData {
+function formWith(audio: Uint8Array, fields: Fields = german, filename = 'a.wav'): FormData {
   const form = new FormData();
   for (const [field, value] of Object.entries(fields)) form.set(field, value);
-  form.set('file', new File([audio.slice()], name));
+  form.set('file', new File([audio.slice()], filename));
   return form;
 }
 
-describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ empty }) => {
+describe.each([...engines])('an Idempotency-Key of a transcription job on $name', ({ empty }) => {
   let database: EmptyDatabase;
   let gateway: InProcessGateway;
 
@@ -48,24 +48,24 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     return readReply(await fetch(`${gateway.url}/v1/jobs`, { method: 'POST', headers, body }));
   }
 
-  /** Sends all but the last bytes; the rest when it is told to. */
+  /** Sends all but the last bytes, and those when the test calls `finish`. */
   async function begin(key: string, form: FormData) {
-    const whole = new Response(form);
-    const type = { 'content-type': whole.headers.get('content-type') ?? '' };
-    const bytes = await whole.bytes();
-    const go = Promise.withResolvers<void>();
+    const encoded = new Response(form);
+    const type = { 'content-type': encoded.headers.get('content-type') ?? '' };
+    const bytes = await encoded.bytes();
+    const finish = Promise.withResolvers<void>();
     async function* slowly() {
       yield bytes.subarray(0, -100);
-      await go.promise;
+      await finish.promise;
       yield bytes.subarray(-100);
     }
     const before = uploads().length;
     const reply = send(key, slowly, type);
     while (uploads().length === before) await Bun.sleep(2);
-    return { reply, go: go.resolve };
+    return { reply, finish: finish.resolve };
   }
 
-  // The folder keeps its own name, too, in a file that begins with a dot.
+  // Excludes the hidden file that holds the id of the folder.
   const files = () =>
     readdirSync(join(gateway.folder, 'objects')).filter((name) => !name.startsWith('.'));
   const uploads = () => files().filter((name) => name.endsWith('.wav.part'));
@@ -82,8 +82,8 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     }
   }
 
-  /** Objects of no job, once every job has ended. */
-  async function strays(): Promise<string[]> {
+  /** Returns the objects that belong to no job. */
+  async function orphans(): Promise<string[]> {
     const ids = await jobIds();
     const { write } = gateway.store.database;
     const rows = await write.selectFrom('job_objects').select(['key', 'job_id']).execute();
@@ -91,13 +91,13 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     return [...rows.map(({ key }) => key), ...files()].filter((key) => !owned.includes(key));
   }
 
-  test('is the same one only with the same bytes and the same fields', async () => {
+  test('returns the first job only for the same file and fields', async () => {
     const made = await send('same', formWith(recording));
     expect(made.status).toBe(202);
     await ended(made);
     const jobs = await jobIds();
-    const turned = { language: 'de', model: 'demo/transcribe' };
-    for (const form of [formWith(recording), formWith(recording, turned, 'b.wav')]) {
+    const reordered = { language: 'de', model: 'demo/transcribe' };
+    for (const form of [formWith(recording), formWith(recording, reordered, 'b.wav')]) {
       const again = await send('same', form);
       expect([again.status, again.json.id]).toEqual([202, made.json.id]);
       expect(again.headers.get('idempotent-replayed')).toBe('true');
@@ -107,43 +107,43 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
       const refused = await send('same', form);
       expect([refused.status, refused.error.param]).toEqual([409, 'Idempotency-Key']);
     }
-    expect([await jobIds(), await strays()]).toEqual([jobs, []]);
+    expect([await jobIds(), await orphans()]).toEqual([jobs, []]);
   });
 
-  test('makes one job when it is sent again before it has arrived', async () => {
+  test('creates one job if the request is repeated before the first upload ends', async () => {
     const jobs = await jobIds();
     const first = await begin('twice', formWith(recording));
     const second = await begin('twice', formWith(recording));
     const third = await begin('twice', formWith(other));
-    // Of the first connection nobody knows whether it still lives; the second need not wait for it.
-    second.go();
+    // The first connection may be dead, so the second request doesn't wait for it.
+    second.finish();
     const made = await second.reply;
     expect([made.status, made.headers.get('idempotent-replayed')]).toEqual([202, null]);
-    first.go();
-    third.go();
+    first.finish();
+    third.finish();
     const again = await first.reply;
     expect([again.status, again.json.id]).toEqual([202, made.json.id]);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
     expect((await third.reply).status).toBe(409);
     await ended(made);
     expect(await jobIds()).toEqual(expect.arrayContaining([...jobs, String(made.json.id)]));
-    expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
+    expect([(await jobIds()).length, await orphans()]).toEqual([jobs.length + 1, []]);
   });
 
-  test('makes one job of many that arrive together', async () => {
+  test('creates one job for many simultaneous requests', async () => {
     const jobs = await jobIds();
     const sent = await Promise.all(
       Array.from({ length: 6 }, () => begin('crowd', formWith(recording))),
     );
-    for (const { go } of sent) go();
+    for (const { finish } of sent) finish();
     const replies = await Promise.all(sent.map(({ reply }) => reply));
     expect(replies.map(({ status }) => status)).toEqual(sent.map(() => 202));
     expect(new Set(replies.map(({ json }) => json.id)).size).toBe(1);
     for (const reply of replies) await ended(reply);
-    expect([(await jobIds()).length, await strays()]).toEqual([jobs.length + 1, []]);
+    expect([(await jobIds()).length, await orphans()]).toEqual([jobs.length + 1, []]);
   });
 
-  test('is not told to a key that may not use its model', async () => {
+  test('does not show the job to a key that may not use its model', async () => {
     const made = await send('closed', formWith(recording));
     await ended(made);
     const key = await gateway.makeKey({ models: ['other/*'] });
@@ -151,17 +151,17 @@ describe.each([...engines])('a recording under an Idempotency-Key on $name', ({ 
     expect([made.status, again.status, again.json.id]).toEqual([202, 403, undefined]);
   });
 
-  test('that was refused may be sent again, corrected', async () => {
+  test('can be used again after a rejected request', async () => {
     const refused = await send('corrected', formWith(recording, { model: 'demo/nobody' }));
     expect([refused.status, refused.error.param]).toEqual([404, 'model']);
-    expect(await strays()).toEqual([]);
+    expect(await orphans()).toEqual([]);
     const made = await send('corrected', formWith(recording));
     expect(made.status).toBe(202);
     await ended(made);
   });
 });
 
-test('a recording whose Idempotency-Key another process has taken becomes no job', async () => {
+test('no job is created if another process has taken over its Idempotency-Key', async () => {
   const server = await JobServer.start();
   const { database } = server.bench.store;
   const taken = { tenant_id: 'default', key: 'late', fingerprint: '', request_id: 'another' };
@@ -170,7 +170,7 @@ test('a recording whose Idempotency-Key another process has taken becomes no job
     .insertInto('idempotency_claims')
     .values({ ...taken, ...running })
     .execute();
-  const body = formWith(recording, { model: 'played/hear' });
+  const body = formWith(recording, { model: 'test/transcription' });
   const reply = await server.send('POST', '/v1/jobs', {
     body,
     headers: { 'idempotency-key': 'late' },

@@ -1,4 +1,4 @@
-/** A gateway that is killed in the middle of a job: another goes on, and the piece costs once. */
+/** Kills a gateway while it runs a job. Another one continues, and each piece is charged once. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -64,19 +64,19 @@ async function kill({ child }: Awaited<ReturnType<typeof startProcess>>): Promis
   await child.exited;
 }
 
-/** The job of a gateway that was killed when it had come to `step`. */
-async function killedAt(step: string): Promise<string> {
-  const dying = await startProcess(step);
-  const id = await createStoryJob(dying);
-  await dying.until(/stalled/);
-  await kill(dying);
+/** Kills a gateway at `step` of a job and returns the id of the job. */
+async function killAt(step: string): Promise<string> {
+  const victim = await startProcess(step);
+  const id = await createStoryJob(victim);
+  await victim.until(/stalled/);
+  await kill(victim);
   return id;
 }
 
 type OnStart = (story: JobStory) => Promise<void>;
 
-/** The lease of the dead one is over; whoever starts next finds the job. */
-async function succeeded(id: string, onStart: OnStart): Promise<JobStory> {
+/** Starts a second gateway after the lease of the killed one has expired. */
+async function finishJob(id: string, onStart: OnStart): Promise<JobStory> {
   answer = storyReply;
   const story = await startJobStory(folder, String(upstream.url));
   await onStart(story);
@@ -91,15 +91,15 @@ async function succeeded(id: string, onStart: OnStart): Promise<JobStory> {
   }
 }
 
-/** What the job cost once another gateway has ended it, and how often the provider was asked. */
+/** Finishes the job on another gateway. Returns its cost and the number of provider calls. */
 async function billAfterSuccess(id: string, onStart: OnStart = async () => {}) {
-  const story = await succeeded(id, onStart);
+  const story = await finishJob(id, onStart);
   const { json } = await sendStory(story, 'GET', `/v1/jobs/${id}`);
   await sendStory(story, 'GET', '/v1/customer/credits');
   const { read } = story.store.database;
   const rows = await read.selectFrom('request_log').selectAll().orderBy('id').execute();
   const accounts = await read.selectFrom('accounts').select('spent').execute();
-  const wrong = await discrepancies(story.store.database);
+  const found = await discrepancies(story.store.database);
   const { json: log } = await sendStory(story, 'GET', '/v1/customer/logs');
   await story.stop();
   return {
@@ -107,42 +107,45 @@ async function billAfterSuccess(id: string, onStart: OnStart = async () => {}) {
     cost: json.cost,
     spent: accounts.map(({ spent }) => spent),
     rows: rows.map((row) => `${row.status} ${row.model_charge}`),
-    named: jobsOf(log).every((job) => job === id),
-    wrong,
+    isLinked: jobIdsOf(log).every((job) => job === id),
+    discrepancies: found,
   };
 }
 
-/** Of which job each row of the log says that it was a piece. */
-function jobsOf({ logs }: Record<string, unknown>): readonly unknown[] {
+/** Returns the job_id of each log row. */
+function jobIdsOf({ logs }: Record<string, unknown>): readonly unknown[] {
   if (!Array.isArray(logs) || logs.length === 0) throw new Error('The log is empty.');
   return logs.map((row) => (isObject(row) ? row.job_id : undefined));
 }
 
-const paidOnce = { cost: 20, spent: [20], rows: ['success 20'], named: true, wrong: [] };
+const chargedOnce = {
+  ...{ cost: 20, spent: [20], rows: ['success 20'] },
+  ...{ isLinked: true, discrepancies: [] },
+};
 
-describe('a gateway that is killed', () => {
-  test('while the provider works is followed by one that asks again', async () => {
-    const dying = await startProcess();
+describe('a killed gateway', () => {
+  test('is replaced by one that repeats the provider call it was waiting for', async () => {
+    const victim = await startProcess();
     const reached = Promise.withResolvers<void>();
     answer = () => {
       reached.resolve();
       return new Promise<never>(() => {});
     };
-    const id = await createStoryJob(dying);
+    const id = await createStoryJob(victim);
     await reached.promise;
-    await kill(dying);
+    await kill(victim);
     const rows = ['error 0', 'success 20'];
-    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2, rows });
+    expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2, rows });
   }, 120_000);
 
-  test('after the charge, before the result is written down, charges no second time', async () => {
-    const id = await killedAt('addPiece');
-    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 2 });
+  test('does not charge twice when killed after the charge, before storing the piece', async () => {
+    const id = await killAt('addPiece');
+    expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
 
-  test('after the last credits were charged is followed by one that needs no more', async () => {
-    const id = await killedAt('addPiece');
-    // Of the ten million of a first start, 20 were charged.
+  test('is replaced by one that needs no credits for an already charged piece', async () => {
+    const id = await killAt('addPiece');
+    // 20 of the initial 10,000,000 credits were charged.
     const change = {
       tenantId: 'default',
       amount: -9_999_980,
@@ -152,11 +155,11 @@ describe('a gateway that is killed', () => {
     const bill = await billAfterSuccess(id, async ({ store }) => {
       await store.creditBook.change({ ...change, now: Date.now() });
     });
-    expect(bill).toEqual({ ...paidOnce, calls: 2 });
+    expect(bill).toEqual({ ...chargedOnce, calls: 2 });
   }, 120_000);
 
-  test('before the job is ended does nothing twice', async () => {
-    const id = await killedAt('finish');
-    expect(await billAfterSuccess(id)).toEqual({ ...paidOnce, calls: 1 });
+  test('does not repeat calls when killed before finishing the job', async () => {
+    const id = await killAt('finish');
+    expect(await billAfterSuccess(id)).toEqual({ ...chargedOnce, calls: 1 });
   }, 120_000);
 });

@@ -1,4 +1,4 @@
-/** A job whose making the store did not tell the end of: its connection broke at the commit. */
+/** The connection to the store breaks at the commit of a new job, so its outcome is unknown. */
 import { afterAll, afterEach, beforeAll, expect, spyOn, test } from 'bun:test';
 import { SqlJobBook } from '../../src/store/jobs/jobs.ts';
 import { wavFile } from '../support/audio-files.ts';
@@ -14,14 +14,14 @@ beforeAll(async () => {
 afterEach(() => restore());
 afterAll(() => gateway.stop());
 
-/** The next job is made, and nobody hears of it. */
-function loseNextAnswer(): void {
+/** Makes the next enqueue succeed in the store, but fail for its caller. */
+function loseNextResult(): void {
   const { enqueue } = SqlJobBook.prototype;
   const spy = spyOn(SqlJobBook.prototype, 'enqueue').mockImplementationOnce(async function (
     this: SqlJobBook,
-    ...order
+    ...args
   ) {
-    await enqueue.apply(this, order);
+    await enqueue.apply(this, args);
     throw new Error('Connection terminated unexpectedly');
   });
   restore = () => spy.mockRestore();
@@ -54,9 +54,9 @@ test.each([
   ['a text', text],
   ['a recording', form],
 ] as const)(
-  'of %s is the one that its Idempotency-Key leads to, and is done',
+  'a job of %s whose creation was not confirmed is found by its Idempotency-Key',
   async (name, body) => {
-    loseNextAnswer();
+    loseNextResult();
     const jobs = () => gateway.store.database.write.selectFrom('jobs').select('id').execute();
     const before = (await jobs()).length;
     expect((await send(body(), name.replace(' ', '-'))).status).toBe(503);

@@ -1,23 +1,23 @@
-/** Three dozen jobs in one queue and two gateways at it: each is done by one of them, once. */
+/** 36 jobs in one queue and two gateways: each job runs once, on one of them. */
 import { afterAll, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { gated, speech, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, newFolder, startGateway } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
 
-/** All of 15 characters: 15 credits each. */
+/** Each has 15 characters and costs 15 credits. */
 const texts = Array.from({ length: 36 }, (_, i) => `Job number ${100 + i}.`);
 const lanes = 4;
 
 const voice = { input_modalities: ['text'], output_modalities: ['audio'], features: ['speech'] };
 const price = { prompt: '0', completion: '0', pricing: { characters: '1' } };
 
-const isUnderWay = (status: unknown) => status === 'queued' || status === 'running';
+const isUnfinished = (status: unknown) => status === 'queued' || status === 'running';
 
 const upstream = startFakeUpstream();
 afterAll(() => upstream.stop());
 
-test('three dozen queued jobs are done once each by two processes', async () => {
+test('two processes run each of 36 queued jobs once', async () => {
   const env = {
     DATABASE_URL: await (await startPostgres()).createDatabase(),
     OBJECTS_URL: `file:${newFolder()}`,
@@ -38,7 +38,7 @@ test('three dozen queued jobs are done once each by two processes', async () => 
   const before = await first.balance();
 
   upstream.script('voice', gated('all queued', 0, speech()));
-  // A few at a time: in a crowd, whoever gets no connection to a slow database is refused.
+  // A few at a time, because too many requests exhaust the connections of a slow database.
   const lane = async (start: number) => {
     const gateway = start % 2 === 0 ? first : second;
     for (let i = start; i < texts.length; i += lanes) {
@@ -48,30 +48,30 @@ test('three dozen queued jobs are done once each by two processes', async () => 
     }
   };
   await Promise.all(Array.from({ length: lanes }, (_, start) => lane(start)));
-  // Both have as many under way as one tenant may, and ask for the next ones at the same moment.
+  // Both run as many jobs as one tenant may, and claim the next ones at the same moment.
   await upstream.until((calls) => calls.length === 6, 120_000);
-  const askedBy = upstream.book.map(({ headers }) => headers['x-gateway']).toSorted();
-  expect(askedBy).toEqual(['first', 'first', 'first', 'second', 'second', 'second']);
+  const callers = upstream.book.map(({ headers }) => headers['x-gateway']).toSorted();
+  expect(callers).toEqual(['first', 'first', 'first', 'second', 'second', 'second']);
   upstream.open('all queued');
 
   const read = async (gateway: Gateway, path: string) => {
     const answer = await gateway.call('GET', path, { key: keys.api });
-    // A look that was refused has seen nothing, which is not the same as that there is nothing.
+    // Don't mistake an error answer for an empty list.
     expect(answer).toMatchObject({ status: 200 });
     return answer.body;
   };
-  // All in one look: a job that is tried again goes from running back to queued.
+  // One request for all statuses, because a retried job returns from running to queued.
   const statuses = async () => {
     const { data } = await read(first, '/v1/jobs?limit=100');
     return Array.isArray(data) ? data.map((job) => isObject(job) && job.status) : [];
   };
   let seen = await statuses();
-  for (; seen.some(isUnderWay); seen = await statuses()) await Bun.sleep(100);
+  for (; seen.some(isUnfinished); seen = await statuses()) await Bun.sleep(100);
   expect(seen).toEqual(texts.map(() => 'succeeded'));
-  // A job done twice costs once all the same, so only the provider can tell.
-  const spoken = upstream.book.map(({ json }) => isObject(json) && json.input);
-  expect(spoken.toSorted()).toEqual(texts);
-  // Each process books its own; asking it makes it hurry.
+  // A job that runs twice is charged only once, so check the calls at the provider.
+  const inputs = upstream.book.map(({ json }) => isObject(json) && json.input);
+  expect(inputs.toSorted()).toEqual(texts);
+  // Each process books its own requests; reading the log flushes them.
   await read(second, '/v1/customer/logs?limit=1');
   const { pagination } = await read(first, '/v1/customer/logs?limit=1');
   expect(pagination).toMatchObject({ total: texts.length });

@@ -17,7 +17,7 @@ afterAll(() => server.stop());
 
 const content = '0123456789';
 
-async function stored(extension = 'mp3'): Promise<string> {
+async function storeObject(extension = 'mp3'): Promise<string> {
   const key = newObjectKey(extension);
   await server.bench.storage.put(key, [Buffer.from(content)]);
   return key;
@@ -32,9 +32,9 @@ function link(key: string, seconds = 3_600): string {
   });
 }
 
-describe('a link to an object', () => {
-  test('gives the file as an attachment that no browser runs', async () => {
-    const response = await fetch(link(await stored()));
+describe('GET /v1/objects/:key', () => {
+  test('sends the file as an attachment that browsers do not run', async () => {
+    const response = await fetch(link(await storeObject()));
     expect(response.status).toBe(200);
     expect(await response.text()).toBe(content);
     const header = (name: string) => response.headers.get(name);
@@ -46,8 +46,8 @@ describe('a link to an object', () => {
     expect(header('cache-control')).toBe('private, no-store');
   });
 
-  test('works for HEAD, without the bytes', async () => {
-    const response = await fetch(link(await stored()), { method: 'HEAD' });
+  test('answers HEAD without the bytes', async () => {
+    const response = await fetch(link(await storeObject()), { method: 'HEAD' });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-length')).toBe('10');
     expect(await response.text()).toBe('');
@@ -65,41 +65,41 @@ describe('a link to an object', () => {
     ['lines=1-2', 200, content, null],
     ['bytes=-', 200, content, null],
   ])('serves the range %s', async (range, status, text, contentRange) => {
-    const response = await fetch(link(await stored()), { headers: { range } });
+    const response = await fetch(link(await storeObject()), { headers: { range } });
     expect(response.status).toBe(status);
     expect(await response.text()).toBe(text);
     expect(response.headers.get('content-range')).toBe(contentRange);
   });
 
-  test('serves the whole to who wants a range of a version: there are none', async () => {
+  test('ignores the range in a request with If-Range, because objects have no ETag', async () => {
     const headers = { range: 'bytes=0-3', 'if-range': '"another"' };
-    const response = await fetch(link(await stored()), { headers });
+    const response = await fetch(link(await storeObject()), { headers });
     expect([response.status, await response.text()]).toEqual([200, content]);
   });
 
-  test('is refused when any character of it is another', async () => {
-    const whole = link(await stored());
-    const start = whole.indexOf('/objects/') + '/objects/'.length;
+  test('rejects a link with any changed character', async () => {
+    const valid = link(await storeObject());
+    const start = valid.indexOf('/objects/') + '/objects/'.length;
     const statuses = new Set<number>();
-    for (let at = start; at < whole.length; at += 1) {
-      const other = whole[at] === '1' ? '2' : '1';
-      const response = await fetch(whole.slice(0, at) + other + whole.slice(at + 1));
+    for (let at = start; at < valid.length; at += 1) {
+      const other = valid[at] === '1' ? '2' : '1';
+      const response = await fetch(valid.slice(0, at) + other + valid.slice(at + 1));
       statuses.add(response.status);
     }
     expect([...statuses]).toEqual([403]);
   });
 
-  test('is refused when something is added, left out or moved', async () => {
-    const [key, other] = [await stored(), await stored('wav')];
-    const whole = link(key);
-    const { searchParams } = new URL(whole);
+  test('rejects a link with added, missing, or reordered parts', async () => {
+    const [key, other] = [await storeObject(), await storeObject('wav')];
+    const valid = link(key);
+    const { searchParams } = new URL(valid);
     const [expires, signature] = [searchParams.get('expires'), searchParams.get('signature')];
     const path = `${server.url}/v1/objects/${key}`;
     for (const changed of [
-      `${whole}0`,
-      `${whole}&a=1`,
-      `${whole}&expires=${expires}`,
-      whole.slice(0, -1),
+      `${valid}0`,
+      `${valid}&a=1`,
+      `${valid}&expires=${expires}`,
+      valid.slice(0, -1),
       path,
       `${path}?expires=${expires}`,
       `${path}?signature=${signature}`,
@@ -108,64 +108,73 @@ describe('a link to an object', () => {
       `${path}?expires=0${expires}&signature=${signature}`,
       `${path}?expires=${expires}&signature=${signature?.toUpperCase()}`,
       `${path}?expires=${expires}&signature=`,
-      whole.replace(key, other),
-      whole.replace(key, newObjectKey('mp3')),
+      valid.replace(key, other),
+      valid.replace(key, newObjectKey('mp3')),
     ]) {
       const response = await fetch(changed);
       expect([changed, response.status]).toEqual([changed, 403]);
     }
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-      expect((await fetch(whole, { method })).status).toBe(405);
+      expect((await fetch(valid, { method })).status).toBe(405);
     }
-    expect((await fetch(whole)).status).toBe(200);
+    expect((await fetch(valid)).status).toBe(200);
   });
 
-  test('of another operator’s making is refused', async () => {
-    const key = await stored();
+  test('rejects a link signed with another secret', async () => {
+    const key = await storeObject();
     const { now } = server.bench;
     const foreign = new ObjectLinks(new Secret('the secret of another operator'));
-    const wish = { now, expiresAt: now + 3_600_000, baseUrl: server.url };
-    expect((await fetch(foreign.make(key, wish))).status).toBe(403);
+    const options = { now, expiresAt: now + 3_600_000, baseUrl: server.url };
+    expect((await fetch(foreign.make(key, options))).status).toBe(403);
   });
 
-  test('of the former secret key is good while it is known, and none is made with it', () => {
+  test('accepts links signed with the previous secret during a rotation', () => {
     const [now, key] = [1_800_000_000_000, '0123456789abcdefghijklmnop.mp3'];
-    const wish = { now, expiresAt: now + 3_600_000, baseUrl: '' };
-    const former = new Secret('a secret of the operator, long enough');
+    const options = { now, expiresAt: now + 3_600_000, baseUrl: '' };
+    const previous = new Secret('a secret of the operator, long enough');
     const current = new Secret('a new secret of the operator, long enough');
-    const both = new ObjectLinks(current, former);
-    const isGood = (by: ObjectLinks, link: string) =>
+    const both = new ObjectLinks(current, previous);
+    const isValid = (by: ObjectLinks, link: string) =>
       by.isValid(key, link.slice(link.indexOf('?') + 1), now);
-    expect(isGood(both, new ObjectLinks(former).make(key, wish))).toBe(true);
-    expect(isGood(both, both.make(key, wish))).toBe(true);
-    expect(isGood(new ObjectLinks(current), both.make(key, wish))).toBe(true);
-    expect(isGood(new ObjectLinks(current), new ObjectLinks(former).make(key, wish))).toBe(false);
+    const previousLink = new ObjectLinks(previous).make(key, options);
+    expect(isValid(both, previousLink)).toBe(true);
+    expect(isValid(both, both.make(key, options))).toBe(true);
+    // New links are signed with the current secret.
+    expect(isValid(new ObjectLinks(current), both.make(key, options))).toBe(true);
+    expect(isValid(new ObjectLinks(current), previousLink)).toBe(false);
   });
 
-  test('ends with its second, not before and not after', async () => {
-    const whole = link(await stored(), 60);
+  test('accepts a link until the exact second of its expiry', async () => {
+    const url = link(await storeObject(), 60);
     server.bench.now += 59_999;
-    expect((await fetch(whole)).status).toBe(200);
+    expect((await fetch(url)).status).toBe(200);
     server.bench.now += 1;
-    expect((await fetch(whole)).status).toBe(403);
+    expect((await fetch(url)).status).toBe(403);
     server.bench.now -= 60_000;
   });
 
-  test('leads to 404 once the object is deleted', async () => {
-    const key = await stored();
-    const whole = link(key);
+  test('answers 404 for a deleted object', async () => {
+    const key = await storeObject();
+    const url = link(key);
     await server.bench.storage.delete(key);
-    const response = await fetch(whole);
+    const response = await fetch(url);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({
-      error: { message: 'What this link led to was deleted, or lies elsewhere.', code: 404 },
+      error: { message: 'The file of this link was deleted or moved.', code: 404 },
     });
   });
 
-  test('cannot be guessed: every key gets the same answer, there or not', async () => {
-    const there = await stored();
+  test('does not reveal whether a key exists', async () => {
+    const existing = await storeObject();
     const bodies = new Set<string>();
-    for (const key of [there, newObjectKey('mp3'), 'x', '..%2f..%2fsecret.key', '%00', 'a.part']) {
+    for (const key of [
+      existing,
+      newObjectKey('mp3'),
+      'x',
+      '..%2f..%2fsecret.key',
+      '%00',
+      'a.part',
+    ]) {
       const query = `expires=9999999999&signature=${'0'.repeat(64)}`;
       const response = await fetch(`${server.url}/v1/objects/${key}?${query}`);
       expect(response.status).toBe(403);
@@ -175,13 +184,13 @@ describe('a link to an object', () => {
   });
 });
 
-test('a connection knows how much of a file its reader has to take', async () => {
+test('an exchange knows the length of the file it sends', async () => {
   const body = new Blob([content]);
   const open = async () => ({ bytes: content.length, body });
   const router = new Router(objectRoutes({ open, isValidLink: () => true }));
-  const exchange = new Exchange(new Request(link(await stored())));
+  const exchange = new Exchange(new Request(link(await storeObject())));
   const match = router.match('GET', exchange.path);
-  if (match?.route.access !== 'public') throw new Error('Objects need no key.');
+  if (match?.route.access !== 'public') throw new Error('The route must be public.');
   exchange.setMatch(match);
   await match.route.handle(exchange);
   expect(exchange.responseLength).toBe(10);

@@ -1,10 +1,10 @@
-/** A piece can be paid for and its result lost. A job that then ends tells of that charge too. */
+/** A piece can be charged although its result is lost. The job's cost includes that charge. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import type { Caller } from '../../src/core/caller.ts';
 import { GatewayError } from '../../src/core/errors.ts';
 import { JobBench } from '../support/job-bench.ts';
 
-/** Six pieces of 13 characters at most; the played provider takes two credits a character. */
+/** 6 pieces of up to 13 characters, at 2 credits per character. */
 const text = 'Number one. Number two. Number three. Number four. Number five. Number six.';
 const credits = { one: 22, two: 22, three: 26, four: 24 };
 
@@ -18,80 +18,79 @@ beforeEach(async () => {
 afterEach(() => bench.close());
 
 /**
- * A job that waits for its retry: the provider has answered and was paid, and the store was away
- * when that should have been written down, behind so many pieces.
+ * Creates a job that waits for a retry because the store was unreachable after `stored` pieces: the
+ * others were charged, but their results weren't stored.
  */
-async function losingPieces(spoken: string, after: number): Promise<string> {
-  const id = await bench.speech(caller, spoken);
+async function jobWithLostPieces(input: string, stored: number): Promise<string> {
+  const id = await bench.speech(caller, input);
   const { queue } = bench.store.jobs;
   const addPiece = queue.addPiece.bind(queue);
-  let written = 0;
+  let added = 0;
   const spy = spyOn(queue, 'addPiece').mockImplementation(async (lease, piece) => {
-    if (written === after) throw new Error('Connection terminated unexpectedly');
-    written += 1;
+    if (added === stored) throw new Error('Connection terminated unexpectedly');
+    added += 1;
     return addPiece(lease, piece);
   });
-  await bench.workOff();
+  await bench.runJobs();
   spy.mockRestore();
   return id;
 }
 
-/** The key is revoked before the job is tried again. */
-async function failWithoutKey(): Promise<void> {
+/** Makes the retry fail because the key was revoked. */
+async function failWithRevokedKey(): Promise<void> {
   bench.runner.onCall = async () => {
     throw new GatewayError('invalid_api_key', 'The API key of this job has been deleted.');
   };
   bench.now += 15_000;
-  await bench.workOff();
+  await bench.runJobs();
 }
 
-test('of the only piece', async () => {
-  const id = await losingPieces('Number one.', 0);
-  await failWithoutKey();
+test('a failed job includes the cost of its only piece, whose result was lost', async () => {
+  const id = await jobWithLostPieces('Number one.', 0);
+  await failWithRevokedKey();
   const job = await bench.job(caller, id);
   expect(job).toMatchObject({ status: 'failed', piecesDone: 0, costCredits: credits.one });
   expect(bench.runner.charged).toBe(credits.one);
 });
 
-test('of those that were under way at once, behind one that is written down', async () => {
-  const id = await losingPieces(text, 1);
-  await failWithoutKey();
+test('a failed job includes the cost of several lost pieces', async () => {
+  const id = await jobWithLostPieces(text, 1);
+  await failWithRevokedKey();
   const job = await bench.job(caller, id);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   expect(job).toMatchObject({ status: 'failed', piecesDone: 1, costCredits });
   expect(bench.runner.charged).toBe(costCredits);
 });
 
-test('of those that wait for a retry when the job is cancelled, and of none twice', async () => {
-  const id = await losingPieces(text, 1);
+test('a job canceled before its retry includes each lost piece once', async () => {
+  const id = await jobWithLostPieces(text, 1);
   const costCredits = credits.one + credits.two + credits.three + credits.four;
   for (let times = 0; times < 2; times += 1) {
-    const job = await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+    const job = await bench.service.cancel(caller.tenantId, id, 'http://g.test');
     expect(job).toMatchObject({ status: 'cancelled', cost: costCredits });
   }
   expect(bench.runner.charged).toBe(costCredits);
 });
 
-test('of one that is under way when the job is cancelled, by whoever runs it', async () => {
-  const id = await losingPieces('Number one.', 0);
+test('a job canceled during its retry includes the piece charged before', async () => {
+  const id = await jobWithLostPieces('Number one.', 0);
   bench.now += 15_000;
   bench.runner.onCall = async () => {
-    await bench.desk.cancel(caller.tenantId, id, 'http://g.test');
+    await bench.service.cancel(caller.tenantId, id, 'http://g.test');
   };
-  await bench.workOff();
+  await bench.runJobs();
   expect(await bench.job(caller, id)).toMatchObject({
     status: 'cancelled',
     costCredits: credits.one,
   });
 });
 
-test('and one that was tried too often, and never paid for, still ends', async () => {
+test('a job fails when all request ids of a piece were recorded free', async () => {
   const id = await bench.speech(caller, 'Number one.');
-  // Every id that its piece may have is used up.
-  const spy = spyOn(bench.runner, 'chargeOf').mockResolvedValue(0);
+  const spy = spyOn(bench.runner, 'chargeOf').mockResolvedValue({ kind: 'free' });
   for (const waitMs of [0, 15_000, 300_000]) {
     bench.now += waitMs;
-    await bench.workOff();
+    await bench.runJobs();
   }
   spy.mockRestore();
   expect(await bench.job(caller, id)).toMatchObject({ status: 'failed', costCredits: 0 });

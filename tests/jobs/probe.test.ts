@@ -1,7 +1,7 @@
-/** A job is made by the terms of a provider; only its pieces find out whether it has recovered. */
+/** Creating a job doesn't call the provider, so only its pieces can probe an open circuit. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { AudioGateway } from '../support/audio-gateway.ts';
-import { speech as spoken, status500 } from '../support/fake-upstream.ts';
+import { speech as speechAnswer, status500 } from '../support/fake-upstream.ts';
 
 let audio: AudioGateway;
 
@@ -12,22 +12,22 @@ afterAll(() => audio.stop());
 
 const speech = { model: 'openai/tts-1', input: 'Hello.', voice: 'alloy', response_format: 'pcm' };
 
-/** Of its place at the first provider. */
+/** Returns the state of the circuit at the first provider. */
 async function circuit(): Promise<string | undefined> {
   const { keys } = audio.gateway;
   const { text } = await audio.gateway.get('/admin/v1/providers', { key: keys.admin });
   return /"upstream_model":"tts-1",.*?"circuit":"(\w+)"/.exec(text)?.[1];
 }
 
-test('a piece of a job, not its making, is the probe of a provider that recovers', async () => {
+test('a piece of a job, not its creation, probes a recovering provider', async () => {
   const { openai, siliconflow, gateway } = audio;
-  siliconflow.script('FunAudioLLM/CosyVoice2-0.5B', spoken());
+  siliconflow.script('FunAudioLLM/CosyVoice2-0.5B', speechAnswer());
   openai.script('tts-1', status500());
   for (let n = 0; n < 5; n++) expect((await audio.speak(speech)).status).toBe(200);
   expect(await circuit()).not.toBe('closed');
   while ((await circuit()) !== 'half_open') await Bun.sleep(50);
 
-  openai.script('tts-1', spoken());
+  openai.script('tts-1', speechAnswer());
   const { json } = await gateway.post(speech, { path: '/v1/jobs' });
   const job = async () => (await gateway.get(`/v1/jobs/${json.id}`)).json;
   while ((await job()).completed_at === null) await Bun.sleep(10);

@@ -1,4 +1,4 @@
-/** Jobs through the gateway's own story: pieces are routed, charged and logged like any request. */
+/** Jobs through the full gateway: pieces are routed, charged, and logged like other requests. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
   mkdirSync,
@@ -35,7 +35,7 @@ import { journalLine } from '../support/money/journal-line.ts';
 let folder: string;
 let story: JobStory;
 let answers: (() => Response | Promise<Response>)[];
-let asked = 0;
+let calls = 0;
 let upstream: Bun.Server<undefined>;
 
 beforeAll(async () => {
@@ -43,7 +43,7 @@ beforeAll(async () => {
     hostname: '127.0.0.1',
     port: 0,
     fetch: () => {
-      asked += 1;
+      calls += 1;
       return (answers.shift() ?? storyReply)();
     },
   });
@@ -59,15 +59,15 @@ afterAll(async () => {
 
 beforeEach(() => {
   answers = [];
-  asked = 0;
+  calls = 0;
 });
 
 const send = (method: string, path: string, body?: FormData, key?: string) =>
   sendStory(story, method, path, body, key);
 const create = () => createStoryJob(story);
 
-/** Lets the worker look, and waits until the job is no longer running. */
-async function worked(id: string): Promise<Reply> {
+/** Runs the worker and waits until the job is no longer running. */
+async function runJob(id: string): Promise<Reply> {
   await story.jobs.periodicTasks()[0]?.run();
   for (;;) {
     const found = await send('GET', `/v1/jobs/${id}`);
@@ -82,10 +82,10 @@ async function balance(): Promise<number> {
 }
 
 describe('a job in the gateway', () => {
-  test('is routed, charged and logged like any request', async () => {
+  test('is routed, charged, and logged like other requests', async () => {
     const before = await balance();
     const id = await create();
-    const { json } = await worked(id);
+    const { json } = await runJob(id);
     expect(json).toMatchObject({ status: 'succeeded', cost: 20, progress: 1 });
     const output = isObject(json.output) ? json.output : {};
     const transcript = await fetch(String(output.url));
@@ -99,17 +99,17 @@ describe('a job in the gateway', () => {
     expect(await discrepancies(story.store.database)).toEqual([]);
   });
 
-  test('whose provider fails waits and is not charged', async () => {
+  test('is requeued without a charge when the provider fails', async () => {
     const before = await balance();
     answers = [() => new Response('no', { status: 500 })];
     const id = await create();
-    const { json } = await worked(id);
+    const { json } = await runJob(id);
     expect(json).toMatchObject({ status: 'queued', cost: 0, error: null });
     expect(await balance()).toBe(before);
     await send('DELETE', `/v1/jobs/${id}`);
   });
 
-  test('whose key was deleted meanwhile does no more work', async () => {
+  test('fails when its key was deleted', async () => {
     const id = await create();
     const [key] = await story.store.directory.listKeys('default', {
       ...{ limit: 10, offset: 0, includeDisabled: true },
@@ -118,7 +118,7 @@ describe('a job in the gateway', () => {
     const owner = { key_id: 'key_deleted00000000' };
     await write.updateTable('jobs').set(owner).where('id', '=', id).execute();
     expect(key?.id).not.toBe(owner.key_id);
-    const { json } = await worked(id);
+    const { json } = await runJob(id);
     expect(json).toMatchObject({
       status: 'failed',
       error: {
@@ -129,7 +129,7 @@ describe('a job in the gateway', () => {
     });
   });
 
-  test('needs a model that exists and can do it', async () => {
+  test('is rejected if its model is unknown or lacks the feature', async () => {
     const form = (model: string) => {
       const body = new FormData();
       body.set('file', new File([wavFile(1).slice()], 'a.wav'));
@@ -150,7 +150,7 @@ describe('a job in the gateway', () => {
     expect(speech.error.message).toBe('The model "acme/hear" is not a speech model.');
   });
 
-  test('has a webhook secret that its manager can read', async () => {
+  test('has a webhook secret that a management key can read', async () => {
     const path = '/api/v1/webhook-secret';
     const { status, json } = await send('GET', path, undefined, keys.management);
     expect([status, json.data]).toEqual([
@@ -160,62 +160,61 @@ describe('a job in the gateway', () => {
   });
 });
 
-describe('a piece that a worker died in, while its successor runs it again', () => {
-  /** The machine of the dead one comes back, and its journal is told to the books. */
-  async function replay(ofPiece: (call: DispatchedRequest) => JournalLine[]): Promise<void> {
+describe('a piece of a crashed worker that another worker repeats', () => {
+  /** Replays a journal of the crashed worker with lines made from the last dispatched call. */
+  async function replay(linesFor: (call: DispatchedRequest) => JournalLine[]): Promise<void> {
     const root = join(folder, 'journal');
-    const own = readdirSync(root, { recursive: true, encoding: 'utf8' });
-    const files = own.filter((name) => name.endsWith('.jsonl')).toSorted();
+    const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    const files = names.filter((name) => name.endsWith('.jsonl')).toSorted();
     const lines = files.flatMap((name) => [...readLines(readFileSync(join(root, name), 'utf8'))]);
-    const begun = lines.flatMap((line) => (line.kind === 'dispatched' ? [line.call] : [])).at(-1);
-    if (!begun) throw new Error('The piece was never sent.');
-    const call = { ...begun, createdAt: begun.createdAt - 90_000 };
-    const elsewhere = join(folder, 'elsewhere');
-    const gone = join(elsewhere, 'gone~1~gone-process');
-    mkdirSync(gone, { recursive: true });
-    const left = ofPiece(call).map((line) => journalLine(JSON.stringify(line)));
-    writeFileSync(join(gone, '00000000.jsonl'), left.join(''));
-    utimesSync(gone, 1, 1);
-    expect(await replayJournals(elsewhere, story.store.ledger, Date.now())).toBe(1);
+    const sent = lines.flatMap((line) => (line.kind === 'dispatched' ? [line.call] : [])).at(-1);
+    if (!sent) throw new Error('The piece was never sent.');
+    const call = { ...sent, createdAt: sent.createdAt - 90_000 };
+    const otherRoot = join(folder, 'elsewhere');
+    const crashed = join(otherRoot, 'gone~1~gone-process');
+    mkdirSync(crashed, { recursive: true });
+    const left = linesFor(call).map((line) => journalLine(JSON.stringify(line)));
+    writeFileSync(join(crashed, '00000000.jsonl'), left.join(''));
+    utimesSync(crashed, 1, 1);
+    expect(await replayJournals(otherRoot, story.store.ledger, Date.now())).toBe(1);
   }
 
-  const unended = (call: DispatchedRequest): JournalLine[] => [{ kind: 'dispatched', call }];
+  const unsettled = (call: DispatchedRequest): JournalLine[] => [{ kind: 'dispatched', call }];
 
-  /** What the dead one had been charged, but could not book: 20 credits, like its successor. */
-  const ended = (call: DispatchedRequest): JournalLine[] => {
+  /** The crashed worker charged 20 credits, like its successor, but couldn't book them. */
+  const settled = (call: DispatchedRequest): JournalLine[] => {
     const { record, ...rest } = unfinishedSettlement(call);
     const charges = { ...record.charges, modelCharge: 20 };
     const paid = { ...record, status: 'success', error: null, charges, note: null } as const;
-    return [...unended(call), { kind: 'settled', settlement: { ...rest, record: paid } }];
+    return [...unsettled(call), { kind: 'settled', settlement: { ...rest, record: paid } }];
   };
 
-  async function ranWhile(ofPiece: (call: DispatchedRequest) => JournalLine[]) {
+  async function runDuringReplay(linesFor: (call: DispatchedRequest) => JournalLine[]) {
     const before = await balance();
-    answers = [() => replay(ofPiece).then(storyReply)];
-    const { json } = await worked(await create());
+    answers = [() => replay(linesFor).then(storyReply)];
+    const { json } = await runJob(await create());
     expect(json).toMatchObject({ status: 'succeeded', cost: 20 });
     expect(await discrepancies(story.store.database)).toEqual([]);
-    return { spent: before - (await balance()), asked };
+    return { spent: before - (await balance()), calls };
   }
 
-  test('is charged although the books heard that nothing came of it', async () => {
-    // Its id is used up by then, so it is asked for once more under the next.
-    expect(await ranWhile(unended)).toEqual({ spent: 20, asked: 2 });
+  test('is charged under a new id when the replay recorded it free', async () => {
+    expect(await runDuringReplay(unsettled)).toEqual({ spent: 20, calls: 2 });
     const { json } = await send('GET', '/v1/customer/logs?limit=2');
-    const [charged, died] = Array.isArray(json.logs) ? json.logs : [];
+    const [charged, crashed] = Array.isArray(json.logs) ? json.logs : [];
     expect(charged).toMatchObject({ status: 'success', cost: 20 });
-    expect(died).toMatchObject({ status: 'error', cost: 0 });
+    expect(crashed).toMatchObject({ status: 'error', cost: 0 });
   });
 
-  test('is charged once when the books heard that it was paid for', async () => {
-    expect(await ranWhile(ended)).toEqual({ spent: 20, asked: 1 });
+  test('is charged once when the replay recorded its charge', async () => {
+    expect(await runDuringReplay(settled)).toEqual({ spent: 20, calls: 1 });
   });
 
-  test('and told of only afterwards changes nothing', async () => {
+  test('is not charged again by a replay after it finished', async () => {
     const before = await balance();
-    expect((await worked(await create())).json).toMatchObject({ status: 'succeeded', cost: 20 });
+    expect((await runJob(await create())).json).toMatchObject({ status: 'succeeded', cost: 20 });
     expect(await balance()).toBe(before - 20);
-    await replay(unended);
+    await replay(unsettled);
     expect(await balance()).toBe(before - 20);
   });
 });

@@ -1,6 +1,5 @@
-/** A job that the queue does not take is refused with a reason, and its text is not kept. */
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test';
-import type { EnqueueResult } from '../../src/jobs/queue.ts';
+import type { EnqueueRefusal } from '../../src/jobs/queue.ts';
 import { failureOf } from '../contracts/failure-of.ts';
 import { JobBench } from '../support/job-bench.ts';
 
@@ -11,16 +10,19 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const later = 'may wait at once; send this job when some have ended.';
-const full = { status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 60 };
+const queueFull = (limit: string) => ({
+  ...{ status: 429, symbol: 'rate_limit_exceeded', retryAfterSeconds: 60 },
+  message: `The queue of this account holds at most ${limit}. Retry when jobs have ended.`,
+});
 
-test.each<[EnqueueResult, object]>([
-  ['too_many', { ...full, message: `No more than 10000 jobs ${later}` }],
-  ['too_large', { ...full, message: `No more than 21474836480 bytes ${later}` }],
-  ['taken_over', { status: 409, param: 'Idempotency-Key' }],
-])('%s', async (outcome, refusal) => {
+test.each<[EnqueueRefusal, object]>([
+  ['too_many_jobs', queueFull('10000 jobs')],
+  ['too_many_bytes', queueFull('20 GB of input')],
+  ['claim_taken_over', { status: 409, param: 'Idempotency-Key' }],
+])('rejects a job and deletes its text when the queue answers %s', async (reason, refusal) => {
   const caller = await bench.newCaller();
-  const enqueue = spyOn(bench.store.jobs.book, 'enqueue').mockResolvedValueOnce(outcome);
+  const result = { ok: false, reason } as const;
+  const enqueue = spyOn(bench.store.jobs.book, 'enqueue').mockResolvedValueOnce(result);
   expect(await failureOf(bench.speech(caller, 'Short.'))).toMatchObject(refusal);
   const bounds = { waitingMax: 10_000, inputBytesMax: 20 * 1024 ** 3 };
   expect(enqueue).toHaveBeenCalledWith(expect.anything(), bounds, null);

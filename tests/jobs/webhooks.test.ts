@@ -20,7 +20,7 @@ let caller: Caller;
 let received: Message[];
 let answer: (message: Message) => Response | Promise<Response>;
 let receiver: Bun.Server<undefined>;
-let givenUp: Webhook[];
+let dropped: Webhook[];
 let sender: WebhookSender;
 
 const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
@@ -34,7 +34,7 @@ function makeSender(post?: PostToUserUrl): WebhookSender {
     signer,
     post: post ?? createGuardedFetch({ allowHosts: [allowed] }),
     baseUrl: () => 'https://gate.example',
-    onDropped: (webhook) => givenUp.push(webhook),
+    onDropped: (webhook) => dropped.push(webhook),
     now: () => bench.now,
   });
 }
@@ -43,7 +43,7 @@ beforeEach(async () => {
   bench = await JobBench.open();
   caller = await bench.newCaller();
   received = [];
-  givenUp = [];
+  dropped = [];
   answer = () => new Response('thanks');
   receiver = Bun.serve({
     hostname: '127.0.0.1',
@@ -62,13 +62,13 @@ afterEach(async () => {
   await bench.close();
 });
 
-/** A job that has ended; its address is put in as it is, past the check at the desk. */
-async function ended(path = '/hook', who = caller): Promise<string> {
+/** Runs a job. Writes its webhook URL directly into the store, which skips the address check. */
+async function endedJob(path = '/hook', who = caller): Promise<string> {
   const id = await bench.speech(who, 'Short.', { webhook_url: 'https://hooks.example/' });
   const url = path.startsWith('/') ? `http://127.0.0.1:${receiver.port}${path}` : path;
   const { write } = bench.store.database;
   await write.updateTable('jobs').set({ webhook_url: url }).where('id', '=', id).execute();
-  await bench.workOff();
+  await bench.runJobs();
   return id;
 }
 
@@ -78,8 +78,8 @@ async function send(by = sender): Promise<void> {
 }
 
 describe('a webhook', () => {
-  test('tells how a job ended, with the job and a fresh link', async () => {
-    const id = await ended();
+  test('contains the ended job with a fresh link', async () => {
+    const id = await endedJob();
     bench.now += 5_000;
     await send();
     expect(received.length).toBe(1);
@@ -103,9 +103,9 @@ describe('a webhook', () => {
     expect(received.length).toBe(1);
   });
 
-  test('tells of a cancellation too', async () => {
+  test('is also sent for a cancellation', async () => {
     const id = await bench.speech(caller, 'Short.', { webhook_url: 'https://hooks.example/' });
-    await bench.desk.cancel(caller.tenantId, id, '');
+    await bench.service.cancel(caller.tenantId, id, '');
     const urls: string[] = [];
     await send(
       makeSender(async (url, { body }) => {
@@ -117,8 +117,8 @@ describe('a webhook', () => {
     expect(urls).toEqual(['https://hooks.example/']);
   });
 
-  test('is signed as Standard Webhooks says, with the secret of its tenant', async () => {
-    await ended();
+  test('is signed as Standard Webhooks specifies, with the secret of its tenant', async () => {
+    await endedJob();
     await send();
     const [message] = received;
     const header = (name: string) => message?.headers.get(name) ?? '';
@@ -135,20 +135,20 @@ describe('a webhook', () => {
     expect(signer.secretOf(other.tenantId)).not.toBe(secret);
   });
 
-  test('carries a signature of the former secret, too, while the operator replaces it', () => {
-    const former = new Secret('a secret of the operator, long enough');
+  test('is also signed with the previous secret during a rotation', () => {
+    const previous = new Secret('a secret of the operator, long enough');
     const current = new Secret('a new secret of the operator, long enough');
-    const both = new WebhookSigner(current, former);
+    const both = new WebhookSigner(current, previous);
     const signatureBy = (by: WebhookSigner) =>
       by.headers('ten_a', 'msg_1', 1_800_000_000_000, '{}')['webhook-signature'];
-    const [now, before] = [new WebhookSigner(current), new WebhookSigner(former)];
+    const [now, before] = [new WebhookSigner(current), new WebhookSigner(previous)];
     expect(signatureBy(both)).toBe(`${signatureBy(now)} ${signatureBy(before)}`);
     expect(both.secretOf('ten_a')).toBe(now.secretOf('ten_a'));
     expect(both.secretOf('ten_a')).not.toBe(before.secretOf('ten_a'));
   });
 
-  test('comes again later and later until it is taken, under the same id', async () => {
-    await ended();
+  test('is retried with growing delays, under the same id, until it is delivered', async () => {
+    await endedJob();
     answer = () => new Response('no', { status: 500 });
     const waits = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
     await send();
@@ -167,31 +167,31 @@ describe('a webhook', () => {
     expect(received.length).toBe(7);
     expect(new Set(received.map(({ headers }) => headers.get('webhook-id'))).size).toBe(1);
     expect(new Set(received.map(({ headers }) => headers.get('webhook-timestamp'))).size).toBe(7);
-    expect(givenUp).toEqual([]);
+    expect(dropped).toEqual([]);
   });
 
-  test('is given up after eight attempts', async () => {
-    const jobId = await ended();
+  test('is dropped after 8 attempts', async () => {
+    const jobId = await endedJob();
     answer = () => new Response('no', { status: 503 });
     for (let attempt = 0; attempt < 12; attempt += 1) {
       await send();
       bench.now += 36_000_000;
     }
     expect(received.length).toBe(8);
-    expect(givenUp).toMatchObject([{ jobId, attempts: 8 }]);
+    expect(dropped).toMatchObject([{ jobId, attempts: 8 }]);
   });
 
-  test('is given up at once by a receiver that says it is gone', async () => {
-    await ended();
+  test('is dropped without a retry after status 410', async () => {
+    await endedJob();
     answer = () => new Response('gone', { status: 410 });
     await send();
     bench.now += 36_000_000;
     await send();
-    expect([received.length, givenUp.length]).toEqual([1, 1]);
+    expect([received.length, dropped.length]).toEqual([1, 1]);
   });
 
-  test('does not follow a redirect, nor take one for an answer', async () => {
-    await ended('/moved');
+  test('does not follow a redirect, and is retried after one', async () => {
+    await endedJob('/moved');
     answer = () => Response.redirect(`http://127.0.0.1:${receiver.port}/elsewhere`, 302);
     await send();
     expect(received.length).toBe(1);
@@ -205,22 +205,22 @@ describe('a webhook', () => {
     'http://[::1]/',
     'http://169.254.169.254/',
     'http://10.0.0.1/',
-  ])('never reaches %s, also when the address changed after it was checked', async (address) => {
-    await ended(address);
+  ])('never reaches %s, even if the address changed after the check', async (address) => {
+    await endedJob(address);
     const wasOk: boolean[] = [];
     const guarded = createGuardedFetch({});
-    const noted = makeSender(async (url, call) => {
+    const recordingSender = makeSender(async (url, call) => {
       const result = await guarded(url, call);
       wasOk.push(result.ok);
       return result;
     });
-    await send(noted);
+    await send(recordingSender);
     expect(wasOk).toEqual([false]);
     expect(received).toEqual([]);
   });
 
-  test('reads nothing of the answer and waits not long for it', async () => {
-    await ended();
+  test('is sent with a short timeout, and the response body is not read', async () => {
+    await endedJob();
     const bounds: (readonly [number, number])[] = [];
     await send(
       makeSender(async (_, { bodyBytesMax, timeoutMs }) => {
@@ -236,8 +236,8 @@ describe('a webhook', () => {
     ['endless', () => new Response(new ReadableStream({ pull: (body) => body.enqueue(chunk) }))],
     ['silent', () => new Response(new ReadableStream({ start: (body) => body.enqueue(chunk) }))],
     ['compressed', () => new Response(chunk, { headers: { 'content-encoding': 'br' } })],
-  ])('that is answered with 200 is taken, also when the body is %s', async (_, reply) => {
-    await ended();
+  ])('counts as delivered after status 200, even if the body is %s', async (_, reply) => {
+    await endedJob();
     answer = reply;
     await send();
     expect(received.length).toBe(1);
@@ -245,9 +245,9 @@ describe('a webhook', () => {
     expect(rows).toEqual([]);
   });
 
-  test('of a tenant with slow receivers does not hold up those of another', async () => {
+  test('is not delayed by the slow receivers of another tenant', async () => {
     const gate = Promise.withResolvers<void>();
-    for (let at = 0; at < 6; at += 1) await ended('/slow');
+    for (let at = 0; at < 6; at += 1) await endedJob('/slow');
     answer = async () => {
       await gate.promise;
       return new Response('at last');
@@ -255,7 +255,7 @@ describe('a webhook', () => {
     await sender.send();
     while (received.length < 4) await Bun.sleep(1);
     const other = await bench.newCaller();
-    const id = await ended('/quick', other);
+    const id = await endedJob('/quick', other);
     await sender.send();
     while (received.length < 5) await Bun.sleep(1);
     expect(received[4]?.text).toContain(id);
@@ -264,10 +264,10 @@ describe('a webhook', () => {
     expect(received.length).toBe(5);
   });
 
-  test('that was under way when its process died is sent again', async () => {
-    await ended();
-    const dead = makeSender(() => new Promise(() => {}));
-    await dead.send();
+  test('is sent again if its process crashed while sending', async () => {
+    await endedJob();
+    const crashed = makeSender(() => new Promise(() => {}));
+    await crashed.send();
     await send();
     expect(received.length).toBe(0);
     bench.now += 60_000;

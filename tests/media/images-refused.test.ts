@@ -42,7 +42,11 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     ['n = 0', { n: '0' }, /^n must be a whole number/],
     ['n = -1', { n: '-1' }, /^n must be a whole number/],
     ['n beyond all numbers', { n: '18446744073686646784' }, /generates one image/],
-    ['four at once by another name', { batch_size: '4' }, /^batch_size is "4", but a request generates one image/],
+    [
+      'four at once by another name',
+      { batch_size: '4' },
+      /^batch_size is "4", but a request generates one image/,
+    ],
     ['n = many', { n: 'many' }, /^n must be a whole number/],
     ['a size in words', { size: 'large' }, /^size must be "auto" or WIDTHxHEIGHT/],
     ['a size of nothing', { size: '0x0' }, /^size must be/],
@@ -54,9 +58,17 @@ describe('is refused, nothing is sent, charged or left on disk:', () => {
     ['a field twice', { quality: ['low', 'high'] as never }, /^quality is given twice/],
     ['a file for a text', { size: source }, /^size must be a text/],
     ['two masks', { mask: [mask(half), mask(half)] }, /^mask is given twice/],
-    ['a mask of another size', { mask: mask(['##', '##']) }, /^mask is 2x2 and image is 4x3/],
+    [
+      'a mask of another size',
+      { mask: mask(['##', '##']) },
+      /^mask is 2x2, but must be the size of image, 4x3/,
+    ],
     ['a mask of another width', { mask: mask(['##', '##', '##']) }, /^mask is 2x3 and image/],
-    ['a mask that is no PNG', { mask: jpeg(4, 3) }, /^mask is not a PNG\. Send a PNG with an alpha/],
+    [
+      'a mask that is no PNG',
+      { mask: jpeg(4, 3) },
+      /^mask is not a PNG\. Send a PNG with an alpha/,
+    ],
     ['a mask without alpha', { mask: picture(4, 3) }, /^mask has no alpha channel/],
     [
       'a mask that edits nothing',

@@ -20,7 +20,7 @@ test('20 uploads of 25 MB at once stay below 400 MB resident', async () => {
   await upstream.script('ears', transcription('heard', 2));
   const config = {
     demo: false,
-    catalog: 'none',
+    catalogue: 'none',
     providers: {
       fake: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-upstream-test-key' },
     },

@@ -397,8 +397,8 @@ describe('bad input', () => {
 
   // Those of tests/jobs/http.test.ts.
   test.each<[Record<string, Value>, string]>([
-    [{ file: undefined }, 'file is required: a recording.'],
-    [{ file: 'talk.wav' }, 'file must be a file, not a text; a file needs a filename.'],
+    [{ file: undefined }, 'file is required. Send an audio recording.'],
+    [{ file: 'talk.wav' }, 'file must be a file, not a text; a file must have a filename.'],
     [{ audio: named('talk.wav') }, 'audio must be a text, not a file.'],
     [{ language: ['de', 'en'] }, 'language is given twice.'],
   ])('is told in the words that a job has for it: %#', async (wishes, sentence) => {
@@ -416,7 +416,7 @@ describe('bad input', () => {
     large.set(recording);
     const reply = await transcribe({ file: named('talk.wav', large) });
     await audio.expectRefusal(reply, 413, 'file');
-    expect(reply.error.message).toContain('; POST /v1/jobs takes larger recordings.');
+    expect(reply.error.message).toContain('; send larger recordings to POST /v1/jobs.');
   });
 
   test('starts behind a file of 25 MB', async () => {

@@ -1,7 +1,6 @@
 /** The room that the files of running requests have on the disk, together. */
 import { afterEach, expect, mock, spyOn, test } from 'bun:test';
-import { uploadBytesMax } from '../../src/store/uploads.ts';
-import { UploadFolder } from '../../src/store/uploads.ts';
+import { UploadFolder, uploadBytesMax } from '../../src/store/uploads.ts';
 import { wavFile } from '../support/audio-files.ts';
 import { json, startFakeUpstream } from '../support/fake-upstream.ts';
 import { InProcessGateway, readReply } from '../support/in-process.ts';

@@ -253,7 +253,7 @@ describe('nobody is asked', () => {
     });
     expect([reply.status, reply.error.message]).toEqual([
       400,
-      'This image cannot be fetched: The address is not public.',
+      "The image can't be fetched: The address is not public.",
     ]);
     expect(upstream.book).toHaveLength(0);
   });

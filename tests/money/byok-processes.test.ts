@@ -60,7 +60,7 @@ test(
     const DATABASE_URL = await (await startPostgres()).createDatabase();
     const own = 'Bearer sk-own-0123456789';
     const next = 'the-next-secret-key-for-all-0123456789';
-    const both = { TOLLGATE_SECRET_KEY: next, TOLLGATE_FORMER_SECRET_KEY: secret };
+    const both = { TOLLGATE_SECRET_KEY: next, TOLLGATE_PREVIOUS_SECRET_KEY: secret };
     const env = { DATABASE_URL, TOLLGATE_SECRET_KEY: secret };
     const old = await startGateway({ env, upstreams: upstreams() });
     await old.manage('PUT', '/api/v1/byok/vendor', { api_key: 'sk-own-0123456789' });
@@ -83,7 +83,7 @@ test(
     expect(await usedBy(there)).toBe('Bearer sk-new-0123456789');
     const refused = await run(['serve', '--port', '0'], { ...rest, env });
     expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
-    expect(refused.stderr).toStartWith('The secret key is not the one');
+    expect(refused.stderr).toStartWith("The secret key doesn't match");
   },
   testMs,
 );
@@ -101,7 +101,7 @@ test(
     const refused = await run(['serve', '--port', '0'], { ...again, env });
     expect(refused.exitCode).toBe(1);
     expect(refused.stdout).toBe('');
-    expect(refused.stderr).toMatch(/^The secret key is not the one [^\n]*byok delete"\.\n$/);
+    expect(refused.stderr).toMatch(/^The secret key doesn't match [^\n]*byok delete"\.\n$/);
 
     await using back = await startGateway({ ...again, keys: gateway.keys });
     expect(await usedBy(back)).toBe('Bearer sk-own-0123456789');
@@ -122,13 +122,13 @@ test(
     const { dataDir } = gateway;
     const words = ['byok', 'set', 'vendor', '--api-key', 'sk-own-0123456789'];
     const bare = { upstreams: upstreams(), dataDir, env: { TOLLGATE_SECRET_KEY: '' } };
-    const wrongFormer = { ...bare.env, TOLLGATE_FORMER_SECRET_KEY: `not ${secret}` };
+    const wrongFormer = { ...bare.env, TOLLGATE_PREVIOUS_SECRET_KEY: `not ${secret}` };
     for (const other of [bare.env, wrongFormer]) {
       const refused = await run(words, { ...bare, env: other });
-      expect(refused.stderr).toStartWith('The secret key is not the one');
+      expect(refused.stderr).toStartWith("The secret key doesn't match");
     }
     // While the key is replaced, the former one is in use, and perhaps no start has made another.
-    const former = { ...bare.env, TOLLGATE_FORMER_SECRET_KEY: secret };
+    const former = { ...bare.env, TOLLGATE_PREVIOUS_SECRET_KEY: secret };
     for (const known of [env, former]) {
       const taken = await run(words, { ...bare, env: known });
       expect(taken.stdout).toBe('The key •••6789 is kept for vendor (byok_first).\n');

@@ -100,7 +100,8 @@ test.each([
 });
 
 const noUsage = 'The provider reported no billable usage. The tokens are an estimate.';
-const tooMuch = 'The provider reported more tokens than its model can use; they are an estimate.';
+const tooMuch =
+  'The provider reported more tokens than its model can use. The tokens are an estimate.';
 
 describe('usage that cannot be true is replaced by an estimate that says so:', () => {
   test.each([

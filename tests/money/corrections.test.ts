@@ -25,7 +25,9 @@ test('after a request, everything that is shown as available can be taken back',
   expect(left).toBeWithin(1, 10_000_000);
   const tooMuch = await gateway.admin('POST', credits, { amount: -left - 1 });
   expect([tooMuch.status, tooMuch.error.param]).toEqual([400, 'amount']);
-  expect(tooMuch.error.message).toBe(`Only ${left} credits are available; ${left + 1} were to go.`);
+  expect(tooMuch.error.message).toBe(
+    `The wallet has ${left} credits available; the correction takes ${left + 1} credits.`,
+  );
   const all = await gateway.admin('POST', credits, { amount: -left });
   expect(all.status).toBe(201);
   expect(isObject(all.body.data) && all.body.data.balance).toBe(0);

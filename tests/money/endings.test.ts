@@ -189,7 +189,9 @@ describe('complete', () => {
     // 1,000 tokens were said; held were 134 in and 1 out.
     expect(charge(record)).toBe(134 * 1 + 1 * 2);
     expect(record.usage.outputTokens).toBe(1_000);
-    expect(record.note).toBe(`${estimateNote} An estimate never costs more than was set aside.`);
+    expect(record.note).toBe(
+      `${estimateNote} An estimate never costs more than the credits held for the request.`,
+    );
   });
 
   test('reported usage above the hold is charged as long as the wallet has it', async () => {
@@ -304,7 +306,7 @@ describe('left by the client', () => {
 });
 
 describe('left by the client before the first byte', () => {
-  const leftNote = 'The client left before the answer began; nothing is charged.';
+  const leftNote = 'The client disconnected before the answer started. Nothing is charged.';
 
   async function newest(): Promise<string> {
     const { json } = await gateway.get('/v1/customer/logs?limit=1');

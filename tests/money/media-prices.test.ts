@@ -14,7 +14,7 @@ beforeAll(async () => {
     api_key: 'sk-theirs-0123456789',
   });
   gateway = await InProcessGateway.start({
-    ...{ catalog: 'builtin' },
+    ...{ catalogue: 'builtin' },
     providers: {
       openai: at('/v1'),
       mistral: at('/v1'),

@@ -37,7 +37,7 @@ beforeAll(async () => {
       anthropic: at('anthropic'),
       responses: at('openai-responses'),
       gemini: at('gemini', '/v1beta'),
-      mine: { ...at('openai'), quirks: { priced_apart: 'keep' } },
+      mine: { ...at('openai'), quirks: { separately_priced: 'keep' } },
       bare: { ...at('openai'), quirks: { drop_params: ['tools'] } },
       far: { ...at('gemini'), base_url: 'https://vendor.example/v1beta' },
     },

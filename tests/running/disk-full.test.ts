@@ -124,7 +124,7 @@ async function fillsUpUnderLoad(): Promise<void> {
   const probe = await gateway.call('GET', '/readyz');
   expect([probe.status, probe.body.reason]).toEqual([
     503,
-    'The store cannot be used: The journal cannot be written.',
+    'The store is unavailable: The journal cannot be written.',
   ]);
   full.free();
   await untilServed(gateway);

@@ -128,7 +128,7 @@ test(
     expect([refused.exitCode, refused.stdout, refused.stderr]).toEqual([
       1,
       '',
-      `The journal ${journal} has requests of another database: start once with that one, or ` +
+      `The journal ${journal} has requests of another database. Start once with that database, or ` +
         `move the folder away; where this is an older copy of it, remove ${journal}/books.\n`,
     ]);
     for (const end of ['', '-wal', '-shm']) rmSync(fileIn(folder) + end, { force: true });

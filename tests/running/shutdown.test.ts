@@ -195,7 +195,7 @@ test.concurrent(
     const gateway = await startGateway({
       upstreams,
       config: {
-        catalog: 'builtin',
+        catalogue: 'builtin',
         providers: { openai: provider, fake: { dialect: 'openai', ...provider } },
         server: { drain_seconds: 0 },
       },

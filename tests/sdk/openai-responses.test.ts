@@ -130,7 +130,7 @@ describe('client.responses.create', () => {
   test('that wants a response of before is told that there is none', async () => {
     expect(await failure(client.responses.retrieve('resp_1'))).toMatchObject({
       status: 404,
-      message: expect.stringContaining('keeps nothing'),
+      message: expect.stringContaining("doesn't store responses"),
     });
   });
 });

@@ -23,7 +23,7 @@ export class AudioGateway {
       ...provider,
     });
     const settings = {
-      catalog: 'builtin',
+      catalogue: 'builtin',
       demo: true,
       limits: { requests_per_minute: 100_000 },
       providers: { openai: at(openai), siliconflow: at(siliconflow) },

@@ -69,7 +69,7 @@ export class InProcessGateway {
   }: GatewaySettings): Promise<InProcessGateway> {
     const folder = await mkdtemp(join(tmpdir(), 'tollgate-in-process-'));
     const file = join(folder, 'tollgate.json');
-    const base = { catalog: 'none', demo: false, server: { drain_seconds: 1 } };
+    const base = { catalogue: 'none', demo: false, server: { drain_seconds: 1 } };
     await writeFile(file, JSON.stringify({ ...base, ...settings }));
     const config = loadConfig(
       { config: file, port: '0', dataDir: folder },

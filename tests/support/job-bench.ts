@@ -1,4 +1,4 @@
-/** Job workers on a real store and real files, with a provider and books played by the test. */
+/** Runs job workers on a real store and real files, with a fake provider and ledger. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { ObjectLinks } from '../../src/jobs/objects.ts';
 import type {
   FinishedPiece,
   JobRunner,
+  PieceCharge,
   SpeechPiece,
   TranscriptionPiece,
 } from '../../src/jobs/runner.ts';
@@ -27,19 +28,19 @@ import { wavFile } from './audio-files.ts';
 import { callerOf } from './caller.ts';
 
 /**
- * Charges two credits per character, which the tenant always has. Like a real runner it takes each
- * request id once, and its charges are in the books of the store.
+ * Charges two credits per character, which the tenant always has. Like the real runner, it charges
+ * each request id once and books its charges in the store.
  */
-class PlayedRunner implements JobRunner {
+class FakeRunner implements JobRunner {
   readonly #store: Store;
-  readonly spoken: SpeechPiece[] = [];
-  readonly heard: TranscriptionPiece[] = [];
+  readonly speechPieces: SpeechPiece[] = [];
+  readonly transcriptionPieces: TranscriptionPiece[] = [];
   readonly #rows = new Map<string, number>();
-  /** Runs before each call is answered; a test may make it wait or fail. */
+  /** Runs before each call is answered. A test can make it wait or fail. */
   onCall: (piece: SpeechPiece | TranscriptionPiece) => Promise<void> = async () => {};
-  /** One note of sound for each character, unless a test wants another answer. */
-  speak: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
-  hear: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
+  /** Returns one note of sound per character. A test can replace it. */
+  synthesize: (piece: SpeechPiece) => Uint8Array = ({ input }) => wavFile(input.length);
+  transcribe: (piece: TranscriptionPiece) => string = () => JSON.stringify({ text: 'Heard.' });
 
   constructor(store: Store) {
     this.#store = store;
@@ -54,31 +55,33 @@ class PlayedRunner implements JobRunner {
     return [...this.#rows.keys()];
   }
 
-  /** Books what the journal of a dead process leaves of a call that it had begun: no charge. */
-  died(requestId: string): void {
+  /** Records a call without a charge, as the journal replay of a crashed process does. */
+  recordFree(requestId: string): void {
     this.#rows.set(requestId, 0);
   }
 
   async run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
-    if (piece.type === 'speech') this.spoken.push(piece);
-    else this.heard.push(piece);
+    if (piece.type === 'speech') this.speechPieces.push(piece);
+    else this.transcriptionPieces.push(piece);
     await this.onCall(piece);
     const costCredits = piece.type === 'speech' ? piece.input.length * 2 : 50;
     await this.#book(piece, costCredits);
-    const bill = { costCredits, provider: 'played' };
-    if (piece.type === 'speech') return { bytes: this.speak(piece), seconds: null, ...bill };
-    // No whole number of milliseconds, as providers measure.
-    return { bytes: Buffer.from(this.hear(piece)), seconds: 1.5004, ...bill };
+    const bill = { costCredits, provider: 'fake' };
+    if (piece.type === 'speech') return { bytes: this.synthesize(piece), seconds: null, ...bill };
+    // Not a whole number of milliseconds, as in the answers of providers.
+    return { bytes: Buffer.from(this.transcribe(piece)), seconds: 1.5004, ...bill };
   }
 
-  async chargeOf(_tenantId: string, requestId: string): Promise<number | null> {
-    return this.#rows.get(requestId) ?? null;
+  async chargeOf(_tenantId: string, requestId: string): Promise<PieceCharge> {
+    const credits = this.#rows.get(requestId);
+    if (credits === undefined) return { kind: 'unrecorded' };
+    return credits > 0 ? { kind: 'charged', credits } : { kind: 'free' };
   }
 
-  /** Books a call that broke off after it had delivered this many credits' worth. */
-  async brokenOff(requestId: string, credits: number): Promise<void> {
-    const piece = this.spoken.find((begun) => begun.requestId === requestId);
-    if (!piece) throw new Error(`The call ${requestId} was never begun.`);
+  /** Books the charge of a call that was interrupted after delivering part of its answer. */
+  async bookInterrupted(requestId: string, credits: number): Promise<void> {
+    const piece = this.speechPieces.find((started) => started.requestId === requestId);
+    if (!piece) throw new Error(`The call ${requestId} was never started.`);
     await this.#book(piece, credits);
   }
 
@@ -94,23 +97,23 @@ class PlayedRunner implements JobRunner {
   }
 }
 
-/** Nobody at the bench lacks credits. */
-const solvent = { checkCredits: async () => undefined };
+/** Every caller has enough credits. */
+const enoughCredits = { checkCredits: async () => undefined };
 
 export class JobBench {
-  readonly runner: PlayedRunner;
-  readonly desk: JobService;
+  readonly runner: FakeRunner;
+  readonly service: JobService;
   readonly failures: unknown[] = [];
   readonly store: Store;
   readonly storage: ObjectStorage;
   readonly links = new ObjectLinks(new Secret('a secret of the operator, long enough'));
   readonly #folder: string;
   now = 1_800_000_000_000;
-  /** Called at once when a job is cancelled; other processes find out by themselves. */
-  onCancelled: (jobId: string) => void = () => {};
+  /** Called right after a job was canceled through this process. */
+  onCanceled: (jobId: string) => void = () => {};
   speechModel: SpeechModel;
 
-  /** Texts are spoken in pieces of at most so many characters. */
+  /** Opens a bench whose speech model splits texts into pieces of `charactersMax`. */
   static async open(charactersMax = 20): Promise<JobBench> {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-jobs-'));
     const store = await openStore(`sqlite:${join(folder, 'tollgate.db')}`);
@@ -120,21 +123,21 @@ export class JobBench {
   private constructor(folder: string, store: Store, charactersMax: number) {
     this.#folder = folder;
     this.store = store;
-    this.runner = new PlayedRunner(store);
+    this.runner = new FakeRunner(store);
     const limit = { unit: 'characters', max: charactersMax } as const;
     this.speechModel = { limit, isStrict: true, voices: null };
     this.storage = new FileObjects(join(folder, 'objects'), this.links);
-    this.desk = new JobService({
+    this.service = new JobService({
       jobs: store.jobs.book,
       objects: store.jobs.objects,
       storage: this.storage,
-      speechModel: async () => ({ ...this.speechModel, ...solvent }),
+      speechModel: async () => ({ ...this.speechModel, ...enoughCredits }),
       transcriptionModel: async (_caller, alias) => {
-        if (alias === 'played/hear') return solvent;
-        throw new GatewayError('invalid_request_error', 'No such model.', { status: 404 });
+        if (alias === 'test/transcription') return enoughCredits;
+        throw new GatewayError('invalid_request_error', 'Unknown model.', { status: 404 });
       },
-      refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Not there.' : null),
-      onCanceled: (id) => this.onCancelled(id),
+      refusalOfAddress: async (url) => (url.includes('127.0.0.1') ? 'Private address.' : null),
+      onCanceled: (id) => this.onCanceled(id),
       now: () => this.now,
     });
   }
@@ -144,7 +147,7 @@ export class JobBench {
     rmSync(this.#folder, { recursive: true });
   }
 
-  /** Another worker, as another process would have it. */
+  /** Returns a new worker, like that of another process. */
   worker(change: Partial<WorkerDeps> = {}): JobWorker {
     return new JobWorker({
       queue: this.store.jobs.queue,
@@ -157,30 +160,30 @@ export class JobBench {
     });
   }
 
-  /** Claims every job that may be taken now and works until all are done. */
-  async workOff(worker = this.worker()): Promise<void> {
+  /** Claims all jobs that are due and resolves when they have ended. */
+  async runJobs(worker = this.worker()): Promise<void> {
     await worker.claim();
     await worker.idle();
   }
 
   sweep(): Promise<void> {
     const { objects } = this.store.jobs;
-    const parts = {
+    const deps = {
       objects,
       storage: this.storage,
       now: () => this.now,
       onDeleteFailures: unexpected,
     };
-    return new JobSweep(parts).run();
+    return new JobSweep(deps).run();
   }
 
   async newCaller(): Promise<Caller> {
-    return callerOf(await addTenant(this.store), { keyId: 'key_of_the_caller' });
+    return callerOf(await addTenant(this.store), { keyId: 'key_of_caller' });
   }
 
   async speech(caller: Caller, input: string, more: object = {}): Promise<string> {
-    const body = { model: 'played/speak', input, voice: 'v', response_format: 'wav', ...more };
-    return (await this.desk.createSpeech(caller, body, 'http://g.test', null)).id;
+    const body = { model: 'test/speech', input, voice: 'v', response_format: 'wav', ...more };
+    return (await this.service.createSpeech(caller, body, 'http://g.test', null)).id;
   }
 
   async transcription(
@@ -188,14 +191,14 @@ export class JobBench {
     audio: Uint8Array,
     fields: Readonly<Record<string, string>> = {},
   ): Promise<string> {
-    const parts = formOf(audio, { model: 'played/hear', ...fields });
-    const form = await this.desk.receive(caller.tenantId, parts);
-    return (await this.desk.createTranscription(caller, form, 'http://g.test', null)).id;
+    const parts = formOf(audio, { model: 'test/transcription', ...fields });
+    const form = await this.service.receive(caller.tenantId, parts);
+    return (await this.service.createTranscription(caller, form, 'http://g.test', null)).id;
   }
 
   async job({ tenantId }: Caller, id: string): Promise<Job> {
     const job = await this.store.jobs.book.find(tenantId, id);
-    if (!job) throw new Error(`There is no job ${id}.`);
+    if (!job) throw new Error(`No job has the id ${id}.`);
     return job;
   }
 
@@ -206,7 +209,7 @@ export class JobBench {
     return Buffer.from(await object.body.arrayBuffer());
   }
 
-  /** Names of all stored objects. */
+  /** Returns the names of all stored objects. */
   stored(): string[] {
     return readdirSync(join(this.#folder, 'objects')).toSorted();
   }

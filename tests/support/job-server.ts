@@ -1,4 +1,4 @@
-/** The job routes on a real socket, in front of a JobBench whose worker runs only when told. */
+/** Serves the job routes on a real socket. Its worker runs only when a test calls it. */
 
 import { hashKey } from '../../src/auth/api-key.ts';
 import { Authenticator } from '../../src/auth/authenticate.ts';
@@ -17,10 +17,10 @@ import { JobBench } from './job-bench.ts';
 
 const routing = 'sk-tg-jobs-0123456789abcdef0123456789abcd';
 /** A key of a second tenant. */
-const stranger = 'sk-tg-stranger-0123456789abcdef012345678';
+const otherTenant = 'sk-tg-stranger-0123456789abcdef012345678';
 
 export class JobServer {
-  readonly keys = { routing, stranger };
+  readonly keys = { routing, otherTenant };
   readonly bench: JobBench;
   readonly url: string;
   readonly logged: string[] = [];
@@ -37,7 +37,7 @@ export class JobServer {
     );
     const other = await bench.newCaller();
     const open = { scopes: null, models: null, expiresAt: null };
-    await directory.addKey(makeKey(other.tenantId, open), hashKey(stranger));
+    await directory.addKey(makeKey(other.tenantId, open), hashKey(otherTenant));
     return new JobServer(bench);
   }
 
@@ -46,7 +46,7 @@ export class JobServer {
     this.#server = new HttpServer({
       routes: [
         ...jobRoutes({
-          service: bench.desk,
+          service: bench.service,
           publicUrl: null,
           admission: {
             countRequest: ({ keyId }, headers) => {
@@ -57,14 +57,11 @@ export class JobServer {
           },
           webhookSecretOf: () => '',
           listQueue: new TenantReadQueue(),
-          createOnce: ({ caller: { tenantId }, key, requestId }, make) =>
-            make({
-              tenantId,
-              key,
-              requestId,
-              fingerprint: '',
-              answerExpiresAt: bench.now + 86_400_000,
-            }),
+          createOnce: async ({ caller: { tenantId }, key, requestId }, createJob) => {
+            const answerExpiresAt = bench.now + 86_400_000;
+            const claim = { tenantId, key, requestId, fingerprint: '', answerExpiresAt };
+            return { kind: 'created', job: await createJob(claim) };
+          },
           stages: { settle: async () => ({ usage: noUsage, costCredits: 0 }) },
           bodyMemoryBudget: new MemoryBudget(Number.POSITIVE_INFINITY, ''),
           explain: () => undefined,
@@ -100,9 +97,7 @@ export class JobServer {
   }
 
   /** Runs all waiting jobs. */
-  async work(): Promise<void> {
-    const worker = this.bench.worker();
-    await worker.claim();
-    await worker.idle();
+  runJobs(): Promise<void> {
+    return this.bench.runJobs();
   }
 }

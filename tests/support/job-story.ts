@@ -1,4 +1,4 @@
-/** A gateway for transcription jobs whose provider and queue the test controls. */
+/** Starts a gateway for transcription jobs with a fake provider and a queue that can stall. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { firstStart } from '../../src/auth/first-start.ts';
@@ -29,7 +29,7 @@ export interface JobStory {
   stop(): Promise<void>;
 }
 
-/** `stallAt`: the step of the queue that never returns, for a process that will be killed there. */
+/** `stallAt` is the queue method that never returns, in a process that is killed at this point. */
 export async function startJobStory(
   folder: string,
   upstreamUrl: string,
@@ -46,13 +46,13 @@ export async function startJobStory(
   };
   await firstStart(config.bootstrap, { directory: store.directory, grantOnce, now: Date.now() });
   const log = createLog(() => undefined);
-  const lasting = await openServices(config, store, log, { worker: null, workerCount: 1 });
+  const services = await openServices(config, store, log, { worker: null, workerCount: 1 });
   const jobs = new Jobs({
-    ...lasting,
+    ...services,
     ...{ config, secrets: secretKeysOf(config), log },
   });
-  const { routes } = configure(config, { ...lasting, jobs }, () => false);
-  const server = new HttpServer({ routes, authenticator: lasting.authenticator, log });
+  const { routes } = configure(config, { ...services, jobs }, () => false);
+  const server = new HttpServer({ routes, authenticator: services.authenticator, log });
   return {
     url: `http://127.0.0.1:${server.listen('127.0.0.1', 0)}`,
     store,
@@ -60,8 +60,8 @@ export async function startJobStory(
     async stop() {
       await server.drain(1);
       await jobs.stop(1);
-      await lasting.accounting.close();
-      await lasting.telemetry.stop();
+      await services.accounting.close();
+      await services.telemetry.stop();
       await store.database.close();
     },
   };
@@ -73,7 +73,7 @@ function configIn(folder: string, upstreamUrl: string) {
   const pricing = { minute: '0.00006' };
   const endpoint = { provider: 'acme', model: 'upstream-name', pricing };
   const model = chatModel('acme/hear', [endpoint], { features: ['transcription'] });
-  const settings = { catalog: 'none', demo: false, providers: { acme: provider } };
+  const settings = { catalogue: 'none', demo: false, providers: { acme: provider } };
   writeFileSync(file, JSON.stringify({ ...settings, models: [model] }));
   return loadConfig(
     { config: file, port: '0', dataDir: folder },
@@ -84,7 +84,7 @@ function configIn(folder: string, upstreamUrl: string) {
   );
 }
 
-/** Wraps a queue so that one of its steps never returns. */
+/** Wraps a queue so that one of its methods never returns. */
 export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () => void): JobQueue {
   const stalled = () => {
     onStall();
@@ -94,12 +94,12 @@ export function stalling(queue: JobQueue, stallAt: keyof JobQueue, onStall: () =
     claim: (claim) => queue.claim(claim),
     renew: (lease, until) => queue.renew(lease, until),
     isCanceled: (jobId) => queue.isCanceled(jobId),
-    release: (lease, back) => queue.release(lease, back),
+    release: (lease, requeue) => queue.release(lease, requeue),
     pieces: (jobId) => queue.pieces(jobId),
     setPieces: (lease, total) => queue.setPieces(lease, total),
     addPiece: (lease, piece) => queue.addPiece(lease, piece),
     addLateUnits: (jobId, units) => queue.addLateUnits(jobId, units),
-    finish: (lease, end) => queue.finish(lease, end),
+    finish: (lease, outcome) => queue.finish(lease, outcome),
     [stallAt]: stalled,
   };
 }
@@ -115,12 +115,12 @@ export async function sendStory(
   return readReply(await fetch(url + path, { method, headers, ...(body ? { body } : {}) }));
 }
 
-/** Creates a job for a short recording; returns its id. */
+/** Creates a job for a short recording and returns its id. */
 export async function createStoryJob(story: Pick<JobStory, 'url'>): Promise<string> {
   const form = new FormData();
   form.set('model', 'acme/hear');
   form.set('file', new File([wavFile(2).slice()], 'a.wav'));
-  const made = await sendStory(story, 'POST', '/v1/jobs', form);
-  if (made.status !== 202) throw new Error(`No job was made: ${made.text}`);
-  return String(made.json.id);
+  const created = await sendStory(story, 'POST', '/v1/jobs', form);
+  if (created.status !== 202) throw new Error(`The job wasn't created: ${created.text}`);
+  return String(created.json.id);
 }

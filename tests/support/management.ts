@@ -65,7 +65,7 @@ export class Management {
       balance: { balance: 700, leased: 200 },
       version: '1.2.3',
       uptimeSeconds: 60,
-      database: 'sqlite',
+      database: 'sqlite' as const,
     });
     const parts = {
       ...this.desk,

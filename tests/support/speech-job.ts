@@ -3,7 +3,7 @@ import type { Job } from '../../src/jobs/job.ts';
 const hourMs = 3_600_000;
 const finishedAt = Date.UTC(2026, 10, 15, 12);
 
-/** A speech job that has succeeded, or differs from that as a test wants. */
+/** Returns a speech job that has succeeded, with the given changes. */
 export function speechJob(change: Partial<Job> = {}): Job {
   return {
     id: 'job_1',

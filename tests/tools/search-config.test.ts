@@ -1,4 +1,4 @@
-/** `tools.web_search`: what an operator writes, and what is said about what does not fit. */
+/** The options of `tools.web_search` and their error messages. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,12 +29,12 @@ function problems(search: object): string[] {
   return [];
 }
 
-describe('web search', () => {
+describe('tools.web_search', () => {
   test('is off unless an engine is configured', () => {
     expect(load(null)).toBeNull();
   });
 
-  test('has defaults for everything but the engine and its address', () => {
+  test('has defaults for everything but the engine and its URL', () => {
     expect(load({ engine: 'searxng', url: 'http://127.0.0.1:8888/' })).toEqual({
       engine: 'searxng',
       url: 'http://127.0.0.1:8888',
@@ -45,7 +45,7 @@ describe('web search', () => {
     });
   });
 
-  test('knows where Brave and Tavily are, and takes their key from the environment', () => {
+  test('knows the URLs of Brave and Tavily and reads their keys from the environment', () => {
     for (const [engine, url] of [
       ['brave', 'https://api.search.brave.com'],
       ['tavily', 'https://api.tavily.com'],
@@ -58,7 +58,7 @@ describe('web search', () => {
     expect(load(own)?.url).toBe('http://proxy.internal/brave');
   });
 
-  test('takes every option', () => {
+  test('accepts every option', () => {
     const all = { usd_per_search: '0', calls_max: 20, results_max: 20 };
     expect(load({ engine: 'tavily', api_key: 'k', ...all })).toMatchObject({
       usdPerSearch: '0',
@@ -83,7 +83,7 @@ describe('web search', () => {
     ],
     [
       { engine: 'searxng', url: 'a.example' },
-      'tools.web_search.url must be an http(s) address such as "http://127.0.0.1:8888"',
+      'tools.web_search.url must be an http(s) URL such as "http://127.0.0.1:8888"',
     ],
     [
       { engine: 'google', url: 'http://a' },
@@ -101,7 +101,7 @@ describe('web search', () => {
       { engine: 'searxng', url: 'http://a', result_max: 2 },
       'tools.web_search.result_max is not a known field; did you mean "results_max"?',
     ],
-  ])('of %j is refused', (search, problem) => {
+  ])('rejects %j', (search, problem) => {
     expect(problems(search)).toEqual([problem]);
   });
 });

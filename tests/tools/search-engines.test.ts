@@ -1,4 +1,4 @@
-/** The three search engines in their own formats, over real sockets; and engines that misbehave. */
+/** The three search engines over real sockets, and engines that misbehave. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { WebSearch } from '../../src/config/config.ts';
 import { isObject } from '../../src/core/json.ts';
@@ -14,7 +14,7 @@ import {
 } from '../support/search-server.ts';
 
 let server: SearchServer;
-// A new one for each: a call that was given up may arrive when the next test runs.
+// A new server for each test: a canceled call may arrive during the next test.
 beforeEach(() => {
   server = startSearchServer();
 });
@@ -59,7 +59,7 @@ function failure(outcome: SearchOutcome): string {
 }
 
 describe('SearXNG', () => {
-  test('is asked and read as its documents say', async () => {
+  test('is called and read as documented', async () => {
     server.answer([
       {
         title: 'Bun 1.4',
@@ -84,14 +84,14 @@ describe('SearXNG', () => {
     expect(call?.headers.authorization).toBeUndefined();
   });
 
-  test('gets a configured key as a bearer token, for the proxy in front of it', async () => {
+  test('gets a configured key as a bearer token for its proxy', async () => {
     await engine('searxng', 'proxy-key').search(ask());
     expect(server.asked[0]?.headers.authorization).toBe('Bearer proxy-key');
   });
 });
 
 describe('Brave', () => {
-  test('is asked and read as its documents say', async () => {
+  test('is called and read as documented', async () => {
     server.answer([
       {
         title: 'It&#x27;s <strong>Bun</strong>',
@@ -115,13 +115,13 @@ describe('Brave', () => {
     expect(call?.headers.accept).toBe('application/json');
   });
 
-  test('that finds nothing leaves the section out, which is no failure', async () => {
+  test('returns no results if the section is missing', async () => {
     expect(found(await engine('brave', 'k').search(ask()))).toEqual([]);
   });
 });
 
 describe('Tavily', () => {
-  test('is asked and read as its documents say', async () => {
+  test('is called and read as documented', async () => {
     const date = 'Tue, 12 Mar 2024 22:10:00 GMT';
     server.answer([{ title: 'Bun', url: 'https://bun.example', snippet: 'Fast.', date }]);
     expect(found(await engine('tavily', 'tvly-key').search(ask()))).toEqual([
@@ -136,7 +136,7 @@ describe('Tavily', () => {
     expect(call?.headers['content-type']).toBe('application/json');
   });
 
-  test('gets domains as fields of their own', async () => {
+  test('gets domains in separate fields', async () => {
     const domains = { allowedDomains: ['a.example'], excludedDomains: ['b.a.example'] };
     await engine('tavily', 'k').search(ask(domains));
     expect(server.asked[0]?.body).toEqual({
@@ -158,7 +158,7 @@ describe.each([...engines])('%s', (name) => {
     'https://a.example.evil.example/5',
   ].map((url, at) => ({ title: `Page ${at + 1}`, url, snippet: '' }));
 
-  test('filters results by domain, whatever the engine did with the filter', async () => {
+  test('filters results by domain even if the engine does not', async () => {
     server.answer(pages);
     const titles = async (change: Partial<SearchQuery>) =>
       found(await engine(name, 'k').search(ask(change))).map(({ title }) => title);
@@ -170,13 +170,13 @@ describe.each([...engines])('%s', (name) => {
     expect(await titles({ allowedDomains, resultsMax: 2 })).toEqual(['Page 1', 'Page 3']);
   });
 
-  test('gives no more results than asked for, each address once', async () => {
+  test('returns at most the requested results and each URL once', async () => {
     server.answer([...pages, ...pages, ...pages]);
     expect(found(await engine(name, 'k').search(ask({ resultsMax: 2 }))).length).toBe(2);
     expect(found(await engine(name, 'k').search(ask({ resultsMax: 500 }))).length).toBe(5);
   });
 
-  test('never asks for more than 20 results, 400 characters or 50 words', async () => {
+  test('never requests more than 20 results, 400 characters or 50 words', async () => {
     const query = `\u202e${'many words '.repeat(100)}`;
     await engine(name, 'k').search(ask({ query, resultsMax: 500 }));
     const [call] = server.asked;
@@ -207,21 +207,21 @@ describe.each([...engines])('%s', (name) => {
     const outcome = await engine(name, 'k').search(ask());
     if (message !== undefined) expect(failure(outcome)).toBe(message);
     else if (outcome.kind === 'found') expect(outcome.results).toEqual([]);
-    // One call: nothing was followed, nothing tried again.
+    // One call, without redirects and retries.
     expect(server.asked.length).toBe(1);
     server.answer(pages);
     expect(found(await engine(name, 'k').search(ask())).length).toBe(5);
   });
 
-  test.each(['slow', 'slow-body'] as const)('that is %s is left', async (how) => {
+  test.each(['slow', 'slow-body'] as const)('times out if it is %s', async (how) => {
     server.misbehave(how);
     const outcome = await engine(name, 'k', 100).search(ask());
     expect(failure(outcome)).toBe('The search engine did not respond in time.');
-    // On a machine that stood still, the time may be up before the call has arrived.
+    // On a slow machine, the timeout may pass before the call arrives.
     while (server.left() < server.asked.length) await Bun.sleep(5);
   });
 
-  test('is left when the client leaves', async () => {
+  test('cancels the call if the client disconnects', async () => {
     server.misbehave('slow');
     const client = new AbortController();
     const outcome = engine(name, 'k').search(ask({ signal: client.signal }));
@@ -234,7 +234,7 @@ describe.each([...engines])('%s', (name) => {
     expect(server.asked.length).toBe(1);
   });
 
-  test('gives nothing hidden or multi-line away', async () => {
+  test('removes hidden characters and line breaks', async () => {
     server.answer([
       injection,
       { title: ' ', url: 'https://untitled.example/x', snippet: '\u0007\u0085' },
@@ -267,7 +267,7 @@ describe.each([...engines])('%s', (name) => {
   });
 });
 
-test.each([...engines])('%s with results of odd shapes gives the sound ones', async (name) => {
+test.each([...engines])('%s returns valid results among malformed ones', async (name) => {
   server.misbehave('odd');
   const outcome = await engine(name, 'k').search(ask());
   if (name === 'brave') {
@@ -277,7 +277,7 @@ test.each([...engines])('%s with results of odd shapes gives the sound ones', as
   }
 });
 
-test('an engine that is not there cannot be reached, and its address stays with us', async () => {
+test('an unreachable engine fails without revealing its URL', async () => {
   const away = startSearchServer();
   await away.stop();
   const settings: WebSearch = {
@@ -292,26 +292,26 @@ test('an engine that is not there cannot be reached, and its address stays with 
   expect(failure(outcome)).toBe('The search engine could not be reached.');
 });
 
-test('an empty query is no search', async () => {
+test('an empty query fails without a call', async () => {
   expect(failure(await engine('searxng').search(ask({ query: ' \u200b\n' })))).toBe(
     'The query is empty.',
   );
   expect(server.asked.length).toBe(0);
 });
 
-describe('domains in the words of a query', () => {
+describe('withSiteOperators', () => {
   const words = async (change: Partial<SearchQuery>) => {
     server.reset();
     await engine('searxng').search(ask({ query: 'q', ...change }));
     return server.asked[0]?.words.q;
   };
 
-  test('allow any of several and exclude each', async () => {
+  test('allows any of several domains and excludes each', async () => {
     const domains = { allowedDomains: ['a.example', 'b.example'], excludedDomains: ['c.example'] };
     expect(await words(domains)).toBe('q site:a.example OR site:b.example -site:c.example');
   });
 
-  test('are left to the filter when there is no room', async () => {
+  test('leaves out domains that do not fit', async () => {
     const many = Array.from({ length: 60 }, (_, at) => `d${at}.example`);
     expect(await words({ allowedDomains: many })).toBe('q');
     const some = (await words({ excludedDomains: many })) ?? '';

@@ -1,4 +1,4 @@
-/** `skills: [...]` in requests: what the model reads of them, what they cost, whose they are. */
+/** `skills: [...]` in requests: what the model gets, what it costs, and whose skills are used. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { type ByokTenant, dataOf, makeByokTenant } from '../support/byok.ts';
 import { say, startFakeUpstream } from '../support/fake-upstream.ts';
@@ -46,7 +46,7 @@ const message = (fields: object = {}) => ({
   ...fields,
 });
 
-/** The system text as the upstream got it, of either dialect. */
+/** Returns the system text that the upstream got, in either dialect. */
 function systemOf(json: Record<string, unknown>): string {
   const { system, messages } = json as { system?: unknown; messages: (typeof own)[] };
   const said = messages.filter(({ role }) => role === 'system').map(({ content }) => content);
@@ -60,7 +60,7 @@ async function skillsUsed(reply: Reply, key: string): Promise<unknown> {
 }
 
 describe('skills of a request', () => {
-  test('stand behind the client’s own words, in their order and once', async () => {
+  test('are appended to the client’s system text, in order and once', async () => {
     const tenant = await newTenant();
     await save(tenant, 'first', 'FIRST RULE');
     await save(tenant, 'second', 'SECOND RULE');
@@ -85,7 +85,7 @@ describe('skills of a request', () => {
     }
   });
 
-  test('stand alone where the client says nothing', async () => {
+  test('are the system text if the client sends none', async () => {
     await gateway.post(chat({ messages: [hello], skills: ['json-only'] }));
     expect(systemOf(sent())).toContain('# Skill: json-only');
     await gateway.post(message({ system: undefined, skills: ['translate'] }), {
@@ -94,36 +94,39 @@ describe('skills of a request', () => {
     expect(systemOf(sent())).toContain('# Skill: translate');
   });
 
-  test('are none when the list is empty', async () => {
+  test('are not added for an empty list', async () => {
     const tenant = await newTenant();
     const reply = await tenant.chat(chat({ skills: [] }));
     expect(sent().messages).toEqual([own, hello]);
     expect(await skillsUsed(reply, tenant.key)).toEqual([]);
   });
 
-  test.each(['/v1/chat/completions', '/v1/messages'])('unknown at %s are 400', async (path) => {
-    const tenant = await newTenant();
-    const body = path.endsWith('messages') ? message : chat;
-    const wrong: [unknown, string][] = [
-      [['json-only', 'jsn-only'], 'skills[1]'],
-      [['No Such Name'], 'skills[0]'],
-      [Array(11).fill('json-only'), 'skills'],
-      [[7], 'skills[0]'],
-      ['json-only', 'skills'],
-    ];
-    for (const [skills, param] of wrong) {
-      const reply = await gateway.post(body({ skills }), { path, key: tenant.key });
-      expect(reply.status).toBe(400);
-      // Anthropic's errors have no place for it; the sentence names it.
-      if (body === chat) expect(reply.error.param).toBe(param);
-    }
-    const hint = await gateway.post(body({ skills: ['jsn-only'] }), { path, key: tenant.key });
-    expect(hint.error.message).toContain('did you mean "json-only"?');
-    expect(upstream.book).toHaveLength(0);
-    expect(dataOf(await tenant.manage('GET', '/api/v1/credits')).total_usage).toBe(0);
-  });
+  test.each(['/v1/chat/completions', '/v1/messages'])(
+    'return 400 if unknown at %s',
+    async (path) => {
+      const tenant = await newTenant();
+      const body = path.endsWith('messages') ? message : chat;
+      const wrong: [unknown, string][] = [
+        [['json-only', 'jsn-only'], 'skills[1]'],
+        [['No Such Name'], 'skills[0]'],
+        [Array(11).fill('json-only'), 'skills'],
+        [[7], 'skills[0]'],
+        ['json-only', 'skills'],
+      ];
+      for (const [skills, param] of wrong) {
+        const reply = await gateway.post(body({ skills }), { path, key: tenant.key });
+        expect(reply.status).toBe(400);
+        // Anthropic's errors have no param, so the message names it.
+        if (body === chat) expect(reply.error.param).toBe(param);
+      }
+      const hint = await gateway.post(body({ skills: ['jsn-only'] }), { path, key: tenant.key });
+      expect(hint.error.message).toContain('did you mean "json-only"?');
+      expect(upstream.book).toHaveLength(0);
+      expect(dataOf(await tenant.manage('GET', '/api/v1/credits')).total_usage).toBe(0);
+    },
+  );
 
-  test('of another tenant do not exist', async () => {
+  test('are unknown if they belong to another tenant', async () => {
     const [ours, theirs] = [await newTenant(), await newTenant()];
     await save(ours, 'secret-plan', 'The marker 7f3a9c51.');
     const reply = await theirs.chat(chat({ skills: ['secret-plan'] }));
@@ -136,7 +139,7 @@ describe('skills of a request', () => {
     expect(systemOf(sent())).not.toContain('7f3a9c51');
   });
 
-  test('are part of what is remembered: another text is another question', async () => {
+  test('are part of the cache key', async () => {
     const tenant = await newTenant();
     const ask = async () => {
       const reply = await tenant.chat(chat({ skills: ['tone'], temperature: 0 }));
@@ -151,8 +154,8 @@ describe('skills of a request', () => {
     expect(upstream.book).toHaveLength(2);
   });
 
-  test('are held before they are sent: who cannot pay for them is refused', async () => {
-    // A hundred tokens of output and a short prompt are some 300 credits; 20,000 signs are 6,667.
+  test('are included in the hold, so that a request that cannot pay is rejected', async () => {
+    // 100 tokens of output and a short prompt are about 300 credits; 20,000 characters are 6,667.
     const poor = await newTenant(5_000);
     await save(poor, 'long', 'x'.repeat(20_000));
     const plain = await poor.chat(chat({ max_tokens: 100 }));

@@ -1,4 +1,4 @@
-/** The skills a request names: found in its tenant's hands, remembered, forgotten in time. */
+/** Resolving and caching the skills of requests. */
 import { beforeEach, describe, expect, test } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
 import { builtInSkills, readSkillFile } from '../../src/tools/skills/built-in.ts';
@@ -48,14 +48,14 @@ async function refusal(tenantId: string, ...names: string[]): Promise<GatewayErr
   return failure;
 }
 
-describe('resolving', () => {
-  test('prefers the tenant’s own to a built-in one, for that tenant alone', async () => {
+describe('SkillResolver.resolve', () => {
+  test('prefers the tenant’s skill to a built-in one, only for that tenant', async () => {
     save('a', 'translate', 'Our way.');
     expect(await texts('a', 'translate')).toEqual(['Our way.']);
     expect(await texts('b', 'translate')).toEqual(['Translate it.']);
   });
 
-  test('refuses an unknown name where it stands, and helps within the tenant only', async () => {
+  test('rejects an unknown name with its path and suggests only the tenant’s names', async () => {
     save('a', 'house-style', 'x');
     save('b', 'secret-plan', 'x');
     const mistyped = await refusal('a', 'translate', 'hause-style');
@@ -67,7 +67,7 @@ describe('resolving', () => {
   });
 
   test.each(['', '../b/secret', 'A', 'x'.repeat(65), '__proto__', 'constructor', 'b house'])(
-    'never asks for %p',
+    'does not query the store for %p',
     async (name) => {
       const { status } = await refusal('a', name);
       expect(status).toBe(400);
@@ -75,7 +75,7 @@ describe('resolving', () => {
     },
   );
 
-  test('takes ten names and no eleventh', async () => {
+  test('accepts 10 names and rejects 11', async () => {
     const names = Array.from({ length: 10 }, (_, at) => `s${at}`);
     for (const name of names) save('a', name, name);
     expect((await texts('a', ...names)).length).toBe(10);
@@ -85,15 +85,15 @@ describe('resolving', () => {
   });
 });
 
-describe('remembering', () => {
-  test('asks the store once for a burst and once for all after it', async () => {
+describe('SkillResolver cache', () => {
+  test('queries the store once for concurrent and later requests', async () => {
     save('a', 'one', '1');
     await Promise.all(Array.from({ length: 50 }, () => texts('a', 'one', 'translate')));
     await texts('a', 'one');
     expect(reads).toEqual(['a one', 'a translate']);
   });
 
-  test('ends when told to forget, also for an answer still on its way', async () => {
+  test('is cleared by forget, including pending reads', async () => {
     save('a', 'one', 'old');
     const early = texts('a', 'one');
     shelf.forget();
@@ -106,7 +106,7 @@ describe('remembering', () => {
     expect(await texts('a', 'one')).toEqual(['newer']);
   });
 
-  test('is not done for failures and unknown names', async () => {
+  test('does not store failures and unknown names', async () => {
     isAway = true;
     const away = await refusal('a', 'one');
     expect([away.status, away.retryAfterSeconds]).toEqual([503, 2]);
@@ -117,7 +117,7 @@ describe('remembering', () => {
     expect(await texts('a', 'one')).toEqual(['1']);
   });
 
-  test('is bounded at a thousand skills', async () => {
+  test('holds at most 1,000 skills', async () => {
     for (let tenant = 0; tenant < 1_001; tenant++) await texts(`t${tenant}`, 'translate');
     reads = [];
     await texts('t1000', 'translate');
@@ -128,8 +128,8 @@ describe('remembering', () => {
   });
 });
 
-describe('a skill file', () => {
-  test('has front matter and instructions', () => {
+describe('readSkillFile', () => {
+  test('reads front matter and instructions', () => {
     const file =
       '---\r\nname: a-b\r\ndescription: "One: two"\r\nlicense: MIT\r\n---\r\n\r\n# Hi\r\n';
     expect(readSkillFile(file)).toEqual({
@@ -146,17 +146,17 @@ describe('a skill file', () => {
     ['---\nname: 7\n---\nWords.', 'Words.'],
     ['---\nnever closed', '---\nnever closed'],
     ['', ''],
-  ])('may be %j', (file, instructions) => {
+  ])('accepts %j', (file, instructions) => {
     expect(readSkillFile(file)).toEqual({ name: undefined, description: undefined, instructions });
   });
 });
 
-test('the built-in skills are within the bounds of tenants’ own', () => {
+test('built-in skills are within the limits of tenants’ skills', () => {
   for (const { description, instructions } of builtInSkills.values()) {
     expect(description.length).toBeLessThanOrEqual(500);
     expect(description).toEndWith('.');
     expect(instructions.length).toBeGreaterThan(500);
-    // Every request with the skill pays for them.
+    // Every request with the skill pays for its instructions.
     expect(instructions.length).toBeLessThan(3_000);
   }
 });

@@ -1,4 +1,4 @@
-/** Tenants keep skills of their own, over HTTP and by the command line; nobody sees another's. */
+/** Tenants manage their skills by the API and the command line, isolated from each other. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { ChangeWatcher } from '../../src/auth/directory.ts';
 import { commandEnvironment } from '../../src/cli/process.ts';
@@ -38,8 +38,8 @@ function listed(reply: Reply): Record<string, unknown>[] {
 
 const own = (reply: Reply) => listed(reply).filter(({ source }) => source === 'customer');
 
-describe('a skill', () => {
-  test('is saved, shown, listed, replaced and deleted', async () => {
+describe('/api/v1/skills', () => {
+  test('saves, shows, lists, replaces and deletes a skill', async () => {
     const { manage } = await newTenant();
     const path = `${root}/house-style`;
     expect((await manage('GET', path)).status).toBe(404);
@@ -60,7 +60,7 @@ describe('a skill', () => {
     expect(own(await manage('GET', root))).toEqual([]);
   });
 
-  test('of another tenant is neither seen nor touched', async () => {
+  test('does not show or change skills of another tenant', async () => {
     const [ours, theirs] = [await newTenant(), await newTenant()];
     const path = `${root}/secret-plan`;
     const secret = { description: 'Ours alone.', instructions: 'The marker 7f3a9c51.' };
@@ -105,7 +105,7 @@ describe('a skill', () => {
     ['a', '{"description":"d","instructions":"half \\ud83d"}', 'instructions'],
     ['a', { ...house, instruction: 'x' }, 'instruction'],
     ['a', { ...house, name: 'b' }, 'name'],
-  ])('called %p of %j is refused', async (name, body, param) => {
+  ])('rejects a skill with the name %p and body %j', async (name, body, param) => {
     const tenant = await newTenant();
     const reply = await call(tenant.key, 'PUT', `${root}/${name}`, body);
     expect([reply.status, reply.error.param]).toEqual([400, param]);
@@ -113,9 +113,9 @@ describe('a skill', () => {
     expect(own(await tenant.manage('GET', root))).toEqual([]);
   });
 
-  // Postgres refuses NUL in a text: that would look as if the store were away.
+  // Postgres rejects NUL in text, which would look like an unreachable store.
   test.each(['a\0b', '😀', 'x'.repeat(65), "' or 1=1--"])(
-    'called %p is absent without a look into the store',
+    'returns 404 for %p without a query to the store',
     async (name) => {
       const refuse = () => Promise.reject(new Error('invalid byte sequence'));
       const book = { get: refuse, remove: refuse, put: refuse, list: async () => [] };
@@ -131,7 +131,7 @@ describe('a skill', () => {
     },
   );
 
-  test('may have 64, 500 and 20,000 characters', async () => {
+  test('accepts 64, 500 and 20,000 characters', async () => {
     const { manage } = await newTenant();
     const path = `${root}/${'a'.repeat(64)}`;
     const longest = { description: 'ä'.repeat(500), instructions: '語'.repeat(20_000) };
@@ -139,7 +139,7 @@ describe('a skill', () => {
     expect(dataOf(await manage('GET', path))).toMatchObject(longest);
   });
 
-  test('is one of at most a hundred', async () => {
+  test('accepts at most 100 skills per tenant', async () => {
     const { id, manage } = await newTenant();
     const row = { tenantId: id, description: 'd', instructions: 'i', createdAt: 1, updatedAt: 1 };
     for (let at = 0; at < 100; at++)
@@ -152,7 +152,7 @@ describe('a skill', () => {
 });
 
 describe('a built-in skill', () => {
-  test('is there for everybody, without times', async () => {
+  test('is listed for every tenant, without times', async () => {
     const { manage } = await newTenant();
     const all = listed(await manage('GET', root));
     expect(all.map(({ name }) => name)).toEqual([
@@ -168,7 +168,7 @@ describe('a built-in skill', () => {
     expect(shown.instructions).toStartWith('A program reads your answer.');
   });
 
-  test('is replaced by the tenant’s own, and comes back when that is deleted', async () => {
+  test('can be replaced by a tenant’s skill and returns when that is deleted', async () => {
     const [{ manage }, other] = [await newTenant(), await newTenant()];
     const path = `${root}/translate`;
     await manage('PUT', path, house);
@@ -188,7 +188,7 @@ describe('a built-in skill', () => {
   });
 });
 
-test('a change reaches a process that remembers the skill', async () => {
+test('a change reaches a process that has cached the skill', async () => {
   const { id, manage } = await newTenant();
   const { skills, directory } = gateway.store;
   const shelf = new SkillResolver(skills, builtInSkills);
@@ -205,7 +205,7 @@ test('a change reaches a process that remembers the skill', async () => {
   }
 });
 
-describe('the command line', () => {
+describe('tollgate skill', () => {
   async function tollgate(input: string, ...words: string[]) {
     const [out, err]: [string[], string[]] = [[], []];
     const code = await runCommand([...words, '--data-dir', gateway.folder], topics, {
@@ -217,7 +217,7 @@ describe('the command line', () => {
     return { code, out: out.join('\n'), err: err.join('\n') };
   }
 
-  test('saves a file, and HTTP shows the same', async () => {
+  test('saves a file that the API shows unchanged', async () => {
     const { id, manage } = await newTenant();
     const file = '---\nname: house-style\ndescription: How we write.\n---\n\n- Say less.\n';
     const put = await tollgate(file, 'skills', 'put', 'house-style', '--tenant', id);
@@ -245,7 +245,7 @@ describe('the command line', () => {
     expect((await manage('GET', `${root}/house-style`)).status).toBe(404);
   });
 
-  test('refuses what HTTP refuses, and names that contradict each other', async () => {
+  test('rejects what the API rejects, and contradicting names', async () => {
     const { id } = await newTenant();
     const put = (name: string, file: string, ...more: string[]) =>
       tollgate(file, 'skills', 'put', name, '--tenant', id, ...more);

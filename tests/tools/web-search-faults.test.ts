@@ -1,4 +1,4 @@
-/** Searches that fail, pages that are hostile, clients that leave, credits that run out. */
+/** Failing searches, hostile pages, disconnects and exhausted credits. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
@@ -35,13 +35,13 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await Bun.sleep(2);
 }
 
-/** Two rounds without any search that counts. */
+/** The charge of 2 rounds without a charged search. */
 const noSearch = { model: 460, byok: 0, tool: 0, searches: 0 };
 
-describe('an engine that', () => {
-  // What each of its faults comes to is in search-engines.test.ts.
+describe('a failing search engine', () => {
+  // search-engines.test.ts tests the message of each fault.
   test.each<[Misbehaviour]>([[500], ['redirect'], ['endless']])(
-    'answers with %p is told to the model and costs nothing',
+    'is reported to the model and free if it returns %p',
     async (how) => {
       rig.engine.misbehave(how);
       rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
@@ -53,7 +53,7 @@ describe('an engine that', () => {
     },
   );
 
-  test('finds nothing because those behind it are blocked has not searched', async () => {
+  test('is not charged if its own engines are blocked', async () => {
     const blocked = [
       ['google', 'Suspended: CAPTCHA'],
       ['duckduckgo', 'timeout'],
@@ -61,11 +61,13 @@ describe('an engine that', () => {
     rig.engine.answerRaw(JSON.stringify({ results: [], unresponsive_engines: blocked }));
     rig.upstream.script('chat', [searchFor('q'), answerIt('I could not search.')]);
     const reply = await rig.gateway.post(chat());
-    expect(rig.told()).toContain('The search failed. None of the engines behind SearXNG responded.');
+    expect(rig.told()).toContain(
+      'The search failed. None of the engines behind SearXNG responded.',
+    );
     expect(await rig.bill(reply)).toEqual(noSearch);
   });
 
-  test('begins to fail is in the log once, and once more when it works again', async () => {
+  test('is logged once when it fails and once when it recovers', async () => {
     const searchOnce = async () => {
       rig.upstream.script('chat', [searchFor('q'), answerIt('Done.')]);
       expect((await rig.gateway.post(chat())).status).toBe(200);
@@ -89,7 +91,7 @@ describe('an engine that', () => {
     expect(told()).toEqual([failed, ['search_works_again', undefined]]);
   });
 
-  test('finds nothing has searched all the same', async () => {
+  test('is charged if it finds nothing', async () => {
     rig.engine.answer([]);
     rig.upstream.script('chat', [searchFor('q'), answerIt('Nothing.')]);
     const reply = await rig.gateway.post(chat());
@@ -97,7 +99,7 @@ describe('an engine that', () => {
     expect(await rig.bill(reply)).toMatchObject({ tool: 5_000, searches: 1 });
   });
 
-  test('finds pages that give orders: they are marked as untrusted', async () => {
+  test('marks pages with instructions as untrusted', async () => {
     rig.engine.answer([injection]);
     rig.upstream.script('chat', [searchFor('q'), answerIt('No.')]);
     await rig.gateway.post(chat());
@@ -110,7 +112,7 @@ describe('an engine that', () => {
     for (const sign of ['\u202e', '\u0000', '\u200b', '\udb40']) expect(text).not.toContain(sign);
   });
 
-  test('is asked for nothing by a model that makes no sense', async () => {
+  test('is not called for invalid arguments', async () => {
     const odd = (json: string) =>
       callTools([{ name: 'web_search', arguments: json, id: 'call_odd_1' }], tokens(100, 10));
     for (const json of ['{"query":', '[]', '{"query":7}', '{"query":"  "}', '']) {
@@ -124,7 +126,7 @@ describe('an engine that', () => {
   });
 });
 
-test('a model whose connection stays open behind its call gets its search', async () => {
+test('a search runs even if the upstream connection stays open after its call', async () => {
   rig.upstream.script('chat', [searchFor('q'), answerIt('Rain.')]);
   await rig.gateway.stream(chat());
   const allEvents = rig.upstream.book[0]?.eventsSent ?? 0;
@@ -137,7 +139,7 @@ test('a model whose connection stays open behind its call gets its search', asyn
   await rig.upstream.until((book) => book[0]?.outcome === 'client-left');
 });
 
-describe('no engine', () => {
+describe('web search without an engine', () => {
   const upstream = startFakeUpstream();
   let gateway: InProcessGateway;
   beforeAll(async () => {
@@ -162,7 +164,7 @@ describe('no engine', () => {
     [{}, 'tools[0]'],
     [{ tools: undefined, plugins: [{ id: 'web' }] }, 'plugins[0]'],
     [{ tools: undefined, model: 'test/chat:online' }, 'model'],
-  ])('is 400 with the place of the wish: %j', async (fields, param) => {
+  ])('returns 400 with the field that requests it: %j', async (fields, param) => {
     const reply = await gateway.post(chat(fields));
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(reply.error.message).toContain('tools.web_search');
@@ -170,8 +172,8 @@ describe('no engine', () => {
     expect((await gateway.record(reply.requestId)).charges.modelCharge).toBe(0);
   });
 
-  test('leaves out a vendor’s own tool, which the operator would pay for', async () => {
-    // Bounds of searches here are none of the vendor's.
+  test('drops a vendor’s own search tool, which is not priced', async () => {
+    // Options of the gateway's search don't apply to the vendor's tool.
     const blocked_domains = Array(101).fill(`${'far.'.repeat(80)}example`);
     const tools = [{ type: 'web_search_20250305', name: 'web_search', blocked_domains }];
     const body = { model: 'test/claude', max_tokens: 100, messages: weather, tools };
@@ -183,8 +185,8 @@ describe('no engine', () => {
   });
 });
 
-describe('a client that leaves', () => {
-  test.each([true, false])('in the middle of a search stops it (stream: %p)', async (stream) => {
+describe('a client that disconnects', () => {
+  test.each([true, false])('cancels a search in progress (stream: %p)', async (stream) => {
     rig.engine.misbehave('slow');
     rig.upstream.script('chat', searchFor('q'));
     const leaving = new AbortController();
@@ -198,14 +200,14 @@ describe('a client that leaves', () => {
     expect(await reply).toBe('left');
     const row = await rowOf(`leaver-${stream}`);
     expect(rig.upstream.book).toHaveLength(1);
-    // A stream has been given its first round; of a whole answer nothing was.
+    // A stream has sent its first round; a full reply has sent nothing.
     expect(row).toMatchObject({
       status: stream ? 'success' : 'error',
       cost_breakdown: { model_charge: stream ? 120 : 0, managed_tool_fee: 0 },
     });
   });
 
-  test('in the middle of the answer stops the provider, and pays for what was done', async () => {
+  test('stops the provider and pays for the work done', async () => {
     const long = say('one two three four five six', tokens(300, 20));
     rig.upstream.script('chat', [searchFor('q'), gated('never', 3, long)]);
     const leaving = new AbortController();
@@ -216,7 +218,7 @@ describe('a client that leaves', () => {
     await rig.upstream.until((book) => book.find(({ outcome }) => outcome === 'client-left'));
     const row = await rowOf('late');
     expect(row.cost_breakdown).toMatchObject({ managed_tool_fee: 5_000 });
-    // The first round told what it used; the second is an estimate on top of that.
+    // The first round reported usage; the second one is estimated.
     expect(Number(row.cost_breakdown.model_charge)).toBeGreaterThan(120);
     expect(row.billing_note).toContain('estimate');
   });
@@ -228,7 +230,7 @@ describe('a client that leaves', () => {
     readonly billing_note: string | null;
   }
 
-  /** The newest row, once this user's request has ended. */
+  /** Returns the newest row, once this user's request has ended. */
   async function rowOf(user: string): Promise<Row> {
     for (;;) {
       const { json } = await rig.gateway.get('/v1/customer/logs?limit=5');
@@ -242,8 +244,8 @@ describe('a client that leaves', () => {
 });
 
 describe('credits that run out', () => {
-  test.each([false, true])('before the next round end the answer (stream: %p)', async (stream) => {
-    // Room for one round: some 300 of prompt and 4,096 × 2 of output, nearly all of it used.
+  test.each([false, true])('end the answer before the next round (stream: %p)', async (stream) => {
+    // Enough for one round: about 300 for the prompt and 4,096 × 2 for output, most of it used.
     const poor = await makeByokTenant(rig.gateway, `poor-${stream}`, 9_000);
     const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_0' };
     rig.upstream.script('chat', callTools([search], tokens(100, 4_000)));
@@ -256,8 +258,8 @@ describe('credits that run out', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 8_100 });
   });
 
-  test('before a search are told to the model, which answers without it', async () => {
-    // Two rounds of some 600 fit, but not the fee of 5,000 and 8,000 tokens of results.
+  test('are reported to the model, which answers without the search', async () => {
+    // Enough for two rounds of about 600, but not for the fee of 5,000 and 8,000 result tokens.
     const poor = await makeByokTenant(rig.gateway, 'poorer', 9_000);
     rig.upstream.script('chat', [searchFor('q'), answerIt('Without.')]);
     const reply = await poor.chat(chat({ max_tokens: 100 }));
@@ -268,31 +270,28 @@ describe('credits that run out', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 9_000, total_usage: 460 });
   });
 
-  test.each([false, true])(
-    'before a search beside a client’s call leave it undone (stream: %p)',
-    async (stream) => {
-      // Some 30,300 of prompt and 4,096 × 2 of output are set aside, and nearly all of it is used.
-      const poor = await makeByokTenant(rig.gateway, `beside-${stream}`, 41_000);
-      const calls = ['web_search', 'lookup'].map((name) => ({
-        name,
-        arguments: { query: 'q' },
-        id: `call_${name}_${stream}`,
-      }));
-      rig.upstream.script('chat', callTools(calls, tokens(30_000, 4_000)));
-      const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
-      const messages = [{ role: 'user', content: 'x'.repeat(90_000) }];
-      const tools = [{ type: 'web_search' }, lookup];
-      const reply = await poor.chat(chat({ stream, messages, tools }));
-      expect(reply.text).toContain(`call_lookup_${stream}`);
-      expect(rig.engine.asked).toHaveLength(0);
-      const credits = await poor.manage('GET', '/api/v1/credits');
-      expect(dataOf(credits)).toEqual({ total_credits: 41_000, total_usage: 38_000 });
-    },
-  );
+  test.each([false, true])('skip a search next to a client’s call (stream: %p)', async (stream) => {
+    // About 30,300 for the prompt and 4,096 × 2 for output are held, and most of it is used.
+    const poor = await makeByokTenant(rig.gateway, `beside-${stream}`, 41_000);
+    const calls = ['web_search', 'lookup'].map((name) => ({
+      name,
+      arguments: { query: 'q' },
+      id: `call_${name}_${stream}`,
+    }));
+    rig.upstream.script('chat', callTools(calls, tokens(30_000, 4_000)));
+    const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
+    const messages = [{ role: 'user', content: 'x'.repeat(90_000) }];
+    const tools = [{ type: 'web_search' }, lookup];
+    const reply = await poor.chat(chat({ stream, messages, tools }));
+    expect(reply.text).toContain(`call_lookup_${stream}`);
+    expect(rig.engine.asked).toHaveLength(0);
+    const credits = await poor.manage('GET', '/api/v1/credits');
+    expect(dataOf(credits)).toEqual({ total_credits: 41_000, total_usage: 38_000 });
+  });
 
-  test('before a round whose results are longer than most end the answer', async () => {
+  test('end the answer before a round with very long results', async () => {
     const poor = await makeByokTenant(rig.gateway, 'far-away', 20_000);
-    // 24,000 letters of three bytes, where 8,000 tokens are set aside for them.
+    // 24,000 characters of 3 bytes; 8,000 tokens are held for them.
     const snippet = '\u96e8'.repeat(2_000);
     rig.engine.answer(
       Array.from({ length: 12 }, (_, at) => ({ ...news, url: `${news.url}/${at}`, snippet })),
@@ -306,7 +305,7 @@ describe('credits that run out', () => {
     expect(dataOf(credits)).toEqual({ total_credits: 20_000, total_usage: 5_120 });
   });
 
-  test('never go below zero, however much a provider reports', async () => {
+  test('never go below 0 for any reported usage', async () => {
     const poor = await makeByokTenant(rig.gateway, 'poorest', 40_000);
     rig.upstream.script('chat', [searchFor('q'), say('Dear.', tokens(90_000, 90_000))]);
     await poor.chat(chat());
@@ -315,27 +314,24 @@ describe('credits that run out', () => {
   });
 });
 
-describe('a round', () => {
-  test.each([false, true])(
-    'that tells no usage is estimated beside the other (stream: %p)',
-    async (stream) => {
-      rig.upstream.script('chat', [searchFor('q'), noUsage(say('x'.repeat(400)))]);
-      const reply = await rig.gateway.post(chat({ stream }));
-      const record = await rig.gateway.record(reply.requestId);
-      expect([record.usageEstimated, record.note]).toEqual([
-        true,
-        'The provider reported no billable usage. The tokens are an estimate.',
-      ]);
-      // 10 tokens were told, 400 characters are 100 tokens.
-      expect(record.usage.outputTokens).toBe(110);
-      expect(record.usage.inputTokens).toBeGreaterThan(200);
-      expect(record.usage.inputTokens).toBeLessThan(2_000);
-      expect(record.charges.managedToolFee).toBe(5_000);
-    },
-  );
+describe('a search round', () => {
+  test.each([false, true])('is estimated if it reports no usage (stream: %p)', async (stream) => {
+    rig.upstream.script('chat', [searchFor('q'), noUsage(say('x'.repeat(400)))]);
+    const reply = await rig.gateway.post(chat({ stream }));
+    const record = await rig.gateway.record(reply.requestId);
+    expect([record.usageEstimated, record.note]).toEqual([
+      true,
+      'The provider reported no billable usage. The tokens are an estimate.',
+    ]);
+    // 10 tokens were reported; 400 characters are 100 tokens.
+    expect(record.usage.outputTokens).toBe(110);
+    expect(record.usage.inputTokens).toBeGreaterThan(200);
+    expect(record.usage.inputTokens).toBeLessThan(2_000);
+    expect(record.charges.managedToolFee).toBe(5_000);
+  });
 
   test.each([false, true])(
-    'that counts its prompt alone is paid for what it says, too (stream: %p)',
+    'is charged for its output if it reports only its prompt (stream: %p)',
     async (stream) => {
       const uncounted = weirdUsage({ prompt_tokens: 70 }, say('x'.repeat(400)));
       rig.upstream.script('chat', [searchFor('q'), uncounted]);
@@ -348,7 +344,7 @@ describe('a round', () => {
   );
 
   test.each([false, true])(
-    'that fails after a search is an error, and free if nothing was said (stream: %p)',
+    'returns an error if it fails after a search, and is free without output (stream: %p)',
     async (stream) => {
       rig.upstream.script('chat', [searchFor('q'), status500()]);
       const reply = await rig.gateway.post(chat({ stream }));
@@ -357,15 +353,15 @@ describe('a round', () => {
     },
   );
 
-  test('that fails before a stream said anything leaves it to the next provider', async () => {
+  test('falls back to the next provider if it fails before any output', async () => {
     rig.upstream.script('chat', [searchFor('q'), status500(), answerIt('It rained.')]);
     const reading = await rig.gateway.stream(chat({ models: ['test/claude'] }));
     expect([reading.content, reading.dones]).toEqual(['It rained.', 1]);
-    // 300 + 2 × 20: what the first provider did is the operator's loss.
+    // 300 + 2 × 20: the work of the first provider is not charged.
     expect(await rig.bill(reading)).toEqual({ model: 340, byok: 0, tool: 0, searches: 0 });
   });
 
-  test('that fails behind a stream’s first words ends it with an error and a bill', async () => {
+  test('ends the stream with an error and is charged if it fails after output', async () => {
     const call = { name: 'web_search', arguments: { query: 'q' }, id: 'call_ws_0' };
     const spoken = callTools([call], { text: 'Let me look.', ...tokens(100, 10) });
     rig.upstream.script('chat', [spoken, status500()]);
@@ -376,14 +372,14 @@ describe('a round', () => {
     expect((await rig.gateway.record(reading.requestId)).status).toBe('error');
   });
 
-  test('that breaks off ends the stream with an error', async () => {
+  test('ends the stream with an error if it breaks off', async () => {
     rig.upstream.script('chat', [searchFor('q'), cutMidStream(3)]);
     const reading = await rig.gateway.stream(chat());
     expect([reading.error?.type, reading.dones]).toEqual(['upstream_error', 0]);
     expect(await rig.bill(reading)).toMatchObject({ tool: 5_000, searches: 1 });
   });
 
-  test('that breaks off behind its count pays for the words behind that, too', async () => {
+  test('is charged for output after its last count if it breaks off', async () => {
     const words = (content: string) => ({ choices: [{ index: 0, delta: { content } }] });
     const usage = { prompt_tokens: 300, completion_tokens: 1 };
     const events = [{ ...words('It'), usage }, words('x'.repeat(400))];
@@ -392,11 +388,11 @@ describe('a round', () => {
     rig.upstream.script('chat', [searchFor('q'), broken]);
     const reading = await rig.gateway.stream(chat());
     expect(reading.error?.type).toBe('upstream_error');
-    // 120 for the search; 300 in, out the 1 that was counted and a hundred for 400 characters.
+    // 120 for the first round; 300 for input; output is 1 reported and 100 for 400 characters.
     expect(await rig.bill(reading)).toMatchObject({ model: 120 + 300 + 2 * 101, searches: 1 });
   });
 
-  test('that is cut by its length ends the answer so', async () => {
+  test('ends the answer with length if it reaches the output limit', async () => {
     rig.upstream.script('chat', [
       searchFor('q'),
       say('It rai', { ...tokens(300, 20), finish: 'length' }),
@@ -405,12 +401,12 @@ describe('a round', () => {
   });
 });
 
-test('fees of a fraction of a credit are rounded once, for all searches', async () => {
+test('fractional search fees are rounded once for all searches', async () => {
   const cheap = await startSearchRig({ usd_per_search: '0.0000004' });
   cheap.reset();
   cheap.upstream.script('chat', [searchFor('a', 'b', 'c'), answerIt('Cheap.')]);
   const reply = await cheap.gateway.post(chat());
-  // Three times 0.4 are 1.2.
+  // 3 × 0.4 = 1.2.
   expect(await cheap.bill(reply)).toMatchObject({ tool: 2, searches: 3 });
   await cheap.stop();
 });

@@ -1,4 +1,4 @@
-/** Clients that leave a whole answer behind: the searches that were made for it are paid for. */
+/** Clients that disconnect before a full reply: its searches are charged. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { hangBeforeHeaders } from '../support/fake-upstream.ts';
@@ -9,7 +9,7 @@ const rig = await startSearchRig();
 afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
-/** Hangs up while the model writes its answer, and tells what stands in the log then. */
+/** Disconnects while the model answers, and returns the row of the request log. */
 async function leave(options: SendOptions = {}): Promise<Record<string, unknown>> {
   const before = await newest();
   const leaving = new AbortController();
@@ -30,7 +30,7 @@ async function newest(): Promise<Record<string, unknown>> {
   return isObject(row) ? row : {};
 }
 
-test('a search that was made is charged, with the round that asked for it', async () => {
+test('a search is charged with its round if the client disconnects from a full reply', async () => {
   rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders()]);
   const row = await leave();
   expect(rig.engine.asked).toHaveLength(1);
@@ -41,7 +41,7 @@ test('a search that was made is charged, with the round that asked for it', asyn
   expect(json.data).toMatchObject({ cancelled: true, total_cost: 5_120, finish_reason: '' });
 });
 
-test('its answer is nobody’s: who repeats it gets one of its own', async () => {
+test('an abandoned answer is not replayed for its idempotency key', async () => {
   const named = { headers: { 'idempotency-key': 'left' } };
   rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders(), answerIt('It rains.')]);
   await leave(named);
@@ -49,7 +49,7 @@ test('its answer is nobody’s: who repeats it gets one of its own', async () =>
   expect([contentOf(again), again.headers.get('idempotent-replayed')]).toEqual(['It rains.', null]);
 });
 
-test('a search that failed leaves nothing to pay', async () => {
+test('an abandoned reply with a failed search is free', async () => {
   rig.engine.misbehave(500);
   rig.upstream.script('chat', [searchFor('q'), hangBeforeHeaders()]);
   expect(await leave()).toMatchObject({ status: 'error', cost: 0 });

@@ -1,4 +1,4 @@
-/** Searches beside a client's own calls: what they found counts when the client comes back. */
+/** Searches next to a client's own calls: their results are restored in the client's next request. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { callTools, replay } from '../support/fake-upstream.ts';
 import { answerIt, news, searchFor, startSearchRig, weather } from '../support/search-rig.ts';
@@ -13,12 +13,12 @@ const last = { title: 'Last', url: 'https://last.example/', snippet: 'It thaws.'
 const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_search' };
 const lookup = (id: string) => ({ name: 'lookup', arguments: {}, id });
 
-/** The pages that an answer cites, in its order; the events of a stream may tell each again. */
+/** Returns the pages that an answer cites, in order. Stream events may repeat citations. */
 const citedIn = (text: string) => [
   ...new Set([...text.matchAll(/"url":"(https:[^"]+)"/g)].map(([, url]) => url)),
 ];
 
-/** How each kind of client offers its tool, and comes back with what its calls have given. */
+/** How each kind of client declares its tool and sends the results of its calls. */
 const clients = [
   {
     path: '/v1/chat/completions',
@@ -68,73 +68,70 @@ const clients = [
 
 const forms = clients.flatMap((client) => [false, true].map((stream) => ({ ...client, stream })));
 
-describe.each(forms)(
-  'pages found beside a call of the client’s: $path, streamed: $stream',
-  (form) => {
-    const { path, own, asking, stream } = form;
-    const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
-    const send = async (calls: readonly string[], asked: object = asking(calls)) => {
-      const tools = [{ type: 'web_search' }, own];
-      const body = { model: 'test/chat', ...asked, tools, stream };
-      const { status, text } = await rig.gateway.post(body, { path });
-      expect(status).toBe(200);
-      return text;
-    };
+describe.each(forms)('pages found next to a client’s call: $path, streamed: $stream', (form) => {
+  const { path, own, asking, stream } = form;
+  const callId = (name: string) => `call_${name}_${forms.indexOf(form)}`;
+  const send = async (calls: readonly string[], asked: object = asking(calls)) => {
+    const tools = [{ type: 'web_search' }, own];
+    const body = { model: 'test/chat', ...asked, tools, stream };
+    const { status, text } = await rig.gateway.post(body, { path });
+    expect(status).toBe(200);
+    return text;
+  };
 
-    test('are cited by the answer to its result', async () => {
-      const id = callId('cited');
-      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
-      expect(await send([])).toContain(id);
-      expect(citedIn(await send([id]))).toEqual([news.url]);
-    });
+  test('can be cited in the answer to its result', async () => {
+    const id = callId('cited');
+    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+    expect(await send([])).toContain(id);
+    expect(citedIn(await send([id]))).toEqual([news.url]);
+  });
 
-    test('are cited by it, too, where the search came before the call', async () => {
-      const id = callId('before');
-      const calling = callTools([lookup(id)], { text: 'It rained [1].' });
-      rig.upstream.script('chat', [
-        ...[searchFor('q'), calling, searchFor('more')],
-        answerIt('It snows [2]. As I said, it rained [1].'),
-      ]);
-      expect(citedIn(await send([]))).toEqual([news.url]);
-      rig.engine.answer([later]);
-      expect(citedIn(await send([id]))).toEqual([later.url, news.url]);
-    });
+  test('can be cited if the search came before the call', async () => {
+    const id = callId('before');
+    const calling = callTools([lookup(id)], { text: 'It rained [1].' });
+    rig.upstream.script('chat', [
+      ...[searchFor('q'), calling, searchFor('more')],
+      answerIt('It snows [2]. As I said, it rained [1].'),
+    ]);
+    expect(citedIn(await send([]))).toEqual([news.url]);
+    rig.engine.answer([later]);
+    expect(citedIn(await send([id]))).toEqual([later.url, news.url]);
+  });
 
-    test('keep their numbers, and those of later searches follow', async () => {
-      const [one, two] = [callId('one'), callId('two')];
-      rig.upstream.script('chat', [
-        callTools([search, lookup(one)]),
-        callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
-        searchFor('more'),
-        answerIt('It thaws [3], it snows [2], it rained [1].'),
-      ]);
-      await send([]);
-      rig.engine.answer([later]);
-      expect(citedIn(await send([one]))).toEqual([news.url]);
-      rig.engine.answer([last]);
-      expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
-      for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
-        expect(rig.told().split(page)).toHaveLength(2);
-      }
-    });
+  test('keep their numbers, and later searches continue them', async () => {
+    const [one, two] = [callId('one'), callId('two')];
+    rig.upstream.script('chat', [
+      callTools([search, lookup(one)]),
+      callTools([search, lookup(two)], { text: 'It rained [1], not [2].' }),
+      searchFor('more'),
+      answerIt('It thaws [3], it snows [2], it rained [1].'),
+    ]);
+    await send([]);
+    rig.engine.answer([later]);
+    expect(citedIn(await send([one]))).toEqual([news.url]);
+    rig.engine.answer([last]);
+    expect(citedIn(await send([one, two]))).toEqual([last.url, later.url, news.url]);
+    for (const page of ['[1] The news', '[2] Later', '[3] Last']) {
+      expect(rig.told().split(page)).toHaveLength(2);
+    }
+  });
 
-    test('stay out of another conversation that calls the tool under the same id', async () => {
-      const id = 'functions.lookup:0';
-      rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
-      await send([]);
-      const other = JSON.parse(
-        JSON.stringify(asking([id])).replace('What is the weather?', 'What did they say?'),
-      );
-      const text = await send([], other);
-      expect([citedIn(text), rig.told()]).toEqual([[], expect.not.stringContaining(news.title)]);
-    });
-  },
-);
+  test('are not restored in another chat with the same call id', async () => {
+    const id = 'functions.lookup:0';
+    rig.upstream.script('chat', [callTools([search, lookup(id)]), answerIt('It rained [1].')]);
+    await send([]);
+    const other = JSON.parse(
+      JSON.stringify(asking([id])).replace('What is the weather?', 'What did they say?'),
+    );
+    const text = await send([], other);
+    expect([citedIn(text), rig.told()]).toEqual([[], expect.not.stringContaining(news.title)]);
+  });
+});
 
 test.each([
   ['tool_calls', 'error'],
   ['length', 'message_stop'],
-])('a call behind a search whose input breaks off (%s) ends in %s', async (reason, end) => {
+])('an incomplete call after a search (%s) ends with %s', async (reason, end) => {
   const chunk = (delta: object, finish_reason: string | null = null) =>
     `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
   const half = { index: 0, id: 'call_1', function: { name: 'lookup', arguments: '{"path":"/a' } };

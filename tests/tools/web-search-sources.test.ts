@@ -1,4 +1,4 @@
-/** The model thinks between its searches: each source stands beside the words that cite it. */
+/** Citations of a model that reasons between its searches. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { callTools, say } from '../support/fake-upstream.ts';
@@ -21,14 +21,14 @@ beforeEach(() => {
 const models = ['test/chat', 'test/claude'];
 const objects = (list: unknown) => (Array.isArray(list) ? list.filter(isObject) : []);
 
-/** The last event of a stream has the whole response. */
+/** Returns the full response, which is in the last event of a stream. */
 const outputIn = (stream: string) => {
   const [last = ''] = stream.match(/^data: .*"type":"response.completed".*$/m) ?? [];
   return JSON.parse(last.slice('data: '.length)).response.output;
 };
 
 test.each(models.flatMap((model) => [false, true].map((stream) => [model, stream] as const)))(
-  'for a Responses client: %s, streamed: %p',
+  'a Responses answer has each citation on the text that cites it: %s, streamed: %p',
   async (model, stream) => {
     const body = { model, input: 'Weather?', tools: [{ type: 'web_search' }], stream };
     const { text, json } = await rig.gateway.post(body, { path: '/v1/responses' });
@@ -44,15 +44,18 @@ test.each(models.flatMap((model) => [false, true].map((stream) => [model, stream
   },
 );
 
-test.each(models)('for a Messages client: %s', async (model) => {
-  const tools = [{ type: 'web_search' }];
-  const body = { model, max_tokens: 200, messages: weather, tools };
-  const { json } = await rig.gateway.post(body, { path: '/v1/messages' });
-  const texts = objects(json.content).filter(({ type }) => type === 'text');
-  expect(texts.map(({ citations }) => objects(citations).length)).toEqual([0, 1, 1]);
-});
+test.each(models)(
+  'a Messages answer has each citation on the text that cites it: %s',
+  async (model) => {
+    const tools = [{ type: 'web_search' }];
+    const body = { model, max_tokens: 200, messages: weather, tools };
+    const { json } = await rig.gateway.post(body, { path: '/v1/messages' });
+    const texts = objects(json.content).filter(({ type }) => type === 'text');
+    expect(texts.map(({ citations }) => objects(citations).length)).toEqual([0, 1, 1]);
+  },
+);
 
-test.each(models)('for a chat client, in one text: %s', async (model) => {
+test.each(models)('a chat answer has all citations on its one text: %s', async (model) => {
   const { json } = await rig.gateway.post({
     ...{ model, messages: weather },
     tools: [{ type: 'web_search' }],

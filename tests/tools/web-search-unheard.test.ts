@@ -1,4 +1,4 @@
-/** Streams that search before their first words: nobody has heard anything of those rounds. */
+/** Streams that search before their first output, so that the client got nothing of those rounds. */
 import { afterAll, beforeEach, expect, test } from 'bun:test';
 import { dataOf, makeByokTenant } from '../support/byok.ts';
 import {
@@ -31,8 +31,8 @@ function searchCall(json: string) {
 const events = { contentType: 'text/event-stream' };
 const either = chat({ models: ['test/claude'] });
 
-test('a round without a finish is not searched for: it is the next one’s turn', async () => {
-  // The last event has no empty line behind it: it is told together with the end.
+test('a round without a finish reason falls back to the next provider', async () => {
+  // The last event has no empty line after it, so it is read at the end.
   const broken = chunk(searchCall('{"query":"q"}')).trimEnd();
   rig.upstream.script('chat', [replay(broken, events), answerIt('It rained.')]);
   const reading = await rig.gateway.stream(either);
@@ -42,7 +42,7 @@ test('a round without a finish is not searched for: it is the next one’s turn'
   expect(attempts.map(({ outcome }) => outcome)).toEqual(['malformed', 'answered']);
 });
 
-test('an error that comes with a call counts at once, whatever its connection does', async () => {
+test('an error after a call falls back at once even if the connection stays open', async () => {
   const failing = chunk(searchCall('{"query":"q"}')) + eventOf({ error: { message: 'Busy.' } });
   rig.upstream.script('chat', [hangMidStream(1, replay(failing, events)), answerIt('It rained.')]);
   const reading = await rig.gateway.stream(either);
@@ -50,7 +50,7 @@ test('an error that comes with a call counts at once, whatever its connection do
   await rig.upstream.until((book) => book[0]?.outcome === 'client-left');
 });
 
-test('a refusal is told as it comes', async () => {
+test('a refusal is streamed', async () => {
   const said = ['I cannot ', 'help.'].map((refusal) => chunk({ refusal })).join('');
   const refusing = replay(said + chunk({}, 'stop'), { ...events, piece: 'event by event' });
   rig.upstream.script('chat', gated('rest', 1, refusing));
@@ -60,25 +60,25 @@ test('a refusal is told as it comes', async () => {
   await reader.readUntil('help.');
 });
 
-test('a call without an end is paid for as it grows, and ends with the credits', async () => {
-  // Some 300 of prompt and 4,096 × 2 of output are set aside, for some 12,000 characters.
+test('an endless call is charged as it grows and ends with the credits', async () => {
+  // About 300 for the prompt and 4,096 × 2 for output are held, enough for 12,000 characters.
   const poor = await makeByokTenant(rig.gateway, 'unheard', 9_000);
   const call = { name: 'web_search', arguments: { query: 'x'.repeat(60_000) }, id: 'call_0' };
-  // Each event has five characters of it.
+  // Each event has 5 characters.
   rig.upstream.script('chat', hangMidStream(10_000, callTools([call], tokens(100, 10))));
   const reply = await poor.chat(chat({ stream: true }));
   expect(reply.text.slice(-400)).toContain('The credits ran out in the middle of this answer.');
   expect(rig.engine.asked).toHaveLength(0);
 });
 
-test('what is set aside for the rounds does not pay for a longer answer', async () => {
-  // For each of two rounds 30,000 of prompt and 4,096 × 2 of output, for the search 13,000.
+test('credits held for rounds are not spent on a longer answer', async () => {
+  // For each of 2 rounds 30,000 for the prompt and 4,096 × 2 for output; 13,000 for the search.
   const poor = await makeByokTenant(rig.gateway, 'wordy', 92_000);
   const messages = [{ role: 'user', content: 'x'.repeat(90_000) }];
   const query = { name: 'web_search', arguments: { query: 'q' }, id: 'call_0' };
   rig.upstream.script('chat', [
     callTools([query], tokens(30_000, 10)),
-    // All of it would be 30,020 + 5,000 + 30,000 + 32,000 credits.
+    // The full answer would cost 30,020 + 5,000 + 30,000 + 32,000 credits.
     say('word '.repeat(16_000), tokens(30_000, 16_000)),
   ]);
   const reply = await poor.chat(chat({ stream: true, messages }));
@@ -87,8 +87,8 @@ test('what is set aside for the rounds does not pay for a longer answer', async 
   expect(Number(dataOf(credits).total_usage)).toBeLessThan(92_000);
 });
 
-test('what was set aside at a provider that failed is there for the next one', async () => {
-  // Some 600 for each of two rounds and 13,000 for the search: enough for one provider at a time.
+test('credits held at a failed provider are available to the next one', async () => {
+  // About 600 for each of 2 rounds and 13,000 for the search: enough for one provider.
   const poor = await makeByokTenant(rig.gateway, 'second', 20_000);
   const failing = [searchFor('q'), status500()];
   rig.upstream.script('chat', [...failing, searchFor('q'), answerIt('Rain.')]);

@@ -1,4 +1,4 @@
-/** Managed web search: the model asks, the gateway searches, the answer streams. */
+/** Web search: the model requests searches, the gateway runs them, and the answer is streamed. */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
 import { makeByokTenant } from '../support/byok.ts';
@@ -28,11 +28,11 @@ afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
 const queries = () => rig.engine.asked.map(({ words }) => words.q);
-/** 100 + 2 × 10, then 300 + 2 × 20; one search. */
+/** 100 + 2 × 10, then 300 + 2 × 20, and one search. */
 const oneSearch = { model: 460, byok: 0, tool: 5_000, searches: 1 };
 
-describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (model) => {
-  test('asks, searches, answers and bills all of it', async () => {
+describe.each(['test/chat', 'test/claude'])('a chat with a search at %s', (model) => {
+  test('searches, answers and charges all of it', async () => {
     rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model }));
     expect(contentOf(reply)).toBe('It rained [1].');
@@ -50,7 +50,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(reply.text).not.toContain('web_search');
   });
 
-  test('streams the answer, with the same bill', async () => {
+  test('streams the answer for the same charge', async () => {
     rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
     const reading = await rig.gateway.stream(
       chat({ model, stream_options: { include_usage: true } }),
@@ -62,7 +62,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(isObject(reading.usage) && reading.usage.cost).toBe(5_460);
   });
 
-  test('gives one answer however many were asked for, and pays for one', async () => {
+  test('returns and charges one choice for any n', async () => {
     rig.upstream.script('chat', [searchFor('weather today'), answerIt('It rained [1].')]);
     const reply = await rig.gateway.post(chat({ model, n: 3 }));
     expect(reply.headers.get('x-tollgate-dropped-params')).toBe('n');
@@ -71,7 +71,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
-  test('streams over several rounds, in one answer', async () => {
+  test('streams several rounds as one answer', async () => {
     const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
       text: 'Let me look.',
       ...tokens(100, 10),
@@ -81,14 +81,14 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(reading.content).toBe('Let me look.\n\nRain [1], and rain [2].');
     expect([reading.finishReasons, reading.dones]).toEqual([['stop'], 1]);
     expect(queries()).toEqual(['one', 'two']);
-    // Twice 100 + 2 × 10, then 300 + 2 × 20; two searches.
+    // 2 × (100 + 2 × 10), then 300 + 2 × 20, and two searches.
     expect(await rig.bill(reading)).toEqual({ model: 580, byok: 0, tool: 10_000, searches: 2 });
-    // The gap is the client's: to the model its own words go back as they were.
+    // Only the client gets the separator. The model gets its own text back unchanged.
     expect(rig.told()).toContain('Let me look.');
     expect(rig.told()).not.toContain('Let me look.\\n');
   });
 
-  test.each([false, true])('gives JSON and nothing else; streamed: %p', async (stream) => {
+  test.each([false, true])('returns only JSON; streamed: %p', async (stream) => {
     const first = callTools([{ name: 'web_search', arguments: { query: 'one' }, id: 'call_one' }], {
       text: 'Let me look.',
       ...tokens(100, 10),
@@ -102,7 +102,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
-  test.each([false, true])('is given again with its thoughts; streamed: %p', async (stream) => {
+  test.each([false, true])('is replayed with its reasoning; streamed: %p', async (stream) => {
     const thought = say('It rained [1].', { reasoning: 'Outside.', ...tokens(300, 20) });
     const ask = async () => {
       rig.upstream.script('chat', [searchFor('weather'), thought]);
@@ -112,7 +112,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
       return [reply.headers.get('idempotent-replayed'), await rig.bill(reply)];
     };
     const balance = await rig.gateway.balance();
-    // Either leads to the receipt of the one that was paid for.
+    // Both link to the receipt of the charged request.
     expect([await ask(), await ask()]).toEqual([
       [null, oneSearch],
       ['true', oneSearch],
@@ -121,7 +121,7 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
     expect(queries()).toEqual(['weather']);
   });
 
-  test('answers Anthropic clients alike, whole and streamed', async () => {
+  test('serves Anthropic clients, streamed and not', async () => {
     const path = '/v1/messages';
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 5 }];
     const body = { model, max_tokens: 200, messages: weather, tools };
@@ -149,13 +149,13 @@ describe.each(['test/chat', 'test/claude'])('a chat with a search, by %s', (mode
   });
 });
 
-describe('searches', () => {
+describe('web searches', () => {
   test.each([
     ['a tool', { tools: [{ type: 'web_search' }] }],
     ['a plugin', { tools: undefined, plugins: [{ id: 'web' }] }],
     ['a suffix', { tools: undefined, model: 'test/chat:online' }],
     ['a suffix in the chain', { tools: undefined, model: undefined, models: ['test/chat:online'] }],
-  ])('are asked for by %s', async (_, fields) => {
+  ])('are requested by %s', async (_, fields) => {
     rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
     const reply = await rig.gateway.post(chat(fields));
     expect([reply.status, reply.json.model, queries()]).toEqual([200, 'test/chat', ['q']]);
@@ -166,7 +166,7 @@ describe('searches', () => {
     for (const word of ['plugins', ':online']) expect(rig.told()).not.toContain(word);
   });
 
-  test('keep to the domains that are wanted', async () => {
+  test('follow the domain filters', async () => {
     rig.engine.answer([
       news,
       { title: 'Docs', url: 'https://docs.good.example/a', snippet: 'Fine.' },
@@ -180,7 +180,7 @@ describe('searches', () => {
     for (const word of ['news.example', 'Not fine']) expect(rig.told()).not.toContain(word);
   });
 
-  test('keep to the filters of OpenAI’s tool, and name what nobody here follows', async () => {
+  test('follow the filters of OpenAI’s tool and list unsupported ones', async () => {
     rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
     const filters = { allowed_domains: ['good.example'], languages: ['en'] };
     const place = { user_location: { type: 'approximate' }, search_context_size: 'low' };
@@ -192,7 +192,7 @@ describe('searches', () => {
     );
   });
 
-  test('leave out what OpenAI’s tool blocks, and name a second list for the same', async () => {
+  test('follow blocked domains of OpenAI’s tool and list duplicates', async () => {
     rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
     const filters = { allowed_domains: ['good.example'], blocked_domains: ['bad.example'] };
     const beside = { allowed_domains: ['a.example'], excluded_domains: [] };
@@ -207,19 +207,16 @@ describe('searches', () => {
   test.each([
     ['/v1/chat/completions', {}],
     ['/v1/messages', { max_tokens: 200 }],
-  ])(
-    'are not made for a client that forbids the open web, which is told: %s',
-    async (path, more) => {
-      for (const model of ['test/chat', 'test/claude']) {
-        rig.reset();
-        const tools = [{ type: 'web_search', external_web_access: false }];
-        const reply = await rig.gateway.post(chat({ model, tools, ...more }), { path });
-        expect([reply.status, queries()]).toEqual([200, []]);
-        expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0]');
-        expect(rig.sentIn(0).tools).toBeUndefined();
-      }
-    },
-  );
+  ])('are not made if the client forbids web access: %s', async (path, more) => {
+    for (const model of ['test/chat', 'test/claude']) {
+      rig.reset();
+      const tools = [{ type: 'web_search', external_web_access: false }];
+      const reply = await rig.gateway.post(chat({ model, tools, ...more }), { path });
+      expect([reply.status, queries()]).toEqual([200, []]);
+      expect(reply.headers.get('x-tollgate-dropped-params')).toBe('tools[0]');
+      expect(rig.sentIn(0).tools).toBeUndefined();
+    }
+  });
 
   test.each([
     [
@@ -249,7 +246,7 @@ describe('searches', () => {
     [{ tools: undefined, plugins: [{ id: 'web', max_uses: 0 }] }, 'plugins[0].max_uses'],
     [{ tools: undefined, plugins: [{ id: 'web', max_results: 101 }] }, 'plugins[0].max_results'],
     [{ tools: undefined, plugins: [{ id: 'other' }] }, 'plugins[0].id'],
-  ])('in the wrong words are 400: %j', async (fields, param) => {
+  ])('return 400 for invalid options: %j', async (fields, param) => {
     const reply = await rig.gateway.post(chat(fields));
     expect([reply.status, reply.error.param]).toEqual([400, param]);
     expect(rig.upstream.book).toHaveLength(0);
@@ -259,7 +256,7 @@ describe('searches', () => {
     [{ allowed_domains: 'a.example' }, 'tools[0].allowed_domains must be a list'],
     [{ blocked_domains: [7] }, 'tools[0].blocked_domains[0] must be a string'],
     [{ max_uses: 'five' }, 'tools[0].max_uses must be a whole number'],
-  ])('of an Anthropic client are checked alike: %j', async (fields, message) => {
+  ])('validate options of Anthropic clients: %j', async (fields, message) => {
     const tools = [{ type: 'web_search_20250305', name: 'web_search', ...fields }];
     const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
     const reply = await rig.gateway.post(body, { path: '/v1/messages' });
@@ -267,7 +264,7 @@ describe('searches', () => {
     expect(reply.error.message).toStartWith(message);
   });
 
-  test('take a vendor’s tool that allows more searches than are ever made here', async () => {
+  test('accept a vendor’s tool that allows more searches than the limit', async () => {
     rig.upstream.script('chat', [searchFor('q'), answerIt('Yes.')]);
     const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1_000 }];
     const body = { model: 'test/chat', max_tokens: 9, messages: weather, tools };
@@ -275,7 +272,7 @@ describe('searches', () => {
     expect(queries()).toEqual(['q']);
   });
 
-  test('are no more than max_uses, and results no more than max_results', async () => {
+  test('are limited by max_uses and max_results', async () => {
     rig.engine.answer([news, { ...news, url: 'https://second.example/', title: 'Second' }]);
     rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Enough.')]);
     const tools = [{ type: 'web_search', max_uses: 1, max_results: 1 }];
@@ -287,7 +284,7 @@ describe('searches', () => {
     expect(await rig.bill(reply)).toEqual(oneSearch);
   });
 
-  test('never stop: the cap ends them with an answer', async () => {
+  test('end with an answer at the limit', async () => {
     rig.upstream.script('chat', searchFor('again'));
     for (const stream of [false, true]) {
       rig.reset();
@@ -297,12 +294,12 @@ describe('searches', () => {
       expect([rig.engine.asked.length, rig.upstream.book.length]).toEqual([3, 4]);
       expect(reply.text).toContain('limit of web searches');
       expect(reply.text).toContain('"finish_reason":"stop"');
-      // Four rounds of 120.
+      // 4 rounds of 120.
       expect(await rig.bill(reply)).toEqual({ model: 480, byok: 0, tool: 15_000, searches: 3 });
     }
   });
 
-  test('at the same time are numbered through, and each is paid for', async () => {
+  test('run concurrently with continuous numbers and are all charged', async () => {
     rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain [1] and rain [2], not [3].')]);
     const reply = await rig.gateway.post(chat());
     expect(queries().sort()).toEqual(['a', 'b']);
@@ -314,7 +311,7 @@ describe('searches', () => {
     expect(results.map(({ tool_call_id: id }) => id)).toEqual(['call_ws_0', 'call_ws_1']);
   });
 
-  test('on the tenant’s own account cost the fee of both kinds', async () => {
+  test('cost both fees on the tenant’s account', async () => {
     const tenant = await makeByokTenant(rig.gateway, 'searcher');
     await tenant.bring('first', { api_key: 'sk-their-own-0123456789' });
     rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
@@ -322,13 +319,13 @@ describe('searches', () => {
     expect(rig.upstream.book[1]?.headers.authorization).toBe('Bearer sk-their-own-0123456789');
     await rig.gateway.get(`/v1/generation?id=${reply.requestId}`, { key: tenant.key });
     const { charges, trafficMode } = await rig.gateway.record(reply.requestId, tenant.id);
-    // A tenth of 460, and one search.
+    // 10 % of 460, and one search.
     expect(charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 46, managedToolFee: 5_000 });
     expect(trafficMode).toBe('byok');
   });
 
   test.each([false, true])(
-    'end with an answer when a round is counted as it cannot be, streamed: %s',
+    'end with an answer if a round reports impossible usage, streamed: %s',
     async (stream) => {
       const usage = { prompt_tokens: 900_000_000, completion_tokens: 5 };
       rig.upstream.script('chat', [searchFor('a'), weirdUsage(usage, say('Rain.'))]);
@@ -340,17 +337,17 @@ describe('searches', () => {
     },
   );
 
-  test('that a provider breaks off, which counts its output last, cost an estimate', async () => {
+  test('are charged an estimate if the provider breaks off before it reports output', async () => {
     const counted = { usage: { prompt: 70, completion: 24 } };
     const broken = cutMidStream(42, 'end-of-body', say(words(50), counted));
     rig.upstream.script('chat', [searchFor('a'), broken]);
     const reply = await rig.gateway.post(chat({ model: 'test/claude', stream: true }));
-    // A search, then 39 words: 146 characters are 36 whole tokens.
+    // A search, then 39 words: 146 characters are 36 tokens.
     expect(await rig.bill(reply)).toMatchObject({ model: 120 + 70 + 36 * 2, searches: 1 });
     expect(await rig.gateway.record(reply.requestId)).toMatchObject({ usageEstimated: true });
   });
 
-  test('are no reason to charge more for what nobody counted', async () => {
+  test('do not raise the charge of estimated usage', async () => {
     const free = await startSearchRig({ usd_per_search: '0' });
     try {
       const bills = [];
@@ -359,14 +356,14 @@ describe('searches', () => {
         upstream.script('chat', [searchFor('a'), noUsage(say('y'.repeat(400_000)))]);
         bills.push(await bill(await gateway.post(chat({ max_tokens: 1 }))));
       }
-      // Both are charged what was set aside for the model, which the fee is no part of.
+      // Both are charged what was held for the model, without the search fee.
       expect(bills[0]).toEqual({ model: bills[1]?.model ?? 0, byok: 0, tool: 5_000, searches: 1 });
     } finally {
       await free.stop();
     }
   });
 
-  test('make answers that are kept only where everything is', async () => {
+  test('are cached only with cache: always', async () => {
     const ask = async (key: string) => {
       rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
       const reply = await rig.gateway.post(chat({ temperature: 0 }), { key });
@@ -381,7 +378,7 @@ describe('searches', () => {
     expect(rig.engine.asked).toHaveLength(3);
   });
 
-  test('of a response are kept for both of its forms', async () => {
+  test('of a response are replayed streamed and not', async () => {
     const key = await rig.gateway.makeKey({ cache: 'always' });
     const body = { model: 'test/chat', input: 'Weather?', tools: [{ type: 'web_search' }] };
     rig.upstream.script('chat', [searchFor('q'), answerIt('It rained [1].')]);
@@ -394,7 +391,7 @@ describe('searches', () => {
     expect(rig.engine.asked).toHaveLength(1);
   });
 
-  test('are in the log row and in the analytics', async () => {
+  test('are in the request log and in analytics', async () => {
     const tenant = await makeByokTenant(rig.gateway, 'analyst');
     rig.upstream.script('chat', [searchFor('a', 'b'), answerIt('Rain.')]);
     await tenant.chat(chat());
@@ -413,7 +410,7 @@ describe('searches', () => {
 describe("the client's own tools", () => {
   const lookup = { type: 'function', function: { name: 'lookup', parameters: {} } };
 
-  test.each([false, true])('are called beside ours, which is answered already', async (stream) => {
+  test.each([false, true])('can be called next to the search tool', async (stream) => {
     const both = callTools(
       [
         { name: 'web_search', arguments: { query: 'weather' }, id: 'call_search' },
@@ -441,7 +438,7 @@ describe("the client's own tools", () => {
     await rig.gateway.post(chat({ tools, messages }));
     expect(rig.told()).toContain('call_search');
     expect(rig.told()).toContain('It rained.');
-    // What was put back is another tenant's to nobody.
+    // Restored searches are not visible to other tenants.
     const stranger = await rig.gateway.makeTenant({ id: `stranger-${stream}`, name: 'Stranger' });
     await rig.gateway.post(chat({ tools, messages }), { key: stranger });
     expect(rig.told()).not.toContain('It rained.');
@@ -449,12 +446,12 @@ describe("the client's own tools", () => {
 
   const flat = { name: 'lookup', parameters: {} };
   const claudes = { name: 'lookup', input_schema: { type: 'object' } };
-  // The events of a response tell it four times: by itself, with its part, its item and the whole.
+  // A response stream has it 4 times: in its event, its part, its item and the response.
   test.each([
     ['/v1/chat/completions', 1, { messages: weather }, { type: 'function', function: flat }],
     ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, claudes],
     ['/v1/responses', 4, { input: 'What is the weather?' }, { type: 'function', ...flat }],
-  ])('leave their citations to the words before them: %s', async (path, times, asked, own) => {
+  ])('get no citations of the text before them: %s', async (path, times, asked, own) => {
     const tools = [{ type: 'web_search' }, own];
     const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
     for (const stream of [false, true]) {
@@ -467,7 +464,7 @@ describe("the client's own tools", () => {
     }
   });
 
-  test('may have the name of ours and stay their own', async () => {
+  test('can have the search tool’s name', async () => {
     const theirs = { type: 'function', function: { name: 'web_search', parameters: {} } };
     rig.upstream.script('chat', [searchFor('theirs'), say('Done.')]);
     const reply = await rig.gateway.post(chat({ tools: [theirs], plugins: [{ id: 'web' }] }));

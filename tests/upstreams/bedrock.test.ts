@@ -184,7 +184,11 @@ describe('a stream that breaks after its first words', () => {
   test.each([
     ['is cut between two frames', cutMidStream(6, 'end-of-body', answer), 'was interrupted'],
     ['is cut inside a frame', truncatedJson(700, answer), 'was interrupted'],
-    ['has a frame whose checksum is wrong', unfinishedCharacter(6, answer), 'sent an invalid answer'],
+    [
+      'has a frame whose checksum is wrong',
+      unfinishedCharacter(6, answer),
+      'sent an invalid answer',
+    ],
     ['has a frame that is no JSON', malformedSse(6, answer), 'sent an invalid answer'],
     ['has an exception', errorInside200(6, 'data', answer), 'The server is overloaded'],
   ])('%s is an error to each client, never an answer', async (_, behaviour, why) => {

@@ -224,7 +224,7 @@ describe("a tenant's own account", () => {
     const tenant = await makeByokTenant(gateway, 'inside');
     const put = await tenant.bring('shared', { api_key: account('shared') });
     expect([put.status, put.error.param]).toEqual([400, 'api_key']);
-    expect(put.error.message).toBe(`api_key must have Google's own token_uri, ${google}.`);
+    expect(put.error.message).toBe(`api_key must have the token_uri ${google}.`);
     expect(upstream.book).toEqual([]);
   });
 

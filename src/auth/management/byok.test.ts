@@ -30,7 +30,7 @@ async function bring(provider: object, base_url: string | null, api_key = pair):
   }
 }
 
-const noRegion = 'api_key signs for a region, and neither the address nor the provider names one.';
+const noRegion = 'api_key needs an AWS region, but neither base_url nor the provider has one.';
 
 test.each([
   ['its own address', { baseUrl: unnamed }, regional, pair],

@@ -1,44 +1,17 @@
-import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
-import { byokModes } from '../../core/caller.ts';
+import { type CredentialObject, newCredentialSchema } from '../../contract/byok.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { isObject, parseJson } from '../../core/json.ts';
-import {
-  googleTokenUrl,
-  providerKeyLengthMax,
-  readProviderKey,
-  regionIn,
-} from '../../core/provider-key.ts';
-import { oneOf, optional, validate } from '../../core/schema.ts';
+import { googleTokenUrl, readProviderKey, regionIn } from '../../core/provider-key.ts';
+import { validate } from '../../core/schema.ts';
 import { didYouMean } from '../../core/text.ts';
 import type { Directory } from '../directory.ts';
 import type { StoredCredential, Vault, VaultStore } from '../vault.ts';
 import { findTenant } from './tenants.ts';
 
-/** What a tenant does with its own accounts at providers, by HTTP or by the command line. */
+/** Management of tenants' own provider keys (BYOK), for the HTTP API and the command line. */
 
-export const credentialSchema = Type.Object(
-  {
-    // Never repeated in a refusal.
-    api_key: Type.String({
-      minLength: 1,
-      maxLength: providerKeyLengthMax,
-      expected: `a text of 1 to ${providerKeyLengthMax} characters`,
-      description: 'A word, a pair of AWS, or the JSON of a Google service account.',
-      hidden: true,
-    }),
-    mode: optional(oneOf(...byokModes)),
-    base_url: optional(
-      Type.String({
-        pattern: '^https?://[^\\s]+$',
-        expected: 'an http(s) address such as "https://api.example.com/v1"',
-        hidden: true,
-      }),
-    ),
-  },
-  { additionalProperties: false },
-);
-const credentialCheck = Compile(credentialSchema);
+const credentialCheck = Compile(newCredentialSchema);
 
 interface ByokProvider {
   readonly byokBaseUrl: boolean;
@@ -50,14 +23,14 @@ interface ByokProvider {
 export interface ByokService {
   readonly directory: Pick<Directory, 'getTenant'>;
   readonly credentials: VaultStore;
-  /** The providers for which a tenant may bring a key, by name. */
+  /** The providers that accept tenants' own keys, by name. */
   readonly providers: ReadonlyMap<string, ByokProvider>;
   now(): number;
-  /** Needed to save, not to look or to remove: those work without the secret key. */
+  /** Only saving needs the vault; reading and deleting work without the secret key. */
   vault(): Vault | Promise<Vault>;
-  /** Why an address that a tenant gave is refused; null when it is not. */
+  /** Returns why a tenant's base URL isn't allowed, or null if it is. */
   refusalOf(url: string): Promise<string | null>;
-  /** Called after a change: this process need not wait for its next look at the store. */
+  /** Called after a deletion, so that this process notices it before its next poll. */
   changed(): void;
 }
 
@@ -84,8 +57,8 @@ export async function setCredential(
 ): Promise<CredentialObject> {
   const known = service.providers.get(provider);
   if (!known) throw unknownProvider(service, provider);
-  const input = validate(credentialCheck, credentialSchema, body);
-  // A run of slashes is tried from its first only: a long one must not take quadratic time.
+  const input = validate(credentialCheck, newCredentialSchema, body);
+  // The lookbehind keeps this linear for a long run of slashes.
   const baseUrl = input.base_url?.replace(/(?<!\/)\/+$/, '') ?? null;
   if (baseUrl !== null) await checkBaseUrl(service, provider, known.byokBaseUrl, baseUrl);
   const refusal = refusalOfKey(input.api_key, baseUrl, known);
@@ -107,13 +80,13 @@ export async function deleteCredential(
   service.changed();
 }
 
-/** A JSON key without its line ends: the end of a key is shown in tables and in sentences. */
+/** Removes line breaks from a JSON key, because labels show its last characters. */
 function compact(apiKey: string): string {
   const document = parseJson(apiKey);
   return isObject(document) ? JSON.stringify(document) : apiKey;
 }
 
-/** The rest of a sentence that begins with the field's name; undefined for a key that will do. */
+/** Returns the rest of a sentence that starts with `api_key`, or undefined for a valid key. */
 function refusalOfKey(
   text: string,
   baseUrl: string | null,
@@ -123,16 +96,16 @@ function refusalOfKey(
   if (typeof key === 'string') return key;
   switch (key.kind) {
     case 'word':
-      // The key goes into a header as it is, so it must hold nothing that could end one.
+      // The key becomes a header value, so it must not contain a line break.
       if (/^[\x21-\x7e]+$/.test(key.value)) return undefined;
-      return 'must be visible ASCII characters without spaces';
+      return 'must contain only visible ASCII characters, without spaces';
     case 'service_account':
-      // Otherwise anybody who can bring a key could make us call any address.
+      // A different token_uri would let a tenant make the gateway call any address.
       if (key.tokenUrl === googleTokenUrl) return undefined;
-      return `must have Google's own token_uri, ${googleTokenUrl}`;
+      return `must have the token_uri ${googleTokenUrl}`;
     case 'aws':
       if (regionIn(baseUrl ?? known.baseUrl) ?? known.region) return undefined;
-      return 'signs for a region, and neither the address nor the provider names one';
+      return 'needs an AWS region, but neither base_url nor the provider has one';
   }
 }
 
@@ -143,17 +116,17 @@ async function checkBaseUrl(
   baseUrl: string,
 ): Promise<void> {
   if (!isAllowed) {
-    const message = `The provider "${provider}" does not take a base URL of your own.`;
+    const message = `The provider "${provider}" doesn't accept a base_url. Leave it out.`;
     throw invalidRequest(message, 'base_url');
   }
-  // Paths are appended to it; behind a query or a fragment they would mean something else.
+  // Paths are appended to the base URL, so it can't end in a query or fragment.
   const refusal = /[?#]/.test(baseUrl)
-    ? 'The URL must not have a query or a fragment.'
+    ? 'The URL must not have a query or fragment.'
     : await service.refusalOf(baseUrl);
-  if (refusal !== null) throw invalidRequest(`base_url is refused: ${refusal}`, 'base_url');
+  if (refusal !== null) throw invalidRequest(`base_url isn't allowed: ${refusal}`, 'base_url');
 }
 
-/** Looked for among all of the tenant's: the operator may have removed the provider. */
+/** Also finds a key of a provider that the operator has removed since. Throws 404. */
 async function findCredential(
   service: ByokService,
   tenantId: string,
@@ -168,7 +141,7 @@ async function findCredential(
 }
 
 function noCredential(provider: string): GatewayError {
-  return notFound(`There is no credential for the provider "${provider}".`, 'provider');
+  return notFound(`There is no saved key for the provider "${provider}".`, 'provider');
 }
 
 function unknownProvider({ providers }: ByokService, name: string): GatewayError {
@@ -176,10 +149,8 @@ function unknownProvider({ providers }: ByokService, name: string): GatewayError
   return notFound(`There is no provider "${name.slice(0, 100)}"${hint}`, 'provider');
 }
 
-type CredentialObject = Readonly<ReturnType<typeof credentialObject>>;
-
-/** A credential as its owner sees it. The key itself is never shown again, to anybody. */
-function credentialObject(credential: StoredCredential) {
+/** Returns a provider key as its owner sees it, without the key itself. */
+function credentialObject(credential: StoredCredential): CredentialObject {
   return {
     provider: credential.provider,
     label: credential.label,

@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert';
+import { type KeyObject, keysPerPage } from '../../contract/keys.ts';
 import { keysPerTenantMax } from '../../core/bounds.ts';
 import { type LimitReset, limitPeriod } from '../../core/caller.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
@@ -7,9 +8,7 @@ import type { ApiKey, Directory, KeyPage } from '../directory.ts';
 import { readKeyChange, readNewKey, readOverlap } from './key-input.ts';
 import { findTenant } from './tenants.ts';
 
-/** What managers and operators do with keys, whether they come by HTTP or by the command line. */
-
-export const keysPerPage = 100;
+/** Key management, as the HTTP API and the command line use it. */
 
 type KeyDirectory = Pick<
   Directory,
@@ -27,11 +26,11 @@ export interface KeyService {
   readonly directory: KeyDirectory;
   readonly spending: KeySpending;
   now(): number;
-  /** Tells the store which keys were used lately; a gateway remembers that for a while. */
+  /** Writes the pending `last_used_at` times of this process to the store. */
   markUsed?(): Promise<void>;
 }
 
-/** `text` is the secret: shown now, and never again. */
+/** `text` is the secret. It isn't stored, so it can be shown only once. */
 export interface IssuedKey {
   readonly key: KeyObject;
   readonly text: string;
@@ -46,7 +45,9 @@ export async function createKey(
   const now = service.now();
   const settings = readNewKey(body, await findTenant(directory, tenantId), now);
   if ((await directory.countKeys(tenantId)) >= keysPerTenantMax) {
-    throw invalidRequest(`This tenant already has ${keysPerTenantMax} keys; delete some first.`);
+    throw invalidRequest(
+      `This tenant already has the maximum of ${keysPerTenantMax} keys. Delete one first.`,
+    );
   }
   const { id, text, hash, label } = generateKey(settings.kind);
   const key: ApiKey = {
@@ -60,7 +61,7 @@ export async function createKey(
     lastUsedAt: null,
   };
   const outcome = await directory.addKey(key, hash);
-  assert.equal(outcome, 'added', 'a random key id was taken');
+  assert.equal(outcome, 'added', 'The generated key id is already in use.');
   return { key: keyObject(key, nothingSpent, now), text };
 }
 
@@ -96,7 +97,7 @@ export async function changeKey(
   return toKeyObject(service, isEmpty ? key : await directory.changeKey(tenantId, id, change, now));
 }
 
-/** A new secret under the same id; the old one works for `overlap_seconds` more. */
+/** Replaces the secret of a key. The previous one keeps working for `overlap_seconds`. */
 export async function rotateKey(
   service: KeyService,
   tenantId: string,
@@ -144,15 +145,13 @@ async function toKeyObjects(
   return keys.map((key) => keyObject(key, spent.get(key.id) ?? nothingSpent, time));
 }
 
-/** Says nothing about the id: another tenant's key is as absent as one that never was. */
+/** The same error for an unknown id and for another tenant's key. */
 function unknownKey(): GatewayError {
   return notFound('There is no key with this id.');
 }
 
-export type KeyObject = Readonly<ReturnType<typeof keyObject>>;
-
-/** A key as its owner reads it, in HTTP answers and in `--json`. Never holds the secret. */
-export function keyObject(key: ApiKey, spending: Spending, now: number) {
+/** Returns a key as the API shows it, without its secret. */
+export function keyObject(key: ApiKey, spending: Spending, now: number): KeyObject {
   const { limitCredits, limitReset } = key;
   const remaining =
     limitCredits === null ? null : Math.max(0, limitCredits - spentInPeriod(spending, limitReset));
@@ -172,7 +171,7 @@ export function keyObject(key: ApiKey, spending: Spending, now: number) {
     models: key.models,
     scopes: key.scopes,
     requests_per_minute: key.requestsPerMinute,
-    // Null: as the gateway is configured.
+    // Null means the mode of the gateway's configuration.
     cache: key.cacheMode,
     created_at: isoTime(key.createdAt),
     updated_at: isoTime(key.updatedAt),
@@ -185,7 +184,7 @@ function isoTime(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** Whole credits that a key has spent, ever and in the running UTC day, week and month. */
+/** Whole credits spent by a key: in total, and in the current UTC day, week and month. */
 export interface Spending {
   readonly total: number;
   readonly daily: number;
@@ -195,7 +194,7 @@ export interface Spending {
 
 export const nothingSpent: Spending = { total: 0, daily: 0, weekly: 0, monthly: 0 };
 
-/** The store that the key object needs. A key that never spent anything may be absent. */
+/** Reads the spending of keys. Keys without spending may be missing from the map. */
 export interface KeySpending {
   spent(
     tenantId: string,
@@ -204,7 +203,7 @@ export interface KeySpending {
   ): Promise<ReadonlyMap<string, Spending>>;
 }
 
-/** What counts against a limit that resets this way. */
+/** Returns the spending that counts toward a limit with this reset period. */
 export function spentInPeriod(spending: Spending, reset: LimitReset | null): number {
   return reset === null ? spending.total : spending[reset];
 }

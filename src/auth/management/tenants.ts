@@ -1,43 +1,20 @@
-import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
+import {
+  newTenantSchema,
+  type TenantFields,
+  tenantChangeSchema,
+  tenantIdPattern,
+  tenantsPerPage,
+} from '../../contract/admin.ts';
 import { type GatewayError, invalidRequest, notFound } from '../../core/errors.ts';
 import { newTenantId } from '../../core/ids.ts';
 import { definedFields } from '../../core/json.ts';
-import { optional, validate } from '../../core/schema.ts';
+import { validate } from '../../core/schema.ts';
 import type { Directory, Tenant, TenantPage } from '../directory.ts';
-import { countField, nameField } from './field-schemas.ts';
 
-/** What an operator does with tenants, by HTTP or by the command line. */
+/** Tenant management, as the HTTP API and the command line use it. */
 
-export const tenantsPerPage = 100;
-
-const tenantId = '^[a-z0-9][a-z0-9_-]{0,62}$';
-const isTenantId = new RegExp(tenantId);
-
-const limits = {
-  requests_per_minute: optional(countField(1)),
-  concurrent_requests: optional(countField(1)),
-};
-
-export const newTenantSchema = Type.Object(
-  {
-    id: optional(
-      Type.String({
-        pattern: tenantId,
-        expected:
-          '1 to 63 lower-case letters, digits, "-" and "_", starting with a letter or digit',
-      }),
-    ),
-    name: nameField(),
-    ...limits,
-  },
-  { additionalProperties: false },
-);
-export const tenantChangeSchema = Type.Object(
-  { name: Type.Optional(nameField()), disabled: Type.Optional(Type.Boolean()), ...limits },
-  { additionalProperties: false },
-);
-
+const isTenantId = new RegExp(tenantIdPattern);
 const newTenantCheck = Compile(newTenantSchema);
 const tenantChangeCheck = Compile(tenantChangeSchema);
 
@@ -46,7 +23,7 @@ export interface TenantService {
   now(): number;
 }
 
-export async function createTenant(service: TenantService, body: unknown): Promise<TenantObject> {
+export async function createTenant(service: TenantService, body: unknown): Promise<TenantFields> {
   const input = validate(newTenantCheck, newTenantSchema, body);
   const now = service.now();
   const tenant: Tenant = {
@@ -59,7 +36,7 @@ export async function createTenant(service: TenantService, body: unknown): Promi
     updatedAt: now,
   };
   if ((await service.directory.addTenant(tenant)) === 'exists') {
-    throw invalidRequest(`There already is a tenant with the id "${tenant.id}".`, 'id', 409);
+    throw invalidRequest(`A tenant with the id "${tenant.id}" already exists.`, 'id', 409);
   }
   return tenantObject(tenant);
 }
@@ -67,12 +44,12 @@ export async function createTenant(service: TenantService, body: unknown): Promi
 export async function listTenants(
   service: TenantService,
   page: Omit<TenantPage, 'limit'>,
-): Promise<readonly TenantObject[]> {
+): Promise<readonly TenantFields[]> {
   const tenants = await service.directory.listTenants({ limit: tenantsPerPage, ...page });
   return tenants.map(tenantObject);
 }
 
-export async function showTenant(service: TenantService, id: string): Promise<TenantObject> {
+export async function showTenant(service: TenantService, id: string): Promise<TenantFields> {
   return tenantObject(await findTenant(service.directory, id));
 }
 
@@ -80,7 +57,7 @@ export async function changeTenant(
   service: TenantService,
   id: string,
   body: unknown,
-): Promise<TenantObject> {
+): Promise<TenantFields> {
   const input = validate(tenantChangeCheck, tenantChangeSchema, body);
   const change = definedFields({
     name: input.name,
@@ -95,7 +72,7 @@ export async function changeTenant(
   return tenantObject(changed);
 }
 
-/** An id that no tenant can have is not looked up: a store may refuse its bytes. */
+/** An invalid id isn't looked up, because a database may reject its characters. Throws 404. */
 export async function findTenant(
   directory: Pick<Directory, 'getTenant'>,
   id: string,
@@ -109,10 +86,7 @@ export function unknownTenant(): GatewayError {
   return notFound('There is no tenant with this id.');
 }
 
-export type TenantObject = Readonly<ReturnType<typeof tenantObject>>;
-
-/** A tenant as the operator reads it. */
-function tenantObject(tenant: Tenant) {
+function tenantObject(tenant: Tenant): TenantFields {
   return {
     id: tenant.id,
     name: tenant.name,

@@ -42,7 +42,7 @@ Llh+BrUWT5qL2dpbpwqB1iwPNBw/rJzK8woRv0C1Cv11Nt7Z6APpGZcc
 `;
 
 function configOf(data: object) {
-  return loadConfig({}, {}, everySection, { source: 'test', data: { catalog: 'none', ...data } });
+  return loadConfig({}, {}, everySection, { source: 'test', data: { catalogue: 'none', ...data } });
 }
 
 async function foundAt(base_url: string, more: object = {}) {

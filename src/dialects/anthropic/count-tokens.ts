@@ -1,12 +1,15 @@
 import { type Fields, fieldsOf, isObject, parseJson } from '../../core/json.ts';
 import { readDataUrlImageSize } from '../../core/media/images.ts';
-import type { CountTarget, Edits, TokenCount, TokenCountRequest, TokenCountResult, UpstreamRequest } from '../dialect.ts';
+import type {
+  CountTarget,
+  Edits,
+  TokenCount,
+  TokenCountRequest,
+  TokenCountResult,
+  UpstreamRequest,
+} from '../dialect.ts';
 import { readErrorObject } from '../failure.ts';
-import {
-  dropFields,
-  editBody,
-  gatewayFields,
-} from '../normalize/requests/edit-body.ts';
+import { dropFields, editBody, gatewayFields } from '../normalize/requests/edit-body.ts';
 import { withDependents } from '../normalize/requests/tools.ts';
 import { closedAccount } from '../normalize/responses/upstream-problem.ts';
 import { dialects } from '../registry.ts';

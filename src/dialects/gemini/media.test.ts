@@ -8,8 +8,8 @@ const read = (usageMetadata: unknown) =>
     JSON.stringify({ embeddings: [{ values: [0.25, -1] }], usageMetadata }),
   );
 
-describe('a batch of embeddings', () => {
-  test('costs what a model that counts has counted', () => {
+describe('geminiEmbeddings.readBatch', () => {
+  test('returns the reported token count', () => {
     const promptTokenDetails = [{ modality: 'TEXT', tokenCount: 7 }];
     expect(valueIn(read({ promptTokenCount: 7, promptTokenDetails }))).toEqual({
       vectors: [[0.25, -1]],
@@ -18,17 +18,17 @@ describe('a batch of embeddings', () => {
   });
 
   test.each([undefined, null, {}, { promptTokenCount: 0 }, { promptTokenCount: -1 }, 'x'])(
-    'is not counted by %p',
+    'returns no token count for %p',
     (usage) => expect(valueIn(read(usage))).toMatchObject({ promptTokens: null }),
   );
 });
 
 test.each([
-  ['nothing', {}, { kind: 'malformed' }],
+  ['no fields', {}, { kind: 'malformed' }],
   ['an error', { error: { code: 429, status: 'RESOURCE_EXHAUSTED' } }, { kind: 'rate_limited' }],
-  ['a vector of nothing', { embeddings: [{ values: [1] }, {}] }, { kind: 'malformed' }],
-  ['one that is empty', { embeddings: [{ values: [] }] }, { kind: 'malformed' }],
-])('an answer with %s is a failure', (_, answer, failure) => {
+  ['a missing vector', { embeddings: [{ values: [1] }, {}] }, { kind: 'malformed' }],
+  ['an empty vector', { embeddings: [{ values: [] }] }, { kind: 'malformed' }],
+])('geminiEmbeddings returns a failure for an answer with %s', (_, answer, failure) => {
   expect(failureIn(geminiEmbeddings.readBatch(JSON.stringify(answer)))).toMatchObject(failure);
 });
 
@@ -39,12 +39,12 @@ const noParameters = {
 
 function shapeOf(size: string): unknown {
   const parameters = { ...noParameters, size };
-  const wish: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more: {} };
-  const { body } = geminiImages.write(wish, { upstreamModel: 'm', quirks: {} });
+  const options: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more: {} };
+  const { body } = geminiImages.write(options, { upstreamModel: 'm', quirks: {} });
   return JSON.parse(String(body)).generationConfig.imageConfig;
 }
 
-describe('a size in pixels is', () => {
+describe('geminiImages converts the size', () => {
   test.each([
     ['1024x1024', { aspectRatio: '1:1' }],
     ['1024x1536', { aspectRatio: '2:3' }],
@@ -59,19 +59,19 @@ describe('a size in pixels is', () => {
     ['1537x1537', { aspectRatio: '1:1', imageSize: '2K' }],
     ['2304x2304', { aspectRatio: '1:1', imageSize: '2K' }],
     ['3840x2160', { aspectRatio: '16:9', imageSize: '4K' }],
-  ])('%s the nearest shape', (size, shape) => expect(shapeOf(size)).toEqual(shape));
+  ])('%s to %j', (size, shape) => expect(shapeOf(size)).toEqual(shape));
 });
 
-describe('an answer', () => {
+describe('geminiImages.readGeneratedImages', () => {
   const read = (answer: object) => geminiImages.readGeneratedImages(JSON.stringify(answer));
-  const drawn = (more: object) => ({
+  const generated = (extra: object) => ({
     inlineData: { mimeType: 'image/png', data: 'iVBO' },
-    ...more,
+    ...extra,
   });
 
-  test('is its pictures, without drafts, words and sounds', () => {
-    const sound = { inlineData: { mimeType: 'audio/wav', data: 'UklG' } };
-    const parts = [{ text: 'Here.' }, drawn({ thought: true }), sound, drawn({})];
+  test('returns the images without drafts, text, and audio', () => {
+    const audio = { inlineData: { mimeType: 'audio/wav', data: 'UklG' } };
+    const parts = [{ text: 'Here.' }, generated({ thought: true }), audio, generated({})];
     expect(
       valueIn(read({ candidates: [{ content: { parts }, finishReason: 'STOP' }] })),
     ).toMatchObject({
@@ -88,7 +88,7 @@ describe('an answer', () => {
       'malformed',
     ],
     [{}, 'malformed'],
-  ])('of %j is none: %s', (answer, kind) =>
+  ])('returns a failure for %j: %s', (answer, kind) =>
     expect(failureIn(read(answer))).toMatchObject({ kind }),
   );
 });

@@ -5,30 +5,30 @@ import { parseArguments, parseExact } from './exact-json.ts';
 
 const rewritten = (text: string) => JSON.stringify(parseExact(text));
 
-test('integers of any length are written back as they came', () => {
+test('parseExact keeps integers of any length', () => {
   const text = '{"seed":12345678901234567890,"list":[-98765432109876543210,1.5,7],"n":null}';
   expect(rewritten(text)).toBe(text);
 });
 
-test('long digits inside a text stay a text', () => {
+test('parseExact keeps long digits in strings', () => {
   expect(parseExact('{"a":"12345678901234567890","b":1}')).toEqual({
     a: '12345678901234567890',
     b: 1,
   });
 });
 
-test('what is no JSON is undefined', () => {
+test('parseExact returns undefined for invalid JSON', () => {
   for (const text of ['', '{', '<html>', '{"a":1}{']) expect(parseExact(text)).toBeUndefined();
 });
 
-test('a long text may nest as deep as allowed, and no deeper', () => {
+test('parseExact accepts the maximum depth and no more', () => {
   const nested = (levels: number) =>
     `${'['.repeat(levels)}"${'x'.repeat(10_000)}"${']'.repeat(levels)}`;
   expect(parseExact(nested(jsonDepthMax))).toBeArray();
   expect(parseExact(nested(jsonDepthMax + 1))).toBeUndefined();
 });
 
-test('a long number is no object that anybody could try to mend', () => {
+test('parseExact does not return long numbers as objects', () => {
   for (const number of ['12345678901234567890', '-0.1234567890123456789']) {
     expect(isObject(parseExact(number))).toBe(false);
     expect(parseExact(`[${number}]`)).not.toSatisfy((list) => [list].flat().some(isObject));
@@ -36,20 +36,20 @@ test('a long number is no object that anybody could try to mend', () => {
   }
 });
 
-test('a long number called toJSON does not speak for the object that it stands in', () => {
+test('parseExact does not let a long number named toJSON replace its object', () => {
   const text = rewritten('{"id":"a","toJSON":12345678901234567890,"n":12345678901234567891}');
   expect(text).toStartWith('{"id":"a","toJSON":1234567890123456');
   expect(text).toEndWith(',"n":12345678901234567891}');
 });
 
-test('ten million brackets are not parsed', () => {
+test('parseExact does not parse 10 million brackets', () => {
   const before = process.memoryUsage.rss();
   expect(parseExact('['.repeat(10_000_000))).toBeUndefined();
   expect(parseExact(`{"a":"${'['.repeat(1_000_000)}"}`)).toHaveProperty('a');
   expect(process.memoryUsage.rss() - before).toBeLessThan(200 * 1024 * 1024);
 });
 
-test('arguments of a call have as many names as a request may, answers any number', () => {
+test('parseArguments limits the number of fields, and parseExact does not', () => {
   const names = (count: number) => `{${'"name":1,'.repeat(count - 1)}"name":1}`;
   expect(parseArguments(names(jsonNamesMax))).toEqual({ name: 1 });
   expect(parseArguments(names(jsonNamesMax + 1))).toBeUndefined();
@@ -59,18 +59,18 @@ test('arguments of a call have as many names as a request may, answers any numbe
   );
 });
 
-test('an answer of too many values is not parsed: lists in lists count like those in a row', () => {
-  // By hand: each unit has its commas and its opening brackets.
-  const beside = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
+test('parseExact rejects too many values, nested or not', () => {
+  // Counted by hand: each unit has its commas and opening brackets.
+  const flat = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
   const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
   const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
-  expect(parseExact(beside(2_999_999))).toHaveProperty('a');
-  expect(parseExact(beside(3_000_000))).toBeUndefined();
+  expect(parseExact(flat(2_999_999))).toHaveProperty('a');
+  expect(parseExact(flat(3_000_000))).toBeUndefined();
   expect(parseExact(inside(60_000))).toBeUndefined();
   expect(parseExact(`{"a":"${'[],'.repeat(3_000_000)}"}`)).toHaveProperty('a');
 });
 
-test('an answer of 32,768 tokens is parsed with the twenty likeliest for each', () => {
+test('parseExact parses 32,768 tokens with 20 alternatives each', () => {
   const word = { token: ' the', logprob: -12.345678, bytes: [32, 116, 104, 101] };
   const token = JSON.stringify({ ...word, top_logprobs: Array.from({ length: 20 }, () => word) });
   const tokens = `${token},`.repeat(32_768).slice(0, -1);

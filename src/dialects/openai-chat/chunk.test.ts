@@ -39,7 +39,7 @@ function mendDeltas(...deltas: readonly object[]): { changed: boolean; delta: un
 const call = (fields: object) => ({ tool_calls: [fields] });
 const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
 
-describe('a delta that needs no mending is left alone:', () => {
+describe('ChunkNormalizer leaves a clean delta unchanged:', () => {
   test.each([
     [{ role: 'assistant', content: '' }],
     [{ role: 'assistant', content: null, refusal: null }],
@@ -56,12 +56,12 @@ describe('a delta that needs no mending is left alone:', () => {
   });
 });
 
-test('an error that says nothing is left out', () => {
+test('ChunkNormalizer removes an error without content', () => {
   const [normalized] = mendAll({ ...opening, error: { message: '', code: 0 } });
   expect(normalized?.chunk).toEqual({ object: 'chat.completion.chunk', ...opening });
 });
 
-describe('the first delta of a choice says who speaks', () => {
+describe('ChunkNormalizer sets the role in the first delta of a choice', () => {
   const rolesIn = ({ chunk }: Mended) =>
     (chunk.choices as { delta: { role?: unknown } }[]).map(({ delta }) => delta.role);
   const chunkOf = (...deltas: readonly object[]) => ({
@@ -69,7 +69,7 @@ describe('the first delta of a choice says who speaks', () => {
   });
 
   test.each([[{}], [{ role: null }], [{ role: '' }], [{ role: 'user' }], [{ role: 'assistant' }]])(
-    'where it says %j',
+    'when the upstream sends the role %j',
     (given) => {
       const [first, second] = mendFresh(chunkOf({ ...given, content: 'a' }), chunkOf({ ...given }));
       expect(first && rolesIn(first)).toEqual(['assistant']);
@@ -80,20 +80,20 @@ describe('the first delta of a choice says who speaks', () => {
     },
   );
 
-  test('in each of several, whenever it begins', () => {
+  test('of each choice, whenever it starts', () => {
     const [first, second] = mendFresh(chunkOf({ content: 'a' }), chunkOf({}, { content: 'b' }));
     expect(first && rolesIn(first)).toEqual(['assistant']);
     expect(second && rolesIn(second)).toEqual([undefined, 'assistant']);
   });
 });
 
-describe('text:', () => {
+describe('ChunkNormalizer normalizes text:', () => {
   const cases: Record<string, [object, object]> = {
-    'reasoning_content is offered as reasoning too': [
+    'copies reasoning_content to reasoning': [
       { reasoning_content: 'hm' },
       { reasoning_content: 'hm', reasoning: 'hm' },
     ],
-    'reasoning is found among the parts': [
+    'copies reasoning from content parts': [
       {
         content: [
           { type: 'reasoning', summary: [{ type: 'summary_text', text: 'hm', signature: 's' }] },
@@ -102,11 +102,11 @@ describe('text:', () => {
       },
       { content: 'a', reasoning: 'hm' },
     ],
-    'reasoning is found in its details': [
+    'copies reasoning from reasoning_details': [
       { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }] },
       { reasoning_details: [{ text: 'h' }, { summary: 'm' }, { data: 'x' }], reasoning: 'hm' },
     ],
-    'parts are split into content and reasoning': [
+    'splits parts into content and reasoning': [
       {
         content: [
           {
@@ -124,21 +124,21 @@ describe('text:', () => {
       },
       { content: 'ab', reasoning: 'hm!' },
     ],
-    'a role of somebody else is dropped': [{ role: 'user', content: 'a' }, { content: 'a' }],
-    'no role is dropped': [{ role: null, content: 'a' }, { content: 'a' }],
-    'an empty role is dropped': [{ role: '', content: 'a' }, { content: 'a' }],
-    'an empty list of tool calls is none': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
+    'drops a foreign role': [{ role: 'user', content: 'a' }, { content: 'a' }],
+    'drops a null role': [{ role: null, content: 'a' }, { content: 'a' }],
+    'drops an empty role': [{ role: '', content: 'a' }, { content: 'a' }],
+    'drops an empty list of tool calls': [{ content: 'a', tool_calls: [] }, { content: 'a' }],
   };
   test.each(Object.entries(cases))('%s', (_, [given, delta]) => {
     expect(mendDeltas(given)).toEqual([{ changed: true, delta }]);
   });
 });
 
-describe('tool calls:', () => {
+describe('ChunkNormalizer normalizes tool calls:', () => {
   const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
   const later = { index: 0, function: { arguments: '{"x":1}' } };
 
-  test('later deltas say neither id nor name again', () => {
+  test('sends the id and the name only once', () => {
     const noisy = { ...opening, function: { name: '', arguments: '{"x":' } };
     const loud = { ...opening, function: { name: 'f', arguments: '1' } };
     const otherId = { index: 0, id: 'b', type: 'function', function: { arguments: '}' } };
@@ -152,7 +152,7 @@ describe('tool calls:', () => {
     ]);
   });
 
-  test('what follows complete arguments is dropped, unless they are an empty object', () => {
+  test('drops text after complete arguments, unless they are an empty object', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const pieces = ['{}', '{"x":', '[1]}', '{"x":[1]}', '\n'].map(piece);
     expect(mendDeltas(call(opening), ...pieces).slice(1)).toEqual([
@@ -168,7 +168,7 @@ describe('tool calls:', () => {
     );
   });
 
-  test('blanks before the arguments are not held for ever', () => {
+  test('does not hold leading white space forever', () => {
     const piece = (json: string) => call({ index: 0, function: { arguments: json } });
     const blanks = Array.from({ length: 3 }, () => piece(' '.repeat(40)));
     const deltas = mendDeltas(call(opening), ...blanks, piece('{"x":1}')).slice(1);
@@ -176,14 +176,14 @@ describe('tool calls:', () => {
     expect(deltas.map(({ delta }) => delta)).toEqual(told.map(piece));
   });
 
-  test('fragments with an index pass untouched', () => {
+  test('passes fragments with an index unchanged', () => {
     expect(mendDeltas(call(opening), call(later))[1]).toEqual({
       changed: false,
       delta: call(later),
     });
   });
 
-  test('calls without index and type get them', () => {
+  test('adds missing indexes and types', () => {
     const f = { id: 'a', function: { name: 'f', arguments: '{"x":' } };
     const g = { id: 'b', function: { name: 'g', arguments: '{"x":1}' } };
     const [first, second, third] = mendDeltas(
@@ -196,14 +196,14 @@ describe('tool calls:', () => {
     expect(third?.delta).toEqual(call({ ...g, index: 1, type: 'function' }));
   });
 
-  test('parallel calls that all have index 0 are told apart by their ids', () => {
+  test('separates parallel calls by id when all have index 0', () => {
     const g = { ...opening, id: 'b', function: { name: 'f', arguments: '' } };
     const [, second, third] = mendDeltas(call(opening), call(g), call(later));
     expect(second).toEqual({ changed: true, delta: call({ ...g, index: 1 }) });
     expect(third).toEqual({ changed: true, delta: call({ ...later, index: 1 }) });
   });
 
-  test('calls under one id get ids of their own, and another name is another call', () => {
+  test('gives calls with the same id their own ids and starts a new call at another name', () => {
     const second = { ...opening, index: 1 };
     const third = { ...opening, function: { name: 'g', arguments: '' } };
     const deltas = mendDeltas(call(opening), call(second), call(third), call(later));
@@ -215,13 +215,13 @@ describe('tool calls:', () => {
     ]);
   });
 
-  test('interleaved fragments stay with their call', () => {
+  test('assigns interleaved fragments to their calls', () => {
     const g = { ...opening, index: 1, id: 'b' };
     const deltas = mendDeltas(call(opening), call(g), call(later), call({ ...later, index: 1 }));
     expect(deltas.map(({ changed }) => changed)).toEqual([false, false, false, false]);
   });
 
-  test('interleaved fragments stay with their call where the index is a text', () => {
+  test('assigns interleaved fragments to their calls when the index is a string', () => {
     const [f, g] = ['0', '1'].map((index) => ({ ...opening, index, id: `call-${index}` }));
     const of = (index: string) => call({ ...later, index });
     const deltas = mendDeltas(call(f ?? {}), call(g ?? {}), of('0'), of('1'));
@@ -229,7 +229,7 @@ describe('tool calls:', () => {
     expect([third, fourth]).toEqual([call(later), call({ ...later, index: 1 })]);
   });
 
-  test('an empty id is replaced, for each of several calls', () => {
+  test('replaces the empty id of each of several calls', () => {
     const nameless = { ...opening, id: '', function: { name: 'f', arguments: '{"x":1}' } };
     const [first, second] = mendDeltas({ tool_calls: [nameless, nameless] }, call(nameless));
     const normalized = (index: number) => ({ ...nameless, index, id: newId });
@@ -239,7 +239,7 @@ describe('tool calls:', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  test('calls side by side in one delta are several, even without ids', () => {
+  test('reads several calls in one delta without ids as separate calls', () => {
     const bare = { index: 0, type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
     expect(mendDeltas({ tool_calls: [bare, bare] })[0]?.delta).toEqual({
       tool_calls: [
@@ -249,14 +249,14 @@ describe('tool calls:', () => {
     });
   });
 
-  test('calls side by side in one delta are several, even under one id', () => {
+  test('reads several calls in one delta with the same id as separate calls', () => {
     const whole = { ...opening, function: { name: 'f', arguments: '{"x":1}' } };
     expect(mendDeltas({ tool_calls: [whole, whole] })[0]?.delta).toEqual({
       tool_calls: [whole, { ...whole, id: newId, index: 1 }],
     });
   });
 
-  test('a call begins with its name, also where that comes last', () => {
+  test('sends a call with its name first, even if the name comes last', () => {
     const first = { index: 0, id: 'a', type: 'function', extra_content: { x: 1 } };
     const second = { index: 0, function: { name: '', arguments: '{"a"' } };
     const third = { index: 0, function: { name: 'f', arguments: ':1' } };
@@ -271,7 +271,7 @@ describe('tool calls:', () => {
     ]);
   });
 
-  test('calls that wait for their names leave no hole, and without any end with the answer', () => {
+  test('leaves no gap for calls without a name and drops those that never get one', () => {
     const nameless = { index: 0, id: 'n', type: 'function', function: { arguments: '{"x":1}' } };
     const named = { ...opening, index: 1, function: { name: 'g', arguments: '{"x":1}' } };
     const lastDelta = (finish_reason: string) => {
@@ -287,13 +287,13 @@ describe('tool calls:', () => {
     expect(lastDelta('length')).toEqual([call({ ...named, index: 0 }), {}]);
   });
 
-  test('arguments that wait for a name have a bound', () => {
+  test('limits the buffered arguments of calls without a name', () => {
     const piece = { index: 0, id: 'a', function: { arguments: 'x'.repeat(1024 * 1024) } };
     const many = Array.from({ length: 5 }, () => call(piece));
     expect(() => mendDeltas(...many)).toThrow(/without a tool name/);
   });
 
-  test('arguments are text', () => {
+  test('serializes arguments that are objects', () => {
     const given = { ...opening, function: { name: 'f', arguments: { a: 1 } } };
     const none = { index: 0, function: { arguments: null } };
     const [first, second] = mendDeltas(call(given), call(none));
@@ -303,7 +303,7 @@ describe('tool calls:', () => {
     expect(second?.delta).toEqual(call({ index: 0, function: { arguments: '' } }));
   });
 
-  test.each([4_000_000_000, 1, -1, null])('index %j of the first call is replaced', (index) => {
+  test.each([4_000_000_000, 1, -1, null])('replaces the index %j of the first call', (index) => {
     const [first, second] = mendDeltas(
       call({ ...opening, index }),
       call({ index, function: { arguments: '{"x":1}' } }),
@@ -312,7 +312,7 @@ describe('tool calls:', () => {
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
-  test('a call outside of a list is accepted', () => {
+  test('accepts a call that is not in a list', () => {
     const alone = { ...opening, id: '' };
     const fragment = { ...alone, function: { name: null, arguments: '{"x":1}' } };
     const [first, second] = mendDeltas({ tool_calls: alone }, { tool_calls: fragment });
@@ -320,13 +320,13 @@ describe('tool calls:', () => {
     expect(second?.delta).toEqual(call({ index: 0, type: 'function', function: later.function }));
   });
 
-  test('without an index they are told apart by their ids', () => {
+  test('separates calls without an index by their ids', () => {
     const piece = { index: null, id: 'a', function: { arguments: '{"x":1}' } };
     const [, second] = mendDeltas(call({ ...opening, id: 'a', index: null }), call(piece));
     expect(second).toEqual({ changed: true, delta: call(later) });
   });
 
-  test('calls without arguments get an empty object at the end, unless they were cut', () => {
+  test('completes missing arguments with an empty object unless the answer was cut off', () => {
     const other = { ...opening, index: 1, id: 'b' };
     const custom = { index: 2, id: 'c', type: 'custom', custom: { name: 'h', input: '' } };
     const lastDelta = (finish_reason: string) => {
@@ -353,7 +353,7 @@ describe('tool calls:', () => {
     ['{}', ['{}', '{}']],
     ['{"x":{}}', ['{', '"x":{}', '}']],
     ['{}}', ['{}', '}']],
-  ])('a client has %j of the arguments %j in the end, cut or not', (whole, pieces) => {
+  ])('sends %j for the arguments %j, whether the answer was cut off or not', (whole, pieces) => {
     for (const finish_reason of ['tool_calls', 'length']) {
       const said = pieces.map((json) => ({ index: 0, function: { arguments: json } }));
       const deltas = [opening, ...said].map(call);
@@ -367,7 +367,7 @@ describe('tool calls:', () => {
   });
 });
 
-describe('the finish reason', () => {
+describe('ChunkNormalizer maps the finish reason', () => {
   const finish = (reason: unknown, delta: object = {}) =>
     mendAll({ choices: [{ index: 0, delta, finish_reason: reason }] }).map(({ changed, chunk }) => {
       const [choice] = chunk.choices as [{ finish_reason: unknown }];
@@ -395,11 +395,11 @@ describe('the finish reason', () => {
     ['content_filter: RECITATION', 'content_filter'],
     ['', null],
     ['null', null],
-  ])('%j is shown as %j', (given, shown) => {
+  ])('%j to %j', (given, shown) => {
     expect(finish(given)).toEqual({ changed: given !== shown, reason: shown });
   });
 
-  test('stop is shown as tool_calls once the choice called a tool', () => {
+  test('stop to tool_calls once the choice called a tool', () => {
     const tools = call({ index: 0, id: 'a', type: 'function', function: { name: 'f' } });
     expect(finish('stop', tools)?.reason).toBe('tool_calls');
     expect(finish('function_call', tools)?.reason).toBe('tool_calls');
@@ -415,7 +415,7 @@ describe('the finish reason', () => {
   });
 });
 
-test('a message stands for the delta, unless deltas came before it', () => {
+test('ChunkNormalizer reads a message as a delta unless deltas came before', () => {
   const said = (...choices: readonly object[]) =>
     mendAll(...choices.map((choice) => ({ choices: [{ index: 0, ...choice }] }))).map(
       ({ chunk }) => (chunk.choices as [object])[0],
@@ -439,7 +439,7 @@ test('a message stands for the delta, unless deltas came before it', () => {
   ]);
 });
 
-test('what a chunk lacks is filled in', () => {
+test('ChunkNormalizer adds missing fields of a chunk', () => {
   const [normalized] = mendAll({ object: undefined, choices: [{ delta: { content: 'a' } }, {}] });
   expect(normalized).toEqual({
     changed: true,
@@ -453,7 +453,7 @@ test('what a chunk lacks is filled in', () => {
   });
 });
 
-test("the upstream's own request, account, prompt and models are taken out", () => {
+test("removePrivateFields removes the upstream's request, account, prompt and models", () => {
   const models = [{ model: 'theirs', usage: { prompt_tokens: 1 } }];
   const own = { x_groq: { id: 'req_1' }, request_id: 'r', user_id: 'u', prompt: ['p'] };
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
@@ -463,7 +463,7 @@ test("the upstream's own request, account, prompt and models are taken out", () 
   }
 });
 
-test('a fingerprint that is the name of the model is taken out, and no other', () => {
+test('removePrivateFields removes a fingerprint only if it is the model name', () => {
   const choices = [{ index: 0, delta: {}, finish_reason: null }];
   const named = { model: 'theirs', choices };
   const [normalized, kept] = mendAll(
@@ -499,19 +499,19 @@ const piece = (name: string, json?: string) => ({
   tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name, arguments: json } }],
 });
 
-test('a call that waits for its name is told before the end', () => {
+test('sends a call that waits for its name before the finish', () => {
   const [, ...said] = heard(piece('get_'), piece('weather', '{"a":1}'));
   expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(said[0]).toMatchObject({ delta: piece('get_weather', '{"a":1}') });
 });
 
-test('a call whose name never goes on is told, too', () => {
+test('sends a call whose name stays incomplete before the finish', () => {
   const [, ...said] = heard(piece('get_'));
   expect(said.map((choice) => choice?.finish_reason)).toEqual([null, 'tool_calls']);
   expect(said[0]).toMatchObject({ delta: piece('get_', '{}') });
 });
 
-test('an end beside a piece that says nothing still has all that its call lacks before it', () => {
+test("completes the call's arguments before the finish next to an empty delta", () => {
   const nothing = { tool_calls: [{ index: 0 }] };
   const announced = { tool_calls: [{ index: 1, id: 'b', type: 'function' }] };
   for (const empty of [nothing, announced]) {

@@ -5,9 +5,9 @@ import { OpenAiStreamReader, readFullReply } from './upstream/reader.ts';
 
 const stub = { name: '', arguments: '' };
 
-describe('a call of no function', () => {
+describe('a tool call without a function', () => {
   test.each([{}, { content: 'Hi' }, { tool_calls: [{ id: 'a' }] }])(
-    'beside %j is left out',
+    'is dropped next to %j',
     (rest) => {
       const given = { ...rest, function_call: stub };
       expect(normalizeText(given)).toBe(true);
@@ -15,7 +15,7 @@ describe('a call of no function', () => {
     },
   );
 
-  test('is told to nobody, whole or streamed', () => {
+  test('is not sent to clients, streamed or not', () => {
     const [whole, streamed] = [new ToldAnswer(), new ToldAnswer()];
     const content = { role: 'assistant', content: 'Hi', function_call: stub };
     const choice = { index: 0, finish_reason: 'stop' };
@@ -33,12 +33,12 @@ test.each([
   ['stop', null],
   ['EOS', null],
   [2, null],
-])('a stop reason %j tells of the stop sequence %j', (met, sequence) => {
+])('stopSequenceIn reads the stop reason %j as the stop sequence %j', (met, sequence) => {
   expect(stopSequenceIn({ stop_reason: met })).toBe(sequence);
 });
 
 test.each([{ name: 'look', arguments: '' }, { arguments: '{' }, null])(
-  'a call of which %j came stays',
+  'keeps a call that has %j',
   (function_call) => {
     const given = { content: null, function_call };
     expect(normalizeText(given)).toBe(false);

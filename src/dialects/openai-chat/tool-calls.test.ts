@@ -4,14 +4,14 @@ import { normalizeToolCalls, ToolCallAssembly } from './tool-calls.ts';
 
 const opening = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '' } };
 
-describe('a call that says nothing', () => {
+describe('an empty tool call', () => {
   test.each<[string, object]>([
     ['only its number', { index: 0 }],
     ['only its id', { index: 0, id: 'a' }],
     ['only its type', { index: 0, type: 'function' }],
     ['no function', { index: 0, function: null }],
     ['a word for a function', { index: 0, function: 'f' }],
-  ])('is not told in a stream: %s', (_, later) => {
+  ])('is not sent in a stream: %s', (_, later) => {
     const assembly = new ToolCallAssembly();
     assembly.normalize([structuredClone(opening)]);
     expect(assembly.normalize([{ ...later }])).toEqual([]);
@@ -34,20 +34,23 @@ describe('a call that says nothing', () => {
     expect(assembly.normalize([structuredClone(opening)])).toEqual([opening]);
   });
 
-  test.each(['', '{', '{ }', '{"a":'])('is left out of an answer that was cut at %j', (json) => {
-    const assembly = new ToolCallAssembly();
-    assembly.normalize([{ index: 0, id: 'a', function: { name: '', arguments: json } }]);
-    expect(assembly.complete(true)).toEqual([]);
-  });
+  test.each(['', '{', '{ }', '{"a":'])(
+    'is dropped from an answer that was cut off at %j',
+    (json) => {
+      const assembly = new ToolCallAssembly();
+      assembly.normalize([{ index: 0, id: 'a', function: { name: '', arguments: json } }]);
+      expect(assembly.complete(true)).toEqual([]);
+    },
+  );
 
-  test('leaves others of its delta as they are', () => {
+  test('leaves the other calls of its delta unchanged', () => {
     const assembly = new ToolCallAssembly();
     assembly.normalize([structuredClone(opening)]);
     const other = { ...structuredClone(opening), index: 1, id: 'b' };
     expect(assembly.normalize([{ index: 0 }, other])).toEqual([{ ...opening, index: 1, id: 'b' }]);
   });
 
-  test('is left out of a whole message', () => {
+  test('is dropped from a complete message', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     const custom = { id: 'c', type: 'custom', custom: { name: 'p', input: 'x' } };
     const stub = { id: '', type: 'function', function: { name: '', arguments: '' } };
@@ -58,7 +61,7 @@ describe('a call that says nothing', () => {
   });
 });
 
-test('a call is a function even where a server writes null for what it is not', () => {
+test('a call is read as a function when the server sends null for its custom field', () => {
   const said = (...pieces: string[]) => {
     const assembly = new ToolCallAssembly();
     const deltas = pieces.map((json, at) => ({
@@ -76,7 +79,7 @@ test('a call is a function even where a server writes null for what it is not', 
   expect(said('{}', '{"a":1}')).toBe('{"a":1}');
 });
 
-describe('a name that is the beginning of a tool’s', () => {
+describe('a name that is the start of a tool name', () => {
   const piece = (name: string, more: object = {}) => ({ index: 0, function: { name, ...more } });
   const told = (...pieces: object[]) => {
     const assembly = new ToolCallAssembly(['look', 'look_up', 'find_all']);
@@ -86,7 +89,7 @@ describe('a name that is the beginning of a tool’s', () => {
     );
   };
 
-  test('waits for its rest, its arguments or the end', () => {
+  test('is held until its rest, its arguments or the end comes', () => {
     expect(told(piece('fi'), piece('nd_all'))).toEqual([[], ['find_all'], ['{}']]);
     expect(told(piece('fi'), piece('nd_'))).toEqual([[], [], ['find_']]);
     const bare = { function: { name: 'nd_all', arguments: '{"a":1}' } };
@@ -99,12 +102,12 @@ describe('a name that is the beginning of a tool’s', () => {
     ]);
   });
 
-  test('is told at once where a tool has that name, and once where it is repeated', () => {
+  test('is sent at once if a tool has that name, and only once if it is repeated', () => {
     expect(told(piece('look'), piece('_up'))).toEqual([['look'], ['_up'], ['{}', '{}']]);
     expect(told(piece('find'), piece('find'))).toEqual([[], [], ['find']]);
   });
 
-  test('is left out of an answer that was cut there', () => {
+  test('is dropped from an answer that was cut off there', () => {
     const assembly = new ToolCallAssembly(['find_all']);
     assembly.normalize([piece('find')]);
     expect([assembly.hasCalls, assembly.complete(true)]).toEqual([true, []]);

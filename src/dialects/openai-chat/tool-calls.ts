@@ -139,7 +139,7 @@ export class ToolCallAssembly {
   readonly #byId = new Map<string, AssembledCall>();
   readonly #calls: AssembledCall[] = [];
   #last: AssembledCall | undefined;
-  #shown = 0;
+  #sentCalls = 0;
   #namesLength = 0;
   #waitingLength = 0;
   readonly #offered: readonly string[];
@@ -164,7 +164,7 @@ export class ToolCallAssembly {
    */
   normalize(calls: readonly Fields[]): readonly Fields[] {
     const touched = new Set<AssembledCall>();
-    const shown: Fields[] = [];
+    const sent: Fields[] = [];
     let changed = false;
     for (const [position, call] of calls.entries()) {
       const body = fieldsOf(call.function);
@@ -190,12 +190,12 @@ export class ToolCallAssembly {
       if (merged !== undefined && !hasBody(merged)) changed = true;
       else if (merged !== undefined) {
         merged.index = open.index;
-        shown.push(merged);
+        sent.push(merged);
       }
       touched.add(open);
       this.#last = open;
     }
-    return changed ? shown : calls;
+    return changed ? sent : calls;
   }
 
   /** Returns what the calls of a choice that ended lack; if it was cut off, only what is held. */
@@ -204,7 +204,7 @@ export class ToolCallAssembly {
     for (const call of this.#calls) {
       const isNameless = call.index === undefined;
       if (isNameless && (isCut || !hasStarted(call))) continue;
-      const opening = isNameless ? { ...call.waiting, index: this.#show(call) } : undefined;
+      const opening = isNameless ? { ...call.waiting, index: this.#assignIndex(call) } : undefined;
       const json = call.hasArguments ? '' : call.held || (isCut ? '' : noArguments);
       if (opening === undefined && json === '') continue;
       calls.push(withArguments(opening ?? { index: call.index }, json));
@@ -218,7 +218,7 @@ export class ToolCallAssembly {
     const byIndex = this.#byUpstreamIndex.get(call.index);
     if (byIndex !== undefined) return byIndex;
     if (isText(call.id)) return hasIndex(call) ? undefined : this.#byId.get(call.id);
-    if (isText(body.name)) return this.#restOf(body.name);
+    if (isText(body.name)) return this.#callToContinue(body.name);
     return position === undefined ? this.#last : (this.#calls[position] ?? this.#last);
   }
 
@@ -235,7 +235,7 @@ export class ToolCallAssembly {
     touched: ReadonlySet<AssembledCall>,
   ): boolean {
     if (!isText(body.name) || known.name === '') return false;
-    if (!touched.has(known) && this.#isRest(known, body.name)) return false;
+    if (!touched.has(known) && this.#continuesName(known, body.name)) return false;
     if (body.name !== known.name || touched.has(known)) return true;
     return isText(call.id) ? call.id !== known.upstreamId : call.id === '';
   }
@@ -253,7 +253,7 @@ export class ToolCallAssembly {
       isObject: false,
       end: new JsonEndScanner(),
     };
-    if (isFreeForm || this.#isNamed(open)) this.#show(open);
+    if (isFreeForm || this.#isNamed(open)) this.#assignIndex(open);
     this.#countNameLength(open.upstreamId + open.name);
     this.#calls.push(open);
     if (hasIndex(call)) this.#byUpstreamIndex.set(call.index, open);
@@ -262,9 +262,9 @@ export class ToolCallAssembly {
   }
 
   /** Assigns the next index. Clients keep calls in an array, which must not have holes. */
-  #show(open: AssembledCall): number {
-    const index = this.#shown;
-    this.#shown += 1;
+  #assignIndex(open: AssembledCall): number {
+    const index = this.#sentCalls;
+    this.#sentCalls += 1;
     open.index = index;
     open.waiting = {};
     return index;
@@ -285,7 +285,7 @@ export class ToolCallAssembly {
     const named = { ...body, ...before, name, arguments: json };
     const merged: Fields = { ...call, ...waiting, function: named };
     const isNamed = this.#isNamed(open);
-    if (isNamed) this.#show(open);
+    if (isNamed) this.#assignIndex(open);
     else open.waiting = merged;
     return isNamed ? merged : undefined;
   }
@@ -293,19 +293,19 @@ export class ToolCallAssembly {
   /** Moonshot may send a long name in pieces. Until arguments come, the rest of it may follow. */
   #isNamed({ name, held, hasArguments }: AssembledCall): boolean {
     if (name === '' || held !== '' || hasArguments) return name !== '';
-    return this.#offered.includes(name) || !this.#begins(name);
+    return this.#offered.includes(name) || !this.#isNamePrefix(name);
   }
 
   /** True if `piece` continues a name that isn't the name of a tool yet. */
-  #isRest({ index, name }: AssembledCall, piece: string): boolean {
-    return index === undefined && name !== '' && this.#begins(name + piece);
+  #continuesName({ index, name }: AssembledCall, piece: string): boolean {
+    return index === undefined && name !== '' && this.#isNamePrefix(name + piece);
   }
 
-  #restOf(piece: string): AssembledCall | undefined {
-    return this.#last && this.#isRest(this.#last, piece) ? this.#last : undefined;
+  #callToContinue(piece: string): AssembledCall | undefined {
+    return this.#last && this.#continuesName(this.#last, piece) ? this.#last : undefined;
   }
 
-  #begins(name: string): boolean {
+  #isNamePrefix(name: string): boolean {
     return this.#offered.some((each) => each.startsWith(name));
   }
 
@@ -325,7 +325,7 @@ export class ToolCallAssembly {
       changed = true;
     }
     if (body.name === undefined) return changed;
-    if (isText(body.name) && (open.name === '' || this.#isRest(open, body.name))) {
+    if (isText(body.name) && (open.name === '' || this.#continuesName(open, body.name))) {
       this.#countNameLength(body.name);
       open.name += body.name;
       return changed;

@@ -18,76 +18,82 @@ const report = (prompt: unknown, completion: unknown, more: object = {}) => ({
 const cached = (tokens: unknown) => ({ prompt_tokens_details: { cached_tokens: tokens } });
 const reasoned = (tokens: unknown) => ({ completion_tokens_details: { reasoning_tokens: tokens } });
 
-describe('usage is read into classes that do not overlap:', () => {
+describe('readUsage splits counts into classes that do not overlap:', () => {
   const cases: Record<string, [object, ReturnType<typeof usage>]> = {
     'plain counts': [report(10, 5, { total_tokens: 15 }), usage(10, 0, 0, 5)],
-    'counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
-    'cached tokens lie inside the prompt': [report(100, 5, cached(60)), usage(40, 60, 0, 5)],
-    'cache writes lie inside the prompt': [
+    'reads counts without a total': [report(10, 5), usage(10, 0, 0, 5)],
+    'subtracts cached tokens from the prompt': [report(100, 5, cached(60)), usage(40, 60, 0, 5)],
+    'subtracts cache writes from the prompt': [
       report(100, 5, { prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 30 } }),
       usage(10, 60, 30, 5),
     ],
-    'reasoning lies inside the output': [
+    'counts reasoning within the output': [
       report(10, 50, { ...reasoned(40), total_tokens: 60 }),
       usage(10, 0, 0, 50, 40),
     ],
-    'a larger total holds output that was not counted': [
+    'adds uncounted output of a larger total': [
       report(291, 26, { ...reasoned(196), total_tokens: 513 }),
       usage(291, 0, 0, 222, 196),
     ],
-    'a smaller total is not believed': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
-    'more cached than prompt means beside it': [report(10, 5, cached(90)), usage(10, 90, 0, 5)],
-    'a total over a prompt without cached ones is no output': [
+    'ignores a smaller total': [report(10, 5, { total_tokens: 3 }), usage(10, 0, 0, 5)],
+    'reads more cached than prompt tokens as separate': [
+      report(10, 5, cached(90)),
+      usage(10, 90, 0, 5),
+    ],
+    'counts no output for a total that adds the cached tokens': [
       report(10, 5, { ...cached(90), total_tokens: 105 }),
       usage(10, 90, 0, 5),
     ],
-    'cached beside the prompt and reasoning beside the output': [
+    'reads cached tokens and reasoning outside prompt and output': [
       report(10, 5, { ...cached(90), ...reasoned(20), total_tokens: 35 }),
       usage(10, 90, 0, 25, 20),
     ],
-    'a surplus that is exactly the reasoning is output, however large': [
+    'counts a surplus that equals the reasoning as output, however large': [
       report(10, 5, { ...cached(90), ...reasoned(95), total_tokens: 110 }),
       usage(10, 90, 0, 100, 95),
     ],
-    'hits under the name of DeepSeek': [
+    "reads DeepSeek's name for cache hits": [
       report(100, 5, { prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
       usage(36, 64, 0, 5),
     ],
-    'hits under the name of Together': [report(100, 5, { cached_tokens: 64 }), usage(36, 64, 0, 5)],
-    'reads and writes under the names of Anthropic, inside the prompt': [
+    "reads Together's name for cache hits": [
+      report(100, 5, { cached_tokens: 64 }),
+      usage(36, 64, 0, 5),
+    ],
+    "reads Anthropic's names within the prompt": [
       report(100, 5, { cache_read_input_tokens: 60, cache_creation_input_tokens: 30 }),
       usage(10, 60, 30, 5),
     ],
-    'those names beside the prompt, which is smaller': [
+    "reads Anthropic's names outside a smaller prompt": [
       report(10, 5, { cache_read_input_tokens: 90, cache_creation_input_tokens: 30 }),
       usage(10, 90, 30, 5),
     ],
-    'writes under the name of Alibaba, in the details': [
+    "reads Alibaba's name for cache writes in the details": [
       report(200, 75, {
         prompt_tokens_details: { cached_tokens: 120, cache_creation_input_tokens: 50 },
       }),
       usage(30, 120, 50, 75),
     ],
-    'details in the singular, as Mistral has them': [
+    "reads Mistral's singular name of the details": [
       report(100, 5, { prompt_tokens_details: null, prompt_token_details: { cached_tokens: 60 } }),
       usage(40, 60, 0, 5),
     ],
-    'reads and writes that are together more than the prompt': [
+    'reads cache reads and writes that exceed the prompt together': [
       report(10, 5, { prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 8 } }),
       usage(0, 8, 8, 5),
     ],
-    'details that are null': [
+    'reads null details': [
       report(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }),
       usage(10, 0, 0, 5),
     ],
-    'a prompt without output': [{ prompt_tokens: 8, total_tokens: 8 }, usage(8, 0, 0, 0)],
+    'reads a prompt without output': [{ prompt_tokens: 8, total_tokens: 8 }, usage(8, 0, 0, 0)],
   };
   test.each(Object.entries(cases))('%s', (_, [raw, expected]) => {
     expect(readUsage(raw)).toEqual(expected);
   });
 });
 
-describe('sounds in the prompt are neither words nor cached:', () => {
+describe('readUsage separates audio from text and cached tokens', () => {
   const heard = (audio: unknown, more: object = {}) =>
     readUsage(report(100, 5, { prompt_tokens_details: { audio_tokens: audio, ...more } }));
   const split = (inputTokens: number, inputAudioTokens: number, cacheReadTokens: number) => ({
@@ -99,28 +105,31 @@ describe('sounds in the prompt are neither words nor cached:', () => {
     cached_tokens_details: { audio_tokens: audio },
   });
 
-  test('with nothing cached', () => {
+  test('when nothing is cached', () => {
     expect(heard(70)).toEqual(split(30, 70, 0));
     expect(heard(100)).toEqual(split(0, 100, 0));
   });
 
-  test('with some of them cached, or words only, or nobody knows which', () => {
+  test('when some audio, only text, or an unknown part is cached', () => {
     expect(heard(70, inCache(50))).toEqual(split(20, 20, 60));
     expect(heard(30, inCache(0))).toEqual(split(10, 30, 60));
     expect(heard(30, { cached_tokens: 60 })).toEqual(split(10, 30, 60));
     expect(heard(70, { cached_tokens: 60 })).toEqual(split(0, 40, 60));
   });
 
-  test.each([101, -1, 1.5, '70', null, {}])('%j are not believed, but the rest is', (audio) => {
-    expect(heard(audio)).toEqual(usage(100, 0, 0, 5));
-  });
+  test.each([101, -1, 1.5, '70', null, {}])(
+    'readUsage ignores %j but keeps the other counts',
+    (audio) => {
+      expect(heard(audio)).toEqual(usage(100, 0, 0, 5));
+    },
+  );
 
-  test.each([71, 61, -1, '50'])('%j cached of 70 are not believed either', (audio) => {
+  test.each([71, 61, -1, '50'])('readUsage ignores %j cached of 70 audio tokens', (audio) => {
     expect(heard(70, inCache(audio))).toEqual(usage(40, 60, 0, 5));
   });
 });
 
-describe('usage that cannot be true is no usage:', () => {
+describe('readUsage returns undefined for impossible usage:', () => {
   const cases: Record<string, unknown> = {
     nothing: undefined,
     null: null,
@@ -140,21 +149,21 @@ describe('usage that cannot be true is no usage:', () => {
   });
 });
 
-test('usage that is only among the fields of Groq is found, and counted once', () => {
+test("usageIn finds usage in Groq's own fields and counts it once", () => {
   const own = { id: 'req_1', usage: report(10, 5) };
   expect(usageIn({ x_groq: own })).toEqual(usage(10, 0, 0, 5));
   expect(usageIn({ x_groq: own, usage: report(10, 6) })).toEqual(usage(10, 0, 0, 6));
   expect(usageIn({ usage: null })).toBeUndefined();
 });
 
-test('usage that is only in the choice that ends is found, as Moonshot sends it', () => {
+test('usageIn finds usage in the final choice, where Moonshot sends it', () => {
   const ending = { index: 0, delta: {}, finish_reason: 'stop', usage: report(10, 5, cached(4)) };
   expect(usageIn({ choices: [ending] })).toEqual(usage(6, 4, 0, 5));
   expect(usageIn({ choices: [ending], usage: report(10, 6) })).toEqual(usage(10, 0, 0, 6));
   expect(usageIn({ choices: [null] })).toBeUndefined();
 });
 
-test('usage under the names of newer endpoints is found, as mlx-vlm sends it', () => {
+test('usageIn reads input_tokens and output_tokens, which mlx-vlm sends', () => {
   const own = { input_tokens: 11, output_tokens: 5, total_tokens: 16, prompt_tps: 21.55 };
   expect(usageIn({ usage: own })).toEqual(usage(11, 0, 0, 5));
   expect(usageIn({ usage: { ...own, ...report(10, 6) } })).toEqual(usage(10, 0, 0, 6));
@@ -172,7 +181,7 @@ test('usage under the names of newer endpoints is found, as mlx-vlm sends it', (
   expect(usageIn({ usage: { ...own, cache_read_input_tokens: -6 } })).toBeUndefined();
 });
 
-describe('what is written for hours is told apart,', () => {
+describe('readUsage separates cache writes with a long TTL', () => {
   const written = { ...usage(10, 60, 20, 5), cacheWrite1hTokens: 10 };
   const hour = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 10 };
 
@@ -180,25 +189,25 @@ describe('what is written for hours is told apart,', () => {
     ['LiteLLM', { cache_creation_tokens: 30, cache_creation_token_details: hour }, {}],
     ['Anthropic', { cache_write_tokens: 30 }, { cache_creation: hour }],
     ['OpenAI', { cache_write_tokens: 30, cache_write_tokens_details: { ttl_12h_tokens: 10 } }, {}],
-  ])('as %s does', (_, details, more) => {
+  ])('as %s sends them', (_, details, more) => {
     const prompt_tokens_details = { cached_tokens: 60, ...details };
     expect(readUsage(report(100, 5, { prompt_tokens_details, ...more }))).toEqual(written);
   });
 
-  test.each([31, -1, '10', null, {}])('unless that were %p of thirty', (tokens) => {
+  test.each([31, -1, '10', null, {}])('unless %p of 30 tokens are claimed', (tokens) => {
     const parts = { cache_creation: { ephemeral_1h_input_tokens: tokens } };
     const raw = report(100, 5, { cache_creation_input_tokens: 30, ...parts });
     expect(readUsage(raw)).toEqual(usage(70, 0, 30, 5));
   });
 });
 
-describe('of several reports', () => {
-  test('the last one counts', () => {
+describe('mergeUsage', () => {
+  test('uses the last report', () => {
     expect(mergeUsage(usage(10, 0, 0, 1), usage(10, 0, 0, 9))).toEqual(usage(10, 0, 0, 9));
     expect(mergeUsage(usage(10, 0, 0, 1), usage(4, 6, 0, 9))).toEqual(usage(4, 6, 0, 9));
   });
 
-  test('one that names the output alone is the end of the one before it', () => {
+  test('adds a report with only the output to the earlier report', () => {
     const ended = (raw: object, earlier = usage(25, 1000, 0, 1)) => {
       const later = usageIn({ usage: raw }, earlier);
       return later && mergeUsage(earlier, later);
@@ -210,7 +219,7 @@ describe('of several reports', () => {
     expect(ended({ input_tokens: 30, output_tokens: 15 })).toEqual(usage(30, 0, 0, 15));
   });
 
-  test('one without details keeps what an earlier one said of the same prompt', () => {
+  test('keeps the details of an earlier report for the same prompt', () => {
     const earlier = usage(30, 60, 10, 1, 1);
     expect(mergeUsage(earlier, usage(100, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
     expect(mergeUsage(earlier, usage(30, 0, 0, 9))).toEqual(usage(30, 60, 10, 9, 1));
@@ -225,7 +234,7 @@ describe('of several reports', () => {
   });
 });
 
-test('of pictures and speech, cached input is told apart and impossible counts are none', () => {
+test('readMediaUsage separates cached input and rejects impossible counts', () => {
   const media = (input: unknown, output: unknown, cached?: unknown) =>
     readMediaUsage({
       input_tokens: input,
@@ -240,7 +249,7 @@ test('of pictures and speech, cached input is told apart and impossible counts a
   expect(media(100, 1.5)).toBeUndefined();
 });
 
-test('the client sees all input as prompt and all output as completion', () => {
+test('writeUsage reports all input as prompt tokens and all output as completion tokens', () => {
   expect(writeUsage(usage(10, 60, 30, 50, 40), 12)).toEqual({
     prompt_tokens: 100,
     completion_tokens: 50,

@@ -17,17 +17,17 @@ import { readCount, uncachedAudio } from '../normalize/responses/counts.ts';
 export function readUsage(raw: unknown): Usage | undefined {
   if (!isObject(raw) || typeof raw.prompt_tokens !== 'number') return undefined;
   const { prompt_tokens_details: inPrompt, completion_tokens_details: inOutput } = raw;
-  // Mistral also spells this name in the singular.
+  // Mistral also sends this name in the singular.
   const promptDetails = fieldsOf(inPrompt ?? raw.prompt_token_details);
   const outputDetails = fieldsOf(inOutput);
   const prompt = readCount(raw.prompt_tokens);
   const completion = readCount(raw.completion_tokens);
   const total = readCount(raw.total_tokens);
   // SGLang counts reasoning outside the details. It can't exceed the output.
-  const beside = readCount(raw.reasoning_tokens);
+  const separate = readCount(raw.reasoning_tokens);
   const reasoning = Math.max(
     readCount(outputDetails.reasoning_tokens),
-    beside <= completion ? beside : 0,
+    separate <= completion ? separate : 0,
   );
   const cacheRead = Math.max(
     readCount(promptDetails.cached_tokens),
@@ -125,8 +125,8 @@ export function isPromptOnly({ usage: raw }: Fields, { outputTokens }: Usage): b
  */
 function toPromptCounts(raw: Fields, earlier: Usage | undefined): Fields {
   const { input_tokens: input, output_tokens: completion_tokens, ...rest } = raw;
-  const beside = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
-  const prompt = beside.reduce((sum, tokens) => sum + tokens, readCount(input));
+  const cached = [raw.cache_read_input_tokens, raw.cache_creation_input_tokens].map(readCount);
+  const prompt = cached.reduce((sum, tokens) => sum + tokens, readCount(input));
   const isEnd = prompt === 0 && readCount(completion_tokens) > 0;
   return {
     ...rest,

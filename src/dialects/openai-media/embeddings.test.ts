@@ -5,7 +5,7 @@ import { openAiEmbeddings } from './embeddings.ts';
 const read = (data: unknown, more: object = {}) =>
   openAiEmbeddings.readBatch(JSON.stringify({ object: 'list', data, ...more }));
 
-test('vectors stand where their index says', () => {
+test('openAiEmbeddings orders vectors by index', () => {
   const data = [
     { index: 1, embedding: [2] },
     { index: 0, embedding: [1] },
@@ -15,17 +15,17 @@ test('vectors stand where their index says', () => {
 });
 
 test.each([
-  ['an item that is none', [{ index: 0, embedding: [1] }, null]],
+  ['an item that is not an object', [{ index: 0, embedding: [1] }, null]],
   [
-    'two for one place',
+    'a duplicate index',
     [
       { index: 0, embedding: [1] },
       { index: 0, embedding: [2] },
     ],
   ],
-  ['a place beyond the last', [{ index: 1, embedding: [1] }]],
-  ['a place before the first', [{ index: -1, embedding: [1] }]],
-  ['no numbers', [{ index: 0, embedding: [] }]],
-])('an answer with %s is malformed', (_, data) => {
+  ['an index beyond the last', [{ index: 1, embedding: [1] }]],
+  ['a negative index', [{ index: -1, embedding: [1] }]],
+  ['an empty vector', [{ index: 0, embedding: [] }]],
+])('openAiEmbeddings rejects an answer with %s', (_, data) => {
   expect(failureIn(read(data))).toMatchObject({ kind: 'malformed' });
 });

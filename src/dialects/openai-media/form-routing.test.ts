@@ -7,25 +7,25 @@ type Field = readonly [name: string, ...texts: string[]];
 const sorted = (...fields: Field[]) =>
   sortForm(new Map(fields.map(([name, ...texts]) => [name, texts])));
 
-describe('a form says', () => {
+describe('sortForm', () => {
   test.each<[string, Field[], object]>([
-    ['nothing', [['model', 'a/b']], {}],
-    ['its chain by repeating the field', [['models', 'a/b', 'c/d']], { models: ['a/b', 'c/d'] }],
-    ['its chain with brackets', [['models[]', 'a/b', 'c/d']], { models: ['a/b', 'c/d'] }],
+    ['no routing fields', [['model', 'a/b']], {}],
+    ['models as a repeated field', [['models', 'a/b', 'c/d']], { models: ['a/b', 'c/d'] }],
+    ['models with brackets', [['models[]', 'a/b', 'c/d']], { models: ['a/b', 'c/d'] }],
     [
-      'its chain with places',
+      'models with indexes',
       [
         ['models[0]', 'a/b'],
         ['models[1]', 'c/d'],
       ],
       { models: ['a/b', 'c/d'] },
     ],
-    ['its chain in JSON', [['models', '["a/b","c/d"]']], { models: ['a/b', 'c/d'] }],
-    ['a chain of one', [['models', 'a/b']], { models: ['a/b'] }],
-    ['a chain that is left blank', [['models', '']], { models: undefined }],
-    ['preferences in JSON', [['provider', '{"only":["x"]}']], { provider: { only: ['x'] } }],
+    ['models as JSON', [['models', '["a/b","c/d"]']], { models: ['a/b', 'c/d'] }],
+    ['a single model', [['models', 'a/b']], { models: ['a/b'] }],
+    ['blank models', [['models', '']], { models: undefined }],
+    ['provider as JSON', [['provider', '{"only":["x"]}']], { provider: { only: ['x'] } }],
     [
-      'preferences with brackets',
+      'provider with brackets',
       [
         ['provider[order][]', 'x', 'y'],
         ['provider[allow_fallbacks]', 'false'],
@@ -44,17 +44,17 @@ describe('a form says', () => {
         },
       },
     ],
-    ['preferences left blank', [['provider', '']], { provider: null }],
-    ['preferences that are no JSON', [['provider', 'openai']], { provider: 'openai' }],
-    ['its strategy', [['route', 'sort']], { route: 'sort' }],
-  ])('%s', (_what, fields, routing) => {
+    ['a blank provider', [['provider', '']], { provider: null }],
+    ['a provider that is not JSON', [['provider', 'openai']], { provider: 'openai' }],
+    ['the route', [['route', 'sort']], { route: 'sort' }],
+  ])('reads %s', (_, fields, routing) => {
     const { routing: found, rest } = sorted(['prompt', 'x'], ...fields);
     expect<object>(found).toEqual(routing);
     const names = fields.map(([name]) => name).filter((name) => name === 'model');
     expect([...rest.keys()]).toEqual(['prompt', ...names]);
   });
 
-  test('__proto__, which changes no other object', () => {
+  test('reads __proto__ without changing other objects', () => {
     const { routing } = sorted(['provider[__proto__][polluted]', 'yes']);
     expect(Object.hasOwn(routing.provider as object, '__proto__')).toBe(true);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
@@ -71,16 +71,16 @@ describe('a form says', () => {
       ],
       'provider',
     ],
-  ])('not the same thing twice: %j', (fields, param) => {
-    const refused = (() => {
+  ])('rejects duplicates: %j', (fields, param) => {
+    const thrown = (() => {
       try {
         return sorted(...fields);
       } catch (error) {
         return error;
       }
     })();
-    if (!(refused instanceof GatewayError)) throw new Error('It was not refused.');
-    expect([refused.status, refused.param, refused.message]).toEqual([
+    if (!(thrown instanceof GatewayError)) throw new Error('Nothing was thrown.');
+    expect([thrown.status, thrown.param, thrown.message]).toEqual([
       400,
       param,
       `${param} is given twice.`,

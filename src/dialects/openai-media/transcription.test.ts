@@ -10,8 +10,8 @@ test.each([
   [{ duration: null }, null],
   [{ duration: 'long' }, null],
   [{}, null],
-])('of %j, only a length that can be read is told, and no raw duration', (told, seconds) => {
-  const answer = JSON.stringify({ text: 'ok', language: 'de', ...told });
+])('readTranscript reads the length of %j as %p and drops the raw duration', (fields, seconds) => {
+  const answer = JSON.stringify({ text: 'ok', language: 'de', ...fields });
   const read = valueIn(readTranscript(answer, 'json'));
   expect(read).toMatchObject({ kind: 'fields', text: 'ok', seconds });
   expect(read).toHaveProperty('fields.language', 'de');
@@ -22,15 +22,15 @@ test.each([
   ['text', '<!DOCTYPE html><title>Bad gateway</title>', 'The provider returned a web page.'],
   ['srt', ' <html>', 'The provider returned a web page.'],
   ['vtt', '{"text":"ok"}', 'The provider returned JSON in place of vtt.'],
-] as const)('where %s was asked for, %s is no transcript', (format, answer, message) => {
+] as const)('readTranscript rejects a transcript in format %s: %s', (format, answer, message) => {
   expect(failureIn(readTranscript(answer, format))).toMatchObject({ kind: 'malformed', message });
 });
 
-test('the text is read from JSON where plain text was asked for', () => {
+test('readTranscript reads the text from JSON in place of plain text', () => {
   const read = (answer: string) => valueIn(readTranscript(answer, 'text'));
   expect(read('{"text":"ok"}')).toMatchObject({ kind: 'fields', text: 'ok' });
-  expect(read('{braces}, said she')).toEqual({
+  expect(read('{braces}, she said')).toEqual({
     kind: 'text',
-    text: '{braces}, said she',
+    text: '{braces}, she said',
   });
 });

@@ -116,7 +116,7 @@ const request = fc.record(
 );
 
 test(
-  'a request is refused by name, or can be put to every upstream',
+  'A malformed Responses request is rejected with its field or can be sent to every upstream',
   () => {
     let taken = 0;
     const put = (body: object) => {
@@ -197,7 +197,7 @@ function canTell(to: AnswerSink, content: readonly Word[]): boolean {
 }
 
 test(
-  'an answer of any words is a good stream, and the same whole, or cut',
+  'Any answer becomes a valid Responses stream, reply or failed stream',
   () => {
     const client = responsesClient(body, echo);
     fc.assert(
@@ -224,7 +224,7 @@ test(
   timeoutMs,
 );
 
-describe('an upstream that sends odd things', () => {
+describe('A Responses upstream that sends malformed data', () => {
   const whole = {
     id: 'resp_up',
     object: 'response',
@@ -237,7 +237,7 @@ describe('an upstream that sends odd things', () => {
     .flatMap((event) => event.split('data: ').slice(1));
 
   test(
-    'in a stream fails it or passes, and is numbered by one',
+    'in a stream either fails it or passes with consecutive sequence numbers',
     () => {
       const fuzzed = fc.oneof(
         fc.constantFrom(...events),
@@ -269,7 +269,7 @@ describe('an upstream that sends odd things', () => {
   );
 
   test(
-    'as a whole answer is a failure, or one that can be written',
+    'in a reply either fails it or produces a valid response',
     () => {
       fc.assert(
         fc.property(value.typed, (fields) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test';
 import { readUsage } from './usage.ts';
 
-test('the classes do not overlap', () => {
+test('readUsage splits counts into classes that do not overlap', () => {
   expect(
     readUsage({
       input_tokens: 100,
@@ -24,7 +24,7 @@ test.each<[string, unknown, object]>([
   ['none', 0, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
   ['more than all', 31, { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
   ['no count', '20', { cacheWriteTokens: 30, cacheWrite1hTokens: undefined }],
-])('%s of what is written may be kept for twelve hours', (_, ttl_12h_tokens, classes) => {
+])('readUsage counts %s cache writes with a 12-hour TTL', (_, ttl_12h_tokens, classes) => {
   const cache_write_tokens_details = { ttl_12h_tokens, ttl_30m_tokens: 10 };
   const input_tokens_details = { cache_write_tokens: 30, cache_write_tokens_details };
   expect(readUsage({ input_tokens: 100, input_tokens_details, output_tokens: 1 })).toMatchObject(
@@ -32,7 +32,7 @@ test.each<[string, unknown, object]>([
   );
 });
 
-test('more cached than input means beside it, as xAI and Hugging Face may count', () => {
+test('readUsage reads more cached than input tokens as separate, as xAI and Hugging Face may send them', () => {
   const input_tokens_details = { cached_tokens: 4_328 };
   expect(readUsage({ input_tokens: 4_142, input_tokens_details, output_tokens: 254 })).toEqual({
     inputTokens: 4_142,
@@ -43,20 +43,20 @@ test('more cached than input means beside it, as xAI and Hugging Face may count'
   });
 });
 
-test('reads and writes have the names of Anthropic at Perplexity', () => {
+test("readUsage reads Perplexity's names for cache reads and writes", () => {
   const names = { cache_read_input_tokens: 60, cache_creation_input_tokens: 30 };
   const raw = { input_tokens: 100, input_tokens_details: names, output_tokens: 20 };
   const classes = { inputTokens: 10, cacheReadTokens: 60, cacheWriteTokens: 30 };
   expect(readUsage(raw)).toMatchObject(classes);
 });
 
-test('thoughts are never more than the output', () => {
+test('readUsage limits reasoning to the output', () => {
   const output_tokens_details = { reasoning_tokens: 9 };
   const usage = readUsage({ input_tokens: 10, output_tokens: 2, output_tokens_details });
   expect(usage).toMatchObject({ outputTokens: 2, reasoningTokens: 2 });
 });
 
-test('output that only the total knows of is counted', () => {
+test('readUsage counts output that only the total includes', () => {
   const usage = readUsage({ input_tokens: 10, output_tokens: 2, total_tokens: 20 });
   expect(usage).toMatchObject({ inputTokens: 10, outputTokens: 10 });
 });
@@ -71,6 +71,6 @@ test.each([
   { input_tokens: '10', output_tokens: 5 },
   { input_tokens: 10, output_tokens: 1e12 },
   { input_tokens: 10, input_tokens_details: { cached_tokens: 0.5 } },
-])('numbers that cannot be trusted are none: %j', (raw) => {
+])('readUsage rejects untrustworthy numbers: %j', (raw) => {
   expect(readUsage(raw)).toBeUndefined();
 });

@@ -2,44 +2,44 @@ import { expect, test } from 'bun:test';
 import type { ImageOptions, SpeechOptions } from '../media.ts';
 import { siliconFlowImages, siliconFlowSpeech } from './media.ts';
 
-function writeSpeech(given: Partial<SpeechOptions>) {
-  const wish: SpeechOptions = {
+function writeSpeech(changes: Partial<SpeechOptions>) {
+  const options: SpeechOptions = {
     ...{ input: 'Hi', voice: 'alex', format: 'mp3', speed: null, instructions: null },
     asEvents: false,
     more: {},
-    ...given,
+    ...changes,
   };
-  const { body, dropped } = siliconFlowSpeech.write(wish, { upstreamModel: 'a/b', quirks: {} });
+  const { body, dropped } = siliconFlowSpeech.write(options, { upstreamModel: 'a/b', quirks: {} });
   return { body: JSON.parse(String(body)), dropped };
 }
 
-test('a voice is named after its model, one of the client’s own by its whole name', () => {
+test("siliconFlowSpeech prefixes voices with the model, except the client's own", () => {
   const plain = { model: 'a/b', input: 'Hi', response_format: 'mp3', stream: true };
   expect(writeSpeech({}).body).toEqual({ ...plain, voice: 'a/b:alex' });
   expect(writeSpeech({ voice: 'speech:mine:x' }).body.voice).toBe('speech:mine:x');
 });
 
-test('raw audio is asked for at OpenAI’s sample rate, other formats without a rate', () => {
+test("siliconFlowSpeech requests OpenAI's sample rate for raw audio only", () => {
   expect(writeSpeech({ format: 'pcm' }).body.sample_rate).toBe(24_000);
   expect(writeSpeech({ format: 'wav' }).body).not.toHaveProperty('sample_rate');
 });
 
-test('instructions are told as left out', () => {
+test('siliconFlowSpeech reports instructions as dropped', () => {
   expect(writeSpeech({ instructions: 'Softly.' }).dropped).toEqual(['instructions']);
   expect(writeSpeech({ speed: 1.5 })).toMatchObject({ body: { speed: 1.5 }, dropped: [] });
 });
 
 function writeImages(size: string | null, more: Record<string, unknown> = {}) {
   const parameters = { size, quality: null, background: null, output_format: null, user: 'u' };
-  const wish: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more };
-  const { path, body, dropped } = siliconFlowImages.write(wish, {
+  const options: ImageOptions = { prompt: 'A cat', images: [], mask: null, parameters, more };
+  const { path, body, dropped } = siliconFlowImages.write(options, {
     upstreamModel: 'm',
     quirks: {},
   });
   return { path, body: JSON.parse(String(body)), dropped };
 }
 
-test('a picture from words has its size by another name, and fields of the model’s own', () => {
+test('siliconFlowImages renames size and forwards unknown fields', () => {
   expect(writeImages('1024x1024', { seed: 7 })).toEqual({
     path: '/images/generations',
     body: { model: 'm', prompt: 'A cat', image_size: '1024x1024', seed: 7 },
@@ -47,7 +47,7 @@ test('a picture from words has its size by another name, and fields of the model
   });
 });
 
-test('a size that is left to the model is not said', () => {
+test('siliconFlowImages omits an automatic size', () => {
   expect(writeImages('auto')).toMatchObject({
     body: { model: 'm', prompt: 'A cat' },
     dropped: ['size', 'user'],

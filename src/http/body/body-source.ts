@@ -3,36 +3,32 @@ import { bodyBytesPerSecondMin, bodyStallMs } from '../../core/bounds.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import { deadlineMs, discardRest } from './body.ts';
 
-/**
- * A body for a reader that looks for delimiters: it holds a little of the body, never much more.
- */
+/** Reads a body up to delimiters, and buffers only a small part of it. */
 export class BodySource {
   readonly #request: Request;
-  /** Not the stream's iterator: that one cannot be closed while it waits for the next chunk. */
+  /** Not the stream's iterator, which can't be closed while it waits for a chunk. */
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #stallMs: number;
-  /**
-   * How long we have waited for the body so far; the time we spend on it ourselves does not count.
-   */
+  /** How long we have waited for the client, without our own processing time. */
   #waitedMs = 0;
   #bytes = 0;
   #buffer: Buffer = Buffer.alloc(0);
   #isDone = false;
 
   constructor(request: Request, stallMs = bodyStallMs) {
-    if (request.body === null) throw invalidRequest('The request body is empty; send a form.');
+    if (request.body === null) throw invalidRequest('The request body is empty. Send a form.');
     this.#request = request;
     this.#reader = request.body.getReader();
     this.#stallMs = stallMs;
   }
 
-  /** Takes exactly this many bytes. */
+  /** Returns exactly this many bytes. */
   async readExactly(bytes: number): Promise<Buffer> {
     while (this.#buffer.length < bytes) await this.#requireMore();
     return this.#consume(bytes);
   }
 
-  /** The bytes before the mark, which is taken, too; undefined if it is not within `bytesMax`. */
+  /** Returns the bytes before the delimiter and skips it; undefined if it's beyond `bytesMax`. */
   async readUntil(delimiter: Buffer, bytesMax: number): Promise<Buffer | undefined> {
     for (;;) {
       const index = this.#buffer.indexOf(delimiter);
@@ -47,7 +43,7 @@ export class BodySource {
     }
   }
 
-  /** Some of what stands in front of the mark; the end takes the mark too. */
+  /** Returns some bytes before the delimiter; at the end, skips the delimiter. */
   async readBefore(
     delimiter: Buffer,
   ): Promise<{ readonly bytes: Buffer; readonly isEnd: boolean }> {
@@ -58,14 +54,14 @@ export class BodySource {
         this.#consume(delimiter.length);
         return { bytes, isEnd: true };
       }
-      // The last bytes may be the beginning of the mark.
+      // The last bytes may be the start of the delimiter.
       const safeLength = this.#buffer.length - delimiter.length + 1;
       if (safeLength > 0) return { bytes: this.#consume(safeLength), isEnd: false };
       await this.#requireMore();
     }
   }
 
-  /** Reads to the end, or a little past the maximum; returns how many bytes there were. */
+  /** Reads to the end, or just past the maximum. Returns the number of bytes. */
   async skipToEnd(bytesMax: number): Promise<number> {
     let bytes = this.#buffer.length;
     this.#buffer = Buffer.alloc(0);
@@ -77,7 +73,7 @@ export class BodySource {
     return bytes;
   }
 
-  /** Stops reading; the rest is not wanted. */
+  /** Stops reading and discards the rest. */
   async close(): Promise<void> {
     if (this.#isDone) return;
     this.#isDone = true;
@@ -116,21 +112,23 @@ export class BodySource {
       return undefined;
     } catch (error) {
       if (error instanceof GatewayError) throw error;
-      throw invalidRequest('The body broke off before its end.');
+      throw invalidRequest('The request body ended early.');
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** How long to wait for more: as long as silence is allowed, or less for a client that drips. */
+  /** How long to wait for the next chunk: less for a client below the minimum rate. */
   get #waitBudgetMs(): number {
     const leftMs = deadlineMs(this.#bytes, this.#stallMs) - this.#waitedMs;
     return Math.min(this.#stallMs, Math.max(0, leftMs));
   }
 
   #timeoutError(waitBudgetMs: number): GatewayError {
-    const tooSlowMessage = `The body comes slower than ${bodyBytesPerSecondMin} bytes a second.`;
-    const stalledMessage = `Nothing of the body arrived for ${Math.round(waitBudgetMs / 1000)} seconds.`;
+    const rateMin = `${bodyBytesPerSecondMin} bytes per second`;
+    const tooSlowMessage = `The request body is slower than ${rateMin}.`;
+    const seconds = Math.round(waitBudgetMs / 1000);
+    const stalledMessage = `No byte of the request body arrived for ${seconds} seconds.`;
     return invalidRequest(waitBudgetMs < this.#stallMs / 2 ? tooSlowMessage : stalledMessage);
   }
 }

@@ -69,7 +69,7 @@ describe('a JSON object', () => {
   });
 
   test.each([
-    ['', '400 The request body is empty; send a JSON object.'],
+    ['', '400 The request body is empty. Send a JSON object.'],
     ['[]', '400 The request body must be a JSON object.'],
     ['null', '400 The request body must be a JSON object.'],
     ['"text"', '400 The request body must be a JSON object.'],
@@ -78,7 +78,7 @@ describe('a JSON object', () => {
   });
 
   test('broken JSON is 400 with the parser’s reason in one sentence', async () => {
-    expect(await outcome(post('{"a":'))).toMatch(/^400 The request body is not valid JSON: .+\.$/);
+    expect(await outcome(post('{"a":'))).toMatch(/^400 The request body isn't valid JSON: .+\.$/);
   });
 
   test('bytes that are not UTF-8 are 400, not silently replaced', async () => {
@@ -88,7 +88,7 @@ describe('a JSON object', () => {
 
   test('a request without any body is told so like an empty one', async () => {
     const request = new Request('http://gateway/', { method: 'POST' });
-    expect(await outcome(request)).toBe('400 The request body is empty; send a JSON object.');
+    expect(await outcome(request)).toBe('400 The request body is empty. Send a JSON object.');
   });
 });
 
@@ -97,7 +97,7 @@ describe('size', () => {
     const body = pieces([new Uint8Array(10)]);
     const request = post(body.stream, { 'content-length': '1001' });
     expect(await outcome(request, 1_000)).toBe(
-      '413 The request body is larger than the 1000 bytes allowed here.',
+      '413 The request body is larger than the maximum of 1000 bytes.',
     );
     expect(body.taken()).toBe(0);
   });
@@ -125,7 +125,7 @@ describe('size', () => {
 
 describe('a client that does not send all of its body', () => {
   /** The time that it was waited for; a machine that stood still meanwhile makes it longer. */
-  const tooLate = /^The request body did not arrive within \d+ seconds\.$/;
+  const tooLate = /^The request body didn't arrive within \d+ seconds\.$/;
   const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
     readBytes({ request: post(body, headers) }, 100, 20).catch((error: unknown) => error);
 
@@ -180,7 +180,7 @@ describe('a client that does not send all of its body', () => {
     });
     expect(await refusal(gone)).toMatchObject({
       status: 400,
-      message: 'The request body broke off before its end.',
+      message: 'The request body ended early.',
     });
   });
 });
@@ -188,7 +188,7 @@ describe('a client that does not send all of its body', () => {
 describe('nesting', () => {
   const nested = (levels: number, fill = '') =>
     `{"fill":"${fill}","a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
-  const refusal = `400 The request body nests deeper than ${jsonDepthMax} levels.`;
+  const refusal = `400 The request body is nested deeper than ${jsonDepthMax} levels.`;
   /** Large bodies take another way: they are scanned before they are parsed. */
   const large = '\\"[{'.repeat(100_000);
 
@@ -232,7 +232,7 @@ describe('content type', () => {
 
   test.each(['gzip', 'BR', 'identity, zstd'])('a body packed as %s is 415', async (encoding) => {
     expect(await outcome(post('{}', { 'content-encoding': encoding }))).toBe(
-      `415 Content-Encoding ${encoding} is not supported; send the body as it is.`,
+      `415 Content-Encoding ${encoding} isn't supported. Send the body uncompressed.`,
     );
     expect(await outcome(post('{}', { 'content-encoding': 'identity' }))).toEqual({});
   });

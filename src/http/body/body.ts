@@ -16,20 +16,20 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 interface JsonBody {
   readonly value: Record<string, unknown>;
-  /** The text as it came, so that a pass-through need not write it again. */
+  /** The original text, so that a pass-through doesn't need to serialize it again. */
   readonly text: string;
   readonly bytes: Uint8Array;
 }
 
-/** A request, and the model that its body names, which is logged even if the rest is refused. */
+/** `requestedModel` is the model in the body; it is logged even if the rest is invalid. */
 export interface IncomingRequest {
   readonly request: Request;
   requestedModel: string;
-  /** Claims room for this many more bytes of a long body, until the request has ended. 503 */
+  /** Reserves memory for more bytes of a long body until the request ends. Throws 503. */
   reserveMemory?(bytes: number): void;
 }
 
-/** Reads a JSON object of bounded size and depth, or refuses with the reason. */
+/** Reads a JSON object of bounded size and depth. Throws 400, 413, 415. */
 export async function readJson(incoming: IncomingRequest, bytesMax: number): Promise<JsonBody> {
   const { request } = incoming;
   rejectContentType(request);
@@ -40,7 +40,7 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   if (isLong) rejectExcess(text);
   const value = parse(text);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
-  // A short text has no room for so many brackets, and those of a long one were counted.
+  // A short text can't nest too deeply, and a long one was scanned above.
   const mayBeDeep = !isLong && text.length > jsonDepthMax;
   if (mayBeDeep && isDeeperThan(jsonDepthMax, value)) throw tooDeep();
   const { model, models } = value;
@@ -61,10 +61,10 @@ function rejectExcess(text: string): void {
   }
 }
 
-/** The largest honest body is a full allow-list: 200 patterns of 200 characters, escaped. */
+/** Enough for the largest valid body: an allow-list of 200 patterns of 200 escaped characters. */
 const managementBytesMax = 256 * 1024;
 
-/** The body of a management call; one that was left out is an empty object. */
+/** Reads the body of a management call. A missing body counts as an empty object. */
 export async function readManagementBody({
   request,
 }: Pick<IncomingRequest, 'request'>): Promise<unknown> {
@@ -73,8 +73,8 @@ export async function readManagementBody({
 }
 
 /**
- * Reads at most `bytesMax` bytes; a declared length above that is refused before anything is read.
- * `stallMs` is how long the client may be silent; its bytes must keep up the slowest pace, too.
+ * Reads at most `bytesMax` bytes. A larger Content-Length is rejected before anything is read.
+ * The client may pause for `stallMs`, and must keep the minimum rate overall.
  */
 export async function readBytes(
   incoming: Omit<IncomingRequest, 'requestedModel'>,
@@ -91,22 +91,18 @@ export async function readBytes(
   try {
     return await pendingBody.bytes;
   } catch (error) {
-    // Reading can only fail because the client is gone.
+    // Reading fails only if the client disconnected.
     if (error instanceof GatewayError) throw error;
-    throw invalidRequest('The request body broke off before its end.');
+    throw invalidRequest('The request body ended early.');
   } finally {
     deadlines.remove(pendingBody);
   }
 }
 
-/**
- * A body of up to this length is read by the runtime, which is faster; all of it is due in 94 s.
- */
+/** Bun reads bodies of up to this length faster than we do. They must arrive within 94 s. */
 const shortBytesMax = 1024 * 1024;
 
-/**
- * A length that is sent twice arrives as `5, 5` and declares nothing: then the bytes are counted.
- */
+/** Returns null for a repeated header, which arrives as `5, 5`; then the bytes are counted. */
 export function declaredLength(request: Request): number | null {
   const length = request.headers.get('content-length');
   return length !== null && integerPattern.test(length) ? Number(length) : null;
@@ -116,7 +112,7 @@ const integerPattern = /^\d+$/;
 
 const deadlines = new DeadlineWatcher();
 
-/** A body on its way, or the end of our patience with it. */
+/** A body that is being read, with its deadline. */
 class PendingBody extends Deadline {
   readonly bytes: Promise<Uint8Array>;
   readonly resolve: (bytes: Uint8Array) => void;
@@ -125,7 +121,7 @@ class PendingBody extends Deadline {
   readonly #stallMs: number;
   isTimedOut = false;
 
-  /** `bytes` is the length of a body that is waited for as a whole. */
+  /** `bytes` is the length of a body that Bun reads as a whole, otherwise 0. */
   constructor(stallMs: number, bytes: number) {
     super();
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -137,7 +133,7 @@ class PendingBody extends Deadline {
     deadlines.add(this);
   }
 
-  /** Called with the number of bytes that have come so far. */
+  /** Extends the deadline. `bytes` is the number of bytes received so far. */
   received(bytes: number): void {
     this.at = Math.min(performance.now() + this.#stallMs, this.#deadlineAt(bytes));
   }
@@ -145,7 +141,7 @@ class PendingBody extends Deadline {
   fire(): void {
     this.isTimedOut = true;
     const seconds = Math.round((performance.now() - this.#startedAt) / 1000);
-    this.reject(invalidRequest(`The request body did not arrive within ${seconds} seconds.`));
+    this.reject(invalidRequest(`The request body didn't arrive within ${seconds} seconds.`));
   }
 
   #deadlineAt(bytes: number): number {
@@ -153,7 +149,7 @@ class PendingBody extends Deadline {
   }
 }
 
-/** How long this many bytes may take to come: at the slowest pace, with one long silence. */
+/** How long this many bytes may take: at the minimum rate, with one long pause. */
 export function deadlineMs(bytes: number, stallMs: number): number {
   return stallMs + (bytes / bodyBytesPerSecondMin) * 1000;
 }
@@ -172,7 +168,7 @@ async function readChunks(
   for await (const chunk of request.body) {
     size += chunk.length;
     if (size > bytesMax) throw tooLarge(bytesMax);
-    // Not for a body that nobody waits for any more: its room would never be given back.
+    // After a timeout nobody would release the reservation.
     if (size > Math.max(reservedBytes, shortBytesMax) && !pendingBody.isTimedOut) {
       incoming.reserveMemory?.(size - reservedBytes);
       reservedBytes = size;
@@ -184,11 +180,11 @@ async function readChunks(
 }
 
 function decode(bytes: Uint8Array): string {
-  if (bytes.length === 0) throw invalidRequest('The request body is empty; send a JSON object.');
+  if (bytes.length === 0) throw invalidRequest('The request body is empty. Send a JSON object.');
   try {
     return decoder.decode(bytes);
   } catch {
-    throw invalidRequest('The request body is not valid UTF-8.');
+    throw invalidRequest("The request body isn't valid UTF-8.");
   }
 }
 
@@ -197,7 +193,7 @@ function parse(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     const detail = error instanceof Error ? error.message.replace(/^JSON Parse error: /, '') : '';
-    const problem = 'The request body is not valid JSON';
+    const problem = "The request body isn't valid JSON";
     throw new GatewayError('invalid_request_error', `${problem}: ${detail}.`, {
       unquoted: `${problem}.`,
     });
@@ -206,51 +202,51 @@ function parse(text: string): unknown {
 
 function rejectContentType(request: Request): void {
   const type = request.headers.get('content-type')?.toLowerCase() ?? '';
-  // Many small tools send JSON without saying so; only a contradicting type is refused.
+  // Many small tools send JSON without a Content-Type, so reject only a different type.
   if (type === '' || type.startsWith('application/json')) return;
   if (type.startsWith('application/') && type.includes('+json')) return;
   const message = `Content-Type must be application/json, not ${type.split(';')[0]}.`;
   throw invalidRequest(message, undefined, 415);
 }
 
-/** Unpacking what strangers packed is how memory fills up; no client packs its requests. */
+/** Decompressing untrusted bodies risks memory exhaustion, and no known client compresses. */
 export function rejectContentEncoding(request: Request): void {
   const encoding = request.headers.get('content-encoding') ?? 'identity';
   if (encoding.toLowerCase() === 'identity') return;
-  const message = `Content-Encoding ${encoding} is not supported; send the body as it is.`;
+  const message = `Content-Encoding ${encoding} isn't supported. Send the body uncompressed.`;
   throw invalidRequest(message, undefined, 415);
 }
 
 export function tooLarge(bytesMax: number): GatewayError {
-  const message = `The request body is larger than the ${bytesMax} bytes allowed here.`;
+  const message = `The request body is larger than the maximum of ${bytesMax} bytes.`;
   return invalidRequest(message, undefined, 413);
 }
 
 function tooDeep(): GatewayError {
-  return invalidRequest(`The request body nests deeper than ${jsonDepthMax} levels.`);
+  return invalidRequest(`The request body is nested deeper than ${jsonDepthMax} levels.`);
 }
 
 /**
- * Refused bodies are read to their end. A client that is still sending on a connection that closes
- * would not hear the refusal: unread bytes make the system reset the connection, and a proxy says
- * 502 in our place. Where a connection stays open, the runtime reads the rest by itself.
+ * A rejected body is read to its end if the connection closes afterward. Otherwise the unread bytes
+ * would make the system reset the connection before the client has read the error, and a proxy
+ * would answer 502. If the connection stays open, Bun reads the rest itself.
  */
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** Discards the rest of a body that was begun. */
+/** Discards the rest of a partly read body. */
 export function discardRest(request: Request, reader: Reader): Promise<void> {
   return closesConnection(request) ? readToEnd(reader) : cancel(reader);
 }
 
-/** Discards a body that nobody has begun to read. */
+/** Discards an unread body. */
 export async function discardUnread({ request, headers }: Exchange): Promise<void> {
   if (!closesConnection(request) && headers.connection !== 'close') return;
   if (request.body === null || request.bodyUsed) return;
   await readToEnd(request.body.getReader());
 }
 
-/** Whether the connection ends here: proxies that open one for each request say so. */
+/** Proxies that open a connection per request send `connection: close`. */
 const closesConnection = ({ headers }: Request) =>
   /\bclose\b/i.test(headers.get('connection') ?? '');
 
@@ -259,13 +255,13 @@ async function readToEnd(reader: Reader): Promise<void> {
   try {
     while (!(await reader.read()).done);
   } catch {
-    // The client is gone.
+    // The client disconnected.
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Fails when the client is gone, which nobody needs to hear of. */
+/** Ignores errors, which occur if the client disconnected. */
 async function cancel(reader: Reader): Promise<void> {
   await reader.cancel().catch(() => undefined);
 }

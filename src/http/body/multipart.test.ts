@@ -166,7 +166,7 @@ describe('a form', () => {
     expect((await parse(send(of(1_000)))).length).toBe(1);
     expect(await refusal(send(of(1_001)))).toEqual({
       status: 413,
-      message: 'f is larger than the 1000 bytes allowed here.',
+      message: 'f is larger than the maximum of 1000 bytes.',
       param: 'f',
     });
     const filled = (bytes: number, before = '') =>
@@ -174,13 +174,13 @@ describe('a form', () => {
     expect((await parse(filled(1_048_576))).length).toBe(1);
     expect(await refusal(filled(1_048_577))).toEqual({
       status: 413,
-      message: 'a is larger than the 1048576 bytes allowed here; a file needs a filename.',
+      message: 'a is larger than the maximum of 1048576 bytes; a file must have a filename.',
       param: 'a',
     });
     // Texts are held in memory, so they are bounded together.
     const million = field('b', 'y'.repeat(1_000_000));
     expect((await parse(filled(48_576, million))).length).toBe(2);
-    const message = 'a is larger than the 48576 bytes allowed here; a file needs a filename.';
+    const message = 'a is larger than the maximum of 48576 bytes; a file must have a filename.';
     expect(await refusal(filled(48_577, million))).toMatchObject({ status: 413, message });
   });
 
@@ -194,18 +194,18 @@ describe('a form', () => {
   });
 
   const cutOff = 'The form ends before its last boundary.';
-  const malformed = 'The form is malformed: a part does not end where its boundary stands.';
+  const malformed = "The form is malformed: a part doesn't end at a boundary.";
   test.each<[string, string, string]>([
-    ['nothing', '', 'The form does not start with the boundary of its Content-Type.'],
+    ['nothing', '', "The form doesn't start with the boundary in its Content-Type."],
     [
       'lines that end with LF alone',
       whole.replaceAll('\r\n', '\n'),
-      'The form is malformed: its lines must end with CRLF, not with LF alone.',
+      'The form is malformed: its lines must end with CRLF, not LF.',
     ],
     [
       'another boundary',
       field('a', '1').replaceAll('XX', 'YY'),
-      'The form does not start with the boundary of its Content-Type.',
+      "The form doesn't start with the boundary in its Content-Type.",
     ],
     ['no closing boundary', field('a', '1'), cutOff],
     [
@@ -216,7 +216,7 @@ describe('a form', () => {
     [
       'headers and no more',
       '--XX\r\nContent-Disposition: form-data; name="a"\r\n--XX--\r\n',
-      'A part of the form has no end of its headers within 16384 bytes.',
+      'The headers of a part are longer than 16384 bytes.',
     ],
     [
       'headers that run into the next part',
@@ -227,13 +227,17 @@ describe('a form', () => {
     [
       'no name',
       file('filename="a.mp3"', 'x'),
-      'A part of the form has no name in its Content-Disposition.',
+      'A part of the form has no name in its Content-Disposition header.',
     ],
-    ['an empty name', field('', '1'), 'A part of the form has no name in its Content-Disposition.'],
+    [
+      'an empty name',
+      field('', '1'),
+      'A part of the form has no name in its Content-Disposition header.',
+    ],
     [
       'no disposition',
       '--XX\r\nContent-Type: text/plain\r\n\r\nx\r\n--XX--',
-      'A part of the form has no name in its Content-Disposition.',
+      'A part of the form has no name in its Content-Disposition header.',
     ],
     [
       'a header without a colon',
@@ -250,22 +254,22 @@ describe('a form', () => {
       'an encoding',
       '--XX\r\nContent-Disposition: form-data; name="a"\r\n' +
         'Content-Transfer-Encoding: base64\r\n\r\nx\r\n--XX--',
-      'The form uses a Content-Transfer-Encoding; send the bytes as they are.',
+      "Content-Transfer-Encoding isn't supported in a form. Send the bytes unencoded.",
     ],
     [
       'headers without end',
       `--XX\r\nX: ${'h'.repeat(20_000)}\r\n\r\nx\r\n--XX--`,
-      'A part of the form has no end of its headers within 16384 bytes.',
+      'The headers of a part are longer than 16384 bytes.',
     ],
     [
       'a broken file name',
       file('name="f"; filename*=UTF-8\'\'%zz', 'x'),
-      'A file name of the form has a broken percent-encoding.',
+      'A filename of the form has an invalid percent-encoding.',
     ],
     [
       'more behind its end',
       `${field('a', '1')}--XX--${'z'.repeat(2_000)}`,
-      'The form goes on behind its last boundary.',
+      'The form has data after its last boundary.',
     ],
   ])('with %s is refused', async (_, body, message) => {
     for (const chunkBytes of [1, 4_096]) {
@@ -277,7 +281,7 @@ describe('a form', () => {
     const body = Buffer.from(`${field('prompt', '\xff\xfe')}--XX--`, 'latin1');
     expect(await refusal(send(body))).toEqual({
       status: 400,
-      message: 'prompt is not valid UTF-8; a file needs a filename.',
+      message: 'prompt is not valid UTF-8; a file must have a filename.',
       param: 'prompt',
     });
   });
@@ -292,17 +296,17 @@ describe('a form', () => {
     [
       'multipart/form-data',
       400,
-      'The Content-Type of the form has no boundary of 1 to 200 characters.',
+      'The Content-Type of the form must have a boundary of 1 to 200 characters.',
     ],
     [
       'multipart/form-data; boundary=',
       400,
-      'The Content-Type of the form has no boundary of 1 to 200 characters.',
+      'The Content-Type of the form must have a boundary of 1 to 200 characters.',
     ],
     [
       `multipart/form-data; boundary=${'b'.repeat(201)}`,
       400,
-      'The Content-Type of the form has no boundary of 1 to 200 characters.',
+      'The Content-Type of the form must have a boundary of 1 to 200 characters.',
     ],
   ])('of the type %s is refused', async (type, status, message) => {
     expect(await refusal(send(whole, 64, type))).toMatchObject({ status, message });
@@ -317,7 +321,7 @@ describe('a form', () => {
     const request = new Request('http://gateway.test/', { method: 'POST', headers, body });
     expect(await refusal(request)).toMatchObject({
       status: 415,
-      message: 'Content-Encoding gzip is not supported; send the body as it is.',
+      message: "Content-Encoding gzip isn't supported. Send the body uncompressed.",
     });
   });
 
@@ -330,7 +334,7 @@ describe('a form', () => {
     });
     const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 20);
     const failure = await failureOf(source.readExactly(4));
-    expect(failure.message).toBe('Nothing of the body arrived for 0 seconds.');
+    expect(failure.message).toBe('No byte of the request body arrived for 0 seconds.');
     await source.close();
     expect(isCancelled).toBe(true);
   });
@@ -345,7 +349,7 @@ describe('a form', () => {
     const source = new BodySource(new Request('http://a.test', { method: 'POST', body }), 1_000);
     const failure = await failureOf(source.readExactly(1_000_000));
     // A machine that stands still in between makes a silence of it.
-    expect(failure.message).toMatch(/^(?:The body comes slower|Nothing of the body)/);
+    expect(failure.message).toMatch(/^(?:The request body is slower|No byte of the request body)/);
     await source.close();
   });
 

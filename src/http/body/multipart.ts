@@ -6,19 +6,17 @@ import { BodySource } from './body-source.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Bytes allowed before the first part and after the last: a line break, or text that is ignored.
- */
+/** Bytes allowed before the first part and after the last. They are ignored. */
 const preambleBytesMax = 1024;
 const epilogueBytesMax = 1024;
 
-/** Blanks after a boundary, as mail gateways used to leave there. */
+/** Spaces after a boundary, which RFC 2046 allows. */
 const paddingBytesMax = 64;
 
 /**
- * Reads a form (multipart/form-data) part by part as it arrives. Files are never held in memory:
- * the chunks of a file part must be taken before the next part is asked for; what is left of them
- * is skipped.
+ * Reads a form (multipart/form-data) part by part as it arrives. Files aren't buffered in memory:
+ * read the chunks of a file part before you request the next part; unread chunks are skipped.
+ * Throws 400, 413, 415.
  */
 export async function* readForm(
   incoming: IncomingRequest,
@@ -44,7 +42,7 @@ export async function* readForm(
       } else {
         yield fileOf(name, filename);
         for await (const _ of body.chunks()) {
-          // What nobody wanted.
+          // Skip unread chunks.
         }
       }
     }
@@ -62,7 +60,7 @@ export async function* readForm(
     try {
       return decoder.decode(bytes);
     } catch {
-      throw invalidRequest(`${name} is not valid UTF-8${missingFilenameHint}.`, name);
+      throw invalidRequest(`${name} isn't valid UTF-8${missingFilenameHint}.`, name);
     }
   }
 
@@ -77,7 +75,7 @@ export async function* readForm(
 class FormBody {
   readonly #source: BodySource;
   readonly #delimiter: Buffer;
-  /** Whether the current part has been read to its delimiter. */
+  /** True once the current part has been read to its delimiter. */
   #isPartDone = true;
 
   constructor(source: BodySource, delimiter: Buffer) {
@@ -85,16 +83,16 @@ class FormBody {
     this.#delimiter = delimiter;
   }
 
-  /** Finds the first delimiter: at the very beginning, or at that of a later line. */
+  /** Finds the first delimiter, which must be at the start of a line. */
   async skipPreamble(): Promise<void> {
     const [lineBreak, first] = [this.#delimiter.subarray(0, 2), this.#delimiter.subarray(2)];
     const preamble = await this.#source.readUntil(first, preambleBytesMax);
     if (!preamble || (preamble.length > 0 && !preamble.subarray(-2).equals(lineBreak))) {
-      throw invalidRequest('The form does not start with the boundary of its Content-Type.');
+      throw invalidRequest("The form doesn't start with the boundary in its Content-Type.");
     }
   }
 
-  /** After a delimiter there is a line break and another part, or two dashes and the end. */
+  /** A delimiter is followed by a line break and a part, or by two hyphens and the end. */
   async hasPart(): Promise<boolean> {
     const next = await this.#afterPadding();
     if (next === '\r\n') {
@@ -104,7 +102,7 @@ class FormBody {
     if (next.startsWith('\n')) throw invalidRequest(bareLineFeeds);
     if (next !== '--') throw malformedForm();
     const rest = await this.#source.skipToEnd(epilogueBytesMax);
-    if (rest > epilogueBytesMax) throw invalidRequest('The form goes on behind its last boundary.');
+    if (rest > epilogueBytesMax) throw invalidRequest('The form has data after its last boundary.');
     return false;
   }
 
@@ -122,14 +120,14 @@ class FormBody {
     const found = await this.#source.readUntil(end, formHeaderBytesMax);
     if (found === undefined) {
       const max = formHeaderBytesMax;
-      throw invalidRequest(`A part of the form has no end of its headers within ${max} bytes.`);
+      throw invalidRequest(`The headers of a part are longer than ${max} bytes.`);
     }
-    // A delimiter among the headers: they never ended.
+    // The headers have no end before the next delimiter.
     if (found.includes(this.#delimiter)) throw malformedForm();
     return found.toString('utf8');
   }
 
-  /** What is left of the current part. */
+  /** Yields the rest of the current part. */
   async *chunks(): AsyncGenerator<Uint8Array, void, void> {
     while (!this.#isPartDone) {
       const { bytes, isEnd } = await this.#source.readBefore(this.#delimiter);
@@ -164,32 +162,31 @@ function readBoundary(request: Request): string {
   }
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]*)"|([^\s;]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain ?? '';
-  // The characters that RFC 2046 allows, and those that clients use all the same.
+  // RFC 2046 allows fewer characters, but clients use others as well.
   if (/^[\x21-\x7e ]{0,199}[\x21-\x7e]$/.test(boundary)) return boundary;
-  throw invalidRequest('The Content-Type of the form has no boundary of 1 to 200 characters.');
+  throw invalidRequest('The Content-Type of the form must have a boundary of 1 to 200 characters.');
 }
 
-const bareLineFeeds = 'The form is malformed: its lines must end with CRLF, not with LF alone.';
+const bareLineFeeds = 'The form is malformed: its lines must end with CRLF, not LF.';
 
-/** For a client that forgot the filename: its file is refused as if it were a text. */
-const missingFilenameHint = '; a file needs a filename';
+/** Without a filename, a file is read as a text field. */
+const missingFilenameHint = '; a file must have a filename';
 
 export function partTooLarge(name: string, bytesMax: number, hint: string): GatewayError {
-  const message = `${name} is larger than the ${bytesMax} bytes allowed here${hint}.`;
+  const message = `${name} is larger than the maximum of ${bytesMax} bytes${hint}.`;
   return invalidRequest(message, name, 413);
 }
 
 function malformedForm(): GatewayError {
-  return invalidRequest('The form is malformed: a part does not end where its boundary stands.');
+  return invalidRequest("The form is malformed: a part doesn't end at a boundary.");
 }
 
 interface PartHeaders {
   readonly name: string;
-  /** Null for a field that is no file. */
+  /** Null for a field that isn't a file. */
   readonly filename: string | null;
 }
 
-/** The headers of one part of a form. */
 function readPartHeaders(text: string): PartHeaders {
   const headers = new Map<string, string>();
   for (const line of text.split('\r\n')) {
@@ -202,13 +199,15 @@ function readPartHeaders(text: string): PartHeaders {
   }
   const encoding = headers.get('content-transfer-encoding') ?? 'binary';
   if (!/^(?:binary|7bit|8bit)$/i.test(encoding.trim())) {
-    throw invalidRequest('The form uses a Content-Transfer-Encoding; send the bytes as they are.');
+    throw invalidRequest(
+      "Content-Transfer-Encoding isn't supported in a form. Send the bytes unencoded.",
+    );
   }
   const disposition = headers.get('content-disposition') ?? '';
   const parameters = readParameters(disposition);
   const name = parameters.get('name') ?? '';
   if (!/^form-data\s*;/i.test(disposition) || name === '') {
-    throw invalidRequest('A part of the form has no name in its Content-Disposition.');
+    throw invalidRequest('A part of the form has no name in its Content-Disposition header.');
   }
   const encoded = parameters.get('filename*');
   return {
@@ -219,7 +218,7 @@ function readPartHeaders(text: string): PartHeaders {
 
 const parameterPattern = /;\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/g;
 
-/** `name="a \"b\""`, or without quotes. Browsers write %22 for a quote, other tools a backslash. */
+/** Reads quoted and unquoted parameters. Browsers write %22 for a quote, other tools \". */
 function readParameters(disposition: string): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [, name = '', quoted, plain = ''] of disposition.matchAll(parameterPattern)) {
@@ -229,7 +228,7 @@ function readParameters(disposition: string): ReadonlyMap<string, string> {
   return found;
 }
 
-/** `UTF-8''a%20b` (RFC 5987); undefined in encodings other than the two that the RFC names. */
+/** Decodes `UTF-8''a%20b` (RFC 5987). Returns undefined for an unknown charset. */
 function decodeExtended(value = ''): string | undefined {
   const [, charset = '', encoded = ''] = /^([\w-]+)'[^']*'(.*)$/.exec(value) ?? [];
   if (/^ISO-8859-1$/i.test(charset)) {
@@ -241,6 +240,6 @@ function decodeExtended(value = ''): string | undefined {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    throw invalidRequest('A file name of the form has a broken percent-encoding.');
+    throw invalidRequest('A filename of the form has an invalid percent-encoding.');
   }
 }

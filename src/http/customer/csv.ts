@@ -2,10 +2,10 @@ import type { Exchange } from '../routes.ts';
 import { disconnectWhenStalled } from '../stalled-client.ts';
 
 /**
- * A table as a download. The first piece is read before the status goes out, so that a store that
- * is away is a 503 and not a torn file; a failure further down cuts the connection, so that half a
- * table never looks like a whole one. The runtime prints the error that a body fails with, so the
- * log is told and this body fails with null. Pieces are made only as fast as the client takes them.
+ * Sends a table as a download. The first chunk is read before the status is sent, so that an
+ * unreachable store results in a 503 instead of a truncated file. A later failure cuts the
+ * connection, so that a partial table never looks complete. Chunks are produced only as fast as
+ * the client reads them.
  */
 export async function csvReply(
   exchange: Exchange,
@@ -32,6 +32,7 @@ async function* continueFrom(
       yield chunk.value;
   } catch (error) {
     exchange.reportLateError(exchange, error);
+    // Bun prints the error that a body rejects with. This one is in the log already.
     await Promise.reject(null);
   } finally {
     await rest.return(undefined);
@@ -41,8 +42,8 @@ async function* continueFrom(
 let lastRead: Promise<unknown> = Promise.resolve();
 
 /**
- * One piece of one download at a time, with other requests in between: several downloads that are
- * always ready to go on would leave the sockets no time.
+ * Reads one chunk at a time across all downloads, and yields to other requests in between.
+ * Otherwise several downloads that always have a chunk ready would starve the sockets.
  */
 function runInTurn<T>(readChunk: () => Promise<T>): Promise<T> {
   const result = lastRead.then(() => Bun.sleep(0)).then(readChunk);

@@ -1,14 +1,15 @@
 import { walletObject } from '../../auth/management/credits.ts';
 import { type KeySpending, nothingSpent, spentInPeriod } from '../../auth/management/keys.ts';
 import {
+  type AnalyticsObject,
+  type CreditsObject,
+  type CreditTotalsObject,
+  type CurrentPeriodObject,
   customerDocs,
-  datesOf,
-  readKeyId,
-  readLogFilter,
-  readMonths,
-  readSplit,
+  type GenerationObject,
+  type KeyQuotaObject,
+  type LogPageObject,
 } from '../../contract/customer.ts';
-import { readLimit, readOffset } from '../../contract/query.ts';
 import { type Caller, limitPeriod } from '../../core/caller.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { toRequestId } from '../../core/ids.ts';
@@ -39,10 +40,12 @@ import {
   statementMonths,
   type WalletReads,
 } from '../../records/statement.ts';
+import { readLimit, readOffset } from '../query.ts';
 import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
 import { csvReply } from './csv.ts';
+import { datesOf, readKeyId, readLogFilter, readMonths, readSplit } from './query.ts';
 
 export interface CustomerDeps extends CreditsDeps {
   readonly logs: LogReads;
@@ -50,9 +53,9 @@ export interface CustomerDeps extends CreditsDeps {
   readonly requests: RequestLog;
   readonly statements: StatementReads;
   readonly months: MonthReads;
-  /** The time by which entries are booked; `now` is that by which requests arrive. */
+  /** The clock that dates ledger entries; `now` dates the arrival of requests. */
   accountingNow(): number;
-  /** What is read behind every request that has ended: a client finds what it just did. */
+  /** Runs a read once the tenant's ended requests are booked, so that it includes them. */
   settled<T>(read: () => Promise<T>, tenantId: string): Promise<T>;
   readonly queues: ReadQueues;
 }
@@ -60,8 +63,8 @@ export interface CustomerDeps extends CreditsDeps {
 interface ReadQueues {
   readonly lists: TenantReadQueue;
   /**
-   * The first piece of a file waits for a turn among the files of all tenants (csv.ts): in one line
-   * with lists, a tenant's lists would wait for the downloads of others.
+   * Separate from lists, because a download waits for the downloads of all tenants (csv.ts), and
+   * lists must not wait for those.
    */
   readonly files: TenantReadQueue;
 }
@@ -71,7 +74,7 @@ type ReadHandler = (deps: CustomerDeps, exchange: Exchange, caller: Caller) => P
 const either = routesFor({ access: 'either', scope: 'customer' });
 const management = routesFor({ access: 'management' });
 
-/** What a tenant may know of its own requests and credits. */
+/** Reads of a tenant's own requests and credits. */
 export function customerRoutes(deps: CustomerDeps): Route[] {
   const unqueued = (read: ReadHandler) => (exchange: Exchange, caller: Caller) =>
     deps.settled(() => read(deps, exchange, caller), caller.tenantId);
@@ -113,10 +116,11 @@ async function showLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Call
   const filter = await readLogFilter(query, caller, logs);
   const { rows, total } = await logs.page(filter, limit, offset);
   const has_more = offset + rows.length < total && rows.length > 0;
-  return json(exchange, {
+  const logPage: LogPageObject = {
     logs: rows.map(logObject),
     pagination: { total, limit, offset, has_more },
-  });
+  };
+  return json(exchange, logPage);
 }
 
 async function exportLogs({ logs }: CustomerDeps, exchange: Exchange, caller: Caller) {
@@ -131,7 +135,8 @@ async function showAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Cal
   const totals = analyticsObject(filter.days, days);
   if (split === null) return json(exchange, totals);
   const groups = groupObjects(days, await deps.splits.splitSums(filter, split));
-  return json(exchange, { ...totals, group_by: split, groups });
+  const analytics: AnalyticsObject = { ...totals, group_by: split, groups };
+  return json(exchange, analytics);
 }
 
 async function exportAnalytics(deps: CustomerDeps, exchange: Exchange, caller: Caller) {
@@ -163,10 +168,11 @@ async function showCredits(deps: CustomerDeps, exchange: Exchange, caller: Calle
   return json(exchange, await creditsObject(deps, caller));
 }
 
-/** OpenRouter's two numbers: everything ever granted or corrected, everything ever charged. */
+/** Returns OpenRouter's two numbers: all grants and corrections, and all charges. */
 async function showTotals({ wallets }: CustomerDeps, exchange: Exchange, { tenantId }: Caller) {
   const { granted, adjusted, spent } = await wallets.totals(tenantId);
-  return json(exchange, { data: { total_credits: granted + adjusted, total_usage: spent } });
+  const data: CreditTotalsObject = { total_credits: granted + adjusted, total_usage: spent };
+  return json(exchange, { data });
 }
 
 async function showReceipt(
@@ -191,13 +197,13 @@ interface CreditsDeps {
   readonly analytics: AnalyticsReads;
   readonly spending: KeySpending;
   readonly creditsPerUsd: number;
-  /** What holds for keys and tenants without limits of their own. */
+  /** The default limits of keys and tenants. */
   readonly limits: { readonly requestsPerMinute: number; readonly concurrentRequests: number };
   now(): number;
 }
 
-/** The wallet of the tenant, its month so far, and what the calling key may still do. */
-async function creditsObject(deps: CreditsDeps, caller: Caller) {
+/** Returns the tenant's wallet and current month, and the quotas of the calling key. */
+async function creditsObject(deps: CreditsDeps, caller: Caller): Promise<CreditsObject> {
   const { tenantId } = caller;
   const wallet = await deps.wallets.totals(tenantId);
   const { balance, granted, spent, adjusted, requests } = wallet;
@@ -214,8 +220,11 @@ async function creditsObject(deps: CreditsDeps, caller: Caller) {
   };
 }
 
-/** The UTC month, by the days on which requests arrived. */
-async function currentPeriod({ analytics, now }: CreditsDeps, tenantId: string) {
+/** Describes the current UTC month. A request belongs to the day on which it arrived. */
+async function currentPeriod(
+  { analytics, now }: CreditsDeps,
+  tenantId: string,
+): Promise<CurrentPeriodObject> {
   const month = monthAround(now());
   const activeDays = await analytics.days({ tenantId, days: daysOf(month), keyId: null });
   const sums = sumOf(activeDays);
@@ -228,7 +237,7 @@ async function currentPeriod({ analytics, now }: CreditsDeps, tenantId: string) 
   };
 }
 
-async function keyQuota({ spending, now }: CreditsDeps, caller: Caller) {
+async function keyQuota({ spending, now }: CreditsDeps, caller: Caller): Promise<KeyQuotaObject> {
   const { tenantId, keyId, limitCredits, limitReset } = caller;
   const time = now();
   const spent = (await spending.spent(tenantId, [keyId], time)).get(keyId) ?? nothingSpent;
@@ -243,21 +252,21 @@ async function keyQuota({ spending, now }: CreditsDeps, caller: Caller) {
 
 const anyKey = routesFor({ access: 'either' });
 
-/** What became of one request, by its id or by the completion id made from it. */
+/** Returns the outcome of a request, by its request id or completion id. */
 export function generationRoutes(requests: RequestLog): Route[] {
   return [
     anyKey.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
       const id = exchange.query.get('id');
-      if (!id) throw invalidRequest('id is required: the x-request-id of a request.', 'id');
+      if (!id) throw invalidRequest('id is required. Send the x-request-id of a request.', 'id');
       const find = (requestId: string) => requests.find(caller.tenantId, requestId);
       const record = await findWithRetry(toRequestId(id), find);
       if (!record) throw notFound('There is no request with this id.', 'id');
-      return json(exchange, { data: generation(record) });
+      return json(exchange, { data: generationObject(record) });
     }),
   ];
 }
 
-function generation(record: RequestRecord) {
+function generationObject(record: RequestRecord): GenerationObject {
   const { usage } = record;
   const cost = totalCharge(record.charges);
   return {

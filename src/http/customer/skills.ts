@@ -1,4 +1,4 @@
-import { skillDocs } from '../../contract/customer.ts';
+import { skillDocs } from '../../contract/skills.ts';
 import type { SkillService } from '../../tools/skills/skill-service.ts';
 import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
@@ -7,8 +7,8 @@ import { type Route, routesFor } from '../routes.ts';
 const either = routesFor({ access: 'either', scope: 'customer' });
 
 /**
- * A tenant's skills. The tenant is always the caller's, never an input. Applications may write them
- * too: they are part of a prompt, which is theirs to write anyway.
+ * Skill management. The tenant is always the caller's, never a parameter. Routing keys may write
+ * skills, too: skills are part of prompts, which these keys write anyway.
  */
 export function skillRoutes(service: SkillService): Route[] {
   return [

@@ -46,9 +46,11 @@ export function audioRoutes(deps: UploadCallDeps): Route[] {
         format = request.format;
         return new SpeechOperation(request);
       };
-      // New audio comes as bytes; a text is a recording that is given again.
+      // New audio is `bytes`; a `reply` is a recording of earlier audio, in base64.
       const toResponse = (target: Exchange, result: Answer) =>
-        typeof result === 'string' ? replaySpeech(target, result, format) : respond(target, result);
+        result.kind === 'reply'
+          ? replaySpeech(target, result.body, format)
+          : respond(target, result);
       return callModel(exchange, caller, 'speech', read, deps, toResponse);
     }),
     routing.post('/v1/audio/transcriptions', audioDocs.transcribe, async (exchange, caller) => {
@@ -78,9 +80,9 @@ interface SentFile {
   readonly content: Upload;
 }
 
-const largerHint = '; POST /v1/jobs takes larger recordings';
+const largerHint = '; send larger recordings to POST /v1/jobs';
 
-/** Reads the form of a transcription; its file lies in the tray and has been checked. */
+/** Reads the form of a transcription. Stores the audio file and validates it. */
 async function readTranscription(incoming: IncomingRequest, uploads: UploadDirectory) {
   const declared = declaredLength(incoming.request) ?? 0;
   if (declared > transcriptionBytesMax + formFieldsBytesMax) {
@@ -100,7 +102,7 @@ async function readTranscription(incoming: IncomingRequest, uploads: UploadDirec
     addField(fields, part);
   }
   const request = readTranscriptionRequest(fields);
-  if (!file) throw invalidRequest('file is required: a recording.', 'file');
+  if (!file) throw invalidRequest('file is required. Send an audio recording.', 'file');
   return { request, audio: await inspectAudio(file) };
 }
 

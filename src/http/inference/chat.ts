@@ -1,6 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Operation } from '../../call.ts';
-import { chatDocs, messagesDocs, responsesDocs } from '../../contract/chat.ts';
+import {
+  chatDocs,
+  messagesDocs,
+  responsesDocs,
+  type TokenCountObject,
+} from '../../contract/chat.ts';
 import type { Caller } from '../../core/caller.ts';
 import { readCountRequest, readMessagesRequest } from '../../dialects/anthropic/client/request.ts';
 import type { CountBody } from '../../dialects/anthropic/client/schema.ts';
@@ -19,7 +24,7 @@ import { callModel, type ModelCallDeps } from './model-call.ts';
 import { estimateTokens } from './token-estimate.ts';
 
 export interface ChatDeps extends ModelCallDeps {
-  /** Makes the errand of a conversation, with everything it asks for. 400 */
+  /** Builds the operation of a chat request. Throws 400. */
   operationOf(clientRequest: ClientRequest, caller: Caller): Operation | Promise<Operation>;
 }
 
@@ -30,7 +35,7 @@ export function chatRoutes(deps: ChatDeps): Route[] {
     routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) => {
       const read = async (incoming: IncomingRequest) => {
         const body = await readJson(incoming, deps.bodyBytesMax);
-        // OpenRouter's clients never ask for usage and always expect it.
+        // OpenRouter's clients expect usage in streams without requesting it.
         const { openRouterStyle } = exchange;
         const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
         return deps.operationOf(openAiClientRequest(request), caller);
@@ -40,12 +45,10 @@ export function chatRoutes(deps: ChatDeps): Route[] {
   ];
 }
 
-const responsesRouting = routesFor({ access: 'routing', scope: 'chat' });
-
-/** OpenAI's newer endpoint, for every model. No response is stored, so there is none to fetch. */
+/** OpenAI's Responses API, for every model. Responses aren't stored, so none can be fetched. */
 export function responsesRoutes(deps: ChatDeps): Route[] {
   return [
-    responsesRouting.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
+    routing.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
       const read = async (incoming: IncomingRequest) => {
         const body = await readJson(incoming, deps.bodyBytesMax);
         const request = readResponsesRequest(body.value, body, caller.tenantId);
@@ -57,12 +60,9 @@ export function responsesRoutes(deps: ChatDeps): Route[] {
 }
 
 export interface MessagesDeps extends ChatDeps {
-  /**
-   * Counting tokens takes nothing of the key's quota, so the rate is only told; but it takes a
-   * place among the running requests.
-   */
+  /** Counting tokens doesn't use the key's rate limit, but it uses a concurrency slot. */
   readonly admission: Pick<Admission, 'writeRateHeaders' | 'enter'>;
-  /** The count of the provider that would answer; undefined when none tells one. 400 403 */
+  /** Lets the provider count. Returns undefined if it can't. Throws 400, 403. */
   countUpstream(
     count: TokenCountRequest,
     caller: Caller,
@@ -72,7 +72,7 @@ export interface MessagesDeps extends ChatDeps {
 
 const messagesRouting = routesFor({ access: 'routing', scope: 'chat', errorShape: 'messages' });
 
-/** Anthropic's endpoints, for every model. */
+/** Anthropic's Messages API, for every model. */
 export function messagesRoutes(deps: MessagesDeps): Route[] {
   return [
     messagesRouting.post('/v1/messages', messagesDocs.create, (exchange, caller) => {
@@ -112,7 +112,7 @@ async function countTokens(
   incoming: IncomingRequest,
   caller: Caller,
   { bodyBytesMax, countUpstream }: MessagesDeps,
-): Promise<TokenCount> {
+): Promise<TokenCountObject> {
   const { request } = incoming;
   const body = await readJson(incoming, bodyBytesMax);
   const countRequest = readCountRequest(body.value, body);
@@ -121,7 +121,7 @@ async function countTokens(
   return counted ?? { input_tokens: await estimate(countRequest.body) };
 }
 
-/** Takes some five milliseconds to count: then other requests have their turn. */
+/** Takes about 5 ms to count; after that the estimate yields to other requests. */
 const charactersPerTurn = 512 * 1024;
 
 async function estimate(body: CountBody): Promise<number> {

@@ -52,7 +52,7 @@ export function imagesRoutes(deps: UploadCallDeps): Route[] {
   ];
 }
 
-/** Reads the form of an image edit; its files lie in the tray and have been checked. */
+/** Reads the form of an image edit. Stores its files and validates them. */
 async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
   const declared = declaredLength(incoming.request) ?? 0;
   if (declared > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
@@ -60,8 +60,8 @@ async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
   const images: Upload[] = [];
   const masks: Upload[] = [];
   let bytes = 0;
-  const countBytes = (more: number) => {
-    bytes += more;
+  const countBytes = (added: number) => {
+    bytes += added;
     if (bytes > imageEditBytesMax) throw tooLarge(imageEditBytesMax);
   };
   for await (const part of readForm(incoming, imageEditBytesMax)) {
@@ -75,21 +75,21 @@ async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
     addField(fields, part);
   }
   const request = readImagesRequest(formValues(fields));
-  if (images.length === 0) throw invalidRequest('image is required: a file.', 'image');
+  if (images.length === 0) throw invalidRequest('image is required. Send it as a file.', 'image');
   const inspected: Awaited<ReturnType<typeof inspectImage>>[] = [];
-  // One after the other: the beginnings of all images at once would take much memory.
+  // One at a time, to bound the memory that headers take.
   for (const image of images) inspected.push(await inspectImage(image, 'image'));
   const mask = masks[0] ? await readMask(masks[0], inspected[0]?.size) : null;
   return { request, images: inspected.map(({ image }) => image), mask };
 }
 
-/** Several images come as a list, or as `image` again and again. */
+/** Clients send several images as `image[]`, or repeat `image`. */
 function uploadKind({ name }: FormFile, images: number, masks: number): 'image' | 'mask' {
   const kind = formListName(name);
   if (kind !== 'image' && kind !== 'mask') throw mustBeText(name);
   if (kind === 'mask' && masks > 0) throw duplicateField('mask');
   if (kind === 'image' && images === editImagesMax) {
-    throw invalidRequest(`image is given more than ${editImagesMax} times.`, 'image');
+    throw invalidRequest(`image has more than the maximum of ${editImagesMax} files.`, 'image');
   }
   return kind;
 }
@@ -104,19 +104,19 @@ async function* countingChunks(
   }
 }
 
-/** The values that the texts of a form stand for. */
+/** Converts form fields to the values of a JSON body. */
 function formValues(fields: FormFields): Record<string, unknown> {
   const fileField = [...fields.keys()].find((name) => /^(?:image|mask)$/.test(formListName(name)));
   if (fileField) throw mustBeFile(fileField);
   const { routing: routingFields, rest } = sortForm(fields);
-  const values = [...rest].map(([name, [text = '', ...more]]) => {
-    if (more.length > 0) throw duplicateField(name);
+  const values = [...rest].map(([name, [text = '', ...repeated]]) => {
+    if (repeated.length > 0) throw duplicateField(name);
     return [name, readValue(name, text)] as const;
   });
   return { ...routingFields, ...Object.fromEntries(values) };
 }
 
-/** Forms also send fields that were left blank: those count as left out. */
+/** Forms send blank fields as empty text, which counts as not set. */
 function readValue(name: string, text: string): unknown {
   if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
@@ -131,7 +131,7 @@ async function inspectImage(content: Upload, param: string) {
   const size =
     readImageSize(await content.start(imageHeaderBytesUsual)) ??
     readImageSize(await content.start(imageHeaderBytesMax));
-  if (!size) throw invalidRequest(`${param} is not a PNG, JPEG or WebP image.`, param);
+  if (!size) throw invalidRequest(`${param} isn't a PNG, JPEG, or WebP image.`, param);
   const image: UploadedImage = { mediaType: mediaTypes[size.kind], content };
   return { size, image };
 }
@@ -140,8 +140,8 @@ async function readMask(upload: Upload, image: ImageSize | undefined): Promise<U
   const { size } = await inspectImage(upload, 'mask');
   if (image && (size.width !== image.width || size.height !== image.height)) {
     const sizes = [size, image].map(({ width, height }) => `${width}x${height}`);
-    const mismatch = `mask is ${sizes[0]} and image is ${sizes[1]}`;
-    throw invalidRequest(`${mismatch}; they must have the same size.`, 'mask');
+    const message = `mask is ${sizes[0]}, but must be the size of image, ${sizes[1]}.`;
+    throw invalidRequest(message, 'mask');
   }
   return { mask: await Mask.read(upload), sha256: upload.sha256 };
 }

@@ -1,11 +1,9 @@
-/** What endpoints that call models share: the request becomes a call, its answer a response. */
-
 import type { Answer, Call, Operation } from '../../call.ts';
 import type { Caller } from '../../core/caller.ts';
 import { asGatewayError, type GatewayError } from '../../core/errors.ts';
 import type { UploadDirectory } from '../../core/form.ts';
 import type { OperationName } from '../../core/request-info.ts';
-import { answer, type Stages } from '../../gateway.ts';
+import { handleCall, type Stages } from '../../gateway.ts';
 import {
   type MemoryBudget,
   type MemoryReservation,
@@ -18,25 +16,24 @@ import { disconnectWhenStalled } from '../stalled-client.ts';
 
 export interface ModelCallDeps {
   readonly bodyBytesMax: number;
-  /** Counts long bodies while their requests run. */
+  /** Bounds the memory of long request bodies while their requests run. */
   readonly bodyMemoryBudget: MemoryBudget;
-  /** The steps of the story. */
   readonly stages: Stages;
 }
 
 export interface RefusalDeps extends Pick<ModelCallDeps, 'bodyMemoryBudget'> {
-  /** Writes the refusal down. */
+  /** Logs the rejected request. */
   readonly stages: Pick<Stages, 'settle'>;
-  /** What the client will hear of a store that is away: the log must say the same. */
+  /** Maps an outage of the store to the error that the client gets, so that the log matches. */
   explain(error: unknown): GatewayError | undefined;
 }
 
 export interface UploadCallDeps extends ModelCallDeps {
-  /** Where the files of one request lie until it has ended. */
+  /** Creates the directory for the files of one request. */
   uploadDirectory(tenantId: string): UploadDirectory;
 }
 
-/** A call that came by HTTP. */
+/** A call that arrived by HTTP. */
 class HttpCall implements Call, IncomingRequest {
   readonly request: Request;
   readonly requestId: string;
@@ -49,7 +46,7 @@ class HttpCall implements Call, IncomingRequest {
   readonly attempts: Call['attempts'] = [];
   readonly operationName: OperationName;
   requestedModel = '';
-  readonly recallOptions: Call['recallOptions'];
+  readonly replayOptions: Call['replayOptions'];
   operation: Call['operation'];
   releaseSlot: Call['releaseSlot'];
   hold: Call['hold'];
@@ -71,14 +68,14 @@ class HttpCall implements Call, IncomingRequest {
     this.traceparent = request.headers.get('traceparent');
     this.headers = exchange.headers;
     this.operationName = operationName;
-    this.recallOptions = {
+    this.replayOptions = {
       cacheControl: request.headers.get('cache-control'),
       idempotencyKey: request.headers.get('idempotency-key'),
     };
     this.#bodyMemoryBudget = bodyMemoryBudget;
   }
 
-  /** Held until the request has ended: the next attempt, or an estimate, may need the body. */
+  /** Reserves until the request ends, because a fallback or an estimate may need the body. */
   reserveMemory(bytes: number): void {
     this.#bodyReservation ??= reserveForRequest(this, this.#bodyMemoryBudget);
     this.#bodyReservation.reserve(bytes);
@@ -86,8 +83,8 @@ class HttpCall implements Call, IncomingRequest {
 }
 
 /**
- * Answers one request; `read` makes an errand of its body, `tell` a response of the answer. Every
- * call of a model passes here.
+ * Handles a request that calls a model: `read` turns its body into an operation, `toResponse` the
+ * answer into a response. Every model call goes through here.
  */
 export async function callModel(
   exchange: Exchange,
@@ -98,14 +95,14 @@ export async function callModel(
   toResponse = respond,
 ): Promise<Response> {
   const call = new HttpCall(exchange, caller, operationName, bodyMemoryBudget);
-  // Refusals carry this header, too; a recalled answer says HIT instead. Speech is kept for an
-  // Idempotency-Key only: without one there is nothing to miss.
-  const isCacheable = operationName !== 'speech' || call.recallOptions.idempotencyKey !== null;
+  // Set on errors, too; a replay overwrites it with HIT. Speech is stored only for an
+  // Idempotency-Key, so without one there is no cache to miss.
+  const isCacheable = operationName !== 'speech' || call.replayOptions.idempotencyKey !== null;
   if (isCacheable) exchange.headers['x-cache'] = 'MISS';
-  return toResponse(exchange, await answer(call, () => read(call), stages));
+  return toResponse(exchange, await handleCall(call, () => read(call), stages));
 }
 
-/** The same for a request that brings files. */
+/** The same for a request with files. */
 export async function callModelWithFiles(
   exchange: Exchange,
   caller: Caller,
@@ -127,7 +124,7 @@ export async function callModelWithFiles(
   }
 }
 
-/** For requests that call no model themselves, such as making a job: refusals are logged, too. */
+/** Logs rejected requests that don't call a model themselves, such as creating a job. */
 export async function withLoggedRefusal<Result>(
   exchange: Exchange,
   caller: Caller,
@@ -140,43 +137,44 @@ export async function withLoggedRefusal<Result>(
     return await run(call);
   } catch (cause) {
     const error = explain(cause) ?? asGatewayError(cause);
-    await stages.settle(call, { kind: 'refused', error });
+    await stages.settle(call, { kind: 'rejected', error });
     throw error;
   } finally {
     call.releaseSlot?.();
   }
 }
 
-export function respond(exchange: Exchange, result: Answer): Response {
+export function respond(exchange: Exchange, answer: Answer): Response {
   const { headers } = exchange;
-  if (typeof result === 'string') {
-    exchange.responseLength = result.length;
+  if (answer.kind === 'reply') {
+    exchange.responseLength = answer.body.length;
     headers['content-type'] = 'application/json';
-    return new Response(result, { headers });
+    return new Response(answer.body, { headers });
   }
-  // Proxies in front of us must not buffer what comes piece by piece.
+  // Tells proxies not to buffer a stream.
   headers['x-accel-buffering'] = 'no';
-  if ('contentType' in result) {
-    headers['content-type'] = result.contentType;
-    return new Response(disconnectWhenStalled(exchange, abortOnFailure(result)), { headers });
+  if (answer.kind === 'bytes') {
+    const { bytes } = answer;
+    headers['content-type'] = bytes.contentType;
+    return new Response(disconnectWhenStalled(exchange, abortOnFailure(bytes)), { headers });
   }
   headers['content-type'] = 'text/event-stream; charset=utf-8';
   headers['cache-control'] = 'no-cache, no-transform';
-  return new Response(disconnectWhenStalled(exchange, result), { headers });
+  return new Response(disconnectWhenStalled(exchange, answer.events), { headers });
 }
 
-/** Bytes handed to the connection need a moment to leave before it is cut. */
+/** Gives the last bytes time to leave before the connection is cut. */
 const flushMs = 20;
 
 /**
- * Bytes as a connection takes them. When they break off, the connection is cut behind the last of
- * them: a clean end would make a part look like the whole. The runtime prints the error that a body
- * fails with, which the log has told already; so this body fails with null.
+ * Cuts the connection if the bytes end early: with a clean end, the client would take the part for
+ * the full file. Bun prints the error that a body rejects with; this one is in the log already, so
+ * the body rejects with null.
  */
-function abortOnFailure(result: BytesAnswer): AsyncIterator<Uint8Array> {
+function abortOnFailure(bytes: BytesAnswer): AsyncIterator<Uint8Array> {
   const abort = async () => {
     await Bun.sleep(flushMs);
     return Promise.reject(null);
   };
-  return { next: () => result.next().catch(abort), return: () => result.return() };
+  return { next: () => bytes.next().catch(abort), return: () => bytes.return() };
 }

@@ -1,7 +1,15 @@
 import type { Model } from '../../config/config.ts';
-import { modelDocs } from '../../contract/models.ts';
+import {
+  type AnthropicModelListObject,
+  type ModelEndpointObject,
+  type ModelListObject,
+  type ModelObject,
+  modelDocs,
+  type ServedModelObject,
+} from '../../contract/models.ts';
 import { type Caller, mayUseModel } from '../../core/caller.ts';
 import { type GatewayError, notFound } from '../../core/errors.ts';
+import { definedFields } from '../../core/json.ts';
 import { perToken } from '../../money/price/price-list.ts';
 import { formatUsd } from '../../money/price/usd.ts';
 import type { CallableModels, CatalogOf, Offer } from '../../route/catalog.ts';
@@ -10,15 +18,15 @@ import { json } from '../reply.ts';
 import type { Exchange } from '../routes.ts';
 import { type Route, routesFor } from '../routes.ts';
 
-/** For models without a known release date; SDKs want a number. */
+/** SDKs require a number even if the release date is unknown. */
 const unknownCreated = 0;
 
 interface ModelDeps {
   readonly catalogOf: CatalogOf;
   readonly health: Pick<Health, 'state' | 'observed'>;
-  /** Parameters that an upstream of a model understands. */
+  /** Returns the request parameters that some offer of the model supports. */
   supportedParameters(model: Model, offers: readonly Offer[]): readonly string[];
-  /** The error for calls of a model that nobody serves. */
+  /** Returns the error for a model that no provider serves. */
   unknownModel(alias: string, caller: Caller, catalog: CallableModels): GatewayError;
 }
 
@@ -38,7 +46,7 @@ export function modelRoutes(deps: ModelDeps): Route[] {
   ];
 }
 
-/** Only models that this key could call right now. */
+/** Returns the models that this key can call now. */
 function callableModels(catalog: CallableModels, caller: Caller): readonly Model[] {
   return catalog.callable().filter(({ id }) => mayUseModel(caller, id));
 }
@@ -46,12 +54,14 @@ function callableModels(catalog: CallableModels, caller: Caller): readonly Model
 async function listModels(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
   const catalog = await deps.catalogOf(caller.tenantId);
   const models = callableModels(catalog, caller);
-  const data = models.map((model) => modelRecord(model, catalog.offers(model.id), deps));
+  const data = models.map((model) => modelObject(model, catalog.offers(model.id), deps));
   if (exchange.isAnthropicClient) {
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-    return json(exchange, { data, has_more: false, ...ids });
+    const list: AnthropicModelListObject = { data, has_more: false, ...ids };
+    return json(exchange, list);
   }
-  return json(exchange, { object: 'list', data });
+  const list: ModelListObject = { object: 'list', data };
+  return json(exchange, list);
 }
 
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
@@ -59,38 +69,46 @@ async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): P
   const catalog = await deps.catalogOf(caller.tenantId);
   const [model, offers] = [catalog.model(id), catalog.offers(id)];
   if (!model || offers.length === 0) throw deps.unknownModel(id, caller, catalog);
-  // The list leaves this model out, so the key must not learn here that it exists.
+  // The list omits this model, so don't reveal here that it exists.
   if (!mayUseModel(caller, id)) throw notFound(`There is no model "${id}".`, 'model');
-  return json(exchange, modelRecord(model, offers, deps));
+  return json(exchange, modelObject(model, offers, deps));
 }
 
-/** Each model that this key can call, with every endpoint that serves it. */
+/** Lists the models that this key can call, with their endpoints. */
 async function listEndpoints(exchange: Exchange, caller: Caller, deps: ModelDeps) {
   const catalog = await deps.catalogOf(caller.tenantId);
-  const data = callableModels(catalog, caller).map(({ id }) => ({
+  const data: ServedModelObject[] = callableModels(catalog, caller).map(({ id }) => ({
     id,
     endpoints: catalog.offers(id).map((offer) => endpointObject(offer, deps)),
   }));
   return json(exchange, { data });
 }
 
-/** Never shows what the provider calls the model. */
-function endpointObject(offer: Offer, { health }: ModelDeps) {
-  const { firstByteMs, tokensPerSecond } = health.observed(offer);
+/** Doesn't include the provider's own name of the model, which is for operators only. */
+function endpointObject(offer: Offer, { health }: ModelDeps): ModelEndpointObject {
   const { long_prompts, ...pricing } = offer.pricing;
   return {
     provider: offer.provider.name,
     priority: offer.priority,
     traffic_mode: offer.own ? 'byok' : 'shared',
     pricing,
-    long_prompts,
+    ...definedFields({ long_prompts }),
     circuit: health.state(offer),
-    first_byte_ms: firstByteMs,
-    tokens_per_second: tokensPerSecond,
+    ...healthFields(offer, health),
   };
 }
 
-function modelRecord(model: Model, offers: readonly Offer[], { supportedParameters }: ModelDeps) {
+/** Returns the measurements that customers and operators see. */
+export function healthFields(offer: Offer, health: Pick<Health, 'observed'>) {
+  const { firstByteMs, tokensPerSecond } = health.observed(offer);
+  return { first_byte_ms: firstByteMs, tokens_per_second: tokensPerSecond };
+}
+
+function modelObject(
+  model: Model,
+  offers: readonly Offer[],
+  { supportedParameters }: ModelDeps,
+): ModelObject {
   const [brand = ''] = model.id.split('/');
   const prices = offers[0]?.prices;
   const longPrompts = prices?.longPrompts?.map((step) => ({
@@ -115,7 +133,7 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
       request: formatUsd(prices?.request ?? 0n),
       image: formatUsd(prices?.image ?? 0n),
     },
-    long_prompts: longPrompts,
+    ...definedFields({ long_prompts: longPrompts }),
     architecture: {
       modality: `${model.input_modalities.join('+')}->${model.output_modalities.join('+')}`,
       input_modalities: model.input_modalities,
@@ -130,7 +148,7 @@ function modelRecord(model: Model, offers: readonly Offer[], { supportedParamete
     },
     supported_parameters: supportedParameters(model, offers),
     per_request_limits: null,
-    // Anthropic's clients look for these beside the fields above.
+    // Anthropic's names for some of the fields above.
     type: 'model',
     display_name: model.name,
     created_at: new Date((model.created ?? unknownCreated) * 1000).toISOString(),

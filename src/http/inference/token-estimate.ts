@@ -1,6 +1,6 @@
 /**
- * About how many tokens a text has. Every model has a tokenizer of its own, and the tables of one
- * take half a second to load: this estimate looks at each letter once and is near enough to show.
+ * Estimates the number of tokens of a text. Every model has its own tokenizer, and the tables of
+ * one take half a second to load; this estimate reads each character once and is close enough.
  */
 
 type CharacterKind = 'lower' | 'upper' | 'digit' | 'space' | 'mark' | 'ideograph' | 'letter';
@@ -11,11 +11,11 @@ function kindOf(code: number): CharacterKind {
   if (code >= 65 && code <= 90) return 'upper';
   if (code >= 48 && code <= 57) return 'digit';
   if (code < 0xc0) return 'mark';
-  // Chinese, Japanese and Korean, and the halves of emoji.
+  // Chinese, Japanese and Korean, and the surrogates of emoji.
   return code >= 0x2e80 ? 'ideograph' : code >= 0x2000 && code < 0x2c00 ? 'mark' : 'letter';
 }
 
-/** Letters of one kind in a row that make one token, on average. */
+/** The average number of consecutive characters of one kind per token. */
 const runLengths: Readonly<Record<CharacterKind, number>> = {
   lower: 9,
   upper: 3,
@@ -32,7 +32,7 @@ export function estimateTokens(text: string): number {
   let length = 0;
   for (let index = 0; index < text.length; index += 1) {
     const next = kindOf(text.charCodeAt(index));
-    // A capital letter and the small ones behind it are one word.
+    // A capital letter and the lowercase letters after it are one word.
     if (next === kind || (next === 'lower' && kind === 'upper' && length === 1)) {
       kind = next;
       length += 1;
@@ -47,7 +47,7 @@ export function estimateTokens(text: string): number {
 
 function tokensOf(kind: CharacterKind | undefined, length: number): number {
   if (kind === undefined) return 0;
-  // One space belongs to the word behind it.
+  // Tokenizers join a single space to the next word.
   if (kind === 'space' && length === 1) return 0.1;
   return kind === 'ideograph' ? length / runLengths[kind] : Math.ceil(length / runLengths[kind]);
 }

@@ -1,13 +1,14 @@
-import { jobDocs, readJobPage } from '../../contract/jobs.ts';
+import { jobDocs, jobStatusSchema, type WebhookSecretObject } from '../../contract/jobs.ts';
 import { jobFileBytesMax, jobTextLengthMax } from '../../core/bounds.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { JobService } from '../../jobs/job-service.ts';
-import type { CreatedJob, IdempotentJobRequest } from '../../jobs/jobs.ts';
-import type { JobIdempotencyClaim } from '../../jobs/queue.ts';
+import type { CreatedJob, CreateOnceResult, IdempotentJobRequest } from '../../jobs/jobs.ts';
+import type { JobIdempotencyClaim, JobPage } from '../../jobs/queue.ts';
 import type { Admission } from '../../limits/admission.ts';
 import { type IncomingRequest, readJson } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import { type RefusalDeps, withLoggedRefusal } from '../inference/model-call.ts';
+import { readLimit, readOffset, readParameter } from '../query.ts';
 import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
 import type { Exchange } from '../routes.ts';
@@ -16,25 +17,28 @@ import { type Route, routesFor } from '../routes.ts';
 interface JobDeps extends RefusalDeps {
   readonly service: JobService;
   readonly admission: Pick<Admission, 'countRequest' | 'enter'>;
-  /** Makes a job once for an `Idempotency-Key`; returns the id of one that was made before. 409 */
+  /**
+   * Creates a job once per `Idempotency-Key`. Returns the id of a job that an earlier request
+   * with the same key created. Throws 409.
+   */
   createOnce(
     request: IdempotentJobRequest,
     createJob: (claim: JobIdempotencyClaim) => Promise<CreatedJob>,
-  ): Promise<CreatedJob | string>;
-  /** Where clients reach this gateway; null: at the address that this client used. */
+  ): Promise<CreateOnceResult>;
+  /** The base URL for links; null means the origin of the request. */
   readonly publicUrl: string | null;
   webhookSecretOf(tenantId: string): string;
-  /** Of lists of jobs. */
+  /** Limits concurrent lists. */
   readonly listQueue: TenantReadQueue;
 }
 
-/** A text of the longest kind with every character escaped (twelve bytes), and its other fields. */
+/** The longest text with every character escaped (12 bytes each), plus the other fields. */
 const jsonBytesMax = jobTextLengthMax * 12 + 64 * 1024;
 
 const routing = routesFor({ access: 'routing', scope: 'jobs' });
 const management = routesFor({ access: 'management' });
 
-/** Audio work that outlives its request. Another tenant's job is treated as if it did not exist. */
+/** Audio jobs, which outlive their request. Another tenant's job returns 404. */
 export function jobRoutes(deps: JobDeps): Route[] {
   return [
     routing.post('/v1/jobs', jobDocs.create, (exchange, caller) => create(exchange, caller, deps)),
@@ -53,10 +57,19 @@ export function jobRoutes(deps: JobDeps): Route[] {
       const baseUrl = baseUrlOf(exchange, deps);
       return json(exchange, await deps.service.cancel(tenantId, exchange.param('id'), baseUrl));
     }),
-    management.get('/api/v1/webhook-secret', jobDocs.secret, (exchange, { tenantId }) =>
-      json(exchange, { data: { secret: deps.webhookSecretOf(tenantId) } }),
-    ),
+    management.get('/api/v1/webhook-secret', jobDocs.secret, (exchange, { tenantId }) => {
+      const data: WebhookSecretObject = { secret: deps.webhookSecretOf(tenantId) };
+      return json(exchange, { data });
+    }),
   ];
+}
+
+function readJobPage(query: URLSearchParams): JobPage {
+  return {
+    limit: readLimit(query),
+    offset: readOffset(query),
+    status: readParameter(query, 'status', jobStatusSchema) ?? null,
+  };
 }
 
 async function create(exchange: Exchange, caller: Caller, deps: JobDeps): Promise<Response> {
@@ -85,7 +98,7 @@ async function createTranscription(
 ) {
   const { service } = deps;
   const received = await service.receive(caller.tenantId, readForm(incoming, jobFileBytesMax));
-  // Not the bytes of the body: each sending of the same form has a boundary of its own.
+  // The bytes of the body differ each time a form is sent, because its boundary does.
   const content = {
     fields: Object.fromEntries(received.fields),
     sha256: received.upload?.sha256,
@@ -98,7 +111,7 @@ async function createTranscription(
     job = await createJobOnce(exchange, caller, content, createJob, deps);
     return job;
   } finally {
-    // The request was refused, or repeats an earlier one.
+    // The request was rejected, or repeats an earlier one.
     if (job?.id !== received.id) await service.discardForm(received);
   }
 }
@@ -115,10 +128,10 @@ async function createSpeech(
   return createJobOnce(exchange, caller, value, createJob, deps);
 }
 
-/** Makes a job; `claim` belongs to the `Idempotency-Key` of its request, if it has one. */
+/** Creates a job. `claim` is null for a request without an `Idempotency-Key`. */
 type CreateJob = (claim: JobIdempotencyClaim | null) => Promise<CreatedJob>;
 
-/** The job that `make` makes, or the one that an earlier request with the same key has made. */
+/** Creates a job, or returns the one that an earlier request with the same key created. */
 async function createJobOnce(
   exchange: Exchange,
   caller: Caller,
@@ -130,10 +143,10 @@ async function createJobOnce(
   const key = request.headers.get('idempotency-key');
   if (key === null) return createJob(null);
   const idempotentRequest = { caller, key, body, requestId, client: request.signal };
-  const job = await deps.createOnce(idempotentRequest, createJob);
-  if (typeof job !== 'string') return job;
+  const result = await deps.createOnce(idempotentRequest, createJob);
+  if (result.kind === 'created') return result.job;
   headers['idempotent-replayed'] = 'true';
-  return deps.service.show(caller.tenantId, job, baseUrlOf(exchange, deps));
+  return deps.service.show(caller.tenantId, result.id, baseUrlOf(exchange, deps));
 }
 
 function baseUrlOf({ origin }: Exchange, { publicUrl }: JobDeps): string {

@@ -7,23 +7,26 @@ import { type Route, routesFor } from '../routes.ts';
 
 interface ObjectDeps {
   open(key: string): Promise<StoredObject | undefined>;
-  /** Whether the query belongs to a link that was made for this object and is still good. */
+  /** Returns true if the query has an unexpired signature for this object. */
   isValidLink(key: string, query: string): boolean;
 }
 
 const open = routesFor({ access: 'public' });
 
-/** Outputs in the embedded store. Nobody needs a key here: the signature is the authority. */
+/** Downloads of job outputs in the embedded store. The signature of the link replaces a key. */
 export function objectRoutes(deps: ObjectDeps): Route[] {
   return [
     open.get('/v1/objects/:key', jobDocs.object, async (exchange) => {
       const key = exchange.param('key');
       const [, query = ''] = exchange.request.url.split('?', 2);
       if (!deps.isValidLink(key, query)) {
-        throw new GatewayError('forbidden', 'This link is not valid, or not any more.');
+        throw new GatewayError(
+          'forbidden',
+          'This link is invalid or has expired. Get a new one from GET /v1/jobs/{id}.',
+        );
       }
       const object = await deps.open(key);
-      if (!object) throw notFound('What this link led to was deleted, or lies elsewhere.');
+      if (!object) throw notFound('The file of this link was deleted or moved.');
       return sendObject(exchange, key, object);
     }),
   ];
@@ -33,7 +36,7 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
   const headers: Record<string, string> = {
     ...exchange.headers,
     'content-type': contentTypeOf(key),
-    // A file that somebody else made must never run as a page of ours.
+    // The file is untrusted, so a browser must not open it as a page of this origin.
     'content-disposition': `attachment; filename="${key}"`,
     'x-content-type-options': 'nosniff',
     'content-security-policy': "default-src 'none'; sandbox",
@@ -41,7 +44,7 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
     'accept-ranges': 'bytes',
   };
   const requestHeaders = exchange.request.headers;
-  // `If-Range` asks for a range of one version, but we never named a version: it gets the whole.
+  // `If-Range` names a version, but these files have no version, so it gets the full file.
   const range = requestHeaders.has('if-range')
     ? undefined
     : readRange(requestHeaders.get('range'), bytes);
@@ -58,7 +61,7 @@ function sendObject(exchange: Exchange, key: string, { bytes, body }: StoredObje
   return new Response(range ? body.slice(from, to) : body, { status, headers });
 }
 
-/** One range of bytes, as players ask for it; any other wish gets the whole. */
+/** Reads a single byte range. Any other Range header gets the full file. */
 function readRange(
   header: string | null,
   bytes: number,

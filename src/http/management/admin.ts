@@ -1,3 +1,4 @@
+import type { TenantPage } from '../../auth/directory.ts';
 import {
   type Balance,
   type CreditService,
@@ -12,10 +13,20 @@ import {
   createTenant,
   listTenants,
   showTenant,
-  type TenantObject,
 } from '../../auth/management/tenants.ts';
-import { adminDocs, readTenantPage } from '../../contract/admin.ts';
-import { readOffset } from '../../contract/query.ts';
+import {
+  adminDocs,
+  type BacklogObject,
+  type OverviewObject,
+  type ProviderEndpointObject,
+  type ProviderStateObject,
+  type RecentCallsObject,
+  type TenantCreditsObject,
+  type TenantFields,
+  type TenantObject,
+  tenantQuery,
+} from '../../contract/admin.ts';
+import type { IssuedKeyObject } from '../../contract/keys.ts';
 import { type TenantSumReads, tenantMonthObject } from '../../records/analytics.ts';
 import { daysOf, monthAround } from '../../records/period.ts';
 import type { Catalog, Offer } from '../../route/catalog.ts';
@@ -23,28 +34,26 @@ import type { CircuitState, Health } from '../../route/health.ts';
 import type { AccountingState } from '../../telemetry/gauges.ts';
 import type { RecentCalls } from '../../telemetry/recent-calls.ts';
 import { readManagementBody } from '../body/body.ts';
+import { healthFields } from '../inference/models.ts';
+import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 import type { KeyDeps } from './keys.ts';
 
-/** The whole installation at a glance. */
 interface Overview {
   readonly tenants: number;
   readonly keys: number;
-  /** All wallets together. */
+  /** The sum of all wallets. */
   readonly balance: Balance;
   readonly version: string;
   readonly uptimeSeconds: number;
-  /** `sqlite` or `postgres`. */
-  readonly database: string;
+  readonly database: OverviewObject['database'];
 }
 
 interface InstallationDeps {
   readonly sums: TenantSumReads;
   overview(): Promise<Overview>;
-  /**
-   * Reads after all ended requests are booked, so that the tenant that just spent most is first.
-   */
+  /** Runs a read once all ended requests are booked, so that its sums include them. */
   settled<T>(read: () => Promise<T>): Promise<T>;
 }
 
@@ -52,28 +61,27 @@ type AdminDeps = KeyDeps & CreditService & InstallationDeps;
 
 const admin = routesFor({ access: 'admin' });
 
-/** The operator's routes: tenants, their credits and their first keys. */
+/** The operator's routes for tenants, their credits, and their first keys. */
 export function adminRoutes(deps: AdminDeps): Route[] {
-  const describeTenant = async (tenant: TenantObject) => (await describeTenants(deps, [tenant]))[0];
   return [
     admin.post('/admin/v1/tenants', adminDocs.createTenant, async (exchange) => {
       const tenant = await createTenant(deps, await readManagementBody(exchange));
-      return json(exchange, { data: await describeTenant(tenant) }, 201);
+      return json(exchange, { data: await tenantObject(deps, tenant) }, 201);
     }),
     admin.get('/admin/v1/tenants', adminDocs.listTenants, async (exchange) => {
       const page = readTenantPage(exchange.query, deps.now());
       const tenants = await deps.settled(() => listTenants(deps, page));
-      return json(exchange, { data: await describeTenants(deps, tenants) });
+      return json(exchange, { data: await tenantObjects(deps, tenants) });
     }),
     admin.get('/admin/v1/tenants/:id', adminDocs.showTenant, async (exchange) => {
       const tenant = await showTenant(deps, exchange.param('id'));
-      return json(exchange, { data: await describeTenant(tenant) });
+      return json(exchange, { data: await tenantObject(deps, tenant) });
     }),
     admin.patch('/admin/v1/tenants/:id', adminDocs.changeTenant, async (exchange) => {
       const body = await readManagementBody(exchange);
       const tenant = await changeTenant(deps, exchange.param('id'), body);
       await deps.applyChanges();
-      return json(exchange, { data: await describeTenant(tenant) });
+      return json(exchange, { data: await tenantObject(deps, tenant) });
     }),
     admin.post('/admin/v1/tenants/:id/credits', adminDocs.changeCredits, async (exchange) => {
       const body = await readManagementBody(exchange);
@@ -83,92 +91,116 @@ export function adminRoutes(deps: AdminDeps): Route[] {
     admin.get('/admin/v1/tenants/:id/credits', adminDocs.listCredits, async (exchange) => {
       const { id } = await showTenant(deps, exchange.param('id'));
       const entries = await listEntries(deps, id, readOffset(exchange.query));
-      return json(exchange, { data: { ...(await showWallet(deps, id)), entries } });
+      const data: TenantCreditsObject = { ...(await showWallet(deps, id)), entries };
+      return json(exchange, { data });
     }),
     admin.post('/admin/v1/tenants/:id/keys', adminDocs.createKey, async (exchange) => {
       const body = await readManagementBody(exchange);
       const { key, text } = await createKey(deps, exchange.param('id'), body);
-      return json(exchange, { data: key, key: text }, 201);
+      const issued: IssuedKeyObject = { data: key, key: text };
+      return json(exchange, issued, 201);
     }),
-    admin.get('/admin/v1/overview', adminDocs.overview, async (exchange) => {
-      const { tenants, keys, balance, version, uptimeSeconds, database } = await deps.overview();
-      const credits = walletObject(balance);
-      const data = { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
-      return json(exchange, { data });
-    }),
+    admin.get('/admin/v1/overview', adminDocs.overview, async (exchange) =>
+      json(exchange, { data: overviewObject(await deps.overview()) }),
+    ),
   ];
 }
 
-/** Tenants with their wallets and their month so far. */
-async function describeTenants(deps: AdminDeps, tenants: readonly TenantObject[]) {
+function readTenantPage(query: URLSearchParams, now: number): Omit<TenantPage, 'limit'> {
+  const search = readParameter(query, 'search', tenantQuery.search)?.trim() ?? '';
+  const by = readParameter(query, 'sort', tenantQuery.sort) ?? 'created_at';
+  const isDescending = readParameter(query, 'order', tenantQuery.order) === 'desc';
+  const order = { by, isDescending, days: daysOf(monthAround(now)) };
+  return { offset: readOffset(query), search, order };
+}
+
+async function tenantObject(deps: AdminDeps, tenant: TenantFields) {
+  const [object] = await tenantObjects(deps, [tenant]);
+  return object;
+}
+
+/** Adds the wallet and the sums of the current month to each tenant. */
+async function tenantObjects(
+  deps: AdminDeps,
+  tenants: readonly TenantFields[],
+): Promise<readonly TenantObject[]> {
   const now = deps.now();
-  const wallets = await Promise.all(tenants.map(({ id }) => showWallet(deps, id)));
+  const withWallets = await Promise.all(
+    tenants.map(async (tenant) => ({ ...tenant, credits: await showWallet(deps, tenant.id) })),
+  );
   const ids = tenants.map(({ id }) => id);
   const sums = await deps.sums.sumsOf(ids, daysOf(monthAround(now)));
-  const byId = new Map(sums.map((one) => [one.tenantId, one]));
-  return tenants.map((tenant, index) => ({
+  const sumsById = new Map(sums.map((tenantSums) => [tenantSums.tenantId, tenantSums]));
+  return withWallets.map((tenant) => ({
     ...tenant,
-    credits: wallets[index],
-    current_period: tenantMonthObject(byId.get(tenant.id), now),
+    current_period: tenantMonthObject(sumsById.get(tenant.id), now),
   }));
+}
+
+function overviewObject(overview: Overview): OverviewObject {
+  const { tenants, keys, balance, version, uptimeSeconds, database } = overview;
+  const credits = walletObject(balance);
+  return { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
 }
 
 interface StateDeps {
   readonly catalog: Catalog;
   readonly health: Pick<Health, 'state' | 'observed'>;
-  /** How the latest calls to each provider ended. */
+  /** The outcomes of the latest calls to each provider. */
   readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
-  /** How far the books are behind the answers. */
   accountingState(): AccountingState;
 }
 
-const operator = routesFor({ access: 'admin' });
-
-/** The state of the process that answers; other processes may be doing better or worse. */
+/** The state of this process only; other processes may be in a better or worse state. */
 export function stateRoutes(deps: StateDeps): Route[] {
   return [
-    operator.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
+    admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
       json(exchange, { data: providerObjects(deps) }),
     ),
-    operator.get('/admin/v1/books', adminDocs.accounting, (exchange) => {
-      const state = deps.accountingState();
-      const { requestsInFlight: running, unbookedRequests: waiting } = state;
-      const data = { running, waiting, journal_bytes: state.journalBytes };
-      return json(exchange, { data });
-    }),
+    admin.get('/admin/v1/books', adminDocs.accounting, (exchange) =>
+      json(exchange, { data: backlogObject(deps.accountingState()) }),
+    ),
   ];
+}
+
+function backlogObject(state: AccountingState): BacklogObject {
+  const { requestsInFlight, unbookedRequests, journalBytes } = state;
+  return { running: requestsInFlight, waiting: unbookedRequests, journal_bytes: journalBytes };
 }
 
 const worstFirst: readonly CircuitState[] = ['open', 'half_open', 'closed'];
 
-function providerObjects({ catalog, health, recent }: StateDeps) {
+function providerObjects({ catalog, health, recent }: StateDeps): ProviderStateObject[] {
   const calls = recent.calls();
   const offers = catalog.callable().flatMap(({ id }) => catalog.offers(id));
-  const byProvider = Map.groupBy(offers, ({ provider }) => provider.name);
-  return [...byProvider].map(([name, served]) => {
-    const endpoints = served.map((offer) => endpointObject(offer, health));
-    const circuit = worstFirst.find((state) => endpoints.some((one) => one.circuit === state));
-    const dialect = served[0]?.provider.dialect;
-    return { name, dialect, circuit, recent: recentObject(calls.get(name)), endpoints };
+  const offersByProvider = Map.groupBy(offers, ({ provider }) => provider.name);
+  return [...offersByProvider].map(([name, served]) => {
+    const endpoints = served.map((offer) => providerEndpointObject(offer, health));
+    const circuits = new Set(endpoints.map(({ circuit }) => circuit));
+    return {
+      name,
+      dialect: served[0]?.provider.dialect ?? '',
+      circuit: worstFirst.find((state) => circuits.has(state)) ?? 'closed',
+      recent: recentCallsObject(calls.get(name)),
+      endpoints,
+    };
   });
 }
 
-/** Null where nobody called the provider. */
-function recentObject(recent: RecentCalls | undefined) {
+/** Returns null for a provider without recent calls. */
+function recentCallsObject(recent: RecentCalls | undefined): RecentCallsObject | null {
   if (!recent) return null;
   const { windowSeconds, calls, failedCalls, failures } = recent;
   return { window_seconds: windowSeconds, calls, failed_calls: failedCalls, failures };
 }
 
-function endpointObject(offer: Offer, health: StateDeps['health']) {
-  const { firstByteMs, tokensPerSecond, failures } = health.observed(offer);
+function providerEndpointObject(offer: Offer, health: StateDeps['health']): ProviderEndpointObject {
   return {
     model: offer.model.id,
     upstream_model: offer.upstreamModel,
     priority: offer.priority,
     circuit: health.state(offer),
-    failures_in_a_row: failures,
-    first_byte_ms: firstByteMs,
-    tokens_per_second: tokensPerSecond,
+    failures_in_a_row: health.observed(offer).failures,
+    ...healthFields(offer, health),
   };
 }

@@ -1,12 +1,12 @@
 import * as manage from '../../auth/management/byok.ts';
-import { byokDocs } from '../../contract/keys.ts';
+import { byokDocs, type CredentialListObject } from '../../contract/byok.ts';
 import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
 const management = routesFor({ access: 'management' });
 
-/** A tenant's own accounts at providers. The tenant is always the caller's, never an input. */
+/** Tenants' own provider keys. The tenant is always the caller's, never a parameter. */
 export function byokRoutes(service: manage.ByokService): Route[] {
   return [
     management.get('/api/v1/byok', byokDocs.list, async (exchange, { tenantId }) => {
@@ -15,7 +15,8 @@ export function byokRoutes(service: manage.ByokService): Route[] {
         name,
         takes_base_url: byokBaseUrl,
       }));
-      return json(exchange, { data, providers });
+      const list: CredentialListObject = { data, providers };
+      return json(exchange, list);
     }),
     management.get('/api/v1/byok/:provider', byokDocs.show, async (exchange, { tenantId }) => {
       const data = await manage.showCredential(service, tenantId, exchange.param('provider'));

@@ -1,25 +1,26 @@
 import * as manage from '../../auth/management/keys.ts';
-import { keyDocs } from '../../contract/keys.ts';
-import { readOffset, readParameter } from '../../contract/query.ts';
+import { type IssuedKeyObject, keyDocs } from '../../contract/keys.ts';
 import { readManagementBody } from '../body/body.ts';
+import { readOffset, readParameter } from '../query.ts';
 import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
 export type KeyDeps = manage.KeyService & {
-  /** Lets this process notice a change at once: whoever made it may count on it from then on. */
+  /** Applies a change in this process at once, so that it is in force when the call returns. */
   applyChanges(): Promise<void>;
 };
 
 const management = routesFor({ access: 'management' });
 const either = routesFor({ access: 'either' });
 
-/** A tenant's keys, managed by the tenant. The tenant is always the caller's, never an input. */
+/** Key management for tenants. The tenant is always the caller's, never a parameter. */
 export function keyRoutes(service: KeyDeps): Route[] {
   return [
     management.post('/api/v1/keys', keyDocs.create, async (exchange, { tenantId }) => {
       const body = await readManagementBody(exchange);
       const { key, text } = await manage.createKey(service, tenantId, body);
-      return json(exchange, { data: key, key: text }, 201);
+      const issued: IssuedKeyObject = { data: key, key: text };
+      return json(exchange, issued, 201);
     }),
     management.get('/api/v1/keys', keyDocs.list, async (exchange, { tenantId }) => {
       const { query } = exchange;
@@ -49,9 +50,10 @@ export function keyRoutes(service: KeyDeps): Route[] {
       const body = await readManagementBody(exchange);
       const { key, text } = await manage.rotateKey(service, tenantId, exchange.param('id'), body);
       await service.applyChanges();
-      return json(exchange, { data: key, key: text });
+      const issued: IssuedKeyObject = { data: key, key: text };
+      return json(exchange, issued);
     }),
-    // Any key may look at itself, whatever its scopes: clients ask here what is left to spend.
+    // No scope is required, because clients read their remaining credits here.
     either.get('/v1/key', keyDocs.current, async (exchange, { tenantId, keyId }) =>
       json(exchange, { data: await manage.showKey(service, tenantId, keyId) }),
     ),

@@ -5,8 +5,8 @@ import { pageHeaders } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
 
 /**
- * Nothing inline, nothing from elsewhere: a text that somebody smuggles into the page cannot run.
- * Pictures and sounds that the page makes itself have the scheme `blob:`.
+ * Allows no inline and no third-party content, so that injected text can't run. The page creates
+ * its own images and audio as `blob:` URLs.
  */
 const securityHeaders = pageHeaders(
   "script-src 'self'",
@@ -21,7 +21,7 @@ const yearSeconds = 31_536_000;
 
 const open = routesFor({ access: 'public' });
 
-/** The pages that people look at. Only files: every number in them comes from the API. */
+/** Serves the dashboard's static files. The pages read all data from the API. */
 export function dashboardRoutes(): Route[] {
   return [
     open.get('/dashboard', systemDocs.dashboard, async (exchange) =>
@@ -32,14 +32,14 @@ export function dashboardRoutes(): Route[] {
       const path = exchange.param('path');
       if (!path.startsWith('assets/')) return sendPage(exchange, assets);
       const asset = assets.files.get(path.slice('assets/'.length));
-      if (!asset) throw notFound('The dashboard has no such file; reload the page.');
-      // The name changes with the content, so a copy is good for ever.
+      if (!asset) throw notFound("The dashboard doesn't have this file. Reload the page.");
+      // The name contains a hash of the content, so a copy never becomes stale.
       return send(exchange, asset, `public, max-age=${yearSeconds}, immutable`);
     }),
   ];
 }
 
-/** One page; which part of it is shown, the browser reads from the address. */
+/** Every path gets the same page, which reads the path itself. */
 function sendPage(exchange: Exchange, { page: asset }: Assets): Response {
   return send(exchange, asset, 'no-cache');
 }
@@ -66,11 +66,11 @@ interface Asset {
 
 interface Assets {
   readonly page: Asset;
-  /** By name; each name holds a hash of the content. */
+  /** By name, which contains a hash of the content. */
   readonly files: ReadonlyMap<string, Asset>;
 }
 
-/** One file as it is packed into a single executable: base64 of its gzip form. */
+/** A file in a single executable; `gzip` is base64. */
 interface PackedFile {
   readonly name: string;
   readonly contentType: string;
@@ -79,12 +79,12 @@ interface PackedFile {
 
 const pageName = 'index.html';
 
-/** How `deploy/build.ts` names the file that a single executable carries. */
+/** The name that `deploy/build.ts` gives the file in a single executable. */
 const packPattern = /-dashboard\b.*\.pack$/;
 
 let cachedAssets: Promise<Assets> | undefined;
 
-/** Made at the first request, which takes a moment, and kept. After a failure it is tried again. */
+/** Builds the assets at the first request and caches them. Retries after a failure. */
 function dashboardAssets(): Promise<Assets> {
   cachedAssets ??= (readEmbedded() ?? buildAssets()).catch((error: unknown) => {
     cachedAssets = undefined;
@@ -93,7 +93,7 @@ function dashboardAssets(): Promise<Assets> {
   return cachedAssets;
 }
 
-/** Everything in one text, for an executable that has no sources beside it. */
+/** Packs all files into one text, for an executable without sources. */
 export async function packDashboard(): Promise<string> {
   const { page, files } = await buildAssets();
   const packed = [[pageName, page] as const, ...files].map(
@@ -116,7 +116,7 @@ function fileNameOf(file: Blob): string {
 }
 
 async function unpack(pack: Blob): Promise<Assets> {
-  // Written by packDashboard() above when the executable was made.
+  // Written by packDashboard() above when the executable was built.
   const packed = (await pack.json()) as PackedFile[];
   return toAssets(
     packed.map(({ name, contentType, gzip }) => {
@@ -129,7 +129,7 @@ async function unpack(pack: Blob): Promise<Assets> {
 async function buildAssets(): Promise<Assets> {
   const { outputs } = await Bun.build({
     entrypoints: [Bun.fileURLToPath(import.meta.resolve('../../../dashboard/index.html'))],
-    // Otherwise the one of the folder in which the process was started counts, too.
+    // Otherwise Bun also applies the tsconfig of the working directory.
     tsconfig: Bun.fileURLToPath(import.meta.resolve('../../../dashboard/tsconfig.json')),
     target: 'browser',
     minify: true,
@@ -142,7 +142,7 @@ async function buildAssets(): Promise<Assets> {
   for (const output of files) {
     const bytes = new Uint8Array(await output.arrayBuffer());
     const name = nameByContent(basename(output.path), bytes);
-    // Only the page names other files: everything else is in one script and one sheet.
+    // Only the page refers to other files: there is one script and one style sheet.
     html = html.replaceAll(basename(output.path), name);
     entries.push([name, toAsset(bytes, output.type)]);
   }
@@ -151,8 +151,8 @@ async function buildAssets(): Promise<Assets> {
 }
 
 /**
- * The bundler's own hashes depend on the folder in which the process was started, but the file that
- * one process names may be asked of another.
+ * Names a file by the hash of its content. Bun's own hashes depend on the working directory, but
+ * every process must serve the file names that another one has put into a page.
  */
 function nameByContent(name: string, bytes: Uint8Array): string {
   const hash = new Bun.CryptoHasher('sha256').update(bytes).digest('hex').slice(0, 12);
@@ -167,7 +167,7 @@ function toAsset(bytes: Uint8Array<ArrayBuffer>, contentType: string): Asset {
 function toAssets(entries: readonly (readonly [string, Asset])[]): Assets {
   const files = new Map(entries);
   const page = files.get(pageName);
-  if (!page) throw new Error('The dashboard was built without its page.');
+  if (!page) throw new Error('The dashboard build has no index.html.');
   files.delete(pageName);
   return { page, files };
 }

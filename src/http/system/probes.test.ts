@@ -12,6 +12,6 @@ test('a readiness probe is answered though the store says nothing', async () => 
   expect(answer.status).toBe(503);
   expect(await answer.json()).toEqual({
     status: 'unavailable',
-    reason: 'The store cannot be used: it has not answered within 4 seconds.',
+    reason: 'The store is unavailable: no response within 4 seconds.',
   });
 }, 60_000);

@@ -1,4 +1,9 @@
-import { systemDocs } from '../../contract/system.ts';
+import {
+  type AliveObject,
+  type HelloObject,
+  type NotReadyObject,
+  systemDocs,
+} from '../../contract/system.ts';
 import { withTimeout } from '../../core/deadlines.ts';
 import { reason } from '../../telemetry/log.ts';
 import { expositionType, type Metrics } from '../../telemetry/prometheus.ts';
@@ -7,61 +12,62 @@ import { type Exchange, type Route, routesFor } from '../routes.ts';
 
 interface HealthDeps {
   readonly version: string;
-  /** Rejects while the store does not answer or takes no changes, or the journal takes no line. */
+  /** Rejects while the store is unreachable or read-only, or the journal can't be written. */
   ping(): Promise<void>;
   isDraining(): boolean;
 }
 
-/** Probes give up soon after this, and would take silence for a process that is gone. */
+/** Shorter than the usual timeout of a probe, which would otherwise find the process dead. */
 const pingTimeoutMs = 4_000;
 
 const open = routesFor({ access: 'public' });
 
 export function healthRoutes(deps: HealthDeps): Route[] {
   const { version } = deps;
-  const hello = (exchange: Exchange) =>
-    json(exchange, {
-      name: 'Tollgate',
-      version,
-      chat: '/v1/chat/completions',
-      models: '/v1/models',
-      dashboard: '/dashboard',
-      docs: '/docs',
-    });
+  const helloObject: HelloObject = {
+    name: 'Tollgate',
+    version,
+    chat: '/v1/chat/completions',
+    models: '/v1/models',
+    dashboard: '/dashboard',
+    docs: '/docs',
+  };
+  const hello = (exchange: Exchange) => json(exchange, helloObject);
+  const alive: AliveObject = { status: 'ok', version };
   return [
     open.get('/', systemDocs.hello, hello),
-    // Coding agents probe this path to see whether anybody is there.
+    // Coding agents probe this path to see if the server is up.
     open.get('/api/hello', systemDocs.hello, hello),
-    open.get('/healthz', systemDocs.alive, (exchange) => json(exchange, { status: 'ok', version })),
+    open.get('/healthz', systemDocs.alive, (exchange) => json(exchange, alive)),
     open.get('/readyz', systemDocs.ready, (exchange) => ready(exchange, deps)),
   ];
 }
 
-/** Never calls a provider: a probe must not cost anything. */
+/** Never calls a provider, because that would cost money. */
 async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
   const notReady = (problem: string) => {
     setRetryAfter(exchange.headers);
-    return json(exchange, { status: 'unavailable', reason: problem }, 503);
+    const body: NotReadyObject = { status: 'unavailable', reason: problem };
+    return json(exchange, body, 503);
   };
   if (deps.isDraining()) return notReady('This Tollgate is shutting down.');
   const isReachable = deps.ping().then(() => true);
   try {
     if (await withTimeout(isReachable, pingTimeoutMs)) {
-      return json(exchange, { status: 'ok', version: deps.version });
+      const body: AliveObject = { status: 'ok', version: deps.version };
+      return json(exchange, body);
     }
   } catch (error) {
-    return notReady(`The store cannot be used: ${reason(error)}`);
+    return notReady(`The store is unavailable: ${reason(error)}`);
   }
   const seconds = pingTimeoutMs / 1000;
-  return notReady(`The store cannot be used: it has not answered within ${seconds} seconds.`);
+  return notReady(`The store is unavailable: no response within ${seconds} seconds.`);
 }
 
-const publicRoute = routesFor({ access: 'public' });
-
-/** For Prometheus. Open like the health probes: no label names a tenant, a key or a price. */
+/** Public, like the health probes: no label contains a tenant, a key, or a price. */
 export function metricsRoutes(metrics: Pick<Metrics, 'write'>): Route[] {
   return [
-    publicRoute.get(
+    open.get(
       '/metrics',
       systemDocs.metrics,
       ({ headers }) =>

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Fields, fieldsOf, isObject, itemsOf, objectsIn } from '../../core/json.ts';
 
-/** Small, and readable in the light and in the dark, on a desk and on a phone. */
+/** Supports light and dark mode, and small screens. */
 const style = `
 :root {
   --ground: #fbfaf7; --panel: #f2efe8; --ink: #22211e; --soft: #66625a; --line: #ddd8cc;
@@ -76,7 +76,7 @@ pre {
 }
 `;
 
-/** One page without a script: nothing is loaded, nothing runs, and it works without a network. */
+/** The page has no script and loads nothing, so its policy allows only this style. */
 const styleHash = createHash('sha256').update(style).digest('base64');
 export const styleSource = `style-src 'sha256-${styleHash}'`;
 
@@ -84,11 +84,11 @@ interface GroupedOperation extends DocumentedOperation {
   readonly group: string;
 }
 
-/** The reference as people read it. `document` is the one of /openapi.json. */
+/** Renders the OpenAPI document as a page. */
 export function docsPage(document: Fields, exampleUrl: string): string {
   const operations = operationsOf(document);
   const groups = [...Map.groupBy(operations, ({ group }) => group)].sort(
-    ([one], [other]) => lastGroups.indexOf(one) - lastGroups.indexOf(other),
+    ([a], [b]) => lastGroups.indexOf(a) - lastGroups.indexOf(b),
   );
   const info = fieldsOf(document.info);
   const { schemas } = fieldsOf(document.components);
@@ -99,7 +99,7 @@ export function docsPage(document: Fields, exampleUrl: string): string {
   const main = groups.map(
     ([group, list]) =>
       `<section><h2 id="${escapeHtml(group)}">${escapeHtml(group)}</h2>` +
-      `${list.map((one) => operationHtml(one, exampleUrl)).join('')}</section>`,
+      `${list.map((operation) => operationHtml(operation, exampleUrl)).join('')}</section>`,
   );
   const recordSections = records.map(([name, schema]) => schemaHtml(name, schema));
   return `<!doctype html>
@@ -113,13 +113,13 @@ export function docsPage(document: Fields, exampleUrl: string): string {
 </head>
 <body>
 <nav aria-label="Endpoints"><p class="brand">Tollgate <small>${escapeHtml(info.version)}</small></p>
-${nav.join('')}<h2>schemas</h2><ul><li><a href="#schemas">All records</a></li></ul></nav>
+${nav.join('')}<h2>schemas</h2><ul><li><a href="#schemas">All schemas</a></li></ul></nav>
 <main>
 <h1>Reference</h1>
 <p>${escapeHtml(info.description)} Send your key as <code>Authorization: Bearer …</code>.
-The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
+OpenAPI: <a href="/openapi.json">/openapi.json</a>.</p>
 ${main.join('')}
-<section><h2 id="schemas">Records</h2>${recordSections.join('')}</section>
+<section><h2 id="schemas">Schemas</h2>${recordSections.join('')}</section>
 </main>
 </body>
 </html>
@@ -136,7 +136,7 @@ function operationsOf({ paths }: Fields): GroupedOperation[] {
   );
 }
 
-/** People come to call models; what operators and probes ask for stands at the end. */
+/** Groups for operators and probes, listed last. */
 const lastGroups = ['admin', 'service'];
 
 function navItem({ method, path, definition }: DocumentedOperation): string {
@@ -145,7 +145,7 @@ function navItem({ method, path, definition }: DocumentedOperation): string {
   return `<li><a href="#${id}" title="${summary}">${link}</a></li>`;
 }
 
-/** Endpoints and records as HTML. All of it comes from the document of /openapi.json. */
+/** Operations and schemas as HTML. */
 
 interface DocumentedOperation {
   readonly method: string;
@@ -189,9 +189,9 @@ const credentials: Readonly<Record<string, string>> = {
 };
 
 function access({ security }: Fields): string {
-  const names = objectsIn(security).flatMap((one) => Object.keys(one));
-  if (names.length === 0) return '<em>Open to anybody.</em>';
-  return `<em>Needs ${names.map((name) => credentials[name] ?? name).join(' or ')}.</em>`;
+  const names = objectsIn(security).flatMap((requirement) => Object.keys(requirement));
+  if (names.length === 0) return '<em>No key required.</em>';
+  return `<em>Requires ${names.map((name) => credentials[name] ?? name).join(' or ')}.</em>`;
 }
 
 function parametersHtml(parameters: readonly Fields[]): string {
@@ -214,7 +214,7 @@ function bodyHtml([type, media]: readonly [string, unknown]): string {
 
 function answerHtml([status, answer]: readonly [string, unknown]): string {
   const contents = entriesOf(fieldsOf(answer).content);
-  const statusText = escapeHtml(status === 'default' ? 'else' : status);
+  const statusText = escapeHtml(status === 'default' ? 'error' : status);
   const rows = contents.map(([type, media]) => {
     const schema = fieldsOf(media).schema;
     const head = `<b>${statusText}</b> <small>${escapeHtml(type)}</small> ${typeHtml(schema)}`;
@@ -223,7 +223,7 @@ function answerHtml([status, answer]: readonly [string, unknown]): string {
   return rows.join('');
 }
 
-/** Records with a name have a section of their own; others are described on the spot. */
+/** Schemas with a name have their own section; others are rendered inline. */
 function inlineFields(schema: unknown): string {
   return isObject(schema) && isObject(schema.properties) ? fieldsHtml(schema) : '';
 }
@@ -243,12 +243,12 @@ function table(title: string, rows: readonly string[]): string {
   return `${heading}<div class="scroll"><table><tbody>${rows.join('')}</tbody></table></div>`;
 }
 
-function row(name: string, schema: unknown, description: unknown, more = ''): string {
-  const details = `${sentenceHtml(description)}${more}`;
+function row(name: string, schema: unknown, description: unknown, fields = ''): string {
+  const details = `${sentenceHtml(description)}${fields}`;
   return `<tr><th scope="row">${name}</th><td>${typeHtml(schema)}</td><td>${details}</td></tr>`;
 }
 
-/** The type of a value, in a few words. */
+/** Renders a type in a few words, such as `list of integer, from 0`. */
 function typeHtml(schema: unknown): string {
   if (!isObject(schema)) return '';
   const { $ref, anyOf, type, items } = schema;
@@ -271,7 +271,7 @@ function boundsOf(schema: Fields): string {
   const { default: defaultValue } = schema;
   return (
     rangeOf(schema) +
-    (defaultValue === undefined ? '' : `, usually ${JSON.stringify(defaultValue)}`)
+    (defaultValue === undefined ? '' : `, default ${JSON.stringify(defaultValue)}`)
   );
 }
 
@@ -316,12 +316,12 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Any value as text that stays text, between tags and inside a quoted attribute. */
+/** Escapes any value for element content and quoted attributes. */
 function escapeHtml(value: unknown): string {
   return String(value ?? '').replace(/[&<>"']/g, (character) => entities[character] ?? '');
 }
 
-/** The same with `code spans` as our own sentences write them. */
+/** Also renders `code spans` in backticks. */
 function sentenceHtml(value: unknown): string {
   return escapeHtml(value).replace(/`([^`]+)`/g, '<code>$1</code>');
 }

@@ -1,12 +1,11 @@
 import { type DocumentInfo, openApiDocument } from '../../contract/openapi.ts';
 import { systemDocs } from '../../contract/system.ts';
 import { pageHeaders } from '../reply.ts';
-import type { Exchange } from '../routes.ts';
-import { type Route, routesFor } from '../routes.ts';
+import { type Exchange, type Route, routesFor } from '../routes.ts';
 import { docsPage, styleSource } from './reference-page.ts';
 
 interface ReferenceDeps extends DocumentInfo {
-  /** For examples that can be pasted. */
+  /** The base URL of the curl examples. */
   readonly exampleUrl: string;
   /** All routes, including the two of this file. */
   routes(): readonly Route[];
@@ -14,9 +13,7 @@ interface ReferenceDeps extends DocumentInfo {
 
 const open = routesFor({ access: 'public' });
 
-/**
- * The interface for programs and for people, both made from the route table at the first request.
- */
+/** Serves the API reference as OpenAPI and as a page. Both are built at the first request. */
 export function referenceRoutes(deps: ReferenceDeps): Route[] {
   let cached: { readonly json: string; readonly html: string } | undefined;
   const reference = () => {

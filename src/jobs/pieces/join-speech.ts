@@ -8,19 +8,19 @@ import {
 } from '../../core/media/audio-files.ts';
 import { type OggPage, type OpusFile, readOpus, writeOggPage } from './ogg-opus.ts';
 
-/** Reads the audio of piece 0, 1, …; called more than once for a piece, one call at a time. */
+/** Reads one piece. May be called repeatedly for the same piece, but not concurrently. */
 type ReadPiece = (number: number) => Promise<Uint8Array>;
 
 /**
- * Joins pieces into one valid file while it is written, with one piece in memory at a time. A
- * format that cannot be joined without decoding is missing here, and refused when a job is created.
+ * Join pieces into one valid file as a stream, with one piece in memory at a time. Formats that
+ * can't be joined without decoding are missing; JobService rejects them.
  */
 const joiners: Partial<Record<SpeechFormat, Joiner>> = {
   mp3: joinMp3,
   wav: joinWav,
   opus: joinOpus,
   aac: joinAac,
-  // Bare samples need nothing between them.
+  // Raw samples can follow each other directly.
   pcm: concatenate,
 };
 
@@ -36,12 +36,12 @@ export function joinSpeech(
   read: ReadPiece,
 ): AsyncGenerator<Uint8Array> {
   const joiner = count === 1 ? concatenate : joiners[format];
-  if (!joiner) throw new Error(`${format} was accepted for a text that needs several pieces.`);
+  if (!joiner) throw new Error(`${format} pieces can't be joined.`);
   return joiner(count, read);
 }
 
-/** Refuses a piece that could not be joined to others. */
-export async function tryJoinSpeech(format: SpeechFormat, piece: Uint8Array): Promise<void> {
+/** Rejects a piece that couldn't be joined to others. */
+export async function checkJoinable(format: SpeechFormat, piece: Uint8Array): Promise<void> {
   await joiners[format]?.(1, async () => piece).next();
 }
 
@@ -49,7 +49,7 @@ async function* concatenate(count: number, read: ReadPiece): AsyncGenerator<Uint
   for (let number = 0; number < count; number += 1) yield await read(number);
 }
 
-/** Frames of all pieces, without the tags and seek tables that would lie about the whole. */
+/** Yields the frames of all pieces without tags and seek tables, which describe single pieces. */
 async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('MP3');
   for (let number = 0; number < count; number += 1) {
@@ -60,7 +60,7 @@ async function* joinMp3(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
   }
 }
 
-/** The header comes first and holds the total size, so every piece is read twice. */
+/** Reads every piece twice, because the header comes first and contains the total size. */
 async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('WAV');
   const samplesOf = async (number: number) => {
@@ -80,14 +80,17 @@ async function* joinWav(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
     dataBytes += samples.length;
   }
   if (dataBytes > wavDataBytesMax) {
-    throw new GatewayError('invalid_request_error', 'The speech is too long for one WAV file.');
+    throw new GatewayError(
+      'invalid_request_error',
+      'The audio is too long for a WAV file. Use mp3, or a shorter text.',
+    );
   }
   yield writeWavHead(format, dataBytes);
   for (let number = 0; number < count; number += 1) yield (await samplesOf(number)).samples;
   if (dataBytes % 2 === 1) yield new Uint8Array(1);
 }
 
-/** ADTS frames carry all that a player needs and may follow each other; a tag in front may not. */
+/** ADTS frames are self-contained and can follow each other, but tags between them can't. */
 async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('AAC');
   for (let number = 0; number < count; number += 1) {
@@ -101,8 +104,8 @@ async function* joinAac(count: number, read: ReadPiece): AsyncGenerator<Uint8Arr
 }
 
 /**
- * Pages are numbered through, under one serial, and their times go on where the piece before ended
- * by its packets: what a last page trims away can only be trimmed at the very end.
+ * Writes all pages as one stream, with one serial and continuous sequence numbers and times. A
+ * piece counts with all of its packets, because only the end of a stream can be trimmed.
  */
 async function* joinOpus(count: number, read: ReadPiece): AsyncGenerator<Uint8Array> {
   const requireSameKind = kindGuard('Opus');
@@ -139,21 +142,20 @@ class OggStreamWriter {
   }
 }
 
-/** Pieces of another sample rate or number of channels would play too fast or not at all. */
+/** Returns a check that all pieces have the same sample rate and channels, as players require. */
 function kindGuard(name: string): (kind: string, number: number) => void {
   let first: string | undefined;
   return (kind, number) => {
     first ??= kind;
     if (kind === first) return;
-    throw brokenAudio(`Piece ${number + 1} came as another kind of ${name} than the first`);
+    throw joinError(`piece ${number + 1} is a different kind of ${name} than the first`);
   };
 }
 
 function wrongFormatError(name: string, number: number): GatewayError {
-  return brokenAudio(`Piece ${number + 1} came back as something else than ${name}`);
+  return joinError(`the provider's answer for piece ${number + 1} isn't ${name}`);
 }
 
-function brokenAudio(what: string): GatewayError {
-  const message = `${what}, so the pieces cannot be joined.`;
-  return new GatewayError('upstream_error', message);
+function joinError(reason: string): GatewayError {
+  return new GatewayError('upstream_error', `The audio can't be joined: ${reason}.`);
 }

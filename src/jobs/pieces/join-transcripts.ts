@@ -9,7 +9,7 @@ export interface TranscriptPart {
   readonly startMs: number;
 }
 
-/** The transcripts of the parts of one recording as the transcript of the whole. */
+/** Joins the transcripts of the parts of a recording. */
 export function joinTranscripts(
   format: TranscriptFormat,
   parts: readonly TranscriptPart[],
@@ -42,24 +42,24 @@ interface ParsedPart {
 }
 
 function joinJson(parts: readonly TranscriptPart[]): Fields {
-  const read = parts.map(({ body, startMs }, index) => ({
+  const parsed = parts.map(({ body, startMs }, index) => ({
     fields: readObject(body, index),
     startMs,
   }));
-  const first = read[0]?.fields ?? {};
-  const segments = shiftedEntries(read, 'segments').map((segment, id) => ({ ...segment, id }));
-  const timedTokens = shiftedEntries(read, 'words');
-  const seconds = sum(read.map(({ fields }) => fields.duration));
+  const first = parsed[0]?.fields ?? {};
+  const segments = shiftedEntries(parsed, 'segments').map((segment, id) => ({ ...segment, id }));
+  const words = shiftedEntries(parsed, 'words');
+  const seconds = sum(parsed.map(({ fields }) => fields.duration));
   const usedSeconds = sum(
-    read.map(({ fields: { usage } }) => (isObject(usage) ? usage.seconds : null)),
+    parsed.map(({ fields: { usage } }) => (isObject(usage) ? usage.seconds : null)),
   );
   const { usage: _, ...rest } = first;
   return {
     ...rest,
-    text: joinTexts(read.map(({ fields }) => String(fields.text ?? ''))),
+    text: joinTexts(parsed.map(({ fields }) => String(fields.text ?? ''))),
     ...(seconds === null ? {} : { duration: seconds }),
     ...(segments.length > 0 ? { segments } : {}),
-    ...(timedTokens.length > 0 ? { timedTokens } : {}),
+    ...(words.length > 0 ? { words } : {}),
     ...(usedSeconds === null ? {} : { usage: { type: 'duration', seconds: usedSeconds } }),
   };
 }
@@ -67,11 +67,11 @@ function joinJson(parts: readonly TranscriptPart[]): Fields {
 function readObject(body: string, index: number): Fields {
   const value = parseJson(body);
   if (isObject(value)) return value;
-  const message = `The transcript of part ${index + 1} came back as something else than JSON.`;
+  const message = `The provider's transcript of part ${index + 1} isn't valid JSON.`;
   throw new GatewayError('upstream_error', message);
 }
 
-/** Everything of one kind that has times, moved to its place in the recording. */
+/** Returns the timed entries of all parts, with times relative to the full recording. */
 function shiftedEntries(parts: readonly ParsedPart[], name: 'segments' | 'words'): Fields[] {
   return parts.flatMap(({ fields, startMs }) =>
     objectsIn(fields[name]).map((entry) => ({
@@ -86,7 +86,7 @@ function shifted(seconds: unknown, startMs: number): unknown {
   return typeof seconds === 'number' ? Math.round(seconds * 1000 + startMs) / 1000 : seconds;
 }
 
-/** Null as soon as one is missing: half a sum would be a lie. */
+/** Returns null if any value is missing, because a partial sum would be wrong. */
 function sum(values: readonly unknown[]): number | null {
   let ms = 0;
   for (const value of values) {
@@ -98,7 +98,7 @@ function sum(values: readonly unknown[]): number | null {
 
 const unspaced = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}。！？、，]/u;
 
-/** With a space between, where the language has spaces. */
+/** Joins texts with a space, unless the language doesn't use spaces. */
 function joinTexts(texts: readonly string[]): string {
   return texts
     .map((text) => text.trim())

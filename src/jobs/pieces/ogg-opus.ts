@@ -1,31 +1,31 @@
-/** One Ogg Opus file taken apart. */
+/** A parsed Ogg Opus file. */
 export interface OpusFile {
-  /** `OpusHead` and `OpusTags`, each on a page of its own as the format demands. */
+  /** `OpusHead` and `OpusTags`, on separate pages as the format requires. */
   readonly headers: readonly OggPage[];
   readonly pages: readonly OggPage[];
-  /** At 48 kHz, by what the packets say; the last page may declare fewer and so trim the end. */
+  /** At 48 kHz, counted from the packets. The last page may declare fewer to trim the end. */
   readonly samples: bigint;
-  /** The channels, which every file that is joined must share. */
+  /** The number of channels, which must match for files to be joined. */
   readonly kind: string;
 }
 
-/** Servers that speak sentence by sentence send one file behind the other. */
+/** Reads the concatenated files that servers send when they speak sentence by sentence. */
 export function readOpus(file: Uint8Array): readonly OpusFile[] | undefined {
   const pages = readOggPages(file) ?? [];
   const starts = [...pages.keys()].filter((at) => isHead(pages[at]));
-  const files = starts.map((at, index) => readOne(pages.slice(at, starts[index + 1])));
-  const known = files.filter((one) => one !== undefined);
-  return starts[0] === 0 && known.length === files.length ? known : undefined;
+  const files = starts.map((at, index) => readOpusFile(pages.slice(at, starts[index + 1])));
+  const valid = files.filter((file) => file !== undefined);
+  return starts[0] === 0 && valid.length === files.length ? valid : undefined;
 }
 
 function isHead(page: OggPage | undefined): boolean {
   return page !== undefined && startsWith(page.body, 'OpusHead');
 }
 
-function readOne(pages: readonly OggPage[]): OpusFile | undefined {
+function readOpusFile(pages: readonly OggPage[]): OpusFile | undefined {
   const [head, tags] = pages;
   if (!head || !tags || !startsWith(tags.body, 'OpusTags')) return undefined;
-  // Tags with a picture run over several pages; the sound starts on the page behind.
+  // Tags with an image span several pages. The audio starts on the next one.
   let headerPages = 2;
   while (pages[headerPages]?.isContinued) headerPages += 1;
   const audioPages = pages.slice(headerPages);
@@ -42,7 +42,7 @@ function startsWith(bytes: Uint8Array, text: string): boolean {
   return Buffer.from(bytes.subarray(0, text.length)).toString('latin1') === text;
 }
 
-/** The first two bytes of every packet: all that its length depends on. */
+/** Returns the first two bytes of each packet, which determine its duration. */
 function packetsOf(pages: readonly OggPage[]): Uint8Array[] {
   const packets: Uint8Array[] = [];
   let open: Uint8Array | undefined;
@@ -51,7 +51,7 @@ function packetsOf(pages: readonly OggPage[]): Uint8Array[] {
     for (const length of lacing) {
       open ??= body.subarray(at, at + 2);
       at += length;
-      // A segment of 255 bytes means that the packet goes on.
+      // After a segment of 255 bytes, the packet continues.
       if (length === 255) continue;
       packets.push(open);
       open = undefined;
@@ -60,7 +60,7 @@ function packetsOf(pages: readonly OggPage[]): Uint8Array[] {
   return packets;
 }
 
-/** Frame lengths in samples at 48 kHz, by the upper five bits of a packet (RFC 6716, 3.1). */
+/** Frame durations in samples at 48 kHz, by the upper five bits of a packet (RFC 6716, 3.1). */
 const silk = [480, 960, 1_920, 2_880];
 const hybrid = [480, 960];
 const celt = [120, 240, 480, 960];
@@ -74,10 +74,9 @@ function samplesOf(packet: Uint8Array): number {
   return packet.length === 0 ? 0 : frame * frames;
 }
 
-/** Ogg, the container of Opus: a file is a row of pages, each with its own place in time. */
-
+/** A page of an Ogg file, the container format of Opus. */
 export interface OggPage {
-  /** A packet of the page before goes on here. */
+  /** True if a packet continues from the previous page. */
   readonly isContinued: boolean;
   /** Samples up to the end of the last packet that ends here; -1 when none does. */
   readonly granule: bigint;
@@ -87,10 +86,10 @@ export interface OggPage {
 
 const headBytes = 27;
 
-/** With one packet on each page, this is half an hour of speech; a piece is some minutes long. */
+/** Half an hour of speech at one packet per page. Pieces are a few minutes long. */
 const pagesMax = 100_000;
 
-/** The pages of a file, or undefined when it is none or is broken. */
+/** Returns the pages of a file, or undefined if it isn't a valid Ogg file. */
 export function readOggPages(file: Uint8Array): OggPage[] | undefined {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const pages: OggPage[] = [];
@@ -147,7 +146,7 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value >>> 0;
 });
 
-/** CRC-32 as Ogg computes it: most significant bit first, from zero, nothing inverted. */
+/** Computes Ogg's variant of CRC-32: most significant bit first, initial value 0, no inversion. */
 function checksum(bytes: Uint8Array): number {
   let crc = 0;
   for (const byte of bytes) {

@@ -13,43 +13,42 @@ import {
 } from '../../core/media/audio-files.ts';
 import { readObject, type StoredObject } from '../objects.ts';
 
-/** One part of a recording that goes out as a file of its own. */
+/** A byte range of a recording that is sent as a separate file. */
 interface AudioCut {
   readonly from: number;
   readonly to: number;
-  /** Where it starts in the recording; its times are moved by so much. */
+  /** Its start in the recording, which is added to the timestamps of its transcript. */
   readonly startMs: number;
 }
 
-/** Room for what stands around the audio in a request. */
+/** Leaves 1 MiB for the other fields of a request. */
 const cutBytes = transcriptionBytesMax - 1024 * 1024;
-/** Some providers take at most an hour at once, whatever its size. */
+/** Some providers accept at most an hour of audio per call. */
 const cutSeconds = 50 * 60;
 
-/** No real WAV file has fewer. One that claims so would be cut into thousands of calls. */
-const bytesPerSecondLeast = 1_000;
+/** The byte rate of any real WAV file is higher. A lower one would cause thousands of calls. */
+const bytesPerSecondMin = 1_000;
 
-/** Read at once while looking for cuts. */
+/** How much is read at once while looking for cuts. */
 const windowBytes = 1024 * 1024;
-/** Chunks in front of a WAV file's samples: text that programs leave, seldom a picture. */
+/** Covers metadata chunks before the samples of a WAV file, such as tags and cover images. */
 const wavHeadBytes = 4 * 1024 * 1024;
 
-/** Where to cut; files that one call takes stay whole. Always the same for the same file. */
+/** Returns the cuts of a file, which are always the same. Small files stay in one piece. */
 export async function planCuts(file: StoredObject): Promise<readonly AudioCut[]> {
   if (file.bytes <= transcriptionBytesMax) return [{ from: 0, to: file.bytes, startMs: 0 }];
   const start = await readObject(file, 0, wavHeadBytes);
   const head = readWavHead(start);
   const cuts = head ? cutWav(head, file.bytes) : await cutMp3(file, id3Bytes(start));
   if (cuts.length > 0) return cuts;
-  const most = transcriptionBytesMax / 1024 / 1024;
+  const megabytesMax = transcriptionBytesMax / 1024 / 1024;
   throw invalidRequest(
-    `Only wav and mp3 files can be cut for transcription, and this one is neither; send other ` +
-      `formats in files of at most ${most} MB.`,
+    `Files over ${megabytesMax} MB must be wav or mp3, because other formats can't be split.`,
     'file',
   );
 }
 
-/** The bytes of one part as a file that stands for itself. */
+/** Returns one part as a complete file. */
 export async function readCut(file: StoredObject, { from, to }: AudioCut): Promise<Uint8Array> {
   const part = await readObject(file, from, to);
   if (from === 0 && to === file.bytes) return part;
@@ -61,8 +60,8 @@ export async function readCut(file: StoredObject, { from, to }: AudioCut): Promi
 function cutWav(head: WavHead, fileBytes: number): AudioCut[] {
   const { blockBytes, bytesPerSecond, dataStart } = head;
   const end = Math.min(fileBytes, dataStart + head.dataBytes);
-  const most = Math.min(cutBytes, cutSeconds * Math.max(bytesPerSecond, bytesPerSecondLeast));
-  const step = Math.max(blockBytes, most - (most % blockBytes));
+  const bytesMax = Math.min(cutBytes, cutSeconds * Math.max(bytesPerSecond, bytesPerSecondMin));
+  const step = Math.max(blockBytes, bytesMax - (bytesMax % blockBytes));
   const cuts: AudioCut[] = [];
   for (let from = dataStart; from < end; from += step) {
     const startMs = Math.round(((from - dataStart) / bytesPerSecond) * 1000);
@@ -76,11 +75,11 @@ async function cutMp3(file: StoredObject, firstByte: number): Promise<AudioCut[]
   while (cutter.at + 4 <= file.bytes && cutter.junkBytes <= junkBytesMax) {
     cutter.readFrames(await readObject(file, cutter.at, cutter.at + windowBytes));
   }
-  // Chance makes frame headers in any bytes, but never most of a file.
+  // Random bytes can look like frame headers, but not throughout most of a file.
   return cutter.audioBytes < file.bytes / 2 ? [] : cutter.end(file.bytes);
 }
 
-/** Walks over the frames of a file; what lies between two is passed over, as players do. */
+/** Scans the frames of a file and skips junk between them, as players do. */
 class Mp3Cutter {
   readonly #cuts: AudioCut[] = [];
   #from: number;
@@ -95,14 +94,14 @@ class Mp3Cutter {
     this.at = firstByte;
   }
 
-  /** The bytes from `at` on. */
+  /** `window` holds the bytes from `at` on. */
   readFrames(window: Uint8Array): void {
     for (let offset = 0; offset + 4 <= window.length; ) {
       const frame = mp3FrameAt(window, offset);
       const step = frame?.bytes ?? bytesToNextFrame(window, offset);
       const isFirst = this.audioBytes === 0;
       const isTable = frame && isFirst && isTableFrame(window.subarray(offset, offset + step));
-      // Left in the first part, it would claim the whole length, by which providers charge.
+      // Skip the seek table: it holds the full duration, which providers would charge for.
       if (isTable) this.#from = this.at + step;
       else if (frame) this.#addFrame(frame);
       else this.junkBytes += step;
@@ -113,7 +112,7 @@ class Mp3Cutter {
 
   #addFrame({ bytes, samples, sampleRate }: Mp3Frame): void {
     const isLarge = this.at + bytes - this.#from > cutBytes;
-    // Rounded: the sum of many frames is slightly off the round number that it should be.
+    // Round, because the sum of many frame durations has a floating-point error.
     const isLong = Math.round((this.#seconds - this.#startSeconds) * 1000) >= cutSeconds * 1000;
     if (isLarge || isLong) {
       this.#cuts.push(this.#cut(this.at));
@@ -125,7 +124,7 @@ class Mp3Cutter {
   }
 
   end(fileBytes: number): AudioCut[] {
-    // What follows the last frame is no sound, and may be too much for one call.
+    // Drop the bytes after the last frame, which aren't audio and may exceed the limit.
     const to = Math.min(this.at, fileBytes, this.#from + cutBytes);
     return [...this.#cuts, this.#cut(to)];
   }

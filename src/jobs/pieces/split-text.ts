@@ -1,10 +1,10 @@
 import type { TextLimit } from '../../core/media/audio.ts';
 
 /**
- * Cuts a text into pieces that one call takes each, where a reader would breathe: after a paragraph
- * or sentence, else after a line or a clause, else between words, and only then inside one. Nothing
- * but the white space around the cuts is lost. The first pieces have as many characters as `spoken`
- * says: they are done already, perhaps by a version that cut elsewhere.
+ * Splits a text into pieces within the limit of one call: after a paragraph or sentence, else after
+ * a line or clause, else between words, else inside a word. Drops only the white space at the cuts.
+ * `doneLengths` are the character counts of the leading pieces that are already finished, possibly
+ * by a version that split differently.
  */
 export function splitText(
   text: string,
@@ -23,11 +23,11 @@ export function splitText(
 
 function nextCut(text: string, at: number, limit: TextLimit): number {
   const end = furthestEnd(text, at, limit);
-  // Whether a full stop ends a sentence shows in the character behind it.
+  // Include one more character: it decides whether a full stop ends a sentence.
   return end === text.length ? end : at + bestCut(text.slice(at, end + 1), end - at);
 }
 
-/** The index behind so many characters. */
+/** Returns the index after this many characters. */
 function indexAfter(text: string, at: number, characters: number): number {
   let end = at;
   for (let left = characters; left > 0 && end < text.length; left -= 1) {
@@ -44,21 +44,21 @@ function afterSpace(text: string, at: number): number {
 const nextWord = /\S/gu;
 
 const closers = '["\'\\p{Pe}\\p{Pf}]*';
-/** In front of a space “ and « close, too, as in German and Danish. */
+/** Before a space, “ and « are closing quotes, too, as in German and Danish. */
 const closed = '["\'\\p{Pe}\\p{Pf}\\p{Pi}]*(?=\\s)';
-/** Of any script: Hindi has a danda, Urdu and Amharic have full stops of their own. */
+/** Covers all scripts: Hindi has the danda; Urdu and Amharic have their own full stops. */
 const sentenceEnd = '[\\p{Sentence_Terminal}…]';
 const cuts = [
-  // A full stop inside «3.5» ends nothing; CJK marks need no space behind them. A run of marks is
-  // tried from its first only: a text of nothing but full stops must not take quadratic time.
+  // Paragraphs and sentences. The full stop in 3.5 ends no sentence; CJK marks need no space after
+  // them. A run of marks matches only from its start, or "....." would take quadratic time.
   new RegExp(`\\n\\s*\\n|(?<!${sentenceEnd})${sentenceEnd}+${closed}|[。！？｡]+${closers}`, 'gu'),
-  // After a heading or a verse. Not before sentences: e-mails and books break lines inside of them.
+  // Lines, such as headings and verses. After sentences, because emails break lines inside them.
   /\n/gu,
   new RegExp(`[\\p{Terminal_Punctuation}—–]${closed}|[，、；：]${closers}`, 'gu'),
   /(?<=\S)(?=\s)/gu,
 ];
 
-/** The last good place to cut within `room`. */
+/** Returns the last good position for a cut within `lengthMax`. */
 function bestCut(window: string, lengthMax: number): number {
   for (const rule of cuts) {
     let last = 0;
@@ -72,9 +72,9 @@ function bestCut(window: string, lengthMax: number): number {
   return lastFullCharacter(window, lengthMax);
 }
 
-/** The index behind the last character that still fits; always one further at least. */
+/** Returns the index after the last character that fits, but at least one character. */
 function furthestEnd(text: string, at: number, { unit, max }: TextLimit): number {
-  // In UTF-16 units: however a provider counts characters, it does not find more.
+  // UTF-16 units are the highest count of characters that a provider can arrive at.
   if (unit === 'characters') return Math.min(text.length, at + Math.max(2, max));
   let bytes = 0;
   let end = at;
@@ -89,10 +89,10 @@ function furthestEnd(text: string, at: number, { unit, max }: TextLimit): number
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** A longer cluster than this is no character of any language. */
+/** No grapheme cluster of a real language is longer than this. */
 const clusterLength = 64;
 
-/** Cuts inside a word without end, but not a letter from its accents or an emoji in two. */
+/** Cuts inside a very long word, but not inside a grapheme such as an emoji. */
 function lastFullCharacter(window: string, lengthMax: number): number {
   const from = Math.max(0, lengthMax - clusterLength);
   let last = from;

@@ -125,7 +125,7 @@ test('Wallets give a lease whose result was lost to another process that needs i
   expect((await poor.hold(caller, exactly(700))).credits).toBe(700);
 });
 
-test('Wallets result a recall with 0 credits, so that no process waits longer', async () => {
+test('Wallets answer a recall with 0 credits, so that no process waits longer', async () => {
   await wallets.hold(caller, exactly(1_000));
   let pauses = 0;
   const poor = walletsOf('poor', store.ledger, () => {

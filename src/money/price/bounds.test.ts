@@ -62,7 +62,7 @@ describe('ChatBounds.boundFor', () => {
     expect(at(chatAsk({ outputTokensMax: 10, choices: 3 })).requested).toBe(100 + 3 * 10 * 2);
   });
 
-  test('takes the outputTokensMax expensive offer for each amount', () => {
+  test('takes the most expensive offer for each amount', () => {
     const request = chatAsk({ outputTokensMax: 100 });
     const offers = [offer('10', '1'), offer('1', '20')];
     for (const ordered of [offers, offers.toReversed()]) {
@@ -151,7 +151,7 @@ describe('ChatBounds.boundFor', () => {
 });
 
 describe('ChatBounds.capWithin', () => {
-  test('returns the outputTokensMax output tokens that the credits pay for', () => {
+  test('returns the most output tokens that the credits pay for', () => {
     const bounds = new ChatBounds(chatAsk());
     const at = (credits: number) => bounds.capWithin(credits, offer('1', '2'), creditsPerUsd);
     expect([at(99), at(100), at(101), at(102), at(500)]).toEqual([0, 0, 0, 1, 200]);
@@ -253,7 +253,7 @@ describe('FixedBounds.boundFor', () => {
   const bounds = (inputTokens: number) =>
     new FixedBounds({ usage: { ...noUsage, inputTokens }, units: {} });
 
-  test('requires the whole price of the outputTokensMax expensive offer', () => {
+  test('requires the whole price of the most expensive offer', () => {
     const offers = [offer('1', '0'), offer('3', '0'), offer('2', '0')];
     expect(bounds(100).boundFor(offers, creditsPerUsd)).toEqual({
       requested: 300,

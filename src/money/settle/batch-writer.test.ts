@@ -9,15 +9,15 @@ const caller = callerOf('ten_1');
 const settlement = () => settlementOf(crypto.randomUUID(), caller, 1);
 const entry = () => toSettlementEntry(settlement());
 
-/** A drain over a store that does with each batch what the next of these says. */
-function drainWith(...answers: ('books' | 'fails')[]) {
+/** A writer on a store that commits or rejects each batch as listed. */
+function writerWith(...results: ('commits' | 'fails')[]) {
   const batches: ParsedBatch[] = [];
   const committed: string[] = [];
   const failures: number[] = [];
   const store: Pick<LedgerStore, 'commit'> = {
     async commit(batch): Promise<readonly Booked[]> {
       batches.push(parseBatch(batch));
-      if (answers.shift() === 'fails') throw new Error('away');
+      if (results.shift() === 'fails') throw new Error('away');
       return [];
     },
   };
@@ -30,9 +30,9 @@ function drainWith(...answers: ('books' | 'fails')[]) {
   return { writer, batches, committed, failures };
 }
 
-describe('the drain, while claims are being written', () => {
-  /** Over a store in which somebody writes the claims of these requests. */
-  function drainBeside(inUse: ReadonlyMap<string, string>) {
+describe('BatchWriter with claims in use', () => {
+  /** A writer on a store in which other transactions write the claims of these requests. */
+  function writerWithClaimsInUse(inUse: ReadonlyMap<string, string>) {
     const committed: string[] = [];
     const failures: number[] = [];
     const writer = new BatchWriter({
@@ -53,11 +53,11 @@ describe('the drain, while claims are being written', () => {
     return { writer, committed, failures };
   }
 
-  test('books all others, and those once they are written', async () => {
+  test('commits all others first, and deferred ones later', async () => {
     const [one, busy, two] = [entry(), entry(), entry()];
     const inUse = new Map([[busy.requestId, 'ten_1']]);
-    const { writer, committed, failures } = drainBeside(inUse);
-    // One of them twice, as a journal may have it.
+    const { writer, committed, failures } = writerWithClaimsInUse(inUse);
+    // One of them twice, as in a replayed journal.
     for (const each of [one, busy, { ...busy }, two]) writer.add(each);
     while (committed.length < 2) await Bun.sleep(5);
     expect(committed).toEqual([one.requestId, two.requestId]);
@@ -68,17 +68,17 @@ describe('the drain, while claims are being written', () => {
     expect([writer.waiting, failures]).toEqual([0, []]);
   });
 
-  test('is waited for by those whose they are, and by who reads of all', async () => {
+  test('delays a flush of their tenant and of all tenants only', async () => {
     const [busy, other] = [entry(), entry()];
     const inUse = new Map([[busy.requestId, 'ten_1']]);
-    const { writer, committed } = drainBeside(inUse);
+    const { writer, committed } = writerWithClaimsInUse(inUse);
     for (const each of [busy, other]) writer.add(each);
     const read: string[] = [];
     const own = writer.flush('ten_1').then(() => read.push('own'));
     const all = writer.flush().then(() => read.push('all'));
     await writer.flush('ten_2');
     expect(committed).toEqual([other.requestId]);
-    // A second time, when nothing is left but what was put off.
+    // Again, when only deferred settlements are left.
     await writer.flush('ten_2');
     expect(read).toEqual([]);
     inUse.clear();
@@ -86,19 +86,19 @@ describe('the drain, while claims are being written', () => {
     expect(committed).toEqual([other.requestId, busy.requestId]);
   });
 
-  test('books more than a batch of others beside more than a batch of those', async () => {
+  test('commits others although more than a batch is deferred', async () => {
     const [busy, others] = [Array.from({ length: 700 }, entry), Array.from({ length: 700 }, entry)];
     const inUse = new Map(busy.map(({ requestId }) => [requestId, 'ten_1']));
-    const { writer, committed } = drainBeside(inUse);
+    const { writer, committed } = writerWithClaimsInUse(inUse);
     for (const each of [...busy, ...others]) writer.add(each);
     await writer.flush('ten_2');
     expect(committed).toEqual(others.map(({ requestId }) => requestId));
   });
 });
 
-describe('the drain', () => {
-  test('books by itself, all that came together in one batch', async () => {
-    const { writer, batches, committed } = drainWith();
+describe('BatchWriter', () => {
+  test('commits settlements by itself, in one batch', async () => {
+    const { writer, batches, committed } = writerWith();
     const all = [settlement(), settlement(), settlement()];
     for (const one of all) writer.add(toSettlementEntry(one));
     while (committed.length < 3) await Bun.sleep(5);
@@ -107,7 +107,7 @@ describe('the drain', () => {
     expect(writer.waiting).toBe(0);
   });
 
-  test('books by itself what came during a commit that took longer than its pause', async () => {
+  test('commits settlements added during a slow commit by itself', async () => {
     const committed: string[] = [];
     const writer: BatchWriter = new BatchWriter({
       store: {
@@ -129,8 +129,8 @@ describe('the drain', () => {
     expect(committed).toEqual([first.requestId, second.requestId]);
   });
 
-  test('lags by the time since its oldest request ended', async () => {
-    const { writer } = drainWith();
+  test('reports the time since its oldest request ended as lag', async () => {
+    const { writer } = writerWith();
     expect(writer.lagMs(1_000_000)).toBe(0);
     const one = settlement();
     const ended = { ...one, record: { ...one.record, createdAt: 1_000, durationMs: 250 } };
@@ -141,8 +141,8 @@ describe('the drain', () => {
     expect(writer.lagMs(5_000)).toBe(0);
   });
 
-  test('a flush ends when everything added before is booked', async () => {
-    const { writer, committed } = drainWith();
+  test('resolves a flush once everything added before is committed', async () => {
+    const { writer, committed } = writerWith();
     const one = settlement();
     writer.add(toSettlementEntry(one));
     await writer.flush();
@@ -150,15 +150,15 @@ describe('the drain', () => {
     await writer.flush();
   });
 
-  test('batches stay small', async () => {
-    const { writer, batches } = drainWith();
+  test('commits at most 500 settlements per batch', async () => {
+    const { writer, batches } = writerWith();
     for (let i = 0; i < 1_201; i++) writer.add(entry());
     await writer.flush();
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 500, 201]);
   });
 
-  test('a whole batch does not wait for more', async () => {
-    const { writer, batches } = drainWith();
+  test('commits a full batch at once', async () => {
+    const { writer, batches } = writerWith();
     for (let i = 0; i < 499; i++) writer.add(entry());
     await Promise.resolve();
     expect(batches).toHaveLength(0);
@@ -166,8 +166,8 @@ describe('the drain', () => {
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([500]);
   });
 
-  test('who comes while others are booked waits for company, and a flush is company', async () => {
-    const { writer, batches, committed } = drainWith();
+  test('leaves settlements added during a flush for the next batch', async () => {
+    const { writer, batches, committed } = writerWith();
     writer.add(entry());
     const flushed = writer.flush();
     for (let i = 0; i < 3; i++) writer.add(entry());
@@ -178,8 +178,8 @@ describe('the drain', () => {
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([1, 3]);
   });
 
-  test('a batch with an id that the books have fails nobody who waits for it', async () => {
-    const { writer, batches, committed, failures } = drainWith('fails', 'books');
+  test('retries a batch with a committed id without failing a flush', async () => {
+    const { writer, batches, committed, failures } = writerWith('fails', 'commits');
     const one = settlement();
     writer.add(toSettlementEntry(one));
     await writer.flush();
@@ -190,8 +190,13 @@ describe('the drain', () => {
     expect(batches.at(-1)?.mayRepeat).toBe(false);
   });
 
-  test('after a failure the same comes again as a possible repeat', async () => {
-    const { writer, batches, committed, failures } = drainWith('fails', 'fails', 'books', 'books');
+  test('marks a batch as a possible repeat after a failure', async () => {
+    const { writer, batches, committed, failures } = writerWith(
+      'fails',
+      'fails',
+      'commits',
+      'commits',
+    );
     const first = settlement();
     writer.add(toSettlementEntry(first));
     const failed = await writer.flush().catch((error: unknown) => error);
@@ -202,21 +207,21 @@ describe('the drain', () => {
     while (committed.length < 2) await Bun.sleep(5);
     expect(batches.map(({ mayRepeat }) => mayRepeat)).toEqual([false, true, true]);
     expect(batches[2]?.settlements).toEqual([first, second]);
-    // The doubt is over: looking up every request costs.
+    // Later batches don't look up every request.
     writer.add(entry());
     await writer.flush();
     expect(batches.at(-1)?.mayRepeat).toBe(false);
   });
 
-  test('tries again by itself', async () => {
-    const { writer, committed, failures } = drainWith('fails', 'fails', 'fails', 'books');
+  test('retries by itself', async () => {
+    const { writer, committed, failures } = writerWith('fails', 'fails', 'fails', 'commits');
     writer.add(entry());
     while (committed.length < 1) await Bun.sleep(5);
     expect(failures).toEqual([1, 1]);
   });
 
-  test('tries again later and later, but every two seconds however long it failed', async () => {
-    const { writer, committed } = drainWith(...Array<'fails'>(9).fill('fails'));
+  test('retries with growing delays of at most 2 seconds', async () => {
+    const { writer, committed } = writerWith(...Array<'fails'>(9).fill('fails'));
     const waits: number[] = [];
     const soon = (run: () => void, ms: number) => {
       waits.push(ms);
@@ -227,12 +232,12 @@ describe('the drain', () => {
     writer.add(entry());
     while (committed.length === 0) await Bun.sleep(1);
     spy.mockRestore();
-    // Behind the wait for company.
+    // The first delay is that of the batch.
     expect(waits).toEqual([200, 100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]);
   });
 
-  test('says when it is full', () => {
-    const { writer } = drainWith();
+  test('reports when it is full', () => {
+    const { writer } = writerWith();
     const one = entry();
     for (let i = 1; i < unbookedMax; i++) writer.add(one);
     expect(writer.isFull).toBe(false);

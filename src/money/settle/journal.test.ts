@@ -1,20 +1,19 @@
 import { afterAll, describe, expect, test } from 'bun:test';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
-import { noUsage } from '../../core/usage.ts';
 import { toSettlementEntry } from '../ledger.ts';
 import { Journal } from './journal.ts';
-import {
-  type DispatchedRequest,
-  dispatchedLine,
-  journalFolderName,
-  readFolderName,
-  readLines,
-  settledLine,
-  unfinishedSettlement,
-} from './journal-files.ts';
+import { type DispatchedRequest, readLines } from './journal-files.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -22,13 +21,13 @@ const caller = callerOf('ten_1');
 let count = 0;
 
 function open(durability: 'journal' | 'fsync' = 'journal') {
-  const place = join(root, String(++count));
-  const journal = new Journal(place, `p${count}`, durability);
-  const folder = join(place, readdirSync(place)[0] ?? '');
+  const parent = join(root, String(++count));
+  const journal = new Journal(parent, `p${count}`, durability);
+  const folder = join(parent, readdirSync(parent)[0] ?? '');
   const files = () => readdirSync(folder).toSorted();
   const lines = () =>
     files().flatMap((name) => [...readLines(readFileSync(join(folder, name), 'utf8'))]);
-  return { journal, place, folder, files, lines };
+  return { journal, parent, folder, files, lines };
 }
 
 function dispatched(requestId: string, requestedModel = 'test/chat'): DispatchedRequest {
@@ -39,36 +38,42 @@ function dispatched(requestId: string, requestedModel = 'test/chat'): Dispatched
 
 const id = () => crypto.randomUUID();
 
-describe('a journal', () => {
-  test.each(['journal', 'fsync'] as const)('with %s: what it wrote can be read', async (how) => {
-    const { journal, folder, lines } = open(how);
-    expect(journal.bytes).toBe(0);
-    const one = id();
-    const settlement = settlementOf(one, caller, 5);
-    await journal.dispatched(dispatched(one));
-    await journal.settled(toSettlementEntry(settlement));
-    expect(lines()).toEqual([
-      { kind: 'dispatched', call: dispatched(one) },
-      { kind: 'settled', settlement },
-    ]);
-    expect(journal.started).toBe(1);
-    expect(journal.bytes).toBe(statSync(join(folder, '00000000.jsonl')).size);
-    journal.close();
-  });
+describe('Journal', () => {
+  test.each(['journal', 'fsync'] as const)(
+    'writes readable lines with durability %s',
+    async (durability) => {
+      const { journal, folder, lines } = open(durability);
+      expect(journal.bytes).toBe(0);
+      const one = id();
+      const settlement = settlementOf(one, caller, 5);
+      await journal.dispatched(dispatched(one));
+      await journal.settled(toSettlementEntry(settlement));
+      expect(lines()).toEqual([
+        { kind: 'dispatched', call: dispatched(one) },
+        { kind: 'settled', settlement },
+      ]);
+      expect(journal.started).toBe(1);
+      expect(journal.bytes).toBe(statSync(join(folder, '00000000.jsonl')).size);
+      journal.close();
+    },
+  );
 
-  test.each(['journal', 'fsync'] as const)('with %s: keeps what costs nothing', async (how) => {
-    const { journal, lines, files } = open(how);
-    const settlement = settlementOf(id(), caller, 0, { cacheHit: true });
-    await journal.settledFree(toSettlementEntry(settlement));
-    expect(lines()).toEqual([{ kind: 'settled', settlement }]);
-    expect(journal.started).toBe(0);
-    journal.committed([settlement.record.requestId]);
-    expect(journal.ageMs(Date.now() + 60_000)).toBe(0);
-    expect(files()).toHaveLength(1);
-    journal.close();
-  });
+  test.each(['journal', 'fsync'] as const)(
+    'writes free answers with durability %s',
+    async (durability) => {
+      const { journal, lines, files } = open(durability);
+      const settlement = settlementOf(id(), caller, 0, { cacheHit: true });
+      await journal.settledFree(toSettlementEntry(settlement));
+      expect(lines()).toEqual([{ kind: 'settled', settlement }]);
+      expect(journal.started).toBe(0);
+      journal.committed([settlement.record.requestId]);
+      expect(journal.ageMs(Date.now() + 60_000)).toBe(0);
+      expect(files()).toHaveLength(1);
+      journal.close();
+    },
+  );
 
-  test('is as old as its oldest line that is not booked', async () => {
+  test('reports the age of the oldest line that is not committed', async () => {
     const { journal } = open();
     expect(journal.ageMs(Date.now())).toBe(0);
     const [first, second] = [id(), id()];
@@ -77,7 +82,7 @@ describe('a journal', () => {
     const between = Date.now();
     while (Date.now() === between) await Bun.sleep(1);
     await journal.dispatched(dispatched(second));
-    // The line of a request's end does not make the journal younger.
+    // The `settled` line of the same request doesn't change the age.
     await journal.settled(toSettlementEntry(settlementOf(first, caller, 5)));
     const later = Date.now() + 60_000;
     expect(journal.ageMs(later)).toBeGreaterThanOrEqual(later - between);
@@ -89,7 +94,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('writes the lines of one turn at once, in order', async () => {
+  test('writes the lines of one event-loop turn together, in order', async () => {
     const { journal, lines } = open();
     const ids = Array.from({ length: 50 }, id);
     await Promise.all(ids.map((one) => journal.dispatched(dispatched(one))));
@@ -98,7 +103,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('starts a new file at four megabytes and drops those that are booked', async () => {
+  test('starts a new segment at 4 MB and removes committed ones', async () => {
     const { journal, files } = open();
     const long = 'm'.repeat(1024 * 1024);
     const ids = Array.from({ length: 6 }, id);
@@ -113,7 +118,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('keeps a file for an end whose beginning stands in another', async () => {
+  test('keeps a segment for a settled line whose dispatched line is in another', async () => {
     const { journal, files } = open();
     const long = 'm'.repeat(5 * 1024 * 1024);
     const [first, second] = [id(), id()];
@@ -127,23 +132,23 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('when everything is booked, closing leaves nothing behind', async () => {
-    const { journal, place } = open();
+  test('removes its folder when closed after everything was committed', async () => {
+    const { journal, parent } = open();
     const one = id();
     await journal.dispatched(dispatched(one));
     journal.committed([one]);
     journal.close();
-    expect(readdirSync(place)).toEqual([]);
+    expect(readdirSync(parent)).toEqual([]);
   });
 
-  test('when something is not, closing leaves it for the next start', async () => {
+  test('keeps uncommitted lines when closed', async () => {
     const { journal, lines } = open();
     await journal.dispatched(dispatched(id()));
     journal.close();
     expect(lines()).toHaveLength(1);
   });
 
-  test('goes on when its folder was taken away', async () => {
+  test('continues after its folder was removed', async () => {
     const { journal, folder, lines } = open();
     rmSync(folder, { recursive: true });
     await journal.dispatched(dispatched(id()));
@@ -151,10 +156,10 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('that cannot be written refuses beginnings and gives ends up', async () => {
+  test('rejects dispatched and settled lines while it cannot be written', async () => {
     const { journal, folder } = open();
     rmSync(folder, { recursive: true });
-    // A file where the folder should be: nothing can be opened in it.
+    // A file in place of the folder, so that no segment can be opened.
     await Bun.write(folder, '');
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
     const entry = toSettlementEntry(settlementOf(id(), caller, 1));
@@ -166,24 +171,24 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('that could not be written finds out by itself that it can be again', async () => {
-    const { journal, place, folder, files } = open();
+  test('detects by itself that it can be written again', async () => {
+    const { journal, parent, folder, files } = open();
     journal.requireWritable();
     rmSync(folder, { recursive: true });
     await Bun.write(folder, '');
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow();
-    const refusal = await Promise.try(() => journal.requireWritable()).catch((error) => error);
-    // Anybody may read this message: it does not say where the journal lies.
-    expect([refusal.message, refusal.cause]).toEqual(['The journal cannot be written.', undefined]);
+    const error = await Promise.try(() => journal.requireWritable()).catch((cause) => cause);
+    // The message is public, so it doesn't contain the journal's path.
+    expect([error.message, error.cause]).toEqual(["The journal can't be written.", undefined]);
     rmSync(folder);
     journal.requireWritable();
-    const said = files().map((name) => readFileSync(join(folder, name), 'utf8').trim());
-    expect(said).toEqual(['']);
+    const contents = files().map((name) => readFileSync(join(folder, name), 'utf8').trim());
+    expect(contents).toEqual(['']);
     journal.close();
-    expect(readdirSync(place)).toEqual([]);
+    expect(readdirSync(parent)).toEqual([]);
   });
 
-  test('that was taken away, and then could not be written, can be found again', async () => {
+  test('starts a new segment after its folder was removed and could not be written', async () => {
     const { journal, folder, lines } = open();
     await journal.dispatched(dispatched(id()));
     rmSync(folder, { recursive: true });
@@ -199,7 +204,7 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('writes a late end as soon as it can, and begins nothing before', async () => {
+  test('writes a late line as soon as it can and starts no request before', async () => {
     const { journal, folder, lines } = open();
     rmSync(folder, { recursive: true });
     await Bun.write(folder, '');
@@ -213,17 +218,17 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('shows that it lives', async () => {
+  test('touches its folder with a heartbeat', async () => {
     const { journal, folder } = open();
     utimesSync(folder, 1, 1);
-    // Some disks tell the time in whole seconds.
+    // Some file systems store times in whole seconds.
     const before = Date.now() - 1_000;
     await journal.heartbeat();
     expect(statSync(folder).mtimeMs).toBeWithin(before, Date.now() + 1);
     journal.close();
   });
 
-  test('that was taken for a dead process’s begins again where it can be found', async () => {
+  test('starts a new segment after another process replayed and removed it', async () => {
     const { journal, folder, lines } = open();
     await journal.dispatched(dispatched(id()));
     rmSync(folder, { recursive: true });
@@ -235,78 +240,144 @@ describe('a journal', () => {
     journal.close();
   });
 
-  test('that is closed takes nothing more', async () => {
-    const { journal, place } = open();
+  test('writes nothing after it was closed', async () => {
+    const { journal, parent } = open();
     journal.close();
     await expect(journal.dispatched(dispatched(id()))).rejects.toThrow('closed');
     const entry = toSettlementEntry(settlementOf(id(), caller, 0, { cacheHit: true }));
     await expect(journal.settled(entry)).rejects.toThrow('closed');
     await journal.settledFree(entry);
-    expect(readdirSync(place)).toEqual([]);
+    expect(readdirSync(parent)).toEqual([]);
   });
 });
 
-test('a call whose end nobody saw is an error that nobody pays for', () => {
-  const call = dispatched(id());
-  const { record, ...rest } = unfinishedSettlement(call);
-  expect(rest).toEqual({ writtenOff: 0, keyAccount: null, keyCharge: 0 });
-  expect(record).toEqual({
-    ...call,
-    model: null,
-    provider: null,
-    status: 'error',
-    error: 'internal_error',
-    trafficMode: 'shared',
-    usage: noUsage,
-    usageEstimated: false,
-    charges: { modelCharge: 0, byokPlatformFee: 0, managedToolFee: 0, agentRuntimeFee: 0 },
-    prices: null,
-    searches: 0,
-    skills: [],
-    note: 'The gateway stopped before this request ended.',
-    finishReason: null,
-    cancelled: false,
-    cacheHit: false,
-    firstByteMs: null,
-    durationMs: 0,
-    endUser: null,
-    attempts: [],
-  });
-});
+describe('Journal.settledLate', () => {
+  const endOf = (credits: number) => settlementOf(crypto.randomUUID(), callerOf('ten_1'), credits);
 
-test('a journal’s folder says whose it is; other names are no journal’s', () => {
-  const owner = readFolderName(journalFolderName('p'));
-  expect(owner).toMatchObject({ pid: process.pid, processId: 'p' });
-  for (const name of ['books', 'host', '~1~p', 'host~~p', 'host~1~', 'host~1', 'host~1x~p']) {
-    expect(readFolderName(name)).toBeUndefined();
+  /** A journal with a file in place of its folder, so that no segment can be opened. */
+  function openBlocked() {
+    const parent = mkdtempSync(join(root, 'blocked-'));
+    const journal = new Journal(parent, 'p', 'journal');
+    const folder = join(parent, readdirSync(parent)[0] ?? '');
+    rmSync(folder, { recursive: true });
+    writeFileSync(folder, '');
+    const lines = () => [...readLines(readFileSync(join(folder, '00000000.jsonl'), 'utf8'))];
+    return { journal, unblock: () => rmSync(folder), lines };
   }
-});
 
-describe('reading lines', () => {
-  test('leaves out torn ones, wherever they are, and those without a sum', () => {
-    const call = dispatched(id());
-    const line = dispatchedLine(call).trimEnd();
-    const bare = JSON.stringify({ kind: 'dispatched', call });
-    const text = `${line}\n${line.slice(0, 30)}\n\n${line}\n${bare}\n${line.slice(0, -1)}`;
-    let damaged = 0;
-    const read = [...readLines(text, () => void damaged++)];
-    expect(read).toEqual([
-      { kind: 'dispatched', call },
-      { kind: 'dispatched', call },
-    ]);
-    expect(damaged).toBe(3);
+  test('writes all late lines in order once it can', async () => {
+    const { journal, unblock, lines } = openBlocked();
+    const ends = [1, 2, 3].map(endOf);
+    const written = ends.map((end) => journal.settledLate(toSettlementEntry(end), 60_000));
+    unblock();
+    expect(await Promise.all(written)).toEqual([true, true, true]);
+    expect(lines()).toEqual(ends.map((settlement) => ({ kind: 'settled', settlement }) as const));
+    journal.close();
   });
 
-  test('leaves out what a disk has changed, whichever bit it was', () => {
-    const settlement = settlementOf(id(), caller, 5, { durationMs: 40 });
-    const whole = Buffer.from(settledLine(toSettlementEntry(settlement)));
-    expect([...readLines(whole.toString())]).toEqual([{ kind: 'settled', settlement }]);
-    for (let bit = 0; bit < whole.length * 8; bit += 1) {
-      const bytes = Buffer.from(whole);
-      bytes.writeUInt8(bytes.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
-      let damaged = 0;
-      expect([...readLines(bytes.toString(), () => void damaged++)]).toEqual([]);
-      expect(damaged).toBe(1);
-    }
+  test('keeps retrying a line after others timed out', async () => {
+    const { journal, unblock, lines } = openBlocked();
+    const last = endOf(2);
+    const timedOut = journal.settledLate(toSettlementEntry(endOf(1)), 0);
+    const written = journal.settledLate(toSettlementEntry(last), 60_000);
+    expect(await timedOut).toBe(false);
+    unblock();
+    expect(await written).toBe(true);
+    expect(lines()).toEqual([{ kind: 'settled', settlement: last }]);
+    journal.close();
+  });
+});
+
+describe('Journal syncs', () => {
+  /** Longer than two sync intervals. */
+  const twoTurnsMs = 110;
+
+  /** A journal on a disk whose syncs end when the test says so. */
+  function openOnDisk(durability: 'journal' | 'fsync') {
+    const syncs: { file: number; done: (error: Error | null) => void }[] = [];
+    let wake = () => {};
+    const sync = (file: number, done: (error: Error | null) => void) => {
+      syncs.push({ file, done });
+      wake();
+    };
+    const journal = new Journal(join(root, String(++count)), 'p', durability, sync);
+    /** Returns the next sync. */
+    const next = async () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
+      if (syncs.length === 0) await promise;
+      const first = syncs.shift();
+      if (!first) throw new Error('No sync has started.');
+      return first;
+    };
+    return { journal, next, syncs };
+  }
+
+  const end = (requestedModel = 'test/chat') =>
+    toSettlementEntry(settlementOf(crypto.randomUUID(), caller, 5, { requestedModel }));
+  const begin = () => settlementOf(crypto.randomUUID(), caller, 0).record;
+
+  test('complete a line with durability fsync, or fail it', async () => {
+    const { journal, next, syncs } = openOnDisk('fsync');
+    let isResolved = false;
+    const written = journal.dispatched(begin()).then(() => {
+      isResolved = true;
+    });
+    const first = await next();
+    await Bun.sleep(0);
+    expect([isResolved, journal.started]).toEqual([false, 0]);
+    first.done(null);
+    await written;
+    expect(journal.started).toBe(1);
+    const refused = journal.settled(end()).catch(String);
+    (await next()).done(new Error('EIO'));
+    expect(await refused).toContain('EIO');
+    // No background sync follows.
+    await Bun.sleep(twoTurnsMs);
+    expect(syncs).toEqual([]);
+    journal.close();
+  });
+
+  test('complete a late line with durability fsync, or retry it', async () => {
+    const { journal, next } = openOnDisk('fsync');
+    let isResolved = false;
+    const written = journal.settledLate(end(), 60_000).finally(() => {
+      isResolved = true;
+    });
+    (await next()).done(new Error('EIO'));
+    const again = await next();
+    await Bun.sleep(0);
+    expect(isResolved).toBe(false);
+    again.done(null);
+    expect(await written).toBe(true);
+    // The sync fails for longer than the caller waits.
+    const lost = journal.settledLate(end(), 0);
+    (await next()).done(new Error('EIO'));
+    expect(await lost).toBe(false);
+    journal.close();
+  });
+
+  test('run in the background with durability journal, one segment at a time', async () => {
+    const { journal, next, syncs } = openOnDisk('journal');
+    // So long that the next line starts another segment.
+    await journal.settled(end('m'.repeat(5 * 1024 * 1024)));
+    await journal.settled(end());
+    const first = await next();
+    await Bun.sleep(twoTurnsMs);
+    expect(syncs).toEqual([]);
+    first.done(null);
+    const second = await next();
+    expect(second.file).not.toBe(first.file);
+    // A line written during a sync is synced afterwards.
+    await journal.settled(end());
+    second.done(null);
+    const third = await next();
+    expect(third.file).toBe(second.file);
+    third.done(null);
+    // A line written after all syncs is synced too.
+    await Bun.sleep(0);
+    await journal.settled(end());
+    expect((await next()).file).toBe(second.file);
+    journal.close();
   });
 });

@@ -17,13 +17,13 @@ beforeEach(() => {
 });
 
 const caller = callerOf('ten_1');
-/** No process ever has this number. */
+/** No process has this pid. */
 const deadPid = 2 ** 30;
 
-function storeThatNotes() {
+function recordingStore() {
   const batches: ParsedBatch[] = [];
   const expired: (string | undefined)[] = [];
-  const never = () => Promise.reject(new Error('A replay does not do this.'));
+  const never = () => Promise.reject(new Error("A replay doesn't call this."));
   const store: LedgerStore = {
     lease: never,
     returnCredits: never,
@@ -61,34 +61,34 @@ function request() {
   const call = { requestId, tenantId, keyId, operation, requestedModel, streamed, createdAt };
   return {
     id: requestId,
-    begun: { kind: 'dispatched', call } as const,
-    ended: { kind: 'settled', settlement } as const,
+    dispatched: { kind: 'dispatched', call } as const,
+    settled: { kind: 'settled', settlement } as const,
   };
 }
 
-describe('a dead process’s journal', () => {
-  test('is booked on its own leases, its leases are freed, and it is gone', async () => {
-    const { store, batches, expired } = storeThatNotes();
+describe('replayJournals', () => {
+  test('commits a journal with its own leases, frees them, and removes it', async () => {
+    const { store, batches, expired } = recordingStore();
     const one = request();
-    const folder = leave(folderOf(deadPid), [one.begun, one.ended]);
+    const folder = leave(folderOf(deadPid), [one.dispatched, one.settled]);
     const damaged: string[] = [];
-    const note = (where: string) => void damaged.push(where);
-    expect(await replayJournals(root, store, Date.now(), note)).toBe(1);
+    const onDamaged = (where: string) => void damaged.push(where);
+    expect(await replayJournals(root, store, Date.now(), onDamaged)).toBe(1);
     expect(damaged).toEqual([]);
     expect(batches).toMatchObject([
-      { processId: `proc${deadPid}`, mayRepeat: true, settlements: [one.ended.settlement] },
+      { processId: `proc${deadPid}`, mayRepeat: true, settlements: [one.settled.settlement] },
     ]);
     expect(expired).toEqual([`proc${deadPid}`]);
     expect(existsSync(folder)).toBe(false);
   });
 
-  test('what had begun and not ended is an error that costs nothing and says why', async () => {
-    const { store, batches } = storeThatNotes();
-    const [ended, open] = [request(), request()];
-    leave(folderOf(deadPid), [ended.begun, open.begun], [ended.ended]);
+  test('commits unfinished requests as free errors with a note', async () => {
+    const { store, batches } = recordingStore();
+    const [settled, open] = [request(), request()];
+    leave(folderOf(deadPid), [settled.dispatched, open.dispatched], [settled.settled]);
     await replayJournals(root, store, Date.now());
     const [first, second] = batches[0]?.settlements ?? [];
-    expect(first?.record.requestId).toBe(ended.id);
+    expect(first?.record.requestId).toBe(settled.id);
     expect(second).toMatchObject({
       keyAccount: null,
       keyCharge: 0,
@@ -101,11 +101,18 @@ describe('a dead process’s journal', () => {
     });
   });
 
-  test('torn lines are left out, and those behind them are not', async () => {
-    const { store, batches } = storeThatNotes();
+  test('skips torn lines, but not those after them', async () => {
+    const { store, batches } = recordingStore();
     const [one, two, three] = [request(), request(), request()];
-    const torn = textOf(two.ended).slice(0, 80);
-    leave(folderOf(deadPid), [one.begun, one.ended, two.begun, `${torn}\n`, three.ended, torn]);
+    const torn = textOf(two.settled).slice(0, 80);
+    leave(folderOf(deadPid), [
+      one.dispatched,
+      one.settled,
+      two.dispatched,
+      `${torn}\n`,
+      three.settled,
+      torn,
+    ]);
     await replayJournals(root, store, Date.now());
     const booked = batches.flatMap(({ settlements }) => settlements);
     expect(booked.map(({ record }) => [record.requestId, record.status])).toEqual([
@@ -115,14 +122,14 @@ describe('a dead process’s journal', () => {
     ]);
   });
 
-  test('is reported when lines in it are damaged, and these are not charged', async () => {
-    const { store, batches, expired } = storeThatNotes();
+  test('reports damaged lines and does not charge them', async () => {
+    const { store, batches, expired } = recordingStore();
     const [one, two] = [request(), request()];
-    const changed = settledLine(toSettlementEntry(two.ended.settlement)).replace(
+    const changed = settledLine(toSettlementEntry(two.settled.settlement)).replace(
       '"modelCharge":7',
       '"modelCharge":6',
     );
-    const folder = leave(folderOf(deadPid), [one.ended, two.begun, changed]);
+    const folder = leave(folderOf(deadPid), [one.settled, two.dispatched, changed]);
     const reported: [string, number][] = [];
     await replayJournals(root, store, Date.now(), (...damage) => void reported.push(damage));
     expect(reported).toEqual([[folder, 1]]);
@@ -135,17 +142,17 @@ describe('a dead process’s journal', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  test('is booked as it is read: a long one never is in memory as a whole', async () => {
-    const { store, batches } = storeThatNotes();
+  test('commits while reading, so that a long journal is never completely in memory', async () => {
+    const { store, batches } = recordingStore();
     const first = Array.from({ length: 1_000 }, request);
     const [read, unread] = [request(), request()];
-    const segments = [first.map(({ ended }) => ended), [unread.ended]];
+    const segments = [first.map(({ settled }) => settled), [unread.settled]];
     const folder = leave(folderOf(deadPid), ...segments);
     const changing: LedgerStore = {
       ...store,
       commit(batch) {
-        // A replay that had read this file already would book its old line.
-        if (existsSync(folder)) writeFileSync(join(folder, '00000001.jsonl'), textOf(read.ended));
+        // A replay that had already read this file would commit its old line.
+        if (existsSync(folder)) writeFileSync(join(folder, '00000001.jsonl'), textOf(read.settled));
         return store.commit(batch);
       },
     };
@@ -157,110 +164,112 @@ describe('a dead process’s journal', () => {
     ]);
   });
 
-  test('stays when it could not be booked', async () => {
-    const { store } = storeThatNotes();
+  test('keeps a journal that could not be committed', async () => {
+    const { store } = recordingStore();
     const one = request();
-    const folder = leave(folderOf(deadPid), [one.ended]);
-    const away = { ...store, commit: () => Promise.reject(new Error('away')) };
-    const failed = await replayJournals(root, away, Date.now()).catch((error) => String(error));
+    const folder = leave(folderOf(deadPid), [one.settled]);
+    const unavailable = { ...store, commit: () => Promise.reject(new Error('away')) };
+    const failed = await replayJournals(root, unavailable, Date.now()).catch((error) =>
+      String(error),
+    );
     expect(failed).toContain('away');
     expect(existsSync(folder)).toBe(true);
   });
 
-  test('is read a segment at a time, with a pause for others', async () => {
-    const { store } = storeThatNotes();
-    const folder = leave(folderOf(deadPid), [request().ended], [request().ended]);
+  test('reads one segment at a time and yields in between', async () => {
+    const { store } = recordingStore();
+    const folder = leave(folderOf(deadPid), [request().settled], [request().settled]);
     const replayed = replayJournals(root, store, Date.now());
     rmSync(join(folder, '00000001.jsonl'));
     expect(await replayed).toBe(1);
   });
 
-  test('comes in batches', async () => {
-    const { store, batches } = storeThatNotes();
-    const lines = Array.from({ length: 1_500 }, () => request().ended);
+  test('commits in batches', async () => {
+    const { store, batches } = recordingStore();
+    const lines = Array.from({ length: 1_500 }, () => request().settled);
     leave(folderOf(deadPid), lines);
     expect(await replayJournals(root, store, Date.now())).toBe(1_500);
     expect(batches.map(({ settlements }) => settlements.length)).toEqual([1_000, 500]);
   });
 });
 
-describe('whether the process of a journal is dead', () => {
+describe('replayJournals with the journal of', () => {
   const replayed = async (name: string, silentMs = 0) => {
-    const { store } = storeThatNotes();
-    const folder = leave(name, [request().ended]);
+    const { store } = recordingStore();
+    const folder = leave(name, [request().settled]);
     const touchedAt = (Date.now() - silentMs) / 1000;
     utimesSync(folder, touchedAt, touchedAt);
     return (await replayJournals(root, store, Date.now())) === 1;
   };
 
   test.each([
-    ['a number that nobody has', folderOf(deadPid), 0, true],
-    ['our own number: a predecessor had it', folderOf(process.pid), 0, true],
-    ['a process that lives', folderOf(process.ppid), 0, false],
-    ['a process that lives, silent by a clock set ahead', folderOf(process.ppid), 400_000, false],
-    ['another host, heard of lately', folderOf(deadPid, 'elsewhere'), 200_000, false],
-    ['another host, silent for long', folderOf(deadPid, 'elsewhere'), 400_000, true],
-    ['no journal of ours', 'lost+found', 400_000, false],
+    ['a pid that no process has', folderOf(deadPid), 0, true],
+    ['a predecessor with our own pid', folderOf(process.pid), 0, true],
+    ['a living process', folderOf(process.ppid), 0, false],
+    ['a living process without a heartbeat', folderOf(process.ppid), 400_000, false],
+    ['another host with a recent heartbeat', folderOf(deadPid, 'elsewhere'), 200_000, false],
+    ['another host without a heartbeat', folderOf(deadPid, 'elsewhere'), 400_000, true],
+    ['a folder with another name', 'lost+found', 400_000, false],
   ])('%s', async (_, name, silentMs, isDead) => {
     expect(await replayed(name, silentMs)).toBe(isDead);
   });
 
-  test('without any journal there is nothing to do', async () => {
-    const { store } = storeThatNotes();
+  test('no process returns 0', async () => {
+    const { store } = recordingStore();
     expect(await replayJournals(join(root, 'none'), store, Date.now())).toBe(0);
   });
 
-  test('a folder that cannot be read is an error, not an empty folder', async () => {
-    const { store } = storeThatNotes();
+  test('an unreadable folder rejects', async () => {
+    const { store } = recordingStore();
     const file = join(root, 'file');
     writeFileSync(file, '');
-    const look = replayJournals(join(file, 'journal'), store, Date.now());
-    await expect(look).rejects.toMatchObject({ code: 'ENOTDIR' });
+    const poll = replayJournals(join(file, 'journal'), store, Date.now());
+    await expect(poll).rejects.toMatchObject({ code: 'ENOTDIR' });
   });
 });
 
-describe('a process that is found dead later', () => {
-  const folder = () => leave(folderOf(deadPid, 'elsewhere'), [request().ended]);
+describe('LateReplay', () => {
+  const folder = () => leave(folderOf(deadPid, 'elsewhere'), [request().settled]);
 
-  /** How many requests each of so many looks has booked. */
-  async function looks(count: number, between: (look: number) => void = () => undefined) {
-    const { store } = storeThatNotes();
+  /** Returns the number of requests that each poll has replayed. */
+  async function pollTimes(count: number, between: (poll: number) => void = () => undefined) {
+    const { store } = recordingStore();
     const late = new LateReplay(root, store, 'mine');
     const booked: number[] = [];
-    for (let look = 0; look < count; look += 1) {
+    for (let poll = 0; poll < count; poll += 1) {
       booked.push(await late.poll(Date.now()));
-      between(look);
+      between(poll);
     }
     return booked;
   }
 
-  test('is one whose journal nobody touched through five minutes of looking', async () => {
+  test('replays a journal without a heartbeat during 5 minutes of polls', async () => {
     const left = folder();
-    expect(await looks(7)).toEqual([0, 0, 0, 0, 0, 1, 0]);
+    expect(await pollTimes(7)).toEqual([0, 0, 0, 0, 0, 1, 0]);
     expect(existsSync(left)).toBe(false);
   });
 
-  test('is not one that was silent before we looked, and then touches its journal', async () => {
+  test('does not replay an old journal that gets heartbeats again', async () => {
     const left = folder();
     utimesSync(left, 1, 1);
-    expect(await looks(20, (look) => utimesSync(left, look + 2, look + 2))).toEqual(
+    expect(await pollTimes(20, (poll) => utimesSync(left, poll + 2, poll + 2))).toEqual(
       Array(20).fill(0),
     );
   });
 
-  test('is also one whose number was given to a process that lives', async () => {
-    leave(folderOf(1), [request().ended]);
-    expect(await looks(6)).toEqual([0, 0, 0, 0, 0, 1]);
+  test('replays a silent journal whose pid is used by a living process', async () => {
+    leave(folderOf(1), [request().settled]);
+    expect(await pollTimes(6)).toEqual([0, 0, 0, 0, 0, 1]);
   });
 
-  test('is never ourselves', async () => {
-    leave(`${hostname()}~${process.pid}~mine`, [request().ended]);
-    expect(await looks(20)).toEqual(Array(20).fill(0));
+  test('never replays its own journal', async () => {
+    leave(`${hostname()}~${process.pid}~mine`, [request().settled]);
+    expect(await pollTimes(20)).toEqual(Array(20).fill(0));
   });
 
-  test('without any journal there is nothing to do', async () => {
+  test('returns 0 without a journal folder', async () => {
     rmSync(root, { recursive: true });
-    expect(await looks(2)).toEqual([0, 0]);
+    expect(await pollTimes(2)).toEqual([0, 0]);
     mkdirSync(root);
   });
 });

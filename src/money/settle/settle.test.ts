@@ -13,7 +13,7 @@ import type { Settlement } from '../ledger.ts';
 import { readPrices } from '../price/price-list.ts';
 import { settle } from './settle.ts';
 
-/** One credit a token in, two a token out. */
+/** 1 credit per input token, 2 per output token. */
 const pricing = { prompt: '1', completion: '2' };
 const shared = {
   model: { id: 'acme/one' },
@@ -38,7 +38,7 @@ const answer: IdempotentAnswer = {
   expiresAt: 1,
 };
 
-/** A wallet from which `most` can be taken in the end, under a limit that allows `ofKey`. */
+/** A hold whose wallet can pay `most` credits and whose key's limit allows `ofKey`. */
 function holdOf(credits: number, most = credits, ofKey = most) {
   let charged: number | undefined;
   const hold: Hold = {
@@ -66,12 +66,12 @@ interface SettleCase {
   readonly recordingSession?: RecordingSession;
   readonly finishReason?: string | undefined;
   readonly attempts?: Call['attempts'];
-  /** Refused before its body was read. */
+  /** Rejected before its body was read. */
   readonly isUnread?: true;
   readonly client?: AbortSignal;
 }
 
-/** A call that was answered, and all that was heard of it when it was settled. */
+/** An answered call, and everything that settling it saves and reports. */
 function settling(settleCase: SettleCase) {
   const {
     measured,
@@ -135,27 +135,27 @@ function settling(settleCase: SettleCase) {
       observed.push(`${count} tokens`);
     },
     nameOf: (requested: string) => requested,
-    // Ten tokens in a thousand seconds and a little.
+    // 10 tokens in a little more than 1,000 seconds.
     observeSpeed: (_offer: Offer, perSecond: number) =>
       observed.push(perSecond > 0.005 && perSecond <= 0.01 ? 'speed' : `${perSecond} a second`),
     observeEnd: (_offer: Offer, isComplete: boolean) =>
       observed.push(isComplete ? 'whole' : 'break'),
   };
-  return { saved, observed, settle: (ending = answered) => settle(call, ending, deps) };
+  return { saved, observed, settle: (outcome = answered) => settle(call, outcome, deps) };
 }
 
-/** The bill, as it is kept. */
+/** Returns the saved record with its charges. */
 async function billOf(settleCase: SettleCase) {
   const { saved, settle } = settling(settleCase);
   const { costCredits } = await settle();
-  const [only, ...more] = saved;
-  if (!only || more.length > 0) throw new Error('One settlement was to be kept.');
+  const [only, ...others] = saved;
+  if (!only || others.length > 0) throw new Error('Expected one saved settlement.');
   const { record, writtenOff, keyAccount, keyCharge } = only.settlement;
   return { ...record, costCredits, writtenOff, keyAccount, keyCharge };
 }
 
-describe('an answer', () => {
-  test('costs its tokens; its client and its record get the same numbers', async () => {
+describe('settle', () => {
+  test('charges tokens and returns the recorded numbers', async () => {
     const { saved, observed, settle } = settling({ hold: holdOf(1_000) });
     expect(await settle()).toMatchObject({ usage: tokens(100, 10), costCredits: 120 });
     expect(observed).toEqual(['whole', 'speed', '110 tokens']);
@@ -185,7 +185,7 @@ describe('an answer', () => {
     expect(saved[0]?.settlement.record.durationMs).toBeGreaterThanOrEqual(1_000_000);
   });
 
-  test('that will be given again is charged together with its recording', async () => {
+  test('saves a recorded answer together with its charge', async () => {
     const finish: InFlightEntry['finish'] = async (recording, charge) => {
       const first = { requestId: 'r', receivedAt: 7, usage: tokens(100, 10), costCredits: 120 };
       expect(recording?.first?.endedAt).toBeGreaterThan(1.7e12);
@@ -202,7 +202,7 @@ describe('an answer', () => {
     expect(saved).toMatchObject([{ answer, settlement: { record: { charges: charged(120) } } }]);
   });
 
-  test('that its client left is given up for the cache before it is charged', async () => {
+  test('releases the in-flight entry of an abandoned answer before charging it', async () => {
     const order: string[] = [];
     const release = async () => {
       await Bun.sleep(5);
@@ -224,7 +224,7 @@ describe('an answer', () => {
     { isForOthers: true, isCapped: false, finishReason: 'length', saved: 'Words.' },
     { isForOthers: false, isCapped: true, finishReason: 'length', saved: 'Words.' },
   ])(
-    'that credits cut short is not kept for others: $isForOthers, $isCapped, $finishReason',
+    'saves recording $saved: for others $isForOthers, capped $isCapped, finish $finishReason',
     async (one) => {
       const { isForOthers, isCapped, finishReason } = one;
       const recorder = new AnswerRecorder(100, isForOthers);
@@ -243,12 +243,12 @@ describe('an answer', () => {
       const { saved, settle } = settling({ hold: holdOf(1_000), recordingSession, finishReason });
       await settle();
       expect(observed).toEqual([one.saved]);
-      // It was sent, so the journal has to have its charge.
+      // The request was dispatched, so its charge must be journaled.
       expect(saved).toMatchObject([{ wasDispatched: true }]);
     },
   );
 
-  test('that is settled a second time costs nothing more', async () => {
+  test('charges a request only once', async () => {
     const { saved, settle } = settling({ hold: holdOf(1_000) });
     await settle();
     const error = new GatewayError('service_unavailable', 'No journal.');
@@ -256,7 +256,7 @@ describe('an answer', () => {
     expect(saved).toHaveLength(1);
   });
 
-  test('that could not be charged after all is not given again', async () => {
+  test('releases the in-flight entry of an answer that could not be charged', async () => {
     const observed: string[] = [];
     const error = new GatewayError('service_unavailable', 'No journal.');
     const inFlight = {
@@ -274,31 +274,31 @@ describe('an answer', () => {
     expect([observed, saved]).toEqual([['released'], []]);
   });
 
-  test('that costs more than the wallet has is written off for the rest', async () => {
+  test('writes off what the wallet cannot pay', async () => {
     const bill = await billOf({ hold: holdOf(50, 90) });
     expect(bill).toMatchObject({ costCredits: 90, writtenOff: 30, keyCharge: 90 });
     expect(bill.charges).toMatchObject({ modelCharge: 90 });
     expect(bill.note).toBe('30 credits were written off because the wallet was empty.');
   });
 
-  test('takes no more of its key’s limit than is left of it', async () => {
+  test('charges the key’s limit for no more than is left', async () => {
     const bill = await billOf({ hold: holdOf(50, 1_000, 70) });
     expect(bill).toMatchObject({ costCredits: 120, writtenOff: 0, keyCharge: 70 });
   });
 
-  test('from the caller’s own account costs the platform’s share of it', async () => {
+  test('charges the platform fee for the caller’s own provider key', async () => {
     const bill = await billOf({ hold: holdOf(1_000), offer: own });
     expect(bill.charges).toMatchObject({ modelCharge: 0, byokPlatformFee: 6 });
     expect(bill).toMatchObject({ costCredits: 6, trafficMode: 'byok' });
     const note =
-      'The provider bills this usage to your own account; only the platform fee is charged here.';
+      'The provider bills your own account for this usage. Only the platform fee is charged.';
     expect(bill.note).toBe(note);
     const noted = await billOf({ hold: holdOf(1_000), offer: own, measured: { note: 'Guessed.' } });
     expect(noted.note).toBe(`${note} Guessed.`);
     expect(bill.prices).toEqual({ ...pricing, byok_fee_basis_points: '500' });
   });
 
-  test('that is counted in other units than tokens keeps their number', async () => {
+  test('records units other than tokens', async () => {
     const units = { inputImages: 2 };
     expect((await billOf({ hold: holdOf(1_000), measured: { units } })).units).toEqual(units);
   });
@@ -309,14 +309,14 @@ describe('an answer', () => {
     ['interrupted', true, true],
     ['interrupted', false, false],
   ] as const)(
-    'that is %s, its client gone: %p, was cancelled: %p',
+    'for outcome %s with the client gone (%p), records canceled as %p',
     async (kind, isGone, expected) => {
       const client = isGone ? { client: AbortSignal.abort() } : {};
       expect((await billOf({ hold: holdOf(1_000), kind, ...client })).cancelled).toBe(expected);
     },
   );
 
-  test('that is free costs only what its tools did', async () => {
+  test('charges only tools for a free answer', async () => {
     const measured = { isFree: true, searches: 2, toolCredits: 30 };
     const bill = await billOf({ hold: holdOf(1_000), measured });
     expect(bill.charges).toMatchObject({ modelCharge: 0, managedToolFee: 30 });
@@ -327,12 +327,12 @@ describe('an answer', () => {
     ['complete', undefined, 'stop', ['whole', 'speed', '110 tokens']],
     ['client_disconnected', undefined, 'stop', ['110 tokens']],
     ['interrupted', 'upstream_error', undefined, ['break', '110 tokens']],
-    // Nothing is missing behind a finish reason: the model's own words are no answer.
+    // After a finish reason, the provider is fine, but the model's output was unusable.
     ['interrupted', 'upstream_error', 'tool_calls', ['110 tokens']],
     ['interrupted', 'insufficient_credits', undefined, ['110 tokens']],
     ['interrupted', 'internal_error', undefined, ['110 tokens']],
   ] as const)(
-    'that is %s (%p, finish reason %p) is reported to the health of its offer',
+    'reports outcome %s (%p, finish reason %p) to the health of its offer',
     async (kind, symbol, finishReason, expected) => {
       const error = symbol && { error: new GatewayError(symbol, 'Broken off.') };
       const { observed, settle } = settling({ hold: holdOf(1_000), kind, finishReason, ...error });
@@ -342,52 +342,55 @@ describe('an answer', () => {
   );
 });
 
-test.each([0, 1])('the speed of an answer of %d tokens is noted if it has any', async (count) => {
-  const { observed, settle } = settling({
-    hold: holdOf(1_000),
-    measured: { usage: tokens(100, count) },
-  });
-  await settle();
-  expect([observed.length, observed.at(-1)]).toEqual([count + 2, `${100 + count} tokens`]);
-});
+test.each([0, 1])(
+  'settle with %d output tokens reports a speed only if there are any',
+  async (count) => {
+    const { observed, settle } = settling({
+      hold: holdOf(1_000),
+      measured: { usage: tokens(100, count) },
+    });
+    await settle();
+    expect([observed.length, observed.at(-1)]).toEqual([count + 2, `${100 + count} tokens`]);
+  },
+);
 
-describe('an estimate', () => {
-  const guess = (hold: number, more: Partial<Measured> = {}) =>
-    billOf({ hold: holdOf(hold, 1_000), measured: { isEstimate: true, ...more } });
+describe('settle with an estimate', () => {
+  const billEstimate = (hold: number, others: Partial<Measured> = {}) =>
+    billOf({ hold: holdOf(hold, 1_000), measured: { isEstimate: true, ...others } });
 
-  test('costs no more than was set aside for the model', async () => {
-    expect((await guess(1_000)).costCredits).toBe(120);
-    expect((await guess(70)).charges).toMatchObject({ modelCharge: 70 });
-    const why = 'An estimate never costs more than was set aside.';
-    expect([(await guess(120)).note, (await guess(119)).note]).toEqual([null, why]);
-    expect((await guess(70, { note: 'Guessed.' })).note).toBe(`Guessed. ${why}`);
-    const searched = await guess(70, { toolCredits: 30 });
+  test('charges no more than the credits held for the model', async () => {
+    expect((await billEstimate(1_000)).costCredits).toBe(120);
+    expect((await billEstimate(70)).charges).toMatchObject({ modelCharge: 70 });
+    const why = 'An estimate never costs more than the credits held for the request.';
+    expect([(await billEstimate(120)).note, (await billEstimate(119)).note]).toEqual([null, why]);
+    expect((await billEstimate(70, { note: 'Guessed.' })).note).toBe(`Guessed. ${why}`);
+    const searched = await billEstimate(70, { toolCredits: 30 });
     expect(searched.charges).toMatchObject({ modelCharge: 40, managedToolFee: 30 });
-    expect((await guess(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });
+    expect((await billEstimate(20, { toolCredits: 30 })).charges).toMatchObject({ modelCharge: 0 });
   });
 
-  test('costs what the provider did count, whatever was set aside', async () => {
-    expect((await guess(70, { reported: tokens(100, 0) })).charges).toMatchObject({
+  test('charges what the provider did count, whatever was held', async () => {
+    expect((await billEstimate(70, { reported: tokens(100, 0) })).charges).toMatchObject({
       modelCharge: 100,
     });
-    expect((await guess(110, { reported: tokens(100, 0) })).charges).toMatchObject({
+    expect((await billEstimate(110, { reported: tokens(100, 0) })).charges).toMatchObject({
       modelCharge: 110,
     });
   });
 
-  test('takes the place of a usage that no model can have', async () => {
-    // The model takes 1,000 tokens at once; sixteen times that may be several rounds of it.
+  test('replaces impossible usage by an estimate', async () => {
+    // The model's context is 1,000 tokens; up to 16 times that is credible.
     const most = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_000, 0) } });
     expect([most.costCredits, most.usageEstimated]).toEqual([16_000, false]);
     const beyond = await billOf({ hold: holdOf(20_000), measured: { usage: tokens(16_001, 0) } });
     expect([beyond.costCredits, beyond.usageEstimated]).toEqual([201, true]);
     expect(beyond.note).toBe(
-      'The provider reported more tokens than its model can use; they are an estimate.',
+      'The provider reported more tokens than its model can use. The tokens are an estimate.',
     );
   });
 });
 
-test('an earlier answer given again, and a refusal, cost nothing and use nothing', async () => {
+test('settle charges nothing for replayed answers and rejected requests', async () => {
   const recording = { model: 'acme/one', provider: 'acme' };
   const metrics = { usage: tokens(100, 10), finishReason: 'stop' };
   const recalled = settling({});
@@ -411,22 +414,22 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
           cacheHit: true,
           status: 'success',
           model: 'acme/one',
-          note: 'An earlier answer was given again; nothing is charged for it.',
+          note: 'Served an earlier answer again. Nothing is charged.',
         },
       },
     },
   ]);
   const first = { requestId: 'r-1', receivedAt: 7, usage: tokens(9, 1), costCredits: 12 };
   const named = settling({});
-  const ending = {
+  const outcome = {
     kind: 'replayed',
     recording,
     first,
     metrics,
     error: null,
   } as unknown as RequestOutcome;
-  // What the first request's client was told is told once more.
-  expect(await named.settle(ending)).toMatchObject({ usage: tokens(9, 1), costCredits: 12 });
+  // The client gets the numbers of the first request.
+  expect(await named.settle(outcome)).toMatchObject({ usage: tokens(9, 1), costCredits: 12 });
   expect(named.saved).toMatchObject([
     {
       wasDispatched: false,
@@ -434,7 +437,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
         keyCharge: 0,
         record: {
           usage: noUsage,
-          note: 'The answer of request r-1 was given again; nothing is charged for it.',
+          note: 'Served the answer of request r-1 again. Nothing is charged.',
         },
       },
     },
@@ -460,7 +463,7 @@ test('an earlier answer given again, and a refusal, cost nothing and use nothing
   ]);
 });
 
-test('a request that is refused unread is logged by its path and the model it names', async () => {
+test('settle records an unread request with its operation and model', async () => {
   const { saved, settle } = settling({ isUnread: true });
   await settle({ kind: 'rejected', error: new GatewayError('invalid_request_error', 'No JSON.') });
   expect(saved).toMatchObject([
@@ -478,16 +481,16 @@ test('a request that is refused unread is logged by its path and the model it na
   ]);
 });
 
-test('a client that leaves before its answer begins is logged as no failure', async () => {
+test('settle records no failure for a client that disconnects before the answer', async () => {
   const attempts = [
     { outcome: 'failed' },
     { outcome: 'client_disconnected' },
   ] as unknown as Call['attempts'];
-  const error = new GatewayError('upstream_error', 'Nobody waits for it.');
+  const error = new GatewayError('upstream_error', 'The client disconnected.');
   const { saved, settle } = settling({ attempts });
   expect(await settle({ kind: 'rejected', error })).toMatchObject({ costCredits: 0 });
-  const note = 'The client left before the answer began; nothing is charged.';
-  // The reason stands with the attempts.
+  const note = 'The client disconnected before the answer started. Nothing is charged.';
+  // The reason is recorded with the attempts.
   const record = { status: 'error', error: null, note, refusal: undefined };
   expect(saved).toMatchObject([{ settlement: { record } }]);
 });

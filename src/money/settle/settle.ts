@@ -13,27 +13,29 @@ import { chargeAt, costOf, isCredible } from '../price/cost.ts';
 import { chargesFor, noCharges, totalCharge } from '../price/fee-kinds.ts';
 import { withWriteOff } from './write-off.ts';
 
-/** The end of the story: what a request used, what that costs, and the line that says so. */
-
 interface SettleDeps {
   readonly creditsPerUsd: number;
-  /** Resolves once the settlement cannot be lost any more. */
+  /** Saves a settlement. Returns once it can't be lost anymore; a promise if it has to wait. */
   saveSettlement(settlement: Settlement, wasDispatched: boolean): Promise<void> | void;
-  /** Like `keep`, together with the answer that the settlement pays for. */
+  /** Saves a settlement together with the answer it pays for. */
   saveWithAnswer(answer: IdempotentAnswer, settlement: Settlement): Promise<AnswerWriteResult>;
-  /** Tokens count towards the key's quota of the minute. */
+  /** Counts tokens toward the key's limit per minute. */
   countTokens(caller: Caller, tokens: number): Promise<void> | void;
   /**
-   * How the books call the model that was asked for. One too many of the names that no model has is
-   * called by the model that answered, or `unknown`.
+   * Returns the name under which to record the requested model. If a tenant uses too many unknown
+   * names, returns the model that answered, or `unknown`.
    */
   nameOf(requested: string, tenantId: string, answered: string | null): string;
-  /** How fast an offer answered, for `provider.sort: throughput`. */
+  /** Records an offer's speed, for `provider.sort: throughput`. */
   observeSpeed(offer: Offer, tokensPerSecond: number): void;
-  /** An offer that broke off in mid-answer counts as failed for the requests to come. */
+  /** Records whether an offer completed its answer, for its health. */
   observeEnd(offer: Offer, isComplete: boolean): void;
 }
 
+/**
+ * Ends a request: measures what it used, charges for it, and saves its record. Returns the usage
+ * and cost for the client.
+ */
 export async function settle(
   call: Call,
   outcome: RequestOutcome,
@@ -42,7 +44,7 @@ export async function settle(
   const { hold, recordingSession } = call;
   const isRecorded = recordingSession !== undefined && outcome.kind === 'complete';
   if (recordingSession && !isRecorded) await recordingSession.inFlight.release();
-  // When the journal fails, a call that was already settled is refused as well: not settled again.
+  // If journaling fails, a settled call ends a second time as rejected. Don't charge it again.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
   const bill = billOf(call, outcome, deps);
   const owed = totalCharge(bill.charges);
@@ -55,7 +57,7 @@ export async function settle(
   };
   const settlement =
     charged.wallet < owed ? withWriteOff(fullSettlement, owed - charged.wallet) : fullSettlement;
-  if ('opened' in outcome) recordHealth(call, outcome, bill.usage, deps);
+  if (isAnswered(outcome)) recordHealth(call, outcome, bill.usage, deps);
   const settled = { usage: bill.usage, costCredits: charged.wallet, endedAt: Date.now() };
   if (isRecorded) {
     await saveRecording(
@@ -73,10 +75,7 @@ export async function settle(
   return settled;
 }
 
-/**
- * A client that gets an answer from the cache is told what it used the first time, estimated where
- * the provider did not count, and that this time it costs nothing.
- */
+/** Returns the usage of the first answer, estimated if the provider reported none, at no cost. */
 function usageOfReplay({ operation }: Call, metrics: AnswerMetrics): SettledUsage {
   return { usage: operation?.measure(metrics, 'complete').usage ?? noUsage, costCredits: 0 };
 }
@@ -88,7 +87,7 @@ function toFirstRequest(
   return { requestId, receivedAt, ...settled };
 }
 
-/** The charge is written along with the answer: an unpaid answer must never be given again. */
+/** Saves the charge together with the answer, so that an unpaid answer is never replayed. */
 function saveRecording(
   { recorder, inFlight }: RecordingSession,
   { finishReason }: AnswerMetrics,
@@ -105,9 +104,9 @@ function saveRecording(
 
 function recordHealth(call: Call, outcome: AnsweredOutcome, usage: Usage, deps: SettleDeps): void {
   const { kind, opened, error, metrics } = outcome;
-  // As in openFirst: a request that is itself at fault says nothing about the offer's health.
+  // As in openFirst, don't count failures caused by the request against the offer.
   const isOffersFault = error?.symbol === 'upstream_error' && metrics.failure?.kind !== 'request';
-  // Behind a finish reason, it is the model's own words that are no answer.
+  // After a finish reason, the provider is fine, but the model's output was unusable.
   if (kind === 'interrupted' && isOffersFault && metrics.finishReason === undefined)
     deps.observeEnd(opened.offer, false);
   if (kind !== 'complete') return;
@@ -122,6 +121,10 @@ type Bill = Pick<
 >;
 type AnsweredOutcome = Extract<RequestOutcome, { opened: Opened }>;
 
+function isAnswered(outcome: RequestOutcome): outcome is AnsweredOutcome {
+  return outcome.kind !== 'rejected' && outcome.kind !== 'replayed';
+}
+
 const freeOfCharge: Bill = {
   usage: noUsage,
   usageEstimated: false,
@@ -132,23 +135,23 @@ const freeOfCharge: Bill = {
 };
 
 function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
-  if ('opened' in outcome) return billAnswer(call, outcome, deps);
+  if (isAnswered(outcome)) return billAnswer(call, outcome, deps);
   if (outcome.kind === 'replayed') return { ...freeOfCharge, note: replayNote(outcome.first) };
-  return clientLeft(call, outcome) ? { ...freeOfCharge, note: clientLeftNote } : freeOfCharge;
+  return disconnectedEarly(call, outcome)
+    ? { ...freeOfCharge, note: disconnectedNote }
+    : freeOfCharge;
 }
 
-/**
- * Whether the client left before an answer began: then neither a provider nor the gateway failed.
- */
-function clientLeft({ attempts }: Call, { kind }: RequestOutcome): boolean {
+/** Returns whether the client disconnected before an answer started, which is no failure. */
+function disconnectedEarly({ attempts }: Call, { kind }: RequestOutcome): boolean {
   return kind === 'rejected' && attempts.at(-1)?.outcome === 'client_disconnected';
 }
 
-const clientLeftNote = 'The client left before the answer began; nothing is charged.';
+const disconnectedNote = 'The client disconnected before the answer started. Nothing is charged.';
 
 function replayNote(first: FirstRequest | undefined): string {
-  const which = first ? `The answer of request ${first.requestId}` : 'An earlier answer';
-  return `${which} was given again; nothing is charged for it.`;
+  const source = first ? `the answer of request ${first.requestId}` : 'an earlier answer';
+  return `Served ${source} again. Nothing is charged.`;
 }
 
 function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: SettleDeps): Bill {
@@ -160,8 +163,8 @@ function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: Set
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // An estimate never costs more than the hold. What the provider counted may.
   const countedCharge = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
-  const most = Math.max(creditsForModel(call.hold, otherFees), countedCharge);
-  const capped = isEstimate ? Math.min(charge, most) : charge;
+  const maxCharge = Math.max(creditsForModel(call.hold, otherFees), countedCharge);
+  const capped = isEstimate ? Math.min(charge, maxCharge) : charge;
   return {
     usage,
     units: units === noUnits ? undefined : units,
@@ -173,7 +176,7 @@ function billAnswer(call: Call, outcome: AnsweredOutcome, { creditsPerUsd }: Set
   };
 }
 
-const cappedNote = 'An estimate never costs more than was set aside.';
+const cappedNote = 'An estimate never costs more than the credits held for the request.';
 
 function chargeFor(
   usage: Usage,
@@ -193,7 +196,7 @@ function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome
   if (!operation) return nothingUsed;
   const measured = operation.measure(metrics, kind);
   if (isCredible(measured.usage, operation.bounds.contextTokensFor(opened.offer))) return measured;
-  // Facts may be getters of a class: spreading would lose most of them.
+  // Don't spread the metrics: they may be getters of a class.
   const { finishReason, outputCharacters, failure } = metrics;
   const estimate = operation.measure(
     { usage: undefined, finishReason, outputCharacters, failure },
@@ -201,7 +204,7 @@ function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome
   );
   return {
     ...estimate,
-    note: 'The provider reported more tokens than its model can use; they are an estimate.',
+    note: 'The provider reported more tokens than its model can use. The tokens are an estimate.',
   };
 }
 
@@ -212,7 +215,7 @@ function pricesOf({ pricing, own }: Offer): RequestRecord['prices'] {
 }
 
 const ownAccountNote =
-  'The provider bills this usage to your own account; only the platform fee is charged here.';
+  'The provider bills your own account for this usage. Only the platform fee is charged.';
 
 function noteOf({ own }: Offer, note: string | null): string | null {
   if (!own) return note;
@@ -229,7 +232,7 @@ function recordOf(
   const { tenantId, keyId } = call.caller;
   const finishReason = outcome.kind === 'rejected' ? undefined : outcome.metrics.finishReason;
   const { model, provider, trafficMode, firstByteMs } = answererOf(outcome);
-  // Spelled out instead of spread, because it runs for every request.
+  // Listed rather than spread, because this runs for every request.
   return {
     usage: bill.usage,
     units: bill.units,
@@ -253,7 +256,7 @@ function recordOf(
       model,
     ),
     status: successKinds.has(outcome.kind) ? 'success' : 'error',
-    error: clientLeft(call, outcome) ? null : (outcome.error?.symbol ?? null),
+    error: disconnectedEarly(call, outcome) ? null : (outcome.error?.symbol ?? null),
     refusal: refusalOf(call, outcome),
     skills: call.operation?.skills ?? [],
     finishReason: finishReason === undefined ? null : logText(finishReason),
@@ -267,7 +270,7 @@ function recordOf(
   };
 }
 
-/** Only where no provider was asked: what providers said stands with the attempts. */
+/** Returns why we rejected a request. Errors of providers are recorded with the attempts. */
 function refusalOf({ attempts }: Call, outcome: RequestOutcome): string | undefined {
   if (outcome.kind !== 'rejected' || attempts.length > 0) return undefined;
   return logText(outcome.error.unquoted);

@@ -28,7 +28,7 @@ import { findKeys, keyOf, keyRow, keyUpdate, tenantOf, tenantRow, tenantUpdate }
 
 const adminTokenSetting = 'admin_token_sha256';
 
-/** A mark takes two parameters; SQLite takes 32,766 in one statement. */
+/** A mark takes 2 parameters, of which SQLite allows 32,766 per statement. */
 const marksPerStatement = 1_000;
 
 export class SqlDirectory extends SqlRepository implements Directory {
@@ -168,7 +168,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
     secret: NewSecret,
     now: number,
   ): Promise<ApiKey | undefined> {
-    // An old secret that is over is not kept: a clock that is behind would let it work on.
+    // Drop an expired old secret, which a process with a slow clock would still accept.
     const isStillValid = secret.oldUntil > now;
     return this.#updateKey(tenantId, id, {
       previous_hash: isStillValid ? sql.ref('secret_hash') : null,
@@ -179,7 +179,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
     });
   }
 
-  /** Undefined where there is no such key, or it was deleted. */
+  /** Returns undefined if there is no such key or it was deleted. */
   #updateKey(
     tenantId: string,
     id: string,
@@ -208,7 +208,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
 
   async #mark(trx: StoreTransaction, marks: readonly [string, number][]): Promise<void> {
     if (this.database.engine === 'postgres') {
-      // Two processes that mark the same keys in different orders would wait for each other.
+      // Lock in a fixed order, so that processes marking the same keys can't deadlock.
       const ids = marks.map(([id]) => id);
       await trx
         .selectFrom('api_keys')
@@ -255,7 +255,7 @@ export class SqlDirectory extends SqlRepository implements Directory {
   }
 }
 
-/** A change that every process hears of, unless it changed nothing. */
+/** Runs a change and increments the directory's version, unless the result is falsy. */
 export function inVersionedTransaction<T>(
   database: Database,
   work: (trx: StoreTransaction) => Promise<T>,
@@ -263,7 +263,7 @@ export function inVersionedTransaction<T>(
   return inTransaction(database, async (trx) => {
     const result = await work(trx);
     if (!result) return result;
-    // Last in its transaction: all such changes wait for each other at this one row.
+    // Last in its transaction, because all such changes wait for each other on this row.
     await trx
       .updateTable('changes')
       .set((of) => ({ version: of('version', '+', 1) }))
@@ -272,14 +272,14 @@ export function inVersionedTransaction<T>(
   });
 }
 
-/** Tenants with this text in their name or id. */
+/** Matches tenants with this text in their name or id. */
 function tenantMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
   return anyIsLike(['name', 'id'], `%${escapeLikePattern(text)}%`, engine);
 }
 
 /**
- * Keys with each of these words in their name or label, or with an id that begins with the text:
- * other parts of an id occur in many ids by chance.
+ * Matches keys with each of these words in their name or label, or with an id that starts with the
+ * text. Other parts of an id occur in many ids by chance.
  */
 function keyMatches(text: string, engine: Engine): RawBuilder<SqlBool> {
   const hasWord = (word: string) =>
@@ -293,13 +293,13 @@ function anyIsLike(columns: readonly string[], pattern: string, engine: Engine) 
   return sql<SqlBool>`(${sql.join(columns.map(isLike), sql` or `)})`;
 }
 
-/** Escapes with `!`: `standard_conforming_strings` may give a backslash a meaning of its own. */
+/** Escapes with `!`, because a backslash depends on `standard_conforming_strings`. */
 function escapeLikePattern(text: string): string {
   const lowerCase = text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
   return lowerCase.replaceAll(/[!%_]/g, '!$&');
 }
 
-/** Ignores the case of A to Z only: SQLite knows the case of no other letters. */
+/** Ignores the case of A to Z only, because SQLite knows the case of no other letters. */
 function lowerCased(column: string, engine: Engine): RawBuilder<string> {
   return sql<string>`lower(${byBytes(column, engine)})`;
 }
@@ -312,8 +312,8 @@ const sums = {
 } as const;
 
 /**
- * What tenants are sorted by. Each tenant's sums are a short range of the daily sums' key, so they
- * cost the days of a month, and nothing for the years before or for the log.
+ * Returns the expression that tenants are sorted by. Each tenant's sums are a short range of the
+ * daily sums, so they cost the days of a month, whatever the size of the log.
  */
 function tenantSortKey({ by, days }: TenantOrder, engine: Engine): RawBuilder<unknown> {
   if (by === 'created_at') return sql.ref(by);

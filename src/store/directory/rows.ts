@@ -10,7 +10,7 @@ import type { ApiKeysTable, Flag, TenantsTable } from '../schema.ts';
 type Row = Selectable<ApiKeysTable>;
 type HashColumn = 'secret_hash' | 'previous_hash';
 
-/** Looks keys up by the hashes of their secrets: current ones first, then those rotated out. */
+/** Looks up keys by the hashes of their secrets: current ones first, then rotated ones. */
 export async function findKeys(
   database: Database,
   hashes: readonly Uint8Array[],
@@ -58,8 +58,6 @@ async function tenantsOf(
   return new Map(tenants.map((row) => [row.id, tenantOf(row)]));
 }
 
-/** Rows of tenants and keys, as the rest of the code knows them, and back. */
-
 export function tenantOf(row: Selectable<TenantsTable>): Tenant {
   return {
     id: row.id,
@@ -84,7 +82,7 @@ export function tenantRow(tenant: Tenant): Selectable<TenantsTable> {
   };
 }
 
-/** Kysely leaves out of an update what is undefined, so that an absent field stays as it is. */
+/** Leaves absent fields undefined, which Kysely omits from the update. */
 export function tenantUpdate(change: TenantChange): Updateable<TenantsTable> {
   return {
     name: change.name,
@@ -166,13 +164,13 @@ function textList(text: string): string[] {
   const list = parseJson(text);
   assert(Array.isArray(list), 'A stored list is not a list.');
   return list.map((item: unknown) => {
-    assert(typeof item === 'string', 'A stored list holds something that is not text.');
+    assert(typeof item === 'string', 'A stored list has an item that is not text.');
     return item;
   });
 }
 
 function asScope(text: string): Scope {
   const scope = scopes.find((known) => known === text);
-  assert(scope, `A stored key has the scope ${text}, which this version does not know.`);
+  assert(scope, `A stored key has the scope ${text}, which this version doesn't know.`);
   return scope;
 }

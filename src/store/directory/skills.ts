@@ -58,7 +58,7 @@ async function isBelowMax(
   { tenantId, name }: StoredSkill,
   countMax: number,
 ): Promise<boolean> {
-  // Locks the tenant: two requests that count at once would both find room for the last skill.
+  // Lock the tenant, so that two concurrent requests can't both add the last allowed skill.
   await trx.selectFrom('tenants').select('id').where('id', '=', tenantId).forUpdate().execute();
   const { others } = await trx
     .selectFrom('skills')

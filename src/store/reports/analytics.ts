@@ -20,7 +20,7 @@ const feeColumns = Object.fromEntries(feeEntries.map(([kind, { name }]) => [kind
   readonly [Kind in FeeKind]: FeeName;
 };
 
-/** What each sum is called in the table. */
+/** The column of each sum. */
 const sumColumns = {
   requests: 'requests',
   failed: 'failed_requests',
@@ -33,10 +33,10 @@ const sumColumns = {
 
 const sumNames = Object.keys(sumColumns) as (keyof UsageSums)[];
 
-/** Each of the sums, over all rows of a group. */
+/** Each sum over all rows of a group. */
 const sumsOfGroup = sumNames.map((name) => sql<number>`sum(${sql.ref(sumColumns[name])})`.as(name));
 
-/** Answered from the daily sums alone, without touching the log. */
+/** Analytics from the daily sums alone, without reading the log. */
 export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
   days(filter: AnalyticsFilter): Promise<DaySums[]> {
     return dailyRows(this.database, filter)
@@ -47,7 +47,7 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
       .execute();
   }
 
-  /** No two groups share a place in the order, so that a page starts where the last one ended. */
+  /** Sorts groups without ties, so that a page starts where the previous one ended. */
   async *groups(filter: AnalyticsFilter): AsyncGenerator<readonly GroupSums[]> {
     const orderColumns = orderColumnsOf(this.database.engine);
     let last: GroupSums | undefined;
@@ -65,7 +65,7 @@ export class SqlAnalytics extends SqlRepository implements AnalyticsReads {
   }
 }
 
-/** The daily sums that a filter lets through. */
+/** Selects the daily sums that match a filter. */
 function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilter) {
   return read
     .selectFrom('usage_daily')
@@ -76,7 +76,9 @@ function dailyRows({ read }: Database, { tenantId, days, keyId }: AnalyticsFilte
 }
 
 function orderColumnsOf(engine: Engine): RawBuilder<unknown>[] {
-  const names = (['model', 'provider', 'traffic_mode'] as const).map((it) => byBytes(it, engine));
+  const names = (['model', 'provider', 'traffic_mode'] as const).map((column) =>
+    byBytes(column, engine),
+  );
   return [sql.ref('day'), sql.ref('key_id'), ...names];
 }
 
@@ -93,7 +95,7 @@ const splitColumns = {
   traffic_mode: 'traffic_mode',
 } as const satisfies Record<Split, keyof UsageDailyTable>;
 
-/** The daily sums by one of their properties; no more parts leave the database than are shown. */
+/** Daily sums by one property, limited in SQL to the number of values that are shown. */
 export class SqlAnalyticsSplit extends SqlRepository implements SplitReads {
   async splitSums(filter: AnalyticsFilter, split: Split): Promise<SplitSums[]> {
     const column = splitColumns[split];

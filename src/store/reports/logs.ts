@@ -6,17 +6,17 @@ import { amountColumns, amountsOf, detailsOf, idText } from '../ledger/request-l
 import { logsSince } from '../retention.ts';
 import type { RequestLogTable, Schema } from '../schema.ts';
 
-/** Rows of one page of an export: reading one keeps others waiting for a few milliseconds. */
+/** Rows per page of an export. Reading one blocks other reads for a few milliseconds. */
 const exportRows = 500;
 
-/** One UTC day, or the part of it that a filter asks for, and how many rows match in it. */
+/** A UTC day, or the part of it that a filter selects, and the number of matching rows. */
 interface DayCount extends Period {
   readonly rows: number;
 }
 
 /**
- * The request log by pages. The daily sums know how many rows match on which day, so a page far
- * down costs a walk over days and a short walk within one of them, never over millions of rows.
+ * Reads the request log by pages. The daily sums have the number of matching rows of each day, so a
+ * large offset skips whole days and then rows of a single day, never millions of rows.
  */
 export class SqlLogReads extends SqlRepository implements LogReads {
   async ownsKey(tenantId: string, keyId: string): Promise<boolean> {
@@ -64,7 +64,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
     }
   }
 
-  /** Matching rows by day, newest first; days without any are left out. */
+  /** Counts matching rows by day, newest first, leaving out days without any. */
   async #countDays(filter: LogFilter): Promise<DayCount[]> {
     const from = Math.max(filter.from, await logsSince(this.database));
     if (from >= filter.until) return [];
@@ -109,7 +109,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
     return rows;
   }
 
-  /** Walks from the nearer end of the day, over the index alone where nothing else is asked. */
+  /** Reads from the nearer end of the day, using only the index where possible. */
   async #slice(filter: LogFilter, day: DayCount, skip: number, take: number): Promise<LogRow[]> {
     const fromNewest = skip <= day.rows / 2;
     const direction = fromNewest ? 'desc' : 'asc';
@@ -144,7 +144,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
     );
   }
 
-  /** A tenant's rows are committed in the order of their ids, so this fixes what an export has. */
+  /** Ids grow in commit order within a tenant, so this fixes the content of an export. */
   async #newestId(): Promise<number> {
     const row = await this.database.read
       .selectFrom('request_log')
@@ -154,7 +154,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
   }
 }
 
-/** Only what is shown: an export of millions of rows pays for every column. */
+/** Only the displayed columns, because every column makes an export slower. */
 const shownColumns = [
   'id',
   'request_id',

@@ -24,12 +24,12 @@ const requestColumns = [
   ...amountColumns,
 ] as const;
 
-/** No entry has this number: the history of a wallet begins behind it. */
+/** The position before the first entry; no entry has this id. */
 const beforeTheFirst = { id: 0, balance_after: 0 };
 
 /**
- * The history of a wallet between two of its entries. Entries are only ever added behind the last
- * one, so naming the last one at the start is all the snapshot that a long export needs.
+ * Reads the history of a wallet between two of its entries. Entries are only ever appended, so
+ * remembering the last one at the start is all the snapshot that a long export needs.
  */
 export class SqlStatement extends SqlRepository implements StatementReads {
   async frame(tenantId: string, period: Period): Promise<StatementFrame> {
@@ -62,11 +62,11 @@ export class SqlStatement extends SqlRepository implements StatementReads {
   }
 
   /**
-   * The last entry booked before a time, found by halving. Clocks of several processes differ a
-   * little, so times may step back between neighbours; halving at fixed numbers still always finds
-   * the same entry, and an earlier time never finds a later entry. The engines need different
-   * conditions: by the account alone, Postgres would walk past the entries of all other accounts;
-   * by the pair, SQLite would walk past all earlier entries of the account.
+   * Returns the last entry committed before a time, by binary search. The clocks of processes differ
+   * slightly, so times may step back between neighbors. Searching at fixed ids still always finds
+   * the same entry, and an earlier time never finds a later one. The engines need different
+   * conditions: by account alone, Postgres would scan the entries of all other accounts; by the
+   * pair, SQLite would scan all earlier entries of the account.
    */
   async #lastBefore(accountId: number, time: number) {
     const isAfter =
@@ -95,7 +95,7 @@ export class SqlStatement extends SqlRepository implements StatementReads {
     return entry ?? beforeTheFirst;
   }
 
-  /** The largest power of two that is not beyond the newest entry. */
+  /** Returns the largest power of two up to the id of the newest entry. */
   async #firstStep(accountId: number): Promise<number> {
     const row = await this.database.read
       .selectFrom('ledger_entries')
@@ -117,7 +117,7 @@ function pageAfter(
       join
         .onRef('log.entry_id', '=', 'entry.id')
         .on(charged, '>', sql.lit(0))
-        // Repeats the join: otherwise Postgres reads the log's index from its beginning.
+        // Redundant, but without it Postgres reads the log's index from its start.
         .on('log.entry_id', '>=', last.entry)
         .on('log.entry_id', '<=', frame.lastEntry),
     )
@@ -148,7 +148,7 @@ function lineOf(row: PageRow): StatementLine {
     kind: row.kind,
     amount: row.amount,
     bookedAt: row.booked_at,
-    // The join brings a request with all its columns, or none of them.
+    // The join returns a request with all of its columns or none.
     request: row.log_id === null ? null : requestOf(row as RequestRow),
   };
 }
@@ -164,20 +164,20 @@ function requestOf(row: RequestRow): StatementRequest {
   };
 }
 
-/** Grants and corrections of a wallet; the index that leaves charges out makes them few. */
+/** Reads grants and corrections of a wallet, using the index without charges. */
 export class SqlStatementMonths extends SqlRepository implements MonthReads {
   async manualChanges({ accountId, afterEntry, lastEntry }: EntryRange) {
     const sumOf = (kind: string) =>
       sql<number>`coalesce(sum(case when kind = ${kind} then amount else 0 end), 0)`;
-    // Written out, not bound: only then the engines see that the partial index is enough.
-    const isByHand = sql<boolean>`kind <> 'charge'`;
+    // A literal, not a parameter, so that the engines can use the partial index.
+    const isManual = sql<boolean>`kind <> 'charge'`;
     return this.database.read
       .selectFrom('ledger_entries')
       .select([sumOf('grant').as('granted'), sumOf('correction').as('corrected')])
       .where('account_id', '=', accountId)
       .where('id', '>', afterEntry)
       .where('id', '<=', lastEntry)
-      .where(isByHand)
+      .where(isManual)
       .executeTakeFirstOrThrow();
   }
 }

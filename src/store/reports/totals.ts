@@ -7,18 +7,18 @@ import { type DayRange, daysOf } from '../../records/period.ts';
 import type { WalletReads, WalletTotals } from '../../records/statement.ts';
 import { charged, type Database, type ReadOnlyDatabase, SqlRepository } from '../database.ts';
 
-/** As text: all wallets together may have more credits than a number holds exactly. */
+/** As text, because the sum of all wallets can exceed the exact integers. */
 const sumOf = (column: 'balance' | 'leased') =>
   sql<string>`cast(coalesce(sum(${sql.ref(column)}), 0) as text)`.as(column);
 
-/** The whole installation in a few numbers. */
+/** Reads the operator's overview of the installation. */
 export async function readOverview({ report }: Database) {
   const count = (from: 'tenants' | 'api_keys') =>
     report.selectFrom(from).select((of) => of.fn.countAll<number>().as('rows'));
   const tenants = await count('tenants').executeTakeFirstOrThrow();
   const keys = await count('api_keys').where('deleted_at', 'is', null).executeTakeFirstOrThrow();
-  // The limits of keys have an account for each of their periods. For `like` SQLite would read
-  // these too; by the order of names, it reads wallets alone.
+  // Key limits have an account for each period. With `like`, SQLite would read these too; with a
+  // range of names, it reads only wallets.
   const sums = await report
     .selectFrom('accounts')
     .where('owner', '>=', 'tenant:')
@@ -29,12 +29,12 @@ export async function readOverview({ report }: Database) {
   return { tenants: tenants.rows, keys: keys.rows, balance };
 }
 
-/** A wallet from its account, the entries made by hand, and the daily sums. */
+/** Totals of a wallet from its account, its grants and corrections, and the daily sums. */
 export class SqlWalletTotals extends SqlRepository implements WalletReads {
-  /** One statement, so that the numbers belong together while requests are being booked. */
+  /** Uses one statement, so that the numbers are consistent while settlements are committed. */
   async totals(tenantId: string): Promise<WalletTotals> {
-    // The first condition on the kind lets the engines use the index that has no charges.
-    const byHand = (kind: string) => sql<number>`(
+    // The first condition on the kind lets the engines use the index without charges.
+    const manual = (kind: string) => sql<number>`(
       select coalesce(sum(amount), 0) from ledger_entries
       where account_id = accounts.id and kind <> 'charge' and kind = ${kind}
     )`;
@@ -45,8 +45,8 @@ export class SqlWalletTotals extends SqlRepository implements WalletReads {
       .selectFrom('accounts')
       .select(['balance', 'leased', 'spent'])
       .select([
-        byHand('grant').as('granted'),
-        byHand('correction').as('adjusted'),
+        manual('grant').as('granted'),
+        manual('correction').as('adjusted'),
         requests.as('requests'),
       ])
       .where('owner', '=', walletName(tenantId))
@@ -55,7 +55,7 @@ export class SqlWalletTotals extends SqlRepository implements WalletReads {
   }
 }
 
-/** The daily sums of several tenants at once. */
+/** Reads the daily sums of several tenants at once. */
 export class SqlTenantSums extends SqlRepository implements TenantSumReads {
   async sumsOf(tenantIds: readonly string[], days: DayRange): Promise<TenantSums[]> {
     if (tenantIds.length === 0) return [];
@@ -76,7 +76,7 @@ export class SqlTenantSums extends SqlRepository implements TenantSumReads {
   }
 }
 
-/** What keys have spent, from the daily sums: by the day on which a request arrived. */
+/** Reads what keys have spent from the daily sums, by the day a request arrived. */
 export class SqlKeySpending extends SqlRepository implements KeySpending {
   async spent(
     tenantId: string,
@@ -84,7 +84,7 @@ export class SqlKeySpending extends SqlRepository implements KeySpending {
     now: number,
   ): Promise<ReadonlyMap<string, Spending>> {
     if (keyIds.length === 0) return new Map();
-    // Up to the end of the period, as its limit counts: another process may be in the next one.
+    // Until the end of the period, like its limit: another process may already be in the next one.
     const spent = (reset: LimitReset) => {
       const { first, last } = daysOf(limitPeriod(reset, now));
       const isIn = sql<boolean>`day between ${sql.lit(first)} and ${sql.lit(last)}`;
@@ -107,7 +107,7 @@ interface OverdueLeases {
   readonly credits: number;
 }
 
-/** Leases that ended before this time, though their processes should have given them back. */
+/** Counts leases that expired before this time but were never returned by their processes. */
 export async function overdueLeases(
   { read }: ReadOnlyDatabase,
   before: number,

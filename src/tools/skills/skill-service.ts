@@ -46,11 +46,7 @@ function readSkill(name: string, body: unknown): Skill {
 }
 
 /** Checks the text after normalization, which a schema can't do. */
-function readText(
-  input: NewSkillRequest,
-  field: keyof NewSkillRequest,
-  lengthMax: number,
-): string {
+function readText(input: NewSkillRequest, field: keyof NewSkillRequest, lengthMax: number): string {
   const text = input[field].replaceAll('\r\n', '\n').trim();
   if (!visible.test(text)) throw invalidRequest(`${field} must not be empty.`, field);
   if (text.length > lengthMax) {
@@ -62,20 +58,6 @@ function readText(
     throw invalidRequest(message, field);
   }
   return text;
-}
-
-/** A skill in a list. */
-interface SkillSummary {
-  readonly name: string;
-  readonly description: string;
-  readonly source: 'built_in' | 'customer';
-  /** Null for built-in skills. */
-  readonly created_at: string | null;
-  readonly updated_at: string | null;
-}
-
-interface SkillObject extends SkillSummary {
-  readonly instructions: string;
 }
 
 interface SkillServiceDeps {

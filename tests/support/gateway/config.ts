@@ -42,7 +42,7 @@ export function upstreamConfig(upstreams: Readonly<Record<string, UpstreamConfig
     }
   });
   return {
-    catalog: 'none',
+    catalogue: 'none',
     providers,
     models: [...models].map(([id, { fields, endpoints }]) => ({
       ...plain(id),

@@ -164,7 +164,7 @@ describe('an Anthropic stream that passes through', () => {
   });
 
   test.each([
-    ['no JSON', ['{'], 'malformed', 'no readable JSON object'],
+    ['no JSON', ['{'], 'malformed', "isn't a valid JSON object"],
     ['an error without a name', [{ error: { message: 'x' } }], 'server', 'x'],
     ['a second beginning', [...hello, begin], 'malformed', 'a second time'],
     ['no stop reason', [end({ delta: {} }), over], 'malformed', 'without a stop reason'],

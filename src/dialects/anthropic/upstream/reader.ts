@@ -165,7 +165,7 @@ export function parseMessage(text: string): ReadResult<MessageBody> {
   const failure = failureInside(fields);
   if (failure) return { ok: false, failure };
   if (!Array.isArray(fields.content)) {
-    return { ok: false, failure: malformed('The upstream answered without content.') };
+    return { ok: false, failure: malformed('The upstream returned no content.') };
   }
   return { ok: true, value: { fields, content: fields.content.filter(isObject) } };
 }

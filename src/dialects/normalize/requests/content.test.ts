@@ -12,12 +12,12 @@ test.each([
   ['data:,a', { mediaType: 'text/plain', base64: 'YQ==' }],
   ['data:image/png;base64,', { mediaType: 'image/png', base64: '' }],
   ['data:image/jpg;base64,AAAA', { mediaType: 'image/jpeg', base64: 'AAAA' }],
-])('%s is read', (url, read) => {
+])('readDataUrl reads %s', (url, read) => {
   expect(readDataUrl(url)).toEqual(read);
 });
 
 test.each(['https://a.example/b.png', 'data:image/png;base64', 'data:,%E0%A4%A', '', 'files/a'])(
-  '%p is no such address',
+  'readDataUrl returns undefined for %p',
   (url) => {
     expect(readDataUrl(url)).toBeUndefined();
   },
@@ -29,26 +29,26 @@ test.each([
   ['image/gif', 'R0lGODlhAQABAIAAAAAAAP///yH'],
   ['image/webp', 'UklGRiQAAABXRUJQVlA4IBgAAAA'],
   ['application/pdf', 'JVBERi0xLjQKJcOkw7zDtsOfCjI'],
-])('a file is %s by its bytes, whatever it is called', (mediaType, base64) => {
+])('readDataUrl detects %s by its bytes', (mediaType, base64) => {
   for (const named of ['image/png', 'image/jpg', 'image/*', 'application/octet-stream']) {
     expect(readDataUrl(`data:${named};base64,${base64}`)).toEqual({ mediaType, base64 });
   }
   expect(readDataUrl(`data:text/plain;base64,${base64}`)?.mediaType).toBe('text/plain');
 });
 
-test('a file may have a long name that is percent-encoded', () => {
+test('readDataUrl accepts a long percent-encoded file name', () => {
   const url = `data:application/pdf;name=${'%E6'.repeat(765)};base64,AAAA`;
   expect(readDataUrl(url)).toEqual({ mediaType: 'application/pdf', base64: 'AAAA' });
 });
 
-test('the content may be long and is not searched', () => {
+test('readDataUrl does not search long content', () => {
   const content = 'A'.repeat(1_000_000);
   expect(readDataUrl(`data:image/png;base64,${content}`)?.base64.length).toBe(1_000_000);
   expect(readDataUrl(`data:${';'.repeat(1_000_000)}`)).toBeUndefined();
 });
 
-/** The sentence of the refusal; null when there is none. */
-function refusalOf(check: () => void): string | null {
+/** Returns the error as text; null if nothing is thrown. */
+function errorOf(check: () => void): string | null {
   try {
     check();
     return null;
@@ -57,20 +57,20 @@ function refusalOf(check: () => void): string | null {
   }
 }
 
-describe('base64', () => {
+describe('checkBase64', () => {
   const lines = (text: string) => text.replaceAll(/.{76}/g, '$&\r\n');
   const long = Buffer.alloc(1_000, 'Grüße').toString('base64');
   test.each([
     ['of whole groups', 'aGV5'],
-    ['with its padding', 'aGk='],
-    ['with two signs of it', 'aA=='],
-    ['without its padding', 'aGk'],
-    ['of the other alphabet', '_-8_'],
+    ['with padding', 'aGk='],
+    ['with 2 padding characters', 'aA=='],
+    ['without padding', 'aGk'],
+    ['in the URL-safe alphabet', '_-8_'],
     ['in lines', lines(long)],
-    ['with a line break at its end', `${long}\n`],
-    ['after a blank', ' aGV5'],
-  ])('%s is taken', (_, text) => {
-    expect(refusalOf(() => checkBase64(text, 'data'))).toBeNull();
+    ['with a line break at the end', `${long}\n`],
+    ['after a space', ' aGV5'],
+  ])('accepts base64 %s', (_, text) => {
+    expect(errorOf(() => checkBase64(text, 'data'))).toBeNull();
   });
 
   test.each([
@@ -81,49 +81,49 @@ describe('base64', () => {
     'aGV5\nä',
     'aGk===',
     'data:a/b;base64,aGk=',
-  ])('%j is none', (text) => {
-    expect(refusalOf(() => checkBase64(text, 'a[0].data'))).toContain(
+  ])('rejects %j', (text) => {
+    expect(errorOf(() => checkBase64(text, 'a[0].data'))).toContain(
       'a[0].data is not valid base64.',
     );
   });
 
-  test('of any length is taken, and refused with one sign in it that is no letter', () => {
+  test('accepts base64 of any length and rejects it with one invalid character', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ minLength: 1, maxLength: 40 }),
-      fc.nat(9).map((more) => new Uint8Array(98_300 + more).fill(0xfb)),
+      fc.nat(9).map((extra) => new Uint8Array(98_300 + extra).fill(0xfb)),
     );
-    const sign = fc.constantFrom('!', '=', '.', ',', '*', '\0', 'ÿ', '€', 'Ł', '\u{1f600}');
+    const invalid = fc.constantFrom('!', '=', '.', ',', '*', '\0', 'ÿ', '€', 'Ł', '\u{1f600}');
     const alphabet = fc.constantFrom('base64', 'base64url');
     fc.assert(
-      fc.property(bytes, alphabet, sign, fc.nat(), (content, spelling, odd, place) => {
-        const text = Buffer.from(content).toString(spelling as BufferEncoding);
-        expect(refusalOf(() => checkBase64(text, 'data'))).toBeNull();
-        const at = place % text.replace(/=+$/, '').length;
+      fc.property(bytes, alphabet, invalid, fc.nat(), (content, encoding, character, position) => {
+        const text = Buffer.from(content).toString(encoding as BufferEncoding);
+        expect(errorOf(() => checkBase64(text, 'data'))).toBeNull();
+        const at = position % text.replace(/=+$/, '').length;
         for (const wrong of [
-          text.slice(0, at) + odd + text.slice(at + 1),
-          text.slice(0, at) + odd + text.slice(at),
+          text.slice(0, at) + character + text.slice(at + 1),
+          text.slice(0, at) + character + text.slice(at),
         ]) {
           const isPadded = /^[\w+/-]+={1,2}$/.test(wrong);
-          if (!isPadded) expect(refusalOf(() => checkBase64(wrong, 'data'))).toContain('data is ');
+          if (!isPadded) expect(errorOf(() => checkBase64(wrong, 'data'))).toContain('data is ');
         }
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test.each(['', ' \n', '=', '=='])('%j has nothing in it', (text) => {
-    expect(refusalOf(() => checkBase64(text, 'data'))).toContain('data is empty.');
+  test.each(['', ' \n', '=', '=='])('rejects %j as empty', (text) => {
+    expect(errorOf(() => checkBase64(text, 'data'))).toContain('data is empty.');
   });
 });
 
-describe('a data: URL', () => {
+describe('checkDataUrl', () => {
   test.each([
     'data:image/png;base64,aGk=',
     'DATA:image/png;charset=x;BASE64,aGk',
     'data:;base64,aGk=',
     'data:image/svg+xml,%3Csvg%3E',
     'https://a.test/not-looked-at!',
-  ])('%s is taken', (url) => expect(refusalOf(() => checkDataUrl(url, 'url'))).toBeNull());
+  ])('accepts %s', (url) => expect(errorOf(() => checkDataUrl(url, 'url'))).toBeNull());
 
   test.each([
     ['data:image/png;base64,', 'url is empty.'],
@@ -131,22 +131,22 @@ describe('a data: URL', () => {
     ['data:image/png;base64,<svg>', 'url is not valid base64.'],
     ['data:image/png', 'url is not a valid data: URL.'],
     ['data:text/plain,%zz', 'url is not a valid data: URL.'],
-  ])('%s is refused', (url, message) => {
-    expect(refusalOf(() => checkDataUrl(url, 'url'))).toContain(message);
+  ])('rejects %s', (url, message) => {
+    expect(errorOf(() => checkDataUrl(url, 'url'))).toContain(message);
   });
 });
 
 test.each(['https://a.test/b.pdf', 'gs://bucket/b.pdf', 'aGk=', 'data:a/b;base64,aGk='])(
-  'bytes may be %s',
-  (text) => expect(refusalOf(() => checkBytes(text, 'file_data'))).toBeNull(),
+  'checkBytes accepts %s',
+  (text) => expect(errorOf(() => checkBytes(text, 'file_data'))).toBeNull(),
 );
 
 test.each(['C:\\a.pdf', 'report.pdf', '', 'data:application/pdf;base64,?'])(
-  'bytes may not be %j',
-  (text) => expect(refusalOf(() => checkBytes(text, 'file_data'))).toContain('file_data is '),
+  'checkBytes rejects %j',
+  (text) => expect(errorOf(() => checkBytes(text, 'file_data'))).toContain('file_data is '),
 );
 
-const picture: ImagePart = { kind: 'image', url: 'data:image/png;base64,iVBORw0KGgo=' };
+const image: ImagePart = { kind: 'image', url: 'data:image/png;base64,iVBORw0KGgo=' };
 
 test.each([
   ['anthropic', ['detail']],
@@ -154,12 +154,12 @@ test.each([
   ['gemini', ['detail']],
   ['openai', []],
   ['openai-responses', []],
-] as const)('of how closely %s is to look at a picture, %j is left out', (dialect, left) => {
+] as const)('a request to %s reports %j as dropped for image detail', (dialect, names) => {
   const droppedWith = (detail?: string) => {
-    const asked = question({ turns: [{ role: 'user', parts: [{ ...picture, detail }] }] });
-    return dialects[dialect].chat?.write(asked, targetOf()).dropped;
+    const prompt = question({ turns: [{ role: 'user', parts: [{ ...image, detail }] }] });
+    return dialects[dialect].chat?.write(prompt, targetOf()).dropped;
   };
-  expect(droppedWith('low')).toEqual([...left]);
+  expect(droppedWith('low')).toEqual([...names]);
   expect(droppedWith('auto')).toEqual([]);
   expect(droppedWith()).toEqual([]);
 });

@@ -13,10 +13,10 @@ import { dropLookalikes, editBody } from './edit-body.ts';
 
 const encoder = new TextEncoder();
 
-/** White space at the end goes on with the client's own text and is lost in a body written anew. */
+/** Trailing whitespace is kept with the client's own text and lost in a rewritten body. */
 const mark = ' \n ';
 
-/** The text as a server may hand it on: a part of a larger piece of memory. */
+/** The text as the server provides it: a part of a larger buffer. */
 function sourceOf(text: string, before = '', behind = '') {
   const memory = encoder.encode(before + text + behind);
   const start = encoder.encode(before).length;
@@ -28,7 +28,7 @@ function edited(text: string, edits: Record<string, unknown> = {}, source = sour
   return editBody({ body, source }, { model: 'theirs', ...edits });
 }
 
-test('the client’s text goes on after the model’s name and the fields that are added', () => {
+test("editBody keeps the client's text after the model and added fields", () => {
   const text = `{"model":"ours","messages":[],"n":1}${mark}`;
   expect(edited(text)).toBe(`{"model":"theirs","messages":[],"n":1}${mark}`);
   const added = '"max_tokens":5,"stream_options":{"include_usage":true}';
@@ -37,36 +37,36 @@ test('the client’s text goes on after the model’s name and the fields that a
   );
 });
 
-describe('the client’s own bytes of a long text follow a new beginning', () => {
+describe("editBody keeps the client's bytes of a long body", () => {
   const long = `{"model":"ours","messages":["${'a €'.repeat(20_000)}"]}${mark}`;
   test.each([
-    ['as they came', long, ''],
-    ['without the mark before them', long, '\uFEFF'],
-    ['whatever space is before them', ` \n${long}`, ''],
+    ['unchanged', long, ''],
+    ['without a byte order mark', long, '\uFEFF'],
+    ['with leading whitespace', ` \n${long}`, ''],
   ])('%s', (_, text, sign) => {
     const { bytes } = sourceOf(sign + text, 'before', 'behind');
     const spliced = edited(text, { n: 1 }, { text, bytes });
-    if (typeof spliced === 'string') throw new Error('It was written anew.');
+    if (typeof spliced === 'string') throw new Error('The body was rewritten.');
     const { start, rest } = spliced;
     expect(start + new TextDecoder().decode(rest)).toBe(long.replace('"ours"', '"theirs","n":1'));
     expect(rest.buffer).toBe(bytes.buffer);
   });
 });
 
-test('another field may take the place of the model', () => {
+test('editBody puts an added field in place of a removed model', () => {
   const text = `{"model":"ours","n":1}${mark}`;
-  const instead = { model: undefined, version: 'v1' };
-  expect(edited(text, instead)).toBe(`{"version":"v1","n":1}${mark}`);
-  expect(edited(`{"n":1,"model":"ours"}${mark}`, instead)).toBe('{"n":1,"version":"v1"}');
+  const edits = { model: undefined, version: 'v1' };
+  expect(edited(text, edits)).toBe(`{"version":"v1","n":1}${mark}`);
+  expect(edited(`{"n":1,"model":"ours"}${mark}`, edits)).toBe('{"n":1,"version":"v1"}');
 });
 
-test('a body is written anew when a field changes or goes', () => {
+test('editBody rewrites a body if a field changes or is removed', () => {
   const text = `{"model":"ours","n":1,"route":"sort"}${mark}`;
   expect(edited(text, { n: 2 })).toBe('{"model":"theirs","n":2,"route":"sort"}');
   expect(edited(text, { route: undefined })).toBe('{"model":"theirs","n":1}');
 });
 
-describe('a body is written anew when a name that decides something stands in it twice:', () => {
+describe('editBody rewrites a body with a duplicate checked field:', () => {
   test.each([
     ['the model', '{"model":"ours","a":1,"model":"ours"}', '{"model":"theirs","a":1}'],
     [
@@ -74,28 +74,36 @@ describe('a body is written anew when a name that decides something stands in it
       '{"model":"ours","max_tokens":9,"max_tokens":1}',
       '{"model":"theirs","max_tokens":1}',
     ],
-    ['the choices', '{"model":"ours","n":9,"é":"é","n":1}', '{"model":"theirs","n":1,"é":"é"}'],
     [
-      'a prompt’s name that is taken back',
+      'the number of choices',
+      '{"model":"ours","n":9,"é":"é","n":1}',
+      '{"model":"theirs","n":1,"é":"é"}',
+    ],
+    [
+      'a cache name that is unset again',
       '{"model":"ours","prompt_cache_key":"theirs","prompt_cache_key":null}',
       '{"model":"theirs","prompt_cache_key":null}',
     ],
     [
-      'what was checked',
+      'the messages',
       '{"model":"ours","messages":[1],"messages":[2]}',
       '{"model":"theirs","messages":[2]}',
     ],
     [
-      'how it is answered, and counted',
+      'the stream option',
       '{"model":"ours","stream":false,"stream":true}',
       '{"model":"theirs","stream":true}',
     ],
     [
-      'what is kept elsewhere and taken back',
+      'a conversation that is unset again',
       '{"model":"ours","conversation":"theirs","conversation":null}',
       '{"model":"theirs","conversation":null}',
     ],
-    ['with a letter hidden', '{"model":"ours","\\u006dodel":"ours"}', '{"model":"theirs"}'],
+    [
+      'the model with an escaped letter',
+      '{"model":"ours","\\u006dodel":"ours"}',
+      '{"model":"theirs"}',
+    ],
   ])('%s', (_, text, expected) => {
     expect(edited(text + mark)).toBe(expected);
   });
@@ -112,13 +120,13 @@ describe('a body is written anew when a name that decides something stands in it
     expect(edited(text)).toBe(`{"model":"theirs","${name}":2}`);
   });
 
-  test('a name that decides nothing may, and other escapes may stand anywhere', () => {
+  test('editBody keeps bodies with duplicates of other fields or other escapes', () => {
     const text = `{"model":"ours","a":1,"a":"\\u00e9"}${mark}`;
     expect(edited(text)).toBe(`{"model":"theirs","a":1,"a":"\\u00e9"}${mark}`);
   });
 });
 
-describe('a body that is nearly all one text is written anew when a name stands twice', () => {
+describe('editBody rewrites a body with one long text and a duplicate field', () => {
   const document = 'So "the river", they say: \\u006d €\n'.repeat(2_000);
   const message = (content: unknown) => `"messages":${JSON.stringify([{ content }])}`;
   const long = message([{ type: 'text', text: document }]);
@@ -139,14 +147,14 @@ describe('a body that is nearly all one text is written anew when a name stands 
     expect(String(written)).not.toContain('"n":9');
   });
 
-  test('but not for what that text says', () => {
+  test('but not for names in that text', () => {
     const plain = 'the river '.repeat(2_000);
     const said = `${plain}, "n":1,"n":"\\u006e"${plain}`;
     const spliced = edited(`{"model":"ours",${message(said)},"n":1}${mark}`);
     expect(spliced).toHaveProperty('start', '{"model":"theirs"');
   });
 
-  test('however long it is and whatever stands around it', () => {
+  test('for any length and surroundings', () => {
     const unit = fc.constantFrom('a', 'é', '€', '\u{1f600}', '\n', '\\', '\u0001');
     const texts = fc.string({ unit, maxLength: 40 });
     const field = fc.tuple(fc.constantFrom('n', 'store', 'other', 'metadata'), texts);
@@ -167,7 +175,7 @@ describe('a body that is nearly all one text is written anew when a name stands 
   });
 });
 
-test('what stands beside the text in memory is no part of it', () => {
+test('editBody ignores bytes around the text in memory', () => {
   const text = `{"model":"ours","n":1}${mark}`;
   const among = sourceOf(text, 'é{"model":"x","n":1}', '{"model":"x","n":1,"\\u006d":1}');
   expect(edited(text, {}, among)).toBe(`{"model":"theirs","n":1}${mark}`);
@@ -175,14 +183,14 @@ test('what stands beside the text in memory is no part of it', () => {
   expect(edited(twice, {}, sourceOf(twice, 'é', 'é'))).toBe('{"model":"theirs","n":1}');
 });
 
-test('a body that is written anew has its numbers as they were', () => {
+test('editBody keeps numbers exact when it rewrites a body', () => {
   const text = '{"seed":9007199254740993,"model":"ours","a":[0.30000000000000004,1.0]}';
   expect(edited(text)).toBe(
     '{"seed":9007199254740993,"model":"theirs","a":[0.30000000000000004,1]}',
   );
 });
 
-/** The largest of 64 bits, and an id: neither is a float. */
+/** The largest 64-bit integer and an id, which no float can represent. */
 const [most, id] = ['9223372036854775807', '12345678901234567890'];
 const upstreams: readonly DialectName[] = ['openai', 'anthropic', 'gemini', 'openai-responses'];
 
@@ -197,17 +205,17 @@ const messages = (text: string) =>
 const responses = (text: string) =>
   responsesClientRequest(readResponsesRequest(JSON.parse(text), exactSource(text)));
 
-function written(conversation: ClientRequest, dialect: DialectName): string {
-  return String(conversation.adapterFor(dialect)?.write(targetOf({})).body);
+function written(clientRequest: ClientRequest, dialect: DialectName): string {
+  return String(clientRequest.adapterFor(dialect)?.write(targetOf({})).body);
 }
 
 const schema = `{"type":"object","properties":{"n":{"type":"integer","maximum":${most}}}}`;
 const question = '"messages":[{"role":"user","content":"Hi"}]';
 
-describe.each(upstreams)('for an upstream that speaks %s', (dialect) => {
+describe.each(upstreams)('a request to %s', (dialect) => {
   const tool = `[{"type":"function","function":{"name":"f","parameters":${schema}}}]`;
 
-  // Where the model does not stand first, the whole body is written again.
+  // A body that doesn't start with the model is rewritten.
   test.each([
     ['a chat', chat(`{${question},"tools":${tool},"model":"a/b"}`)],
     [
@@ -230,12 +238,12 @@ describe.each(upstreams)('for an upstream that speaks %s', (dialect) => {
       responses(`{"input":"Hi","tools":[{"type":"function","name":"f",
       "parameters":${schema}}],"model":"a/b"}`),
     ],
-  ])('the bounds in a tool of %s are as they were written', (_, conversation) => {
-    expect(written(conversation, dialect)).toContain(`"maximum":${most}`);
+  ])('keeps the limits in a tool of %s exact', (_, clientRequest) => {
+    expect(written(clientRequest, dialect)).toContain(`"maximum":${most}`);
   });
 
-  test('so are the arguments of a call, which Anthropic’s clients send as JSON', () => {
-    // The id of the call is one that Anthropic refuses, so that its messages are mended.
+  test('keeps the arguments of a tool call exact for Anthropic clients', () => {
+    // Anthropic rejects this call id, so the messages are normalized.
     const call = `{"type":"tool_use","id":"a.b","name":"f","input":{"id":${id}}}`;
     const result = '{"type":"tool_result","tool_use_id":"a.b","content":"x"}';
     const turns = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[${call}]},
@@ -245,13 +253,13 @@ describe.each(upstreams)('for an upstream that speaks %s', (dialect) => {
   });
 });
 
-test('a body of very many values goes on as floats: it would take seconds otherwise', () => {
+test('a body of very many values is sent with floats', () => {
   const many = (commas: number) => `{"a":[${'1,'.repeat(commas)}${id}],${question},"model":"a/b"}`;
   expect(written(chat(many(149_000)), 'openai')).toContain(`,${id}]`);
   expect(written(chat(many(151_000)), 'openai')).toContain(',12345678901234567000]');
 });
 
-test('names that some servers read as one of ours are left out, others are not', () => {
+test('dropLookalikes removes names that some servers read as known ones', () => {
   const body = { model: 1, Model: 2, MAX_TOKENS: 3, Max_To\u212aens: 4, me\u017f\u017fages: 5 };
   const known = { model: 0, max_tokens: 0, messages: 0 };
   const edits: Record<string, unknown> = {};

@@ -18,11 +18,11 @@ test.each([
   ['https:a.test', false, false],
   [' https://a.test', false, false],
   ['x https://a.test', false, false],
-])('%j', (url, image, web) => {
+])('the URL patterns match %j as an image: %p, on the web: %p', (url, image, web) => {
   expect([isImage.Check(url), isWeb.Check(url)]).toEqual([image, web]);
 });
 
-describe('an image whose scheme is in capitals is taken', () => {
+describe('an image with an uppercase scheme is accepted', () => {
   const source = { text: '', bytes: new Uint8Array() };
   const found = ({ request }: { request: { images: readonly { url: string }[] } }) =>
     request.images.map(({ url }) => url);
@@ -32,12 +32,12 @@ describe('an image whose scheme is in capitals is taken', () => {
     const chat = { model: 'a/b', messages: [{ role: 'user', content: [part] }] };
     expect(found(readChatRequest(chat, source))).toEqual([url]);
     const item = { role: 'user', content: [{ type: 'input_image', image_url: url }] };
-    const asked = { model: 'a/b', input: [item] };
-    expect(found(readChatRequest(asked, source))).toEqual([url]);
-    expect(found(readResponsesRequest(asked, source))).toEqual([url]);
+    const response = { model: 'a/b', input: [item] };
+    expect(found(readChatRequest(response, source))).toEqual([url]);
+    expect(found(readResponsesRequest(response, source))).toEqual([url]);
   });
 
-  test('in messages too', () => {
+  test('in messages', () => {
     const url = 'HTTPS://a.test/x.png';
     const content = [{ type: 'image', source: { type: 'url', url } }];
     const body = { model: 'a/b', max_tokens: 5, messages: [{ role: 'user', content }] };

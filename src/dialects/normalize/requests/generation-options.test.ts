@@ -12,10 +12,10 @@ test.each<[Effort | null, number | null, Effort | null]>([
   [null, 12_000, 'medium'],
   [null, 12_001, 'high'],
   [null, 1_000_000, 'high'],
-])('effort %p with %p tokens is %p', (effort, budgetTokens, wanted) => {
-  expect(effortOf({ effort, budgetTokens, visible: true })).toBe(wanted);
+])('effortOf converts effort %p and %p tokens to %p', (effort, budgetTokens, expected) => {
+  expect(effortOf({ effort, budgetTokens, visible: true })).toBe(expected);
 });
 
-test('no wish is no effort', () => {
+test('effortOf returns null without reasoning options', () => {
   expect(effortOf(null)).toBeNull();
 });

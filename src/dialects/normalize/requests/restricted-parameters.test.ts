@@ -8,13 +8,13 @@ test.each([
   ...['request_id', 'rid', 'id_slot', 'priority', 'data_parallel_rank', 'routed_dp_rank'],
   ...['disagg_prefill_dp_rank', 'n_predict', 'auto_max_new_tokens', 'custom_logit_processor'],
   ...['best_of', 'logits_processors', 'lora_path', 'adapter_id', 'adapter_source'],
-])('a tenant does not say %s to a server of the operator’s', (name) => {
+])("dropServerParameters removes %s for the operator's account", (name) => {
   const edits: Edits = {};
   expect(dropServerParameters({ model: 'a', [name]: 1, seed: 2 }, edits)).toEqual([name]);
   expect(Object.entries(edits)).toEqual([[name, undefined]]);
 });
 
-test('a field that is null is left out, too, but not named', () => {
+test('dropServerParameters removes a null field without reporting it', () => {
   const edits: Edits = {};
   expect(dropServerParameters({ rid: null }, edits)).toEqual([]);
   expect(Object.entries(edits)).toEqual([['rid', undefined]]);

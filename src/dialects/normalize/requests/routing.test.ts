@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test';
 import { readChain, readPreferences } from './routing.ts';
 
-const unsaid = {
+const defaults = {
   ...{ order: [], only: null, ignore: [], allowFallbacks: true, sort: null, route: 'fallback' },
   ...{ maxPrice: { prompt: null, completion: null }, requireParameters: false },
 };
 
-describe('preferences', () => {
+describe('readPreferences', () => {
   test.each<[Parameters<typeof readPreferences>[0], object]>([
     [{}, {}],
     [{ provider: {} }, {}],
@@ -22,15 +22,15 @@ describe('preferences', () => {
       { maxPrice: { prompt: 1.5, completion: null } },
     ],
     [{ provider: { max_price: { completion: 0 } } }, { maxPrice: { prompt: null, completion: 0 } }],
-  ])('of %j leave all others at their defaults', (asked, said) => {
-    expect(readPreferences(asked)).toEqual({ ...unsaid, ...said } as never);
+  ])('keeps the defaults of everything but %j', (routing, expected) => {
+    expect(readPreferences(routing)).toEqual({ ...defaults, ...expected } as never);
   });
 });
 
-describe('the models to try', () => {
+describe('readChain', () => {
   const named = (count: number) => Array.from({ length: count }, (_, at) => `acme/${at}`);
 
-  test('are each tried once, the first one first', () => {
+  test('returns each model once, in order', () => {
     expect(readChain({ model: 'acme/1', models: ['acme/0', 'acme/1', 'acme/2'] })).toEqual([
       'acme/1',
       'acme/0',
@@ -38,7 +38,7 @@ describe('the models to try', () => {
     ]);
   });
 
-  test('are sixteen at most', () => {
+  test('accepts at most 16 models', () => {
     expect(readChain({ models: named(16) })).toHaveLength(16);
     expect(() => readChain({ models: named(17) })).toThrow('name 17 models');
     expect(() => readChain({ models: [] })).toThrow('model is required');

@@ -12,44 +12,44 @@ const plain = readPrompt({
   source: null,
 });
 
-function refuse(...texts: readonly string[]): () => void {
+function rejecting(...texts: readonly string[]): () => void {
   const parts = texts.map((json, at): AssistantPart => {
     return { kind: 'tool_call', id: `call_${at}`, name: 'look', arguments: json };
   });
   return () => rejectTooManyArguments({ ...plain, turns: [{ role: 'assistant', parts }] });
 }
 
-const sentence = 'The arguments of tool calls have more than 150000 fields.';
+const message = 'The arguments of tool calls have more than 150000 fields.';
 
-test('all calls together have as many names as a request may', () => {
+test('rejectTooManyArguments counts the fields of all calls', () => {
   expect(jsonNamesMax).toBe(150_000);
-  expect(refuse(names(150_000))).not.toThrow();
-  expect(refuse(names(150_001))).toThrow(sentence);
+  expect(rejecting(names(150_000))).not.toThrow();
+  expect(rejecting(names(150_001))).toThrow(message);
   const hundredth = names(1_500);
-  expect(refuse(...Array<string>(100).fill(hundredth))).not.toThrow();
-  expect(refuse(...Array<string>(100).fill(hundredth), names(1))).toThrow(sentence);
+  expect(rejecting(...Array<string>(100).fill(hundredth))).not.toThrow();
+  expect(rejecting(...Array<string>(100).fill(hundredth), names(1))).toThrow(message);
 });
 
-test('an unterminated text in one call hides no names of the next call', () => {
-  expect(refuse('{"', names(150_001))).toThrow(sentence);
+test('rejectTooManyArguments counts the call after an unterminated string', () => {
+  expect(rejecting('{"', names(150_001))).toThrow(message);
 });
 
-test('colons inside texts do not count as names', () => {
+test('rejectTooManyArguments ignores colons in strings', () => {
   const file = 'a: b\n'.repeat(400_000);
-  expect(refuse(JSON.stringify({ path: '/a', content: file }))).not.toThrow();
+  expect(rejecting(JSON.stringify({ path: '/a', content: file }))).not.toThrow();
 });
 
 const long = `mcp__${'x'.repeat(80)}`;
 const call = (name: string) => ({ kind: 'tool_call' as const, id: name, name, arguments: '{}' });
-const dialogue = question({
+const prompt = question({
   tools: ['look', long, 'db.read', 'db:read'].map((name) => ({ name, parameters: null })),
   toolChoice: { name: 'db.read' },
   turns: [says('Hi'), { role: 'assistant', parts: [call(long), call('gone.tool')] }],
 });
 
-test('names that an upstream does not take go there under others, and come back', () => {
-  const names = new ToolNames(dialogue, 64);
-  const { tools, toolChoice, turns } = names.shortenIn(dialogue);
+test('ToolNames renames names that an upstream rejects and restores them', () => {
+  const names = new ToolNames(prompt, 64);
+  const { tools, toolChoice, turns } = names.shortenIn(prompt);
   const sent = tools.map(({ name }) => name);
   for (const name of sent) expect(name).toMatch(/^[\w-]{1,64}$/);
   expect(new Set(sent).size).toBe(4);
@@ -61,32 +61,32 @@ test('names that an upstream does not take go there under others, and come back'
   expect(called?.[1]).toMatch(/^gone_tool_\w{8}$/);
 });
 
-test('a dialogue with nothing to change is answered as it is', () => {
+test('ToolNames returns the same prompt if no name changes', () => {
   const plain = question({ tools: [{ name: 'look', parameters: null }] });
   expect(new ToolNames(plain, 64).shortenIn(plain)).toBe(plain);
 });
 
-test('a name with a digit or a dash in front goes under another, and comes back', () => {
-  const given = question({
+test('ToolNames renames names that start with a digit or dash and restores them', () => {
+  const duplicatePrompt = question({
     tools: ['21st_look', '-look'].map((name) => ({ name, parameters: null })),
     toolChoice: { name: '21st_look' },
   });
-  const names = new ToolNames(given, 64);
-  const { tools, toolChoice } = names.shortenIn(given);
+  const names = new ToolNames(duplicatePrompt, 64);
+  const { tools, toolChoice } = names.shortenIn(duplicatePrompt);
   const sent = tools.map(({ name }) => name);
   for (const name of sent) expect(name).toMatch(/^[A-Za-z_][\w-]{1,63}$/);
   expect(sent.map((name) => names.restore(name))).toEqual(['21st_look', '-look']);
   expect(toolChoice).toEqual({ name: sent[0] ?? '' });
 });
 
-test('of tools with the same name the first is offered', () => {
+test('ToolNames offers the first of several tools with the same name', () => {
   const tools = ['look', 'listen', 'look'].map((name, at) => ({
     name,
     description: `No. ${at}`,
     parameters: null,
   }));
-  const given = question({ tools });
-  const offered = new ToolNames(given, 64).shortenIn(given).tools;
+  const duplicatePrompt = question({ tools });
+  const offered = new ToolNames(duplicatePrompt, 64).shortenIn(duplicatePrompt).tools;
   expect(offered.map(({ description }) => description)).toEqual(['No. 0', 'No. 1']);
 });
 
@@ -96,6 +96,6 @@ test.each([
   ['{}', ''],
   ['*** Begin Patch', '*** Begin Patch'],
   ['{"patch":"*** Begin Patch"}', '{"patch":"*** Begin Patch"}'],
-])('the text in a call with the arguments %j is %j', (json, text) => {
+])('freeFormInput reads the arguments %j as %j', (json, text) => {
   expect(freeFormInput(json)).toBe(text);
 });

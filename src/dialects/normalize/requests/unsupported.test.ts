@@ -3,19 +3,19 @@ import { question } from '../../../../tests/support/question.ts';
 import type { Prompt } from '../../../core/prompt.ts';
 import { dropParameters, UnsupportedNames } from './unsupported.ts';
 
-test('each name is told once, and thirty-two of them at most', () => {
-  const foreign = new UnsupportedNames();
+test('UnsupportedNames records each name once, up to 32', () => {
+  const unsupported = new UnsupportedNames();
   for (let at = 0; at < 32; at++) {
-    foreign.add(`field_${at}`);
-    foreign.add('field_0');
+    unsupported.add(`field_${at}`);
+    unsupported.add('field_0');
   }
-  expect(foreign.list).toHaveLength(32);
-  foreign.add('one_more');
-  expect(foreign.list).toHaveLength(32);
-  expect(foreign.list).not.toContain('one_more');
+  expect(unsupported.list).toHaveLength(32);
+  unsupported.add('one_more');
+  expect(unsupported.list).toHaveLength(32);
+  expect(unsupported.list).not.toContain('one_more');
 });
 
-const wishes: Partial<Prompt> = {
+const options: Partial<Prompt> = {
   stop: ['a'],
   user: 'ann',
   verbosity: 'low',
@@ -46,29 +46,26 @@ const names = [
   ...['verbosity', 'prompt_cache_key', 'cache_control', 'tools'],
 ];
 
-test('everything that can be left out is, and is told', () => {
-  const { prompt: dialogue, dropped } = dropParameters(question(wishes), names);
+test('dropParameters removes and reports every parameter', () => {
+  const { prompt, dropped } = dropParameters(question(options), names);
   expect(dropped).toEqual(names);
-  expect(JSON.parse(JSON.stringify(dialogue))).toEqual(JSON.parse(JSON.stringify(question())));
+  expect(JSON.parse(JSON.stringify(prompt))).toEqual(JSON.parse(JSON.stringify(question())));
 });
 
-test.each(names)('%s alone leaves the others as they were', (name) => {
-  const { prompt: dialogue, dropped } = dropParameters(question(wishes), [name, name, 'unknown']);
+test.each(names)('dropParameters removes only %s', (name) => {
+  const { prompt, dropped } = dropParameters(question(options), [name, name, 'unknown']);
   expect(dropped).toEqual([name]);
-  expect(dropParameters(dialogue, names).dropped).toEqual(names.filter((other) => other !== name));
+  expect(dropParameters(prompt, names).dropped).toEqual(names.filter((other) => other !== name));
 });
 
-test('the wish to reason goes by either of its names', () => {
-  const { prompt: dialogue, dropped } = dropParameters(question(wishes), [
-    'reasoning_effort',
-    'reasoning',
-  ]);
-  expect(dialogue.reasoning).toBeNull();
+test('dropParameters removes reasoning by either name', () => {
+  const { prompt, dropped } = dropParameters(question(options), ['reasoning_effort', 'reasoning']);
+  expect(prompt.reasoning).toBeNull();
   expect(dropped).toEqual(['reasoning_effort']);
 });
 
-test('what the client did not ask for is not told, and nothing is copied', () => {
-  const dialogue = question({ parallelTools: true });
-  expect(dropParameters(dialogue, names)).toEqual({ prompt: dialogue, dropped: [] });
-  expect(dropParameters(dialogue, names).prompt).toBe(dialogue);
+test('dropParameters returns the same prompt if nothing is set', () => {
+  const prompt = question({ parallelTools: true });
+  expect(dropParameters(prompt, names)).toEqual({ prompt, dropped: [] });
+  expect(dropParameters(prompt, names).prompt).toBe(prompt);
 });

@@ -6,7 +6,7 @@ test.each<[readonly unknown[], string]>([
   [['query'], 'query: Field required'],
   [['body', { toString: 1 }], 'Field required'],
   [['body', ['messages']], 'Field required'],
-])('the place %j is told only if it can be one', (loc, message) => {
+])('readProblem reads the path %j only if it is valid', (loc, message) => {
   expect(readProblem({ detail: [{ loc, msg: 'Field required' }] }).message).toBe(message);
 });
 
@@ -14,7 +14,7 @@ const now = Date.UTC(2026, 9, 1, 12);
 const wait = (headers: Record<string, string>, details: readonly unknown[] = []) =>
   readRetryAfter(new Headers(headers), details, true, now);
 
-test('the wait is found among other details of an error', () => {
+test('readRetryAfter finds the wait among other details', () => {
   const type = 'type.googleapis.com/google.rpc';
   const details = [
     { '@type': `${type}.QuotaFailure`, violations: [] },
@@ -26,13 +26,13 @@ test('the wait is found among other details of an error', () => {
   expect(wait({}, [{ retryDelay: 12 }])).toBeNull();
 });
 
-test('a wait of exactly a day is believed, and more is a day', () => {
+test('readRetryAfter limits the wait to a day', () => {
   expect(wait({ 'retry-after': '86399' })).toBe(86_399);
   expect(wait({ 'retry-after': '86400' })).toBe(86_400);
   expect(wait({ 'retry-after': '86401' })).toBe(86_400);
 });
 
-test('of two limits that are used up, the longer wait counts', () => {
+test('readRetryAfter uses the longer wait of 2 exhausted limits', () => {
   const used = (limit: string, reset: string) => ({
     [`x-ratelimit-reset-${limit}`]: reset,
     [`x-ratelimit-remaining-${limit}`]: '0',

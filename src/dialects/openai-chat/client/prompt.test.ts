@@ -35,12 +35,12 @@ test.each<[string | string[], string[]]>([
   ['', []],
   [['', 'END'], ['END']],
   ['END', ['END']],
-])('of the stops %j, those that say something are kept', (stop, kept) => {
+])('readPrompt keeps the non-empty stop sequences of %j', (stop, kept) => {
   const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], stop };
   expect(readPrompt({ body, source: null }).stop).toEqual(kept);
 });
 
-test('pictures that a model made are told as left out', () => {
+test('readPrompt reports generated images as dropped', () => {
   const image_url = { url: 'data:image/png;base64,aGk=' };
   const foreignIn = (images: object[]) => {
     const message = { role: 'assistant', content: 'Here.', images } as ChatMessage;
@@ -50,18 +50,18 @@ test('pictures that a model made are told as left out', () => {
   expect(foreignIn([])).toEqual([]);
 });
 
-describe('proofs of thoughts', () => {
-  test('stand before their call and after it, where they came', () => {
+describe('readPrompt reads signatures of thoughts', () => {
+  test('before and after the call they came with', () => {
     expect(partsOf({})).toMatchObject([proof(first), call, proof(last)]);
   });
 
-  test('that belong to words stay in front of them', () => {
+  test('in front of the text they belong to', () => {
     const said = { kind: 'text', text: 'Hm.' };
     const parts = partsOf({ content: 'Hm.' });
     expect(parts).toMatchObject([proof(last), said, proof(first), call]);
   });
 
-  test('of a thought that many calls claim bring it once', () => {
+  test('once if several calls have the same signature', () => {
     const thought = { type: 'reasoning.text', index: 0, text: 'Hm.', signature: first };
     const tool_calls = [signedCall('A'), signedCall('A'), signedCall('A')];
     expect(partsOf({ tool_calls, reasoning_details: [thought] })).toMatchObject([
@@ -72,13 +72,13 @@ describe('proofs of thoughts', () => {
   });
 
   // Passed on, it would keep the writer from saying that the real one is lost.
-  test('that are empty are none', () => {
+  test('and ignores empty ones', () => {
     const parts = partsOf({ tool_calls: [signedCall('')], reasoning_details: [] });
     expect(parts).toMatchObject([call]);
   });
 });
 
-test('the description of a schema goes along to whoever knows one', () => {
+test('readPrompt keeps the description of a schema', () => {
   const json_schema = { name: 'n', description: 'A city.', schema: { type: 'object' } };
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const format = { type: 'json_schema' as const, json_schema };
@@ -88,7 +88,7 @@ test('the description of a schema goes along to whoever knows one', () => {
   expect(writeBody(prompt).body.response_format).toEqual(format);
 });
 
-test('a wish to cache the whole prompt is no part of it', () => {
+test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   const mark = { type: 'ephemeral', ttl: '1h' };
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const body = { model: 'a/b', messages, cache_control: mark, top_a: 1 };
@@ -96,7 +96,7 @@ test('a wish to cache the whole prompt is no part of it', () => {
   expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
 });
 
-test('a tool is marked beside its function or in it, where a flat one has all it says', () => {
+test("readPrompt reads a tool's cache mark next to its function, inside it, or on a flat tool", () => {
   const named = { name: 'look', parameters: {} };
   const [inner, outer] = [{ type: 'ephemeral' }, { type: 'ephemeral', ttl: '1h' }];
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
@@ -121,7 +121,7 @@ test.each([
   ],
   [{ type: 'adaptive' }, { effort: null, budgetTokens: null, isAdaptive: true, visible: true }],
   [{ type: 'disabled' }, { effort: 'none' as const, budgetTokens: null, visible: true }],
-])('thinking in Anthropic’s words is a wish for reasoning: %j', (thinking, options) => {
+])("readPrompt reads Anthropic's thinking as reasoning options: %j", (thinking, options) => {
   const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
   const { reasoning, foreign } = readPrompt({ body, source: null });
   expect([reasoning, foreign]).toEqual([options, []]);
@@ -129,7 +129,7 @@ test.each([
   expect(readPrompt({ body: plain, source: null }).reasoning?.effort).toBe('low');
 });
 
-test('what is called thinking and is not is told as unknown', () => {
+test('readPrompt reports an unreadable thinking field as unknown', () => {
   for (const thinking of ['enabled', 3, { type: 'deep' }, {}]) {
     const body = { model: 'a/b', messages: [{ role: 'user' as const, content: 'Hi' }], thinking };
     const { reasoning, foreign } = readPrompt({ body, source: null });
@@ -137,14 +137,14 @@ test('what is called thinking and is not is told as unknown', () => {
   }
 });
 
-test('what is said of reasoning in words of others is named', () => {
+test('readPrompt reports reasoning fields of other vendors', () => {
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const reasoning = { effort: 'high' as const, mode: 'pro', context: 'auto' };
   const prompt = readPrompt({ body: { model: 'a/b', messages, reasoning }, source: null });
   expect([prompt.reasoning?.effort, prompt.foreign]).toEqual(['high', ['reasoning.mode']]);
 });
 
-test('a speaker’s name has no place elsewhere and is named; a tool’s is not needed', () => {
+test("readPrompt reports a speaker's name but not a tool's", () => {
   const foreignIn = (message: object) => {
     const messages = [{ role: 'user', content: 'Hi' }, message] as ChatMessage[];
     return readPrompt({ body: { model: 'a/b', messages }, source: null }).foreign;
@@ -156,7 +156,7 @@ test('a speaker’s name has no place elsewhere and is named; a tool’s is not 
   expect(foreignIn({ role: 'tool', tool_call_id: 'a', content: 'b', name: 'look' })).toEqual([]);
 });
 
-test('a wish that a model reasons leaves it to the model how much', () => {
+test('readPrompt leaves the effort to the model when reasoning is only enabled', () => {
   const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
   const options = (enabled: boolean) =>
     readPrompt({ body: { model: 'a/b', messages, reasoning: { enabled } }, source: null })
@@ -173,21 +173,21 @@ test('a wish that a model reasons leaves it to the model how much', () => {
 const text = (said: string) => ({ type: 'text' as const, text: said });
 const read = (said: string) => ({ kind: 'text' as const, text: said });
 
-test('instructions in parts are as many texts', () => {
+test('readTurns reads each part of the instructions as a text', () => {
   const content = [text('Be brief.'), text('Be kind.')];
   expect(readTurns([{ role: 'developer', content }])).toEqual([
     { role: 'system', parts: [read('Be brief.'), read('Be kind.')] },
   ]);
 });
 
-test('an empty user message is a turn, unless it follows tool results', () => {
+test('readTurns keeps an empty user message unless it follows tool results', () => {
   const nothing = { role: 'user' as const, content: '' };
   expect(readTurns([nothing])).toEqual([{ role: 'user', parts: [] }]);
   const result = { role: 'tool' as const, tool_call_id: 'a', content: 'x' };
   expect(readTurns([result, nothing])).toEqual(readTurns([result]));
 });
 
-test('what the assistant refused is heard from a part and from the field', () => {
+test('readTurns reads refusals from parts and from the field', () => {
   const refused = { type: 'refusal' as const, refusal: 'Not that.' };
   const [turn] = readTurns([
     { role: 'assistant', content: [text('Well.'), refused], refusal: 'Nor this.' },
@@ -199,12 +199,15 @@ test('what the assistant refused is heard from a part and from the field', () =>
   ]);
 });
 
-test.each(['reasoning', 'reasoning_content'])('a thought comes back as plain %s', (field) => {
-  const [turn] = readTurns([{ role: 'assistant', content: 'Four.', [field]: 'Two and two.' }]);
-  expect(turn?.parts).toEqual([{ kind: 'reasoning', text: 'Two and two.' }, read('Four.')]);
-});
+test.each(['reasoning', 'reasoning_content'])(
+  'readTurns reads a thought from plain %s',
+  (field) => {
+    const [turn] = readTurns([{ role: 'assistant', content: 'Four.', [field]: 'Two and two.' }]);
+    expect(turn?.parts).toEqual([{ kind: 'reasoning', text: 'Two and two.' }, read('Four.')]);
+  },
+);
 
-test('a result in parts has its words and its pictures', () => {
+test('readTurns reads the text and images of a tool result', () => {
   const url = 'data:image/png;base64,AAAA';
   const content = [text('The chart:'), { type: 'image_url' as const, image_url: { url } }];
   const parts = [read('The chart:'), { kind: 'image' as const, url }];
@@ -213,7 +216,7 @@ test('a result in parts has its words and its pictures', () => {
   ]);
 });
 
-test('a file is known by its bytes, else by its id', () => {
+test('readTurns reads a file by its bytes, otherwise by its id', () => {
   const bytes = 'data:application/pdf;base64,AAAA';
   const [turn] = readTurns([
     {
@@ -234,7 +237,7 @@ test('a file is known by its bytes, else by its id', () => {
   ]);
 });
 
-test('a PDF that is shown as a picture is a document', () => {
+test('readTurns reads a PDF sent as an image as a document', () => {
   const shown = (url: string) => ({ type: 'image_url' as const, image_url: { url } });
   const pdf = 'data:application/pdf;base64,AAAA';
   const content = [shown(pdf), shown('data:image/png;base64,AAAA'), shown('https://a.example/b')];
@@ -245,7 +248,7 @@ test('a PDF that is shown as a picture is a document', () => {
   ]);
 });
 
-test('thoughts that nobody numbered stay apart', () => {
+test('readTurns keeps thoughts without an index separate', () => {
   const reasoning_details = [
     { type: 'reasoning.text', text: 'One.', signature: 'a' },
     { type: 'reasoning.encrypted', data: 'b' },
@@ -258,7 +261,7 @@ test('thoughts that nobody numbered stay apart', () => {
   ]);
 });
 
-test('a mark on a message stands on the last part that can have one', () => {
+test("readTurns moves a message's cache mark to the last part that can have one", () => {
   const cache_control = { type: 'ephemeral' };
   const cacheControl = cache_control;
   const sound = { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' } };

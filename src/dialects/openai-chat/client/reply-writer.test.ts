@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { noUsage } from '../../../core/usage.ts';
 import { OpenAiReplyWriter } from './reply-writer.ts';
 
-test('a whole answer from elsewhere has every field that clients check for', () => {
+test('OpenAiReplyWriter writes every field that clients validate', () => {
   const identity = {
     id: 'chatcmpl-1',
     model: 'acme/large',
@@ -34,7 +34,7 @@ test('a whole answer from elsewhere has every field that clients check for', () 
   });
 });
 
-test('a whole answer that is a refusal has no content beside it', () => {
+test('OpenAiReplyWriter writes null content next to a refusal', () => {
   const reply = new OpenAiReplyWriter({ id: 'a', model: 'b/c', provider: 'b', created: 1 }, {});
   reply.refusal('I cannot ');
   reply.refusal('do that.');
@@ -48,7 +48,7 @@ test('a whole answer that is a refusal has no content beside it', () => {
   ]);
 });
 
-test('a call without arguments has an empty object in a whole answer', () => {
+test('OpenAiReplyWriter writes an empty object for a call without arguments', () => {
   const reply = new OpenAiReplyWriter({ id: 'a', model: 'b/c', provider: 'b', created: 1 }, {});
   reply.toolCall(0, 'call_1', 'now');
   reply.finish('tool_calls');
@@ -59,7 +59,7 @@ test('a call without arguments has an empty object in a whole answer', () => {
   });
 });
 
-test('thoughts have their proofs in a whole answer, each its own', () => {
+test('OpenAiReplyWriter writes each thought with its own signature', () => {
   const reply = new OpenAiReplyWriter({ id: 'a', model: 'b/c', provider: 'b', created: 1 }, {});
   reply.reasoning('One, ');
   reply.reasoning('two.');

@@ -9,8 +9,8 @@ function read(fields: Record<string, unknown> = {}) {
   return readChatRequest(value, { text, bytes: new TextEncoder().encode(text) });
 }
 
-describe('what a request asks of the steps between', () => {
-  test('a plain one asks for nothing special', () => {
+describe('readChatRequest', () => {
+  test('reads no special needs from a plain request', () => {
     const { request, source, includeUsage } = read();
     expect(request).toMatchObject({
       models: ['acme/chat'],
@@ -33,7 +33,7 @@ describe('what a request asks of the steps between', () => {
     expect(includeUsage).toBe(false);
   });
 
-  test('pictures that a model made count as 2,000 tokens each, however long they are', () => {
+  test('counts each generated image as 2,000 tokens, whatever its length', () => {
     const bytesWith = (...lengths: number[]) => {
       const images = lengths.map((length) => ({ image_url: { url: 'A'.repeat(length) } }));
       return read({ messages: [{ role: 'assistant', content: '', images }] }).request.inputBytes;
@@ -42,17 +42,17 @@ describe('what a request asks of the steps between', () => {
     expect(bytesWith(2_000_000, 500_000, 900)).toBe(bytesWith(0, 0, 0) + 12_900);
   });
 
-  test('the chain is the model and then the others, each once', () => {
+  test('reads the model and the fallback models without duplicates', () => {
     const { request } = read({ models: ['b/b', 'acme/chat', 'b/b', 'c/c'] });
     expect(request.models).toEqual(['acme/chat', 'b/b', 'c/c']);
   });
 
-  test('a chain without a model is a name: what is refused is what is wrong', () => {
+  test('rejects a missing model before anything else', () => {
     const wrong = { model: undefined, models: ['a/b'], temperature: 'hot' };
     expect(() => read(wrong)).toThrow(/^temperature /);
   });
 
-  test('the most output is also known by the name that Responses clients give it', () => {
+  test('reads max_output_tokens as the output limit', () => {
     const requested = { messages: undefined, input: 'hi', max_output_tokens: 50 };
     const { request, body, source } = read({
       ...requested,
@@ -67,7 +67,7 @@ describe('what a request asks of the steps between', () => {
     expect(() => read({ max_output_tokens: 0 })).toThrow(/^max_output_tokens must be/);
   });
 
-  test('wishes about providers have their defaults, and prices may be texts', () => {
+  test('applies the defaults of provider preferences and accepts prices as strings', () => {
     expect(read().request.preferences).toEqual({
       order: [],
       only: null,
@@ -85,7 +85,7 @@ describe('what a request asks of the steps between', () => {
     });
   });
 
-  test('needs are read from tools, formats, parts and budgets', () => {
+  test('reads needs from tools, formats, parts and budgets', () => {
     const needs = (fields: Record<string, unknown>) => read(fields).request.needs;
     const tool = { type: 'function', function: { name: 'f', parameters: {} } };
     expect(needs({ tools: [tool] }).tools).toBe(true);
@@ -100,7 +100,7 @@ describe('what a request asks of the steps between', () => {
     expect(needs(parts)).toMatchObject({ audio: true, files: true, images: false });
   });
 
-  test('parameters are what a provider may lack, set and by name', () => {
+  test('lists the parameters that a provider may lack', () => {
     const fields = {
       temperature: 1,
       seed: null,
@@ -112,32 +112,32 @@ describe('what a request asks of the steps between', () => {
     expect(read(fields).request.parameters).toEqual(['temperature', 'user', 'top_k']);
   });
 
-  test('usage is shown to clients of either family that ask for it', () => {
+  test('reads both ways to request usage', () => {
     expect(read({ stream_options: { include_usage: true } }).includeUsage).toBe(true);
     expect(read({ usage: { include: true } }).includeUsage).toBe(true);
     expect(read({ usage: { include: false } }).includeUsage).toBe(false);
   });
 
-  test('the text is kept only as long as it says the same as the body', () => {
+  test('keeps the source only while it matches the body', () => {
     expect(read().source).not.toBeNull();
     expect(read({ messages: undefined, input: 'hi' }).source).toBeNull();
   });
 });
 
-test('a spoken answer needs the account that has its sounds only where its id is sent', () => {
+test("requires the tenant's own account for an audio answer sent by id", () => {
   const spoken = (audio: object) => read({ messages: [{ role: 'assistant', audio }] }).request;
   expect(spoken({ id: 'audio_1' }).ownAccount?.param).toBe('messages[0].audio.id');
   expect(spoken({ transcript: 'hi' }).ownAccount).toBeUndefined();
 });
 
-test('no list of addresses is read beyond the ten thousandth', () => {
+test('rejects a list of more than 10,000 URLs', () => {
   const part = { type: 'text', text: 'x', image_urls: Array(10_001).fill('https://a.example/') };
   const param = 'messages[0].content[0].image_urls[10000]';
   const reading = () => read({ messages: [{ role: 'user', content: [part] }] });
   expect(reading).toThrow(expect.objectContaining({ param }));
 });
 
-test('a conversation has at most ten thousand items, however it is spelt', () => {
+test('rejects more than 10,000 messages or input items', () => {
   const item = { role: 'user', content: 'hi' };
   for (const name of ['messages', 'input']) {
     const of = (length: number) => ({ messages: null, [name]: Array(length).fill(item) });
@@ -146,12 +146,12 @@ test('a conversation has at most ten thousand items, however it is spelt', () =>
   }
 });
 
-describe('a tool in the words of the Responses endpoint, which Cursor writes to this one', () => {
+describe('a tool in the format of the Responses endpoint, which Cursor sends to chat', () => {
   const parameters = { type: 'object', properties: {} };
   const flat = { type: 'function', name: 'look', description: 'Looks.', parameters, strict: true };
   const nested = { type: 'function', function: { name: 'find', parameters } };
 
-  test('is one of chat', () => {
+  test("is converted to chat's format", () => {
     const bare = { type: 'function', name: 'wait' };
     const tool_choice = { type: 'function', name: 'look' };
     const { body, source } = read({ tools: [flat, nested, bare], tool_choice });
@@ -165,7 +165,7 @@ describe('a tool in the words of the Responses endpoint, which Cursor writes to 
     expect(source).toBeNull();
   });
 
-  test('is chosen in either words', () => {
+  test('can be chosen in either format', () => {
     const tool_choice = { type: 'function', function: { name: 'look' } };
     expect(read({ tools: [flat], tool_choice }).body.tool_choice).toEqual(tool_choice as never);
     expect(read({ tools: [flat], tool_choice: 'auto' }).body.tool_choice).toBe('auto');
@@ -178,7 +178,7 @@ describe('a tool in the words of the Responses endpoint, which Cursor writes to 
       'tools[0].function.name',
     ],
     [{ tools: [nested], tool_choice: { type: 'function' } }, 'tool_choice.function'],
-  ])('is refused where it is %j', (fields, param) => {
+  ])('is rejected if it is %j', (fields, param) => {
     expect(() => read(fields)).toThrow(expect.objectContaining({ param }));
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import { imagesOfInput, inputToMessages } from './responses-input.ts';
 
-describe('items become messages', () => {
-  test('a call after a result opens a new turn, calls in a row share one', () => {
+describe('inputToMessages', () => {
+  test('starts a new turn for a call after a result and groups consecutive calls', () => {
     const call = (id: string) => ({
       type: 'function_call',
       call_id: id,
@@ -21,7 +21,7 @@ describe('items become messages', () => {
     ]);
   });
 
-  test('system and developer items are system messages', () => {
+  test('reads system and developer items as system messages', () => {
     const input = [
       { role: 'system', content: 's' },
       { role: 'developer', content: [{ type: 'input_text', text: 'd' }] },
@@ -33,7 +33,7 @@ describe('items become messages', () => {
     ]);
   });
 
-  test('what is said after calls is in their message, where their results follow', () => {
+  test('puts text after calls into their message, before the results', () => {
     const input = [
       { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' },
       { role: 'assistant', content: [{ type: 'output_text', text: 'Looking.' }] },
@@ -46,7 +46,7 @@ describe('items become messages', () => {
     ] as never);
   });
 
-  test('a refusal comes back as one', () => {
+  test('reads a refusal', () => {
     const content = [{ type: 'refusal', refusal: 'No.' }];
     const input = [{ type: 'message', role: 'assistant', content }];
     expect(inputToMessages(input, undefined)).toEqual([
@@ -54,7 +54,7 @@ describe('items become messages', () => {
     ]);
   });
 
-  test('instructions and results of several parts are told apart, pictures kept', () => {
+  test('separates instructions, results and images', () => {
     const parts = ['one', 'two'].map((text) => ({ type: 'input_text', text }));
     const picture = { type: 'input_image', image_url: 'https://a.test/1.png', detail: 'low' };
     const output = (...shown: object[]) => ({
@@ -77,7 +77,7 @@ describe('items become messages', () => {
     ]);
   });
 
-  test('a detail that is not set is left out of a picture', () => {
+  test('omits an image detail that is not set', () => {
     const url = 'https://a.test/1.png';
     const content = [{ type: 'input_image', image_url: url, detail: null }];
     expect(inputToMessages([{ role: 'user', content }], undefined)).toEqual([
@@ -85,12 +85,14 @@ describe('items become messages', () => {
     ]);
   });
 
-  test('nothing but reasoning is no conversation', () => {
-    expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow('no messages or tool calls');
+  test('rejects input with nothing but reasoning', () => {
+    expect(() => inputToMessages([{ type: 'reasoning' }], undefined)).toThrow(
+      'no messages or tool calls',
+    );
   });
 });
 
-describe('what is no conversation in chat’s words is refused where it stands:', () => {
+describe('inputToMessages rejects input without an equivalent in chat at its path:', () => {
   const said = (part: object) => ({ role: 'user', content: [part] });
   const file = { type: 'input_file', file_data: 'aGk=' };
   const call = { type: 'function_call', name: 'f', arguments: '{}' };
@@ -106,7 +108,7 @@ describe('what is no conversation in chat’s words is refused where it stands:'
   });
 });
 
-test('images are found where the client wrote them, in user messages and results only', () => {
+test('imagesOfInput finds images in user messages and results only', () => {
   const image = (n: number) => ({ type: 'input_image', image_url: `https://a.test/${n}.png` });
   const text = { type: 'input_text', text: 't' };
   const input = [

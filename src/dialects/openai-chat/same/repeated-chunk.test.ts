@@ -19,8 +19,8 @@ const head = '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m
 const chunkOf = (delta: string, rest = '') => `${head}"index":0,"delta":${delta}${rest}}]}`;
 const wordsOf = (written: string) => chunkOf(`{"content":"${written}"}`, ',"finish_reason":null');
 
-describe('chunks that repeat one another', () => {
-  test('say their own words, whatever these are written like', () => {
+describe('OpenAiPassThrough with repeated chunks', () => {
+  test('forwards each text however it is escaped', () => {
     const written = ['a', ' b', '', 'é😀', '\\n', '\\"q\\"', '\\u00e9', 'c', '","x":"y', 'd'];
     const { push, metrics } = relay();
     const meant = ['a', ' b', '', 'é😀', '\n', '"q"', 'é', 'c', '', 'd'];
@@ -31,7 +31,7 @@ describe('chunks that repeat one another', () => {
     expect(told[8]).toContain('"x":"y"');
   });
 
-  test('carry our names and nothing of the upstream', () => {
+  test("writes our identity and nothing of the upstream's", () => {
     const { push } = relay();
     const told = ['one', ' two', ' three'].map((text) => JSON.parse(push(wordsOf(text)).slice(6)));
     for (const { id, model, created } of told) {
@@ -39,7 +39,7 @@ describe('chunks that repeat one another', () => {
     }
   });
 
-  test('lose the usage that upstreams write into each of them', () => {
+  test('removes the usage that upstreams write into each chunk', () => {
     const { push } = relay();
     const told = ['one', ' two', ' three'].map((text) =>
       push(`${wordsOf(text).slice(0, -1)},"usage":null}`),
@@ -48,7 +48,7 @@ describe('chunks that repeat one another', () => {
     expect(told.join('')).not.toContain('usage');
   });
 
-  test('say who speaks at the beginning only, where the upstream says null each time', () => {
+  test('sends the role only at the start when the upstream sends null each time', () => {
     const { push, metrics } = relay();
     const told = ['one', ' two', ' three', ' four'].map((text) =>
       JSON.parse(push(chunkOf(`{"role":null,"content":"${text}"}`)).slice(6)),
@@ -62,7 +62,7 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe('one two three four'.length);
   });
 
-  test('have words: a chunk without any begins nothing, and says nothing after the end', () => {
+  test('learns nothing from a chunk without text and drops it after the finish', () => {
     const { push, metrics } = relay();
     for (const text of ['', '', 'Hi', ' there']) push(wordsOf(text));
     // A server that ends with the whole answer repeats what it has said.
@@ -72,7 +72,7 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe('Hi there'.length);
   });
 
-  test('are not taken for one another when something else says the same', () => {
+  test('is not misled by another field with the same text', () => {
     const { push, metrics } = relay();
     const twice = (text: string) =>
       chunkOf(`{"content" : "same"}`, `,"shadow":{"content":"${text}"},"finish_reason":null`);
@@ -81,7 +81,7 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe(3 * 'same'.length);
   });
 
-  test('keep their words in their place when our own head looks like them', () => {
+  test('replaces the right text when a head field looks like the content', () => {
     const { push, metrics } = relay();
     const noted = '{"id":"up","object":"chat.completion.chunk","created":1,"model":"m",';
     const chunk = (content: string) =>
@@ -94,7 +94,7 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe('Hello world'.length);
   });
 
-  test('with their words written twice are read as clients read them', () => {
+  test('reads duplicate content keys as clients do', () => {
     const { push, metrics } = relay();
     const twice = (first: string) =>
       chunkOf(`{"content":"${first}","content":"last"}`, ',"finish_reason":null');
@@ -103,14 +103,14 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe(3 * 'last'.length);
   });
 
-  test('end like any other', () => {
+  test('reads the finish chunk like any other', () => {
     const { push, metrics } = relay();
     for (const text of ['one', ' two', ' three']) push(wordsOf(text));
     push(chunkOf('{}', ',"finish_reason":"stop"'));
     expect(metrics.finishReason).toBe('stop');
   });
 
-  test('of an upstream that writes something new into each are all read', () => {
+  test('reads all chunks of an upstream whose chunks never repeat', () => {
     const { push, metrics } = relay();
     const texts = Array.from({ length: 12 }, (_, at) => `word${at}`);
     const told = texts.map((text, at) =>
@@ -120,7 +120,7 @@ describe('chunks that repeat one another', () => {
     expect(metrics.outputCharacters).toBe(texts.join('').length);
   });
 
-  test('that are torn or doubled are no repetition', () => {
+  test('does not match truncated or doubled chunks', () => {
     const { push, metrics } = relay();
     push(wordsOf('aaaa'));
     push(wordsOf('aaaa'));

@@ -26,7 +26,7 @@ const answer = (message: object | undefined, reason: string | null = 'stop', mor
   ...more,
 });
 
-test('an answer is shown under our names with the settled usage, the rest as it came', () => {
+test('readReply writes our identity and the settled usage and keeps the rest', () => {
   const message = { role: 'assistant', content: 'Hi', annotations: [{ a: 1 }] };
   const noise = { service_tier: 'default', provider: 'Other', request_id: 'r', prompt: ['p'] };
   const usage = { prompt_tokens: 90, completion_tokens: 9 };
@@ -43,7 +43,7 @@ test('an answer is shown under our names with the settled usage, the rest as it 
   });
 });
 
-test('what else it counts in its output is told beside the settled usage', () => {
+test("readReply reports the upstream's output details next to the settled usage", () => {
   const counts = { accepted_prediction_tokens: 2, audio_tokens: 3 };
   const none = { note: 'x', audio: null, deep: { tokens: 1 }, less: -1, half: 0.5 };
   // Of three tokens that were settled, no more than three can be anything.
@@ -58,7 +58,7 @@ test('what else it counts in its output is told beside the settled usage', () =>
   expect(toldOf(-1)).toHaveProperty(name, { reasoning_tokens: 0 });
 });
 
-test('the one function of older servers stays what it is, for those who asked for it', () => {
+test('readReply keeps a function_call for clients that send functions', () => {
   const message = {
     role: 'assistant',
     content: null,
@@ -73,13 +73,13 @@ test('the one function of older servers stays what it is, for those who asked fo
   });
 });
 
-test('a delta stands for the message, where a server answers with a chunk', () => {
+test('readReply reads a delta as the message when a server replies with a chunk', () => {
   const delta = { role: 'assistant', content: 'Hi' };
   const given = { ...answer(undefined), choices: [{ index: 0, delta, finish_reason: 'stop' }] };
   expect(written(given).choices).toEqual([{ index: 0, message: delta, finish_reason: 'stop' }]);
 });
 
-test('the facts are what the upstream said', () => {
+test("readReply records the upstream's metrics", () => {
   const tool = { id: 'a', type: 'function', function: { name: 'fn', arguments: '{}' } };
   const message = { content: 'Hi', reasoning_content: 'hm', refusal: null, tool_calls: [tool] };
   const usage = { prompt_tokens: 90, completion_tokens: 9 };
@@ -96,7 +96,7 @@ test('the facts are what the upstream said', () => {
   });
 });
 
-test('of several choices the first counts for the log, and all are counted', () => {
+test("readReply counts all choices and records the first one's finish reason", () => {
   const choice = (index: unknown, content: string, reason: string | null) => ({
     ...{ logprobs: null, finish_reason: reason },
     ...{ message: { role: 'assistant', content }, index },
@@ -116,21 +116,21 @@ test('of several choices the first counts for the log, and all are counted', () 
   expect(JSON.parse(normalized.write(settled)).choices).toMatchObject([{ index: 0 }, { index: 1 }]);
 });
 
-describe('a message is mended:', () => {
+describe('readReply normalizes a message:', () => {
   const newId = expect.stringMatching(/^call_[0-9a-z]{24}$/);
   const tool = (id: unknown, args: unknown) => ({ id, function: { name: 'f', arguments: args } });
   const cases: Record<string, [object | undefined, object]> = {
-    'none at all becomes an empty one': [undefined, { role: 'assistant', content: '' }],
-    'missing content is null': [{}, { role: 'assistant', content: null }],
-    'empty tool calls are none': [
+    'adds a missing message': [undefined, { role: 'assistant', content: '' }],
+    'sets missing content to null': [{}, { role: 'assistant', content: null }],
+    'drops empty tool calls': [
       { content: 'a', tool_calls: [] },
       { role: 'assistant', content: 'a' },
     ],
-    'reasoning has our name beside its own': [
+    'adds reasoning next to reasoning_content': [
       { content: 'a', reasoning_content: 'hm' },
       { role: 'assistant', content: 'a', reasoning_content: 'hm', reasoning: 'hm' },
     ],
-    'parts are split': [
+    'splits content parts': [
       {
         content: [
           { type: 'thinking', thinking: 'hm' },
@@ -139,7 +139,7 @@ describe('a message is mended:', () => {
       },
       { role: 'assistant', content: 'a', reasoning: 'hm' },
     ],
-    'tool calls get ids, types and textual arguments': [
+    'adds ids, types and string arguments of tool calls': [
       { content: null, tool_calls: [tool('', { a: 1 }), tool('b', '{}')] },
       {
         ...{ role: 'assistant', content: null },
@@ -149,14 +149,14 @@ describe('a message is mended:', () => {
         ],
       },
     ],
-    'a call in no list is one': [
+    'accepts a call that is not in a list': [
       { content: null, tool_calls: tool('a', '{}') },
       {
         ...{ role: 'assistant', content: null },
         tool_calls: [{ ...tool('a', '{}'), type: 'function' }],
       },
     ],
-    'tool calls under one id get their own': [
+    'gives calls with the same id their own ids': [
       { content: null, tool_calls: [tool('0', '{}'), tool('0', '{}')] },
       {
         ...{ role: 'assistant', content: null },
@@ -174,20 +174,20 @@ describe('a message is mended:', () => {
   });
 });
 
-test('integers beyond what a float holds survive', () => {
+test("readReply preserves integers that exceed a float's precision", () => {
   const body = JSON.stringify(answer({ content: 'a' }, 'stop', { seed: 'SEED' }));
   const text = relayOf(body.replace('"SEED"', '12345678901234567890')).write(settled);
   expect(text).toContain('"seed":12345678901234567890,');
 });
 
-describe('no answer is', () => {
+describe('readReply returns a failure for', () => {
   const cases: Record<string, [unknown, object]> = {
-    'an error of status 200': [
+    'an error with status 200': [
       { error: { code: 'content_filter', message: 'Filtered.', status: 400 } },
       { kind: 'request', status: 400, message: 'Filtered.' },
     ],
     'a page': ['<html><title>Sign in</title></html>', { kind: 'malformed', status: null }],
-    'a body that was cut': [
+    'a truncated body': [
       JSON.stringify(answer({ content: 'a' })).slice(0, -5),
       { kind: 'malformed' },
     ],
@@ -195,9 +195,12 @@ describe('no answer is', () => {
     'a bare text': ['"hello"', { kind: 'malformed' }],
     'an object without choices': [{ id: 'x' }, { kind: 'malformed' }],
     'an empty list of choices': [{ choices: [] }, { kind: 'malformed' }],
-    'a choice without output or end': [answer({ content: '' }, null), { kind: 'malformed' }],
-    'a choice that ended in error': [answer({ content: 'a' }, 'error'), { kind: 'server' }],
-    'nesting beyond reason': [
+    'a choice without output and finish reason': [
+      answer({ content: '' }, null),
+      { kind: 'malformed' },
+    ],
+    'a choice that finished with an error': [answer({ content: 'a' }, 'error'), { kind: 'server' }],
+    'excessive nesting': [
       `{"choices":[{"message":{"content":"a"},"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}]}`,
       { kind: 'malformed' },
     ],
@@ -206,12 +209,12 @@ describe('no answer is', () => {
     expect(failureIn(read(body))).toMatchObject(failure);
   });
 
-  test('but an empty one with a finish reason is', () => {
+  test('no empty choice with a finish reason', () => {
     expect(written(answer({ content: '' }, 'stop')).choices).toMatchObject([{ index: 0 }]);
   });
 });
 
-test('calls get the arguments that nobody can parse as none, unless the answer was cut', () => {
+test('readReply completes missing arguments of calls unless the answer was cut off', () => {
   const bare = (body: object) => ({ id: 'a', type: 'function', function: { name: 'f', ...body } });
   const shown = (body: object, reason: string) => {
     const { choices } = written(answer({ tool_calls: [bare(body)] }, reason));

@@ -40,8 +40,8 @@ function hearOut(relay: OpenAiPassThrough, data: string): object[] {
   return parseAll(said.replace('data: [DONE]\n\n', ''));
 }
 
-describe('a clean chunk passes as the text it came in, under our names:', () => {
-  test('spacing, key order, unknown fields and long numbers survive', () => {
+describe('OpenAiPassThrough forwards a clean chunk with our identity', () => {
+  test('and preserves spacing, key order, unknown fields and long numbers', () => {
     const relay = newRelay();
     const tail =
       '[ {"index": 0, "delta": {"content": "a\u2028\\u00e9"}, "finish_reason": null, ' +
@@ -51,7 +51,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     }
   });
 
-  test('names are exchanged at the top only', () => {
+  test('replaced only at the top level', () => {
     const delta = '{"content":"a","annotations":[{"id":"n","model":"m"}]}';
     const nested = `{"index":0,"delta":${delta},"finish_reason":null}`;
     const first = '{"meta":{"model":"m","id":"n"},"id":"theirs-1","model": "gpt-up","created":17,';
@@ -64,7 +64,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     });
   });
 
-  test('names after the choices, or equal to a key, are exchanged too', () => {
+  test('replaced after the choices or when a value equals a key', () => {
     const relay = newRelay();
     const open = (content: string) => text(content).slice(0, -1);
     const object = '"object":"chat.completion.chunk"';
@@ -84,7 +84,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     }
   });
 
-  test('a changed head is noticed', () => {
+  test('and notices a changed head', () => {
     const relay = newRelay();
     push(relay, head + text('a'));
     const other = head.replace('"created":17', '"created":18').replace('gpt-up', 'gpt-other');
@@ -92,7 +92,7 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     expect(push(relay, head + text('c'))).toBe(`data: ${ownHead}${text('c')}\n\n`);
   });
 
-  test("another gateway's provider name is replaced by ours", () => {
+  test("replacing another gateway's provider name", () => {
     const named = head.replace('{', '{"provider":"Upstream Inc",');
     const relay = newRelay();
     expect(parse(push(relay, named + text('a')))).toMatchObject({ provider: 'acme' });
@@ -100,20 +100,20 @@ describe('a clean chunk passes as the text it came in, under our names:', () => 
     expect(parse(push(relay, head + behind))).toMatchObject({ provider: 'acme' });
   });
 
-  test('text that looks like an end of the stream stays text', () => {
+  test('when its text looks like the end of the stream', () => {
     const trick = '\n\ndata: [DONE]\n\n","model":"x';
     const out = push(newRelay(), head + text(trick));
     expect(out.match(/\n\n/g)?.length).toBe(1);
     expect(parse(out)).toMatchObject({ choices: [{ delta: { content: trick } }] });
   });
 
-  test('data of several lines is put on one', () => {
+  test('on a single line when its data has several', () => {
     const data = (head + text('a')).replace('"choices":', '\n"choices":\n');
     expect(push(newRelay(), data)).toBe(`data: ${ownHead}${text('a')}\n\n`);
   });
 });
 
-test('a mended chunk keeps its unknown fields and long numbers', () => {
+test('OpenAiPassThrough keeps unknown fields and long numbers of a normalized chunk', () => {
   const choice = '{"index":0,"delta":{"reasoning_content":"hm"},"seed":12345678901234567890}';
   const out = push(newRelay(), `${head}[${choice}],"tier":"x"}`);
   expect(out).toContain('"seed":12345678901234567890');
@@ -122,7 +122,7 @@ test('a mended chunk keeps its unknown fields and long numbers', () => {
   expect(out).not.toMatch(/theirs|gpt-up/);
 });
 
-test('a stream of messages, which some servers send, becomes one of deltas', () => {
+test('OpenAiPassThrough converts a stream of messages to deltas', () => {
   const relay = newRelay(false);
   const choice = '{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}';
   const chunks = hearOut(relay, `${head}[${choice}]}`);
@@ -134,7 +134,7 @@ test('a stream of messages, which some servers send, becomes one of deltas', () 
   expect(relay.metrics).toMatchObject({ outputCharacters: 2, finishReason: 'stop' });
 });
 
-test('a call is first heard of with its name', () => {
+test('OpenAiPassThrough sends a call with its name first', () => {
   const relay = newRelay();
   const emit = (...calls: object[]) => {
     const choices = [{ index: 0, delta: { tool_calls: calls }, finish_reason: null }];
@@ -149,7 +149,7 @@ test('a call is first heard of with its name', () => {
   });
 });
 
-test('what a moderation found is told under our names, whenever it comes', () => {
+test('OpenAiPassThrough forwards moderation results with our identity', () => {
   const relay = newRelay();
   const found = '"moderation":{"input":{"type":"moderation_results","results":[]}}';
   push(relay, head + text('Hi', '"finish_reason":"stop"'));
@@ -158,10 +158,10 @@ test('what a moderation found is told under our names, whenever it comes', () =>
   expect(relay.finished).toBe(true);
 });
 
-describe('usage', () => {
+describe('OpenAiPassThrough with usage', () => {
   const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}';
 
-  test('is remembered and not passed on, wherever it comes', () => {
+  test('records it and removes it from every chunk', () => {
     const relay = freshRelay();
     expect(push(relay, `${head}[],${usage}}`)).toBe('');
     expect(relay.started).toBe(false);
@@ -172,7 +172,7 @@ describe('usage', () => {
     expect(relay.metrics.usage).toMatchObject({ inputTokens: 9, outputTokens: 4 });
   });
 
-  test.each([true, false])('that is not there yet is not named (asked for: %s)', (requested) => {
+  test.each([true, false])('omits null usage from chunks (requested: %s)', (requested) => {
     const relay = newRelay(requested);
     const trick = text('a ,"usage":null b');
     const open = trick.slice(0, -1);
@@ -187,7 +187,7 @@ describe('usage', () => {
     expect(parse(push(relay, before + trick))).toEqual(JSON.parse(ownHead + trick));
   });
 
-  test('of the last report counts, with the details of earlier ones', () => {
+  test('uses the last report with the details of earlier ones', () => {
     const relay = newRelay();
     const cached = usage.replace('9,', '9,"prompt_tokens_details":{"cached_tokens":6},');
     push(relay, `${head}[],${cached}}`);
@@ -201,7 +201,7 @@ describe('usage', () => {
     });
   });
 
-  test('in the closing chunk is the settled one, and only for those who asked', () => {
+  test('writes the settled usage into the closing chunk only if requested', () => {
     const settled = { usage: { ...noUsage, inputTokens: 2, outputTokens: 3 }, costCredits: 11 };
     const relay = newRelay();
     const predicted = { accepted_prediction_tokens: 2, rejected_prediction_tokens: 0 };
@@ -225,8 +225,8 @@ describe('usage', () => {
   });
 });
 
-describe('a broken stream', () => {
-  test('of malformed JSON fails as malformed and forwards nothing more', () => {
+describe('OpenAiPassThrough with a broken stream', () => {
+  test('fails as malformed at invalid JSON and forwards nothing more', () => {
     for (const data of ['{"choices":[', '[1]', 'upstream connect error']) {
       const relay = newRelay();
       push(relay, head + text('a'));
@@ -236,7 +236,7 @@ describe('a broken stream', () => {
     }
   });
 
-  test('of absurd nesting fails as malformed', () => {
+  test('fails as malformed at excessive nesting', () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
     const relay = newRelay();
     const choice = `[{"index":0,"delta":{"reasoning_content":"a"},"x":${deep}}]}`;
@@ -244,7 +244,7 @@ describe('a broken stream', () => {
     expect(relay.metrics.failure?.kind).toBe('malformed');
   });
 
-  test('of garbage after its finish reason is complete', () => {
+  test('ignores garbage after the finish reason', () => {
     const relay = newRelay();
     push(relay, head + text('a', '"finish_reason":"stop"'));
     expect(push(relay, `${head}[],"usage":{"prom`)).toBe('');
@@ -252,7 +252,7 @@ describe('a broken stream', () => {
     expect(relay.finished).toBe(true);
   });
 
-  test('with an error inside keeps the usage that came with it', () => {
+  test('keeps the usage that came with an error', () => {
     const relay = freshRelay();
     const usage = '"usage":{"prompt_tokens":9,"completion_tokens":4}';
     expect(push(relay, `{"error":{"code":502,"message":"Gone."},"choices":[],${usage}}`)).toBe('');
@@ -262,7 +262,7 @@ describe('a broken stream', () => {
     expect(relay.started).toBe(false);
   });
 
-  test('with an event named error fails, whatever its data are', () => {
+  test('fails at an event named error, whatever its data', () => {
     const [groq, plain] = [newRelay(), newRelay()];
     push(groq, '{"error":{"message":"Bad call.","status_code":400}}', 'error');
     expect(groq.metrics.failure).toMatchObject({ kind: 'request', status: 400 });
@@ -270,7 +270,7 @@ describe('a broken stream', () => {
     expect(plain.metrics.failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
 
-  test('ends with one chunk that says so, and no terminator', () => {
+  test('ends with one error chunk and no terminator', () => {
     const relay = newRelay();
     const error = new GatewayError('upstream_error', 'The model broke off.', { status: 504 });
     const out = relay.fail(error);
@@ -285,8 +285,8 @@ describe('a broken stream', () => {
   });
 });
 
-describe('the end', () => {
-  test('is not passed on, and nothing after it counts', () => {
+describe('OpenAiPassThrough at the end of the stream', () => {
+  test('drops the terminator and everything after it', () => {
     for (const done of ['[DONE]', ' [DONE] ']) {
       const relay = newRelay();
       expect(push(relay, done)).toBe('');
@@ -297,7 +297,7 @@ describe('the end', () => {
     }
   });
 
-  test('may be followed by the usage, where none was told before', () => {
+  test('reads the first usage after the terminator if there was none before', () => {
     const relay = newRelay();
     const counted = (completion: number) =>
       `${head}[],"usage":{"prompt_tokens":4,"completion_tokens":${completion}}}`;
@@ -307,7 +307,7 @@ describe('the end', () => {
     expect(relay.metrics.usage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
   });
 
-  test('by a failure is followed by nothing: what it costs is what was said', () => {
+  test('reads no usage after a failure', () => {
     for (const failure of ['{"error":{"message":"Boom"}}', '{nope']) {
       const relay = newRelay();
       push(relay, head + text('a'));
@@ -317,7 +317,7 @@ describe('the end', () => {
     }
   });
 
-  test('of several choices comes when all of them are finished', () => {
+  test('finishes once all choices have finished', () => {
     const relay = newRelay();
     const choice = (index: number, reason: string | null) =>
       push(relay, `${head}${JSON.stringify([{ index, delta: {}, finish_reason: reason }])}}`);
@@ -330,7 +330,7 @@ describe('the end', () => {
   });
 });
 
-describe('the finish', () => {
+describe('OpenAiPassThrough with a finish reason', () => {
   const finish = (...choices: object[]) => `${head}${JSON.stringify(choices)},"tier":"x"}`;
   const names = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', model: 'acme/large' };
   const chunk = (...choices: object[]) => ({
@@ -340,7 +340,7 @@ describe('the finish', () => {
     tier: 'x',
   });
 
-  test('that stands alone passes as it came', () => {
+  test('forwards it unchanged if it has no content', () => {
     const data = finish({ index: 0, delta: {}, finish_reason: 'stop' });
     expect(push(newRelay(), data)).toBe(`data: ${ownHead}${data.slice(head.length)}\n\n`);
   });
@@ -348,7 +348,7 @@ describe('the finish', () => {
   test.each<[string, object]>([
     ['an empty text', { content: '' }],
     ['the role once more', { role: 'assistant', content: null, tool_calls: [] }],
-  ])('beside %s has an empty delta', (_, delta) => {
+  ])('empties the delta next to it that has %s', (_, delta) => {
     const data = finish({ index: 0, delta, finish_reason: 'stop' });
     expect(parseAll(push(newRelay(), data))).toEqual([
       chunk({ index: 0, delta: {}, finish_reason: 'stop' }),
@@ -367,7 +367,7 @@ describe('the finish', () => {
       },
       'tool_calls',
     ],
-  ])('beside %s comes after them', (_, delta, reason) => {
+  ])('sends %s before it', (_, delta, reason) => {
     const relay = newRelay(false);
     const logprobs = { content: [] };
     const data = finish({ index: 0, delta, logprobs, finish_reason: reason });
@@ -379,7 +379,7 @@ describe('the finish', () => {
     expect([relay.finished, relay.metrics.finishReason]).toEqual([true, reason]);
   });
 
-  test('that a server writes into every chunk is told once, as the last has it', () => {
+  test('sends it once, with the last value, if every chunk has one', () => {
     const relay = newRelay(false);
     const content = (content: string, reason: string) =>
       finish({ index: 0, delta: { content }, finish_reason: reason });
@@ -393,7 +393,7 @@ describe('the finish', () => {
     expect(relay.metrics).toMatchObject({ outputCharacters: 3, finishReason: 'length' });
   });
 
-  test('waits for more words of as many choices as there can be; of others it is told', () => {
+  test('holds it for at most 16 choices and sends the others at once', () => {
     const relay = newRelay(false);
     const told = Array.from({ length: 20 }, (_, index) =>
       parseAll(push(relay, finish({ index, delta: { content: 'a' }, finish_reason: 'stop' }))),
@@ -403,7 +403,7 @@ describe('the finish', () => {
     expect(ends).toHaveLength(16);
   });
 
-  test('is none where words follow that are written like those before it', () => {
+  test('is not finished when repeated chunks follow it', () => {
     const relay = newRelay(false);
     const said = (content: string) => finish({ index: 0, delta: { content }, finish_reason: null });
     for (const content of ['a', 'b', 'c']) push(relay, said(content));
@@ -415,7 +415,7 @@ describe('the finish', () => {
     expect(relay.finished).toBe(true);
   });
 
-  test('that is said twice is an end, whatever the calls before it lacked', () => {
+  test('is finished after a second finish reason, whatever the calls lacked', () => {
     const relay = newRelay(false);
     const call = { index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
     for (const delta of [{ tool_calls: [call] }, {}]) {
@@ -424,7 +424,7 @@ describe('the finish', () => {
     expect(relay.finished).toBe(true);
   });
 
-  test('that stands alone behind such chunks is told when it comes', () => {
+  test('sends a bare one after such chunks at once', () => {
     const relay = newRelay(false);
     push(relay, finish({ index: 0, delta: { content: 'a' }, finish_reason: 'stop' }));
     const alone = { index: 0, delta: {}, finish_reason: 'length' };
@@ -432,7 +432,7 @@ describe('the finish', () => {
     expect(push(relay, finish(alone))).toBe('');
   });
 
-  test('beside the pieces of a call ends none of them', () => {
+  test('completes no call when it comes next to pieces of calls', () => {
     const relay = newRelay(false);
     const data = (call: object) =>
       finish({ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' });
@@ -452,7 +452,7 @@ describe('the finish', () => {
     ]);
   });
 
-  test('is said once, however often it came', () => {
+  test('sends it once even if the upstream repeats it', () => {
     const relay = newRelay();
     const again = finish({ index: 0, delta: { content: '' }, finish_reason: 'stop' });
     expect(parseAll(push(relay, again))).toHaveLength(1);
@@ -467,7 +467,7 @@ describe('the finish', () => {
     expect(relay.finished).toBe(true);
   });
 
-  test('is not followed by what says nothing, as the results of Azure that come late', () => {
+  test("drops late chunks without content, such as Azure's filter results", () => {
     const relay = newRelay();
     const results = { content_filter_results: { hate: { filtered: false } } };
     const late = { index: 0, content_filter_offsets: { check_offset: 3 }, ...results };
@@ -477,7 +477,7 @@ describe('the finish', () => {
     expect([relay.finished, relay.metrics.finishReason]).toEqual([true, 'stop']);
   });
 
-  test('of one choice leaves the words of another in front of it', () => {
+  test('sends the text of another choice before it', () => {
     const data = finish(
       { index: 0, delta: { content: '' }, finish_reason: 'stop' },
       { index: 1, delta: { content: 'b' }, finish_reason: null },
@@ -488,7 +488,7 @@ describe('the finish', () => {
     ]);
   });
 
-  test('of an answer without words comes after who would have spoken', () => {
+  test('sends the role first if the answer has no content', () => {
     const relay = freshRelay(false);
     const data = finish({ index: 0, delta: {}, finish_reason: 'content_filter' });
     expect(hearOut(relay, data)).toEqual([
@@ -500,7 +500,7 @@ describe('the finish', () => {
   });
 });
 
-test('all output is counted: text, reasoning, refusal, sound, names and arguments of calls', () => {
+test('OpenAiPassThrough counts text, reasoning, refusals, audio, names and arguments', () => {
   const relay = newRelay();
   const deltas = [
     { role: 'assistant', content: 'ab' },
@@ -518,7 +518,7 @@ test('all output is counted: text, reasoning, refusal, sound, names and argument
   expect(relay.metrics.outputCharacters).toBe(2 + 3 + 4 + 5 + 2 + 5_200 + 2 + 7);
 });
 
-describe('of a client with a free-form tool,', () => {
+describe('OpenAiPassThrough for a client with a free-form tool', () => {
   const customTools = new Set(['patch']);
   const sink = () => new OpenAiPassThrough(identity, { includeUsage: false, customTools });
   const opening = { index: 0, id: 'x', type: 'function', function: { name: 'patch' } };
@@ -529,7 +529,7 @@ describe('of a client with a free-form tool,', () => {
     return push(relay, `${head}${JSON.stringify([{ index, delta, finish_reason }])}}`);
   }
 
-  test('what waits for the end of its text counts when it comes, and once', () => {
+  test('counts buffered input once, when it comes', () => {
     const relay = sink();
     emit(relay, opening, null);
     expect(emit(relay, more('{"input":"ab'), null)).not.toContain('ab');
@@ -540,7 +540,7 @@ describe('of a client with a free-form tool,', () => {
     expect(relay.metrics.outputCharacters).toBe(5 + 12 + 3);
   });
 
-  test('a call stays of its type, also where it goes on after a finish', () => {
+  test('keeps the type of a call that continues after a finish', () => {
     const relay = sink();
     emit(relay, opening, null);
     emit(relay, more('{"input":"a'), null);
@@ -550,7 +550,7 @@ describe('of a client with a free-form tool,', () => {
     expect(late).not.toContain('"function"');
   });
 
-  test('a call behind an end that was told has all of its text', () => {
+  test('sends all input of a call after a finish that was sent', () => {
     const relay = sink();
     push(relay, head + text('Hi'));
     expect(emit(relay, nothing, 'stop')).toContain('"finish_reason":"stop"');
@@ -565,7 +565,7 @@ describe('of a client with a free-form tool,', () => {
     expect(relay.close({ usage: noUsage, costCredits: 0 })).toBe('data: [DONE]\n\n');
   });
 
-  test('all texts that wait are bounded together, however many choices there are', () => {
+  test('limits the buffered input of all choices together', () => {
     const relay = sink();
     const megabyte = more('x'.repeat(1024 * 1024));
     const sayIn = (choice: number) => {
@@ -576,7 +576,7 @@ describe('of a client with a free-form tool,', () => {
     expect(() => sayIn(4)).toThrow(MalformedAnswer);
   });
 
-  test('words pass as the text they came in', () => {
+  test('forwards text chunks unchanged', () => {
     const relay = sink();
     push(relay, head + text('a'));
     const spaced = '[ {"index": 0, "delta": {"content": "b"}, "finish_reason": null} ]}';
@@ -584,7 +584,7 @@ describe('of a client with a free-form tool,', () => {
   });
 });
 
-test('a chunk without choices, as Azure leads with, vanishes', () => {
+test("OpenAiPassThrough drops a chunk without choices, such as Azure's first one", () => {
   const relay = freshRelay();
   expect(push(relay, '{"choices":[],"id":"","model":"","prompt_filter_results":[]}')).toBe('');
   expect(push(relay, '{"type":"ping"}')).toBe('');
@@ -593,7 +593,7 @@ test('a chunk without choices, as Azure leads with, vanishes', () => {
   expect(relay.started).toBe(true);
 });
 
-test('silence is bridged by a comment, which does not start the answer', () => {
+test('OpenAiPassThrough writes a comment to keep the connection alive before it has started', () => {
   const relay = freshRelay();
   expect(relay.keepAlive()).toBe(': keep-alive\n\n');
   expect(relay.started).toBe(false);

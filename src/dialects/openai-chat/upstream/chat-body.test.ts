@@ -8,7 +8,7 @@ const written = (...parts: DocumentPart[]) => {
   return { content: body.messages?.[0]?.content, dropped };
 };
 
-test('a document of words is words, under its name', () => {
+test('writeBody writes a text document as text with its name', () => {
   const { content } = written(
     { kind: 'document', source: { text: 'All of it.' }, name: 'A letter' },
     { kind: 'document', source: { text: 'More.' } },
@@ -19,7 +19,7 @@ test('a document of words is words, under its name', () => {
   ]);
 });
 
-test('a file is its bytes or its id, and an address is told', () => {
+test('writeBody writes a file by its bytes or id and reports a URL as dropped', () => {
   const url = 'data:application/pdf;base64,AAAA';
   const inCapitals = 'DATA:application/pdf;base64,BBBB';
   expect(
@@ -40,7 +40,7 @@ test('a file is its bytes or its id, and an address is told', () => {
   });
 });
 
-test('the cap has the name that every server knows, whatever the client called it', () => {
+test('writeBody writes max_tokens whatever the client called the output limit', () => {
   expect(writeBody(question({ outputTokensMax: 9 })).body).toMatchObject({ max_tokens: 9 });
 });
 
@@ -48,22 +48,25 @@ test.each([
   ['high', true, 'high', []],
   ['high', false, null, ['reasoning']],
   ['none', false, null, []],
-] as const)('an effort of %s where the model reasons: %p', (effort, reasons, said, left) => {
-  const options = { effort, budgetTokens: null, visible: true };
-  const { body, dropped } = writeBody(question({ reasoning: options }), reasons);
-  expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
-});
+] as const)(
+  'writeBody writes the effort %s when the model reasons: %p',
+  (effort, reasons, said, left) => {
+    const options = { effort, budgetTokens: null, visible: true };
+    const { body, dropped } = writeBody(question({ reasoning: options }), reasons);
+    expect([body.reasoning_effort, dropped]).toEqual([said, [...left]]);
+  },
+);
 
 test.each([
   [null, true, 'medium'],
   ['low', true, 'low'],
   [null, false, null],
-] as const)('an effort of %p, adaptive: %p, is %p', (effort, isAdaptive, said) => {
+] as const)('writeBody writes the effort %p with adaptive %p as %p', (effort, isAdaptive, said) => {
   const reasoning = { effort, budgetTokens: null, isAdaptive, visible: true };
   expect(writeBody(question({ reasoning })).body.reasoning_effort).toBe(said);
 });
 
-test('what OpenAI does not know of sampling is told', () => {
+test('writeBody reports sampling parameters that OpenAI lacks', () => {
   const { body, dropped } = writeBody(question({ sampling: { topK: 4, topP: 0.5 } }));
   expect([body.top_p, dropped]).toEqual([0.5, ['top_k']]);
   expect(body).not.toHaveProperty('top_k');
@@ -73,13 +76,13 @@ test.each([
   ['required', 'required'],
   ['none', 'none'],
   [{ name: 'look' }, { type: 'function', function: { name: 'look' } }],
-] as const)('the choice %j of a tool is %j', (toolChoice, said) => {
+] as const)('writeBody writes the tool choice %j as %j', (toolChoice, said) => {
   const tools = [{ name: 'look', parameters: null }];
   expect(writeBody(question({ tools, toolChoice })).body.tool_choice).toEqual(said);
   expect(writeBody(question({ toolChoice })).body.tool_choice ?? null).toBeNull();
 });
 
-test('whether calls may run side by side is said only beside tools', () => {
+test('writeBody writes parallel_tool_calls only with tools', () => {
   const tools = [{ name: 'look', parameters: null }];
   const said = (given: object) =>
     writeBody(question({ parallelTools: false, ...given })).body.parallel_tool_calls ?? null;
@@ -91,7 +94,10 @@ test.each([
   [null, { type: 'object', properties: {} }],
   [{ type: 'object' }, { type: 'object', properties: {} }],
   [{ $ref: '#/$defs/a' }, { type: 'object', properties: {}, $ref: '#/$defs/a' }],
-] as const)('the schema %j of a tool is an object with properties', (parameters, said) => {
-  const { body } = writeBody(question({ tools: [{ name: 'look', parameters }] }));
-  expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
-});
+] as const)(
+  'writeBody writes the tool schema %j as an object with properties',
+  (parameters, said) => {
+    const { body } = writeBody(question({ tools: [{ name: 'look', parameters }] }));
+    expect(body.tools).toMatchObject([{ function: { parameters: said } }]);
+  },
+);

@@ -11,8 +11,8 @@ const call = (id: string) => ({
   function: { name: 'f', arguments: '{}' },
 });
 
-describe('messages as a vendor wants them', () => {
-  test('are the very same list when there is nothing to change', () => {
+describe('normalizeMessages', () => {
+  test('returns the same list when nothing changes', () => {
     const messages: ChatMessage[] = [
       { role: 'system', content: 's' },
       { role: 'user', content: 'u' },
@@ -31,7 +31,7 @@ describe('messages as a vendor wants them', () => {
     expect(normalizeMessages(messages, oddities, none)).toBe(messages);
   });
 
-  test('have answers without what a library left in them where the vendor refuses more', () => {
+  test('drops library fields of answers for vendors that reject unknown fields', () => {
     const requested: ChatMessage = { role: 'user', content: 'u' };
     const left = { refusal: null, annotations: [], audio: null, id: 'msg_1' };
     const given = [
@@ -47,7 +47,7 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
-  test('have an empty text where an earlier answer says and does nothing', () => {
+  test('adds empty content to an earlier answer without output', () => {
     const normalize = (...messages: object[]) =>
       normalizeMessages(messages as ChatMessage[], {}, none);
     const silent = { role: 'assistant', content: '' };
@@ -59,7 +59,7 @@ describe('messages as a vendor wants them', () => {
     }
   });
 
-  test('say an earlier refusal as an answer where the vendor has no other word for it', () => {
+  test('moves a refusal to the content for vendors without a refusal field', () => {
     const requested: ChatMessage = { role: 'user', content: 'u' };
     const answered: ChatMessage[] = [requested, { role: 'assistant', content: 'No.' }, requested];
     for (const content of [null, '']) {
@@ -72,7 +72,7 @@ describe('messages as a vendor wants them', () => {
     }
   });
 
-  test('are without answers that say nothing where the vendor refuses those', () => {
+  test('drops empty answers for vendors that reject them', () => {
     const said: ChatMessage = { role: 'user', content: 'u' };
     const answers: ChatMessage[] = [
       { role: 'assistant', content: '' },
@@ -91,7 +91,7 @@ describe('messages as a vendor wants them', () => {
     expect(normalizeMessages(messages, {}, none)).toHaveLength(8);
   });
 
-  test('end with the user where the vendor refuses another end', () => {
+  test('ends with a user message for vendors that require one', () => {
     const said: ChatMessage = { role: 'user', content: 'u' };
     const answer: ChatMessage = { role: 'assistant', content: 'a' };
     const rules: ChatMessage = { role: 'system', content: 's' };
@@ -110,7 +110,7 @@ describe('messages as a vendor wants them', () => {
     expect(normalizeMessages([said, answer], {}, none)).toHaveLength(2);
   });
 
-  test('have an answer between results and the user’s words where the vendor wants one', () => {
+  test('inserts an answer between results and user content for vendors that require one', () => {
     const called: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
     const result: ChatMessage = { role: 'tool', tool_call_id: 'a', content: 'r' };
     const said: ChatMessage = { role: 'user', content: 'u' };
@@ -125,7 +125,7 @@ describe('messages as a vendor wants them', () => {
     expect(roles({})).toBe('user assistant tool tool user assistant tool');
   });
 
-  test('have pictures where their addresses stood, said or shown by a tool', () => {
+  test('replaces image URLs in user messages and tool results', () => {
     const [url, data] = ['https://a.example/b.png', 'data:image/png;base64,AAAA'];
     const shown = (address: string) => [
       { type: 'text' as const, text: url },
@@ -149,7 +149,7 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
-  test('have one text in place of a list of them, whoever says it, and keep their pictures', () => {
+  test('joins text parts of every role but keeps images', () => {
     const texts = [
       { type: 'text' as const, text: 'a' },
       { type: 'text' as const, text: 'b' },
@@ -169,7 +169,7 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
-  test('have system in place of developer, and no names, where asked', () => {
+  test('writes system in place of developer and drops names when the quirks require it', () => {
     const named = { name: 'ann' };
     const messages: ChatMessage[] = [
       { role: 'developer', content: 'd', ...named },
@@ -182,7 +182,7 @@ describe('messages as a vendor wants them', () => {
     ]);
   });
 
-  test('have one system message in front where the template takes no other', () => {
+  test('merges system messages into the first when the template accepts only one', () => {
     const messages: ChatMessage[] = [
       { role: 'user', content: 'u' },
       { role: 'system', content: 'one' },
@@ -204,7 +204,7 @@ describe('messages as a vendor wants them', () => {
     ['drop', {}],
     ['reasoning', { reasoning: 'thought' }],
     ['reasoning_content', { reasoning_content: 'thought' }],
-  ] as const)('carry earlier reasoning as %s and in no other field', (field, expected) => {
+  ] as const)('sends earlier reasoning back as %s and in no other field', (field, expected) => {
     for (const given of [{ reasoning: 'thought' }, { reasoning_content: 'thought' }]) {
       const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
       const adapted = normalizeMessages(messages, { replay_reasoning: field }, none);
@@ -217,7 +217,7 @@ describe('messages as a vendor wants them', () => {
     ['reasoning', {}],
     ['drop', {}],
   ] as const)(
-    'without reasoning get in the field for %s what the vendor does not refuse',
+    'writes %s into answers without reasoning only if the vendor requires it',
     (field, expected) => {
       const bare: ChatMessage = { role: 'assistant', content: null, tool_calls: [call('a')] };
       const messages: ChatMessage[] = [{ role: 'user', content: 'u' }, bare];
@@ -229,7 +229,7 @@ describe('messages as a vendor wants them', () => {
     },
   );
 
-  test('carry no signatures of another maker to a vendor that reads signatures', () => {
+  test('drops signatures of other vendors', () => {
     const detail = (signature: string) => ({ type: 'reasoning.text', text: 't', signature });
     const answer = (thoughts: object): ChatMessage[] => [
       { role: 'assistant', content: 'a', ...thoughts },
@@ -247,7 +247,7 @@ describe('messages as a vendor wants them', () => {
     expect(normalize(...own)).toEqual(answer({ reasoning_details: own }));
   });
 
-  test('are without the proofs of Google on their calls where only known fields may come', () => {
+  test("drops Google's signatures from calls if only known fields are accepted", () => {
     const signed = { ...call('a'), extra_content: { google: { thought_signature: 's' } } };
     const calls = (...tool_calls: object[]) =>
       [{ role: 'assistant', content: null, tool_calls }] as ChatMessage[];
@@ -262,18 +262,18 @@ describe('messages as a vendor wants them', () => {
     ['an empty list of calls', { tool_calls: [] }, {}],
     ['null for calls and function', { tool_calls: null, function_call: null }, {}],
     [
-      'null for the function beside calls',
+      'null for the function next to calls',
       { tool_calls: [call('a')], function_call: null },
       { tool_calls: [call('a')] },
     ],
-  ])('say nothing of calls that were not made: %s', (_, given, expected) => {
+  ])('drops empty lists of calls: %s', (_, given, expected) => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', ...given }];
     expect(normalizeMessages(messages, {}, none)).toStrictEqual([
       { role: 'assistant', content: 'a', ...expected },
     ]);
   });
 
-  test('have call ids of nine characters that still match their results', () => {
+  test('shortens call ids to 9 characters that still match their results', () => {
     const ids = ['call_abcdefghijklmnop', 'abcDEF123', '', 'call_abcdefghijklmnoq'];
     const messages: ChatMessage[] = [
       { role: 'assistant', content: null, tool_calls: ids.map(call) },
@@ -289,7 +289,7 @@ describe('messages as a vendor wants them', () => {
     expect(rest.map((m) => (m.role === 'tool' ? m.tool_call_id : ''))).toEqual(short);
   });
 
-  test('have no call ids that are too long for OpenAI, and results that match them', () => {
+  test('shortens call ids that are too long for OpenAI, with their results', () => {
     const long = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`;
     const ids = [long, `${long}0`, 'x'.repeat(40)];
     const messages: ChatMessage[] = [
@@ -306,7 +306,7 @@ describe('messages as a vendor wants them', () => {
     expect(normalizeMessages(messages, { tool_call_ids: 'keep' }, none)).toBe(messages);
   });
 
-  test('do not change the client’s own objects', () => {
+  test("does not modify the client's objects", () => {
     const messages: ChatMessage[] = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
     normalizeMessages(messages, {}, none);
     expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
@@ -336,14 +336,14 @@ function marked(mark: object): ChatRequest['body'] {
 
 const mark = { cache_control: { type: 'ephemeral' } };
 
-test('nothing that a client may mark keeps its mark', () => {
+test('withoutMarks removes every cache mark', () => {
   const bare = marked({});
   expect(withoutMarks({ body: marked(mark), source: null })).toEqual({ body: bare, source: null });
   const untouched = { body: bare, source: null };
   expect(withoutMarks(untouched)).toBe(untouched);
 });
 
-test('numbers that JavaScript would round go on as they were written', () => {
+test('withoutMarks preserves numbers that JavaScript would round', () => {
   const text = JSON.stringify(marked(mark)).replaceAll(
     '"integer"',
     '"integer","maximum":9007199254740993',

@@ -12,7 +12,7 @@ test.each([
   ['constructor', 'stop'],
   ['__proto__', 'stop'],
   ['eos', 'stop'],
-] as const)('an answer that ends with «%s» is told as %s', (reason, word) => {
+] as const)('OpenAiStreamReader emits the finish reason "%s" as %s', (reason, word) => {
   const told = new ToldAnswer();
   const emitter = new AnswerEmitter(told);
   emitter.emit({ content: 'Hi' });
@@ -20,7 +20,7 @@ test.each([
   expect(told.finishReason).toBe(word);
 });
 
-test('a finish reason that words follow is no end; only the terminator is one then', () => {
+test('OpenAiStreamReader waits for the terminator when content follows a finish reason', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (delta: object, finish_reason: string) =>
@@ -32,7 +32,7 @@ test('a finish reason that words follow is no end; only the terminator is one th
   expect(reader.finished).toBe(true);
 });
 
-test('a finish reason that is said twice is an end, whatever the calls before it lacked', () => {
+test('OpenAiStreamReader finishes at a second finish reason, whatever the calls lacked', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (delta: object) => {
@@ -46,18 +46,21 @@ test('a finish reason that is said twice is an end, whatever the calls before it
   expect(reader.finished).toBe(true);
 });
 
-test.each([['{}'], ['']])('a call of «%s» beside its finish is one with no arguments', (json) => {
-  const told = new ToldAnswer();
-  const reader = new OpenAiStreamReader(told);
-  const call = { index: 0, id: 'a', function: { name: 'now', arguments: json } };
-  const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }];
-  reader.push({ event: null, data: JSON.stringify({ choices }) });
-  reader.push({ event: null, data: '[DONE]' });
-  expect(told.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
-  expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
-});
+test.each([['{}'], ['']])(
+  'OpenAiStreamReader reads a call of "%s" next to its finish as one without arguments',
+  (json) => {
+    const told = new ToldAnswer();
+    const reader = new OpenAiStreamReader(told);
+    const call = { index: 0, id: 'a', function: { name: 'now', arguments: json } };
+    const choices = [{ index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }];
+    reader.push({ event: null, data: JSON.stringify({ choices }) });
+    reader.push({ event: null, data: '[DONE]' });
+    expect(told.calls).toMatchObject([{ id: 'a', name: 'now', arguments: '{}' }]);
+    expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
+  },
+);
 
-test('a finish reason beside each piece of two calls ends neither of them', () => {
+test('OpenAiStreamReader ends neither of two calls whose pieces come with finish reasons', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (index: number, more: object, json: string) => {
@@ -76,7 +79,7 @@ test('a finish reason beside each piece of two calls ends neither of them', () =
   expect([told.finishReason, reader.finished]).toEqual(['tool_calls', true]);
 });
 
-test('a stream of messages, which some servers send instead of deltas, is heard', () => {
+test('OpenAiStreamReader reads a stream of messages', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x":1}' } };
@@ -87,13 +90,13 @@ test('a stream of messages, which some servers send instead of deltas, is heard'
   expect(told.calls).toMatchObject([{ id: 'a', name: 'f', arguments: '{"x":1}' }]);
 });
 
-test('an error event is heard, though it is no JSON', () => {
+test('OpenAiStreamReader reads an error event that is not JSON', () => {
   const reader = new OpenAiStreamReader(new ToldAnswer());
   const failure = reader.push({ event: 'error', data: 'rate limit reached' });
   expect(failure).toMatchObject({ kind: 'server', message: 'rate limit reached' });
 });
 
-test('after the terminator only usage is heard, and only where there was none', () => {
+test('OpenAiStreamReader reads only usage after the terminator, and only if there was none', () => {
   const told = new ToldAnswer();
   const reader = new OpenAiStreamReader(told);
   const push = (data: unknown) => reader.push({ event: null, data: JSON.stringify(data) });
@@ -113,7 +116,7 @@ test('after the terminator only usage is heard, and only where there was none', 
   expect(told.lastUsage).toMatchObject({ inputTokens: 4, outputTokens: 2 });
 });
 
-test('calls of a whole answer are told apart, though all have the same index', () => {
+test('readFullReply separates calls that have the same index', () => {
   const told = new ToldAnswer();
   const call = (id: string, name: string, json: string) => ({
     ...{ index: 0, id, type: 'function' },
@@ -128,7 +131,7 @@ test('calls of a whole answer are told apart, though all have the same index', (
   ]);
 });
 
-test('of the choices of a whole answer the first by number is told, wherever it stands', () => {
+test('readFullReply emits the choice with index 0, whatever its position', () => {
   const told = new ToldAnswer();
   const choices = ['Zero', 'One'].map((content, index) => ({
     ...{ index, finish_reason: 'stop' },
@@ -138,10 +141,10 @@ test('of the choices of a whole answer the first by number is told, wherever it 
   expect(told.said).toBe('Zero');
 });
 
-describe('a function that a server from before there were tools calls', () => {
+describe('a function_call of an older server', () => {
   const only = { name: 'look', arguments: '{"a":1}' };
 
-  test('is told as a call, piece by piece', () => {
+  test('is emitted as a call in pieces', () => {
     const told = new ToldAnswer();
     const reader = new OpenAiStreamReader(told);
     const push = (delta: object, finish_reason: string | null) =>
@@ -156,7 +159,7 @@ describe('a function that a server from before there were tools calls', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
-  test('is told as a call in a whole answer', () => {
+  test('is emitted as a call from a reply', () => {
     const told = new ToldAnswer();
     const message = { role: 'assistant', content: null, function_call: only };
     const choices = [{ index: 0, message, finish_reason: 'function_call' }];
@@ -166,10 +169,10 @@ describe('a function that a server from before there were tools calls', () => {
   });
 });
 
-describe('a free-form tool, which only clients of OpenAI know', () => {
+describe("a free-form tool, which only OpenAI's clients support", () => {
   const called = { name: 'sql', arguments: '{"input":"SELECT 1"}' };
 
-  test('is told as a function with one text, once all of it is there', () => {
+  test('is emitted as a function with one text once its input is complete', () => {
     const told = new ToldAnswer();
     const reader = new OpenAiStreamReader(told);
     const push = (delta: object, finish_reason: string | null) =>
@@ -183,22 +186,25 @@ describe('a free-form tool, which only clients of OpenAI know', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
-  test.each(['tool_calls', null])('is told so in a whole answer that ends with %p', (reason) => {
-    const told = new ToldAnswer();
-    const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
-    const message = { role: 'assistant', content: null, tool_calls: [call] };
-    const choices = [{ index: 0, message, finish_reason: reason }];
-    const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
-    const tally = new MeteringSink(told);
-    expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
-    expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
-    expect(told.finishReason).toBe(reason);
-    // It is in the count, also where nothing says why the answer ended.
-    expect([tally.metrics.usage?.outputTokens, tally.metrics.isEstimate]).toEqual([9, false]);
-  });
+  test.each(['tool_calls', null])(
+    'is emitted the same way from a reply that ends with %p',
+    (reason) => {
+      const told = new ToldAnswer();
+      const call = { id: 'call_1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } };
+      const message = { role: 'assistant', content: null, tool_calls: [call] };
+      const choices = [{ index: 0, message, finish_reason: reason }];
+      const body = { choices, usage: { prompt_tokens: 10, completion_tokens: 9 } };
+      const tally = new MeteringSink(told);
+      expect(openAiUpstream.readReply(JSON.stringify(body), tally)).toBeUndefined();
+      expect(told.calls).toMatchObject([{ id: 'call_1', ...called }]);
+      expect(told.finishReason).toBe(reason);
+      // It is in the count, also where nothing says why the answer ended.
+      expect([tally.metrics.usage?.outputTokens, tally.metrics.isEstimate]).toEqual([9, false]);
+    },
+  );
 });
 
-test('words between the pieces of a call wait for its end, but not without bound', () => {
+test('AnswerEmitter holds content between the pieces of a call up to a limit', () => {
   const told = new ToldAnswer();
   const emitter = new AnswerEmitter(told);
   const go = (json: string) => ({ tool_calls: [{ index: 0, function: { arguments: json } }] });
@@ -216,7 +222,7 @@ test('words between the pieces of a call wait for its end, but not without bound
   expect(told.said).toHaveLength(2 + 4 * 1024 * 1024);
 });
 
-test('a finish reason beside each piece of a free text leaves it whole for chat clients', () => {
+test('a chat client gets complete free-form input when each piece has a finish reason', () => {
   const customTools = new Set(['patch']);
   const writer = new OpenAiStreamWriter(identity, { includeUsage: false, customTools });
   const reader = new OpenAiStreamReader(writer);
@@ -236,7 +242,7 @@ test('a finish reason beside each piece of a free text leaves it whole for chat 
   expect(heard).toEndWith('"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n');
 });
 
-test('the free text of every choice is told at the end, each before its finish', () => {
+test('a chat client gets the free-form input of every choice before its finish', () => {
   const customTools = new Set(['patch']);
   const options = { includeUsage: false, customTools, choices: 2 };
   const first = new OpenAiStreamWriter(identity, options);
@@ -268,8 +274,8 @@ function told(message: object) {
 
 const at = (url: unknown) => ({ type: 'image_url', image_url: { url } });
 
-describe('a picture that the model made', () => {
-  test('is told with its kind, after the words', () => {
+describe('a generated image', () => {
+  test('is emitted with its media type after the text', () => {
     const images = [at('data:image/png;base64,iVBO'), at('data:image/svg+xml;base64,PHN2')];
     const answer = told({ role: 'assistant', content: 'Here.', images });
     expect(answer.images).toEqual([
@@ -287,20 +293,20 @@ describe('a picture that the model made', () => {
     at(''),
     at('file:///a.png'),
     at('data:image/png;base64,'),
-  ])('is not found in %j', (image) => {
+  ])('is not read from %j', (image) => {
     const answer = told({ role: 'assistant', content: 'Here.', images: [image] });
     expect([answer.said, answer.images]).toEqual(['Here.', []]);
   });
 });
 
-test('a picture by its address becomes a link for clients that take only bytes', () => {
+test('an image URL becomes a link for clients that accept only bytes', () => {
   const images = [at('https://example.com/a (1).png')];
   const answer = told({ role: 'assistant', content: 'Here:', images });
   expect(answer.said).toBe('Here:\n![image](https://example.com/a%20%281%29.png)\n');
   expect(answer.images).toEqual([]);
 });
 
-test('a whole answer without a finish reason is valid if it says anything', () => {
+test('readFullReply accepts a reply without a finish reason if it has output', () => {
   const read = (message: object) => {
     const answer = new ToldAnswer();
     const choices = [{ index: 0, message, finish_reason: null }];
@@ -310,7 +316,7 @@ test('a whole answer without a finish reason is valid if it says anything', () =
   expect(read({ role: 'assistant', content: '' })).toMatchObject([{ kind: 'malformed' }, '']);
 });
 
-test('a call that is sent as tool_calls and as function_call is one call', () => {
+test('AnswerEmitter emits a call sent as both tool_calls and function_call once', () => {
   const f = { name: 'look', arguments: '{"a":1}' };
   const call = { index: 0, id: 'call_a', type: 'function', function: f };
   const both = told({ role: 'assistant', content: null, tool_calls: [call], function_call: f });
@@ -319,19 +325,19 @@ test('a call that is sent as tool_calls and as function_call is one call', () =>
   expect(older.calls).toMatchObject([f]);
 });
 
-describe('thoughts that are told one by one', () => {
+describe('separate thoughts', () => {
   const signed = (text: string, signature: string) => ({ type: 'reasoning.text', text, signature });
   const encrypted = { type: 'reasoning.encrypted', data: 'zzz' };
   const details = [encrypted, signed('One.', 'a'), signed('Two.', 'b')];
   const order = ['redacted', 'reasoning', 'signature', 'reasoning', 'signature', 'text', 'finish'];
 
-  test.each([{ reasoning: 'One.Two.' }, {}])('keep each its proof: %j', (all) => {
+  test.each([{ reasoning: 'One.Two.' }, {}])('each keep their signature: %j', (all) => {
     const answer = told({ role: 'assistant', content: 'Hi', ...all, reasoning_details: details });
     expect(answer.order).toEqual(order);
     expect([answer.thought, answer.signatures]).toEqual(['One.Two.', ['a', 'b']]);
   });
 
-  test('are not told twice where details and reasoning differ', () => {
+  test('are emitted once when details and reasoning differ', () => {
     const reasoning = 'One and two.';
     const answer = told({
       role: 'assistant',

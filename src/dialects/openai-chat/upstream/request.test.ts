@@ -37,8 +37,8 @@ function isSpliced(text: string, quirks: Quirks = {}): boolean {
   return String(passChat(read(text + mark), target(quirks)).body).endsWith(mark);
 }
 
-describe('the client’s own text', () => {
-  test('is sent on when the model stands first and fields are only added', () => {
+describe("passChat with the client's own text", () => {
+  test('splices it when the model comes first and fields are only added', () => {
     expect(isSpliced(JSON.stringify(chat))).toBe(true);
     expect(isSpliced(JSON.stringify({ ...chat, stream: true }))).toBe(true);
     expect(isSpliced(`  \n{ "model" : "acme/chat" , "messages":${JSON.stringify(messages)}}`)).toBe(
@@ -52,13 +52,13 @@ describe('the client’s own text', () => {
     ['a field changes', JSON.stringify({ ...chat, max_tokens: 5, max_completion_tokens: 6 })],
     ['the name is escaped', JSON.stringify(chat).replace('acme/chat', 'acme\\/chat')],
     ['the key stands twice', JSON.stringify(chat).replace(/\}$/, ',"model":"acme/chat"}')],
-  ])('is not sent on when %s', (_, text) => {
+  ])('does not splice it when %s', (_, text) => {
     expect(isSpliced(text)).toBe(false);
     expect(sent(read(text)).model).toBe(target().upstreamModel);
   });
 });
 
-test('names that an upstream may read as ours stay here, and unknown ones go on', () => {
+test('passChat drops lookalikes of our fields and keeps unknown fields', () => {
   const given = { ...chat, Model: 'dear', MAX_TOKENS: 9, N: 9, modelName: 1 };
   const model = target().upstreamModel;
   expect(sent(read(JSON.stringify(given)))).toEqual({ messages, model, modelName: 1 });
@@ -164,7 +164,7 @@ const bodies = fc.oneof(
 );
 const cap = fc.constantFrom(null, 100);
 
-test('however it is spelt and adapted, a spliced text says what a body written anew says', () => {
+test('passChat splices the same request that it would write anew', () => {
   let spliced = 0;
   fc.assert(
     fc.property(
@@ -191,7 +191,7 @@ test('however it is spelt and adapted, a spliced text says what a body written a
   expect(spliced).toBeGreaterThan(10);
 });
 
-test('fields that nobody adapts arrive with the value they had', () => {
+test('passChat keeps the values of unchanged fields', () => {
   fc.assert(
     fc.property(anything, anything, fc.boolean(), (one, two, first) => {
       const own = { vendor_field: one, metadata: two };
@@ -202,11 +202,11 @@ test('fields that nobody adapts arrive with the value they had', () => {
   );
 });
 
-describe('what a vendor cannot take is put differently', () => {
+describe('passChat applies quirks:', () => {
   const write = (fields: object, oddities: Quirks, most: number | null = null) =>
     sent(read(JSON.stringify({ ...chat, ...fields })), target(oddities, most));
 
-  test('the cap we set wins over the client’s, under the one name the vendor knows', () => {
+  test("the offer's output limit wins, under the vendor's only name", () => {
     expect(write({ max_tokens: 500 }, {}, 100).max_tokens).toBe(100);
     expect(write({}, {}, 100).max_tokens).toBe(100);
     const renamed = write({ max_tokens: 500 }, { output_limit: 'max_completion_tokens' }, 100);
@@ -214,7 +214,7 @@ describe('what a vendor cannot take is put differently', () => {
     expect(renamed).not.toHaveProperty('max_tokens');
   });
 
-  test('what the client wrote as null is left out, and takes nothing of ours with it', () => {
+  test('null fields are dropped and override nothing', () => {
     const unset = { tools: null, stop: null, max_tokens: null, reasoning_effort: null };
     expect(Object.keys(write({ ...unset, stream: null }, {})).sort()).toEqual([
       'messages',
@@ -230,7 +230,7 @@ describe('what a vendor cannot take is put differently', () => {
     });
   });
 
-  test('no more is asked for than the model has', () => {
+  test("the output limit never exceeds the model's", () => {
     const to = { ...target(), modelOutputTokensMax: 50 };
     const requested = (fields: object) => sent(read(JSON.stringify({ ...chat, ...fields })), to);
     expect(requested({ max_tokens: 51 }).max_tokens).toBe(50);
@@ -239,7 +239,7 @@ describe('what a vendor cannot take is put differently', () => {
     expect(Object.keys(requested({})).sort()).toEqual(['messages', 'model']);
   });
 
-  test('a name of a prompt’s cache is the tenant’s own under the vendor’s name, too', () => {
+  test("the cache key is the tenant's own under the vendor's name too", () => {
     const value = { ...chat, prompt_cache_key: 'case-4711' };
     const text = JSON.stringify(value);
     const request = readChatRequest(value, { text, bytes: encoder.encode(text) }, false, 'acme');
@@ -250,14 +250,14 @@ describe('what a vendor cannot take is put differently', () => {
     expect(renamed).not.toHaveProperty('prompt_cache_key');
   });
 
-  test('usage is asked for in streams unless it comes by itself', () => {
+  test('usage is requested in streams unless the vendor always sends it', () => {
     const requested = write({ stream: true, stream_options: { x: 1 } }, {});
     expect(requested.stream_options).toEqual({ x: 1, include_usage: true });
     const always = write({ stream: true, stream_options: {} }, { stream_usage: 'always' });
     expect(always).not.toHaveProperty('stream_options');
   });
 
-  test('sampling parameters go while a model reasons, and stay when it does not', () => {
+  test('sampling parameters are dropped only while the model reasons', () => {
     const oddities: Quirks = {
       sampling_while_reasoning: 'drop',
       efforts: { none: 'none', low: 'low' },
@@ -284,13 +284,13 @@ describe('what a vendor cannot take is put differently', () => {
     [{ max_tokens: 2_049 }, 'medium'],
     [{ budget_tokens: 12_001 }, 'high'],
     [{ effort: 'low', budget_tokens: 30_000 }, 'low'],
-  ])('a number of tokens to think with is an effort: %j is %s', (reasoning, effort) => {
+  ])('a budget of %j tokens becomes the effort %s', (reasoning, effort) => {
     const written = write({ reasoning }, {});
     expect(written.reasoning_effort).toBe(effort);
     expect(written).not.toHaveProperty('reasoning');
   });
 
-  test('a schema becomes an instruction where the vendor knows plain JSON only', () => {
+  test('a schema becomes an instruction for vendors with plain JSON only', () => {
     const schema = { type: 'object', properties: { a: { type: 'number' } } };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
     const written = write({ response_format: format }, { json_schema: 'instruct' });
@@ -300,7 +300,7 @@ describe('what a vendor cannot take is put differently', () => {
     expect(JSON.stringify(first)).toContain('properties');
   });
 
-  test('required is any for those who call it so', () => {
+  test('required becomes any for vendors with that name', () => {
     const oddities: Quirks = { tool_choice_required: 'any' };
     expect(write({ tool_choice: 'required' }, oddities).tool_choice).toBe('any');
     expect(write({ tool_choice: 'auto' }, oddities).tool_choice).toBe('auto');
@@ -313,7 +313,7 @@ test.each<[string, object]>([
   ['stop', { stop: [] }],
   ['empty stops', { stop: [''] }],
   ['nothing to stop at', { stop: '' }],
-])('an empty list of %s is left out with all that needs a filled one', (_, fields) => {
+])('an empty list of %s is dropped together with its dependents', (_, fields) => {
   const to = target({ tool_choice_required: 'any' });
   expect(sent(read(JSON.stringify({ ...chat, ...fields })), to)).toEqual({
     model: to.upstreamModel,
@@ -321,25 +321,25 @@ test.each<[string, object]>([
   });
 });
 
-test('an empty stop is left out from among others', () => {
+test('an empty stop sequence is dropped', () => {
   const stopOf = (stop: unknown) => sent(read(JSON.stringify({ ...chat, stop })), target()).stop;
   expect(stopOf(['', 'END', ' '])).toEqual(['END', ' ']);
   expect(stopOf('END')).toBe('END');
 });
 
-describe('what a vendor refuses is left out, and named where it was asked for', () => {
+describe('passChat drops what a vendor rejects and reports it if requested:', () => {
   const requested = read(JSON.stringify({ ...chat, seed: 1, user: null, temperature: 0 }));
   const dropped = (quirks: Quirks, request = requested) => {
     const { service_tier: _, ...body } = sent(request, target(quirks));
     return [Object.keys(body).sort(), passChat(request, target(quirks)).dropped];
   };
 
-  test('by its name', () => {
+  test('a parameter by its name', () => {
     const kept = ['messages', 'model', 'temperature'];
     expect(dropped({ drop_params: ['seed', 'user', 'stop'] })).toEqual([kept, ['seed']]);
   });
 
-  test('with what is refused without it, and in whichever words it was asked for', () => {
+  test('dependents of a dropped parameter, whatever their format', () => {
     const left = (name: string, options: object) =>
       dropped({ drop_params: [name] }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -352,7 +352,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(left('reasoning', { reasoning })).toEqual([plain, ['reasoning']]);
   });
 
-  test('inside of what it says about reasoning', () => {
+  test('fields inside reasoning', () => {
     const reasoning = { effort: 'high', mode: 'pro', context: 'auto' };
     const request = read(JSON.stringify({ ...chat, reasoning }));
     expect(dropped({}, request)).toEqual([
@@ -361,7 +361,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     ]);
   });
 
-  test('an effort for which it has no word', () => {
+  test('an effort without an equivalent', () => {
     const requested = (options: object) =>
       dropped({ efforts: {} }, read(JSON.stringify({ ...chat, ...options })));
     const plain = ['messages', 'model'];
@@ -373,7 +373,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(requested({ thinking })).toEqual([[...plain, 'thinking'], []]);
   });
 
-  test('the names of speakers, but not those of tools', () => {
+  test('names of speakers but not of tools', () => {
     const said = (name: unknown) => ({ ...chat, messages: [{ role: 'user', content: 'a', name }] });
     const names = (body: object, quirks: Quirks = { message_names: 'drop' }) =>
       dropped(quirks, read(JSON.stringify(body)))[1];
@@ -383,7 +383,7 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
     expect(names({ ...chat, messages: [...messages, result] })).toEqual([]);
   });
 
-  test('while it reasons', () => {
+  test('sampling parameters while the model reasons', () => {
     const quirks = { sampling_while_reasoning: 'drop', efforts: { high: 'high' } } as const;
     const thinking = { ...chat, temperature: 0, top_p: null, reasoning_effort: 'high' };
     expect(dropped(quirks, read(JSON.stringify(thinking)))).toEqual([
@@ -393,29 +393,29 @@ describe('what a vendor refuses is left out, and named where it was asked for', 
   });
 });
 
-describe('a wish that a model reasons, and no more', () => {
+describe('passChat with reasoning enabled and no level', () => {
   const request = read(JSON.stringify({ ...chat, temperature: 0, reasoning: { enabled: true } }));
   const content = { medium: 'normal' };
 
-  test('is one for the middle level, in the vendor’s word', () => {
+  test("sends the vendor's middle level", () => {
     expect(sent(request)).toMatchObject({ reasoning_effort: 'medium', temperature: 0 });
     const requested = target({ efforts: content, sampling_while_reasoning: 'drop_when_requested' });
     expect(sent(request, requested).reasoning_effort).toBe('normal');
     expect(passChat(request, requested).dropped).toEqual(['temperature']);
   });
 
-  test('is left out where nobody says that the model does, and the client is told', () => {
+  test('drops and reports it if the catalog does not list the model as reasoning', () => {
     const to = { ...target({ efforts: content }), isReasoningModel: false };
     expect(sent(request, to)).not.toHaveProperty('reasoning_effort');
     expect(passChat(request, to).dropped).toEqual(['reasoning']);
   });
 });
 
-describe('dearer service', () => {
+describe('passChat with a surcharged service tier', () => {
   const options = (service_tier: unknown) => read(JSON.stringify({ ...chat, service_tier }));
 
   test.each(['priority', 'fast', 'performance', 'ultrafast'])(
-    'as %p is not asked for, and the client is told',
+    'drops and reports it: %p',
     (tier) => {
       const { body, dropped } = passChat(options(tier), target());
       expect([JSON.parse(String(body)).service_tier, dropped]).toEqual([
@@ -425,17 +425,17 @@ describe('dearer service', () => {
     },
   );
 
-  test('is asked for with an account of the tenant’s own', () => {
+  test("sends it with the tenant's own account", () => {
     const { body, dropped } = passChat(options('priority'), { ...target(), isOwnAccount: true });
     expect([JSON.parse(String(body)).service_tier, dropped]).toEqual(['priority', []]);
   });
 
-  test.each(['auto', 'default', 'flex', null, 1])('is something else than %p', (tier) => {
+  test.each(['auto', 'default', 'flex', null, 1])('passes %p unchanged', (tier) => {
     expect(passChat(options(tier), target()).dropped).toEqual([]);
     expect(sent(options(tier)).service_tier).toEqual(tier);
   });
 
-  test('is not asked for in capitals, nor behind another word', () => {
+  test('drops other spellings and duplicate keys', () => {
     expect(sent(read(JSON.stringify({ ...chat, Service_Tier: 'priority' })))).not.toHaveProperty(
       'Service_Tier',
     );
@@ -447,7 +447,7 @@ describe('dearer service', () => {
   });
 });
 
-describe('a vendor that reasons unless `thinking` says otherwise', () => {
+describe('passChat for a vendor that reasons unless thinking is disabled', () => {
   const quirks = { reasoning_off: 'thinking', efforts: { high: 'high' } } as const;
   const look = { type: 'function', function: { name: 'look' } };
   const tool = { type: 'function', function: { name: 'look', parameters: {} } };
@@ -456,20 +456,20 @@ describe('a vendor that reasons unless `thinking` says otherwise', () => {
     return [sent(request, target(to)), passChat(request, target(to)).dropped] as const;
   };
 
-  test.each([['required'], [look]])('does not when it must call a tool: %j', (tool_choice) => {
+  test.each([['required'], [look]])('disables it when a tool call is forced: %j', (tool_choice) => {
     const [body, dropped] = pass({ tool_choice, reasoning_effort: 'high' });
     expect(body).toMatchObject({ tool_choice, thinking: { type: 'disabled' } });
     expect([body.reasoning_effort, dropped]).toEqual([undefined, ['reasoning']]);
     expect(pass({ tool_choice })[1]).toEqual([]);
   });
 
-  test('does not when the client says so', () => {
+  test('disables it when the client requests that', () => {
     const [body, dropped] = pass({ reasoning_effort: 'none' });
     expect([body.thinking, body.reasoning_effort]).toEqual([{ type: 'disabled' }, undefined]);
     expect(dropped).toEqual([]);
   });
 
-  test('is left to it otherwise, as are others', () => {
+  test('leaves it to the vendor otherwise', () => {
     expect(pass({ tool_choice: 'auto', reasoning_effort: 'high' })[0]).toMatchObject({
       reasoning_effort: 'high',
       tool_choice: 'auto',
@@ -482,7 +482,7 @@ describe('a vendor that reasons unless `thinking` says otherwise', () => {
   });
 });
 
-describe('JSON output beside tools', () => {
+describe('passChat with a JSON format and tools', () => {
   const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }];
   const schema = { type: 'object', properties: { tide: { type: 'string' } } };
   const formats = [
@@ -493,7 +493,7 @@ describe('JSON output beside tools', () => {
     sent(read(JSON.stringify({ ...chat, ...options })), target(quirks));
 
   test.each(formats)(
-    '%j becomes an instruction where it is refused',
+    'writes %j as an instruction if the vendor rejects it with tools',
     (response_format, content) => {
       const body = pass({ tools, response_format });
       expect([body.response_format, body.tools]).toEqual([undefined, tools]);
@@ -503,27 +503,33 @@ describe('JSON output beside tools', () => {
     },
   );
 
-  test.each(formats)('%j is told once where schemas are refused, too', (response_format) => {
-    const quirks = { json_with_tools: 'instruct', json_schema: 'instruct' } as const;
-    const body = pass({ tools, response_format }, quirks);
-    expect(body).not.toHaveProperty('response_format');
-    expect(body.messages).toMatchObject([{ role: 'system' }, ...messages]);
-  });
+  test.each(formats)(
+    'writes %j as a single instruction if schemas are rejected too',
+    (response_format) => {
+      const quirks = { json_with_tools: 'instruct', json_schema: 'instruct' } as const;
+      const body = pass({ tools, response_format }, quirks);
+      expect(body).not.toHaveProperty('response_format');
+      expect(body.messages).toMatchObject([{ role: 'system' }, ...messages]);
+    },
+  );
 
-  test.each(formats)('%j stays as it is elsewhere, and without tools', (response_format) => {
-    for (const body of [pass({ response_format }), pass({ tools, response_format }, {})]) {
-      expect([body.response_format, body.messages]).toEqual([response_format, messages]);
-    }
-  });
+  test.each(formats)(
+    'leaves %j unchanged for other vendors and without tools',
+    (response_format) => {
+      for (const body of [pass({ response_format }), pass({ tools, response_format }, {})]) {
+        expect([body.response_format, body.messages]).toEqual([response_format, messages]);
+      }
+    },
+  );
 });
 
-describe('for LM Studio', () => {
+describe('passChat for LM Studio', () => {
   const quirks = { json_object: 'schema', tool_choice_named: 'only_tool' } as const;
   const tool = (name: string) => ({ type: 'function', function: { name, parameters: {} } });
   const pass = (options: object, to: Quirks = quirks) =>
     sent(read(JSON.stringify({ ...chat, ...options })), target(to));
 
-  test('any JSON object is one that satisfies a schema', () => {
+  test('writes a schema that any JSON object satisfies', () => {
     const response_format = { type: 'json_object' };
     const { json_schema: requested, type } = pass({ response_format }).response_format as {
       type: string;
@@ -534,7 +540,7 @@ describe('for LM Studio', () => {
     expect(pass({ response_format: { type: 'text' } }).response_format).toEqual({ type: 'text' });
   });
 
-  test('a tool that the client names is the only one, and must be called', () => {
+  test('passChat sends only the named tool and forces a call', () => {
     const tools = [tool('look'), tool('listen')];
     const named = { type: 'function', function: { name: 'listen' } };
     const options = { tools, tool_choice: named };

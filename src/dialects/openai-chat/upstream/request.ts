@@ -71,17 +71,17 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   const isUnsampled = !isReasoningOff && setEffort(body, target, edits);
   if (isReasoningOff) edits.thinking = { type: 'disabled' };
   writeToolChoice(body, quirks, edits);
-  leaveOutEmptyLists(body, edits);
-  leaveOutEmptyStops(body, edits);
+  dropEmptyLists(body, edits);
+  dropEmptyStops(body, edits);
   const instruction = writeFormat(body, quirks, edits);
   const named = target.isOwnAccount ? body.messages : withoutNamedParts(body.messages);
   const all = instruction ? [{ role: 'system' as const, content: instruction }, ...named] : named;
   const messages = normalizeMessages(all, quirks, target.images);
   if (messages !== body.messages) edits.messages = messages;
   isolateCaches(body, request.tenantId ?? null, edits);
-  const { drop_params: refusedAlways = none } = quirks;
-  const refused: readonly string[] = isUnsampled ? [...refusedAlways, ...sampling] : refusedAlways;
-  if (refused.length > 0) leaveOut(withDependents(refused), body, edits);
+  const { drop_params: unsupported = none } = quirks;
+  const droppedNames: readonly string[] = isUnsampled ? [...unsupported, ...sampling] : unsupported;
+  if (droppedNames.length > 0) dropNames(withDependents(droppedNames), body, edits);
   rename(body, quirks, edits);
   // Anthropic's `thinking` passes unchanged, so a request with it loses nothing.
   const isReasoningDropped =
@@ -92,9 +92,9 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
     ...(isReasoningDropped && requestsReasoning(body) ? ['reasoning'] : none),
     ...(request === original ? none : ['cache_control']),
     ...(quirks.message_names === 'drop' ? speakerNames(body.messages) : none),
-    ...refused.filter((name) => (body[name] ?? null) !== null),
+    ...droppedNames.filter((name) => (body[name] ?? null) !== null),
     ...dropSurcharged(body, target, edits),
-    ...leaveOutPaidTools(body, target, edits),
+    ...dropPaidTools(body, target, edits),
   ];
   return {
     path: '/chat/completions',
@@ -123,31 +123,31 @@ function writeToolChoice(body: Body, quirks: Quirks, edits: Edits): void {
 }
 
 /** Drops empty lists of tools, which OpenAI and DeepSeek reject. */
-function leaveOutEmptyLists(body: Body, edits: Edits): void {
+function dropEmptyLists(body: Body, edits: Edits): void {
   for (const names of listsOfTools) {
     const list = body[names[0]];
-    if (Array.isArray(list) && list.length === 0) leaveOut(names, body, edits);
+    if (Array.isArray(list) && list.length === 0) dropNames(names, body, edits);
   }
 }
 
-function leaveOutEmptyStops({ stop }: Body, edits: Edits): void {
+function dropEmptyStops({ stop }: Body, edits: Edits): void {
   if (stop === undefined || stop === null) return;
   const filled = nonEmptyStops(stop);
   if (filled.length === 0) edits.stop = undefined;
   else if (filled.length < stop.length && typeof stop !== 'string') edits.stop = filled;
 }
 
-function leaveOut(names: Iterable<string>, body: Body, edits: Edits): void {
+function dropNames(names: Iterable<string>, body: Body, edits: Edits): void {
   for (const name of names) if (name in body) edits[name] = undefined;
 }
 
-function leaveOutPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
-  const isLeftOut = 'tools' in edits && edits.tools === undefined;
-  if (!body.tools || isLeftOut) return none;
+function dropPaidTools(body: Body, target: Target, edits: Edits): readonly string[] {
+  const isDropped = 'tools' in edits && edits.tools === undefined;
+  if (!body.tools || isDropped) return none;
   const { tools, dropped } = withoutPaidTools(body.tools, target);
   if (dropped.length === 0) return none;
   if (tools.length > 0) edits.tools = tools;
-  else leaveOut(listsOfTools[0], body, edits);
+  else dropNames(listsOfTools[0], body, edits);
   return dropped;
 }
 

@@ -45,8 +45,8 @@ function hear(tell: (sink: AnswerSink) => void, requested: ResponsesBody = body)
   return seen;
 }
 
-describe('an answer to a Responses client', () => {
-  test('has thoughts, words and calls in their order, with usage and cost', () => {
+describe('An answer to a Responses client', () => {
+  test('has reasoning, text and calls in order, with usage and cost', () => {
     const seen = hear((to) => {
       to.reasoning('Let me ');
       to.reasoning('think.');
@@ -92,7 +92,7 @@ describe('an answer to a Responses client', () => {
     });
   });
 
-  test('has calls whose arguments came mixed, and one without any', () => {
+  test('has calls whose arguments were interleaved, and one without any', () => {
     const { tools: called } = hear((to) => {
       to.toolCall(0, 'call_a', 'look');
       to.toolArguments(0, '{"a":');
@@ -128,19 +128,16 @@ describe('an answer to a Responses client', () => {
     ['{"input":"a', 'bc"}', 'patch'],
     ['*** Begin', ' Patch', 'patch'],
     ['[a] = f()', ' + 1', 'patch'],
-  ])(
-    'is none where %j is followed by words and %j: no tool is run with half',
-    (json, more, name) => {
-      for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(MalformedAnswer);
-    },
-  );
+  ])('fails if content follows the incomplete arguments %j and then %j', (json, more, name) => {
+    for (const goOn of endedAfter(json, name)) expect(() => goOn(more)).toThrow(MalformedAnswer);
+  });
 
-  test('may repeat complete arguments after a text has ended their call', () => {
+  test('accepts repeated complete arguments after text ended their call', () => {
     for (const goOn of endedAfter('{"path":"abc"}')) goOn('{"path":"abc"}');
     for (const nothing of ['', ' ', '{}', '{ }']) for (const goOn of endedAfter('')) goOn(nothing);
   });
 
-  test.each(['', ' '])('has deltas that add up to its arguments, also after %j', (json) => {
+  test.each(['', ' '])('has deltas that add up to the arguments, even after %j', (json) => {
     const stream = responsesClient(body, echoOf(body)).writeStream(identity);
     stream.toolCall(0, 'call_c', 'look');
     stream.toolArguments(0, json);
@@ -163,7 +160,7 @@ describe('an answer to a Responses client', () => {
     ['{"a":1}\n{"b":2}', '{"a":1}\n{"b":2}'],
     ['{} + 1', '{} + 1'],
     ['', ''],
-  ])('has the free text of a tool that takes it: %s', (json, input) => {
+  ])('has the free-form input of a custom tool: %s', (json, input) => {
     const { tools: called } = hear((to) => {
       to.toolCall(0, 'call_1', 'patch');
       for (const letter of json) to.toolArguments(0, letter);
@@ -172,7 +169,7 @@ describe('an answer to a Responses client', () => {
     expect(called).toMatchObject([{ type: 'custom_tool_call', name: 'patch', input }]);
   });
 
-  test('has the tools of a namespace by both of their names', () => {
+  test('has both names of a tool in a namespace', () => {
     const { tools: called } = hear((to) => {
       to.toolCall(0, 'call_1', 'agents__spawn');
       to.toolArguments(0, '{}');
@@ -181,7 +178,7 @@ describe('an answer to a Responses client', () => {
     expect(called).toMatchObject([{ name: 'spawn', namespace: 'agents' }]);
   });
 
-  test('keeps proofs of every maker, with and without words', () => {
+  test('keeps signatures of every provider, with and without text', () => {
     const { items } = hear((to) => {
       to.reasoningSignature('gemini:abc');
       to.toolCall(0, 'call_1', 'look');
@@ -197,7 +194,7 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
-  test('has a thought in words apart from the hidden one after it', () => {
+  test('separates visible reasoning from redacted reasoning after it', () => {
     const { response } = hear((to) => {
       to.reasoning('Hm.');
       to.redactedReasoning('EncA');
@@ -211,7 +208,7 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
-  test('has a thought for each proof', () => {
+  test('has one reasoning item per signature', () => {
     const { response } = hear((to) => {
       to.reasoning('One.');
       to.reasoningSignature('EqYC');
@@ -225,7 +222,7 @@ describe('an answer to a Responses client', () => {
     ]);
   });
 
-  test('has refusals, sources and pictures', () => {
+  test('has refusals, citations and images', () => {
     const seen = hear((to) => {
       to.text('Rain, they say.');
       to.citation({ url: 'https://a.example', title: 'A', quote: 'q', range: null });
@@ -248,7 +245,7 @@ describe('an answer to a Responses client', () => {
     expect(seen.items[1]).toMatchObject({ type: 'image_generation_call', result: 'aGk=' });
   });
 
-  test('counts the places of sources in the text that they are for', () => {
+  test('counts citation indexes from the start of their text part', () => {
     const source = { url: 'https://a.example', title: 'A', quote: '' };
     const seen = hear((to) => {
       to.text('Rain 😀.');
@@ -269,7 +266,7 @@ describe('an answer to a Responses client', () => {
   test.each([
     ['length', 'max_output_tokens'],
     ['content_filter', 'content_filter'],
-  ] as const)('that ended by %s is incomplete', (reason, why) => {
+  ] as const)('is incomplete if it finished with %s', (reason, why) => {
     const seen = hear((to) => {
       to.text('Hel');
       to.finish(reason, null);
@@ -278,7 +275,7 @@ describe('an answer to a Responses client', () => {
     expect(seen.items).toMatchObject([{ status: 'incomplete' }]);
   });
 
-  test('does not make up arguments for a call that was cut', () => {
+  test('leaves the arguments of a call that was cut off incomplete', () => {
     const seen = hear((to) => {
       to.toolCall(0, 'call_1', 'look');
       to.toolArguments(0, '{"a":1}');
@@ -295,7 +292,7 @@ describe('an answer to a Responses client', () => {
     expect(hear((to) => to.finish('stop', null))).toMatchObject({ items: [], status: 'completed' });
   });
 
-  test('says when it was completed, and only then', () => {
+  test('has completed_at only if it is completed', () => {
     const whole = hear((to) => to.finish('stop', null));
     expect(whole.response).toMatchObject({
       created_at: 1_800_000_000,
@@ -305,7 +302,7 @@ describe('an answer to a Responses client', () => {
     expect(cut.response).toMatchObject({ status: 'incomplete', completed_at: null });
   });
 
-  test('repeats what was asked', () => {
+  test("repeats the request's fields", () => {
     const requested: ResponsesBody = {
       ...body,
       instructions: 'Be brief.',
@@ -334,11 +331,11 @@ describe('an answer to a Responses client', () => {
   });
 });
 
-describe('a stream that fails', () => {
+describe('A failed Responses stream', () => {
   const error = new GatewayError('upstream_error', 'It broke.');
   const client = responsesClient(body, echoOf(body));
 
-  test('says so after what was said, and never looks finished', () => {
+  test('ends with a failure after the content and never looks complete', () => {
     const stream = client.writeStream(identity);
     stream.text('Hel');
     const seen = checkResponsesStream(stream.take() + stream.fail(error));
@@ -349,20 +346,20 @@ describe('a stream that fails', () => {
     });
   });
 
-  test('before its first word is a whole failure too', () => {
+  test('has its opening events even if it fails before any content', () => {
     const late = responsesStreamFormat(echoOf(body)).fail(error, identity);
     const early = client.writeStream(identity).fail(error);
     expect(late).toBe(early);
     expect(checkResponsesStream(`: keep-alive\n\n${late}`).ended).toBe('error');
   });
 
-  test('tells missing credits by the code that clients know', () => {
+  test("reports missing credits with OpenAI's code", () => {
     const poor = new GatewayError('insufficient_credits', 'No credits.');
     expect(client.writeStream(identity).fail(poor)).toContain('"code":"insufficient_quota"');
   });
 });
 
-test('an answer without end is broken off before it fills the memory', () => {
+test('ResponsesStreamWriter ends an endless answer before it exhausts memory', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   const piece = 'x'.repeat(1024 * 1024);
   let told = 0;
@@ -387,7 +384,7 @@ test.each<[string, (to: AnswerSink) => void]>([
   ['signatures', (to) => to.reasoningSignature(mebibyte)],
   ['hidden thoughts', (to) => to.redactedReasoning(mebibyte)],
   ['sources', (to) => to.citation(cited)],
-])('so is one of endless %s', (_, tell) => {
+])('ResponsesStreamWriter ends an answer with endless %s', (_, tell) => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.text('x');
   const most = streamedResponseLengthMax / mebibyte.length;
@@ -402,7 +399,7 @@ test.each<[string, (to: AnswerSink) => void]>([
   expect(told).toBeGreaterThan(most - 2);
 });
 
-test('so is one of endless arguments', () => {
+test('ResponsesStreamWriter ends an answer with endless arguments', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   stream.toolCall(0, 'call_1', 'look');
   const go = () => {
@@ -414,19 +411,22 @@ test('so is one of endless arguments', () => {
   expect(go).toThrow('too long');
 });
 
-test.each(['{}', '{'])('so is one of endless items, with the arguments %s', (json) => {
-  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
-  const tell = () => {
-    for (let call = 0; call < 2 * outputItemsMax; call += 1) {
-      stream.toolCall(call, `call_${call}`, 'look');
-      stream.toolArguments(call, json);
-      stream.take();
-    }
-  };
-  expect(tell).toThrow('too long');
-});
+test.each(['{}', '{'])(
+  'ResponsesStreamWriter ends an answer with endless items, with the arguments %s',
+  (json) => {
+    const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+    const tell = () => {
+      for (let call = 0; call < 2 * outputItemsMax; call += 1) {
+        stream.toolCall(call, `call_${call}`, 'look');
+        stream.toolArguments(call, json);
+        stream.take();
+      }
+    };
+    expect(tell).toThrow('too long');
+  },
+);
 
-test('so is one of endless parts', () => {
+test('ResponsesStreamWriter ends an answer with endless parts', () => {
   const stream = responsesClient(body, echoOf(body)).writeStream(identity);
   // A long answer first: single letters would take too long to reach the limit.
   const left = 2 * mebibyte.length;

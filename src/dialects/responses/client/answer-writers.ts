@@ -89,7 +89,7 @@ class EventLog implements EventOutput {
     this.#text += failureEvents(error, response, this.#number);
   }
 
-  /** Limits what is stored, because the last event repeats the whole answer. */
+  /** Limits what is stored, because the last event repeats the entire answer. */
   trackSize(characters: number, items: number): void {
     this.#storedLength += characters;
     const isLong = this.#storedLength > streamedResponseLengthMax;
@@ -110,8 +110,8 @@ export function eventText(type: string, number: number, fields: object): string 
 }
 
 function openingEvents(response: object): string {
-  const begun = eventText('response.created', 0, { response });
-  return begun + eventText('response.in_progress', 1, { response });
+  const created = eventText('response.created', 0, { response });
+  return created + eventText('response.in_progress', 1, { response });
 }
 
 /**

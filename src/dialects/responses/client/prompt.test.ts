@@ -12,15 +12,15 @@ function read(given: object) {
 
 const user = (text: string) => ({ role: 'user', content: text });
 
-describe('the input of a request', () => {
-  test('is a text, after the instructions', () => {
+describe('readPrompt reads the input', () => {
+  test('from a string after the instructions', () => {
     expect(read({ instructions: 'Be brief.' }).turns).toEqual([
       { role: 'system', parts: [{ kind: 'text', text: 'Be brief.' }] },
       { role: 'user', parts: [{ kind: 'text', text: 'Hi' }] },
     ]);
   });
 
-  test('is items, of which those of one side in a row are one turn', () => {
+  test('grouping consecutive items of one role into a turn', () => {
     const call = { type: 'function_call', call_id: 'c1', name: 'look' };
     const result = { type: 'function_call_output', call_id: 'c1', output: 'rain' };
     const { turns } = read({
@@ -70,7 +70,7 @@ describe('the input of a request', () => {
     ]);
   });
 
-  test('has results with pictures and files in them', () => {
+  test('with images and files in tool results', () => {
     const output = [
       { type: 'input_text', text: 'noon' },
       { type: 'input_image', image_url: 'https://a.example/b.png', detail: 'low' },
@@ -99,13 +99,13 @@ describe('the input of a request', () => {
     ['gemini:abc', { signature: 'gemini:abc' }],
     ['gAAAA', { signature: 'responses:rs_1:gAAAA' }],
     ['responses:rs_9:gAAAA', { signature: 'responses:rs_9:gAAAA' }],
-  ])('has the proof %s of its maker', (proof, expected) => {
+  ])('with the signature %s', (proof, expected) => {
     const thought = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: proof };
     const [turn] = read({ input: [thought] }).turns;
     expect(turn?.parts).toEqual([{ kind: 'reasoning', text: '', ...expected }]);
   });
 
-  test('tells by name what it has no words for', () => {
+  test("and reports what a prompt can't represent", () => {
     const { foreign, turns } = read({
       input: [
         { type: 'web_search_call', id: 'ws_1' },
@@ -122,11 +122,11 @@ describe('the input of a request', () => {
   });
 });
 
-describe('the tools of a request', () => {
+describe('readPrompt reads the tools', () => {
   const schema = { type: 'object', properties: { at: { type: 'string' } } };
   const look = { type: 'function', name: 'look', parameters: schema, strict: true };
 
-  test('are functions; others are dropped by name', () => {
+  test('as functions and reports others as dropped', () => {
     const { tools, foreign } = read({
       tools: [look, { type: 'computer' }, { ...look, name: 'b', parameters: null, defer: 1 }],
     });
@@ -137,7 +137,7 @@ describe('the tools of a request', () => {
     expect(foreign).toEqual(['tools[1]', 'tools.defer']);
   });
 
-  test('are functions of one text where they take free text, and know their grammar', () => {
+  test('with free-form tools as functions with one text parameter, including the grammar', () => {
     const format = { type: 'grammar', syntax: 'lark', definition: 'start: "a"' };
     const patch = { type: 'custom', name: 'patch', description: 'Patches.', format };
     const call = { type: 'custom_tool_call', call_id: 'c', name: 'patch', input: 'a "b"\n' };
@@ -167,7 +167,7 @@ describe('the tools of a request', () => {
     ]);
   });
 
-  test('have longer names where they are in a namespace', () => {
+  test('in a namespace with longer names', () => {
     const inside = { type: 'namespace', name: 'agents', tools: [look] };
     const call = { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' };
     const { tools, turns } = read({
@@ -178,7 +178,7 @@ describe('the tools of a request', () => {
     expect(turns[0]?.parts).toMatchObject([{ name: 'agents__look' }]);
   });
 
-  test('are only those that are allowed', () => {
+  test('that are allowed and no others', () => {
     const { tools, toolChoice } = read({
       tools: [look, { ...look, name: 'b' }],
       tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ name: 'b' }] },
@@ -186,7 +186,7 @@ describe('the tools of a request', () => {
     expect([tools.map(({ name }) => name), toolChoice]).toEqual([['b'], 'required']);
   });
 
-  test('that are allowed need not be used where nobody says so', () => {
+  test('that are allowed without forcing a call', () => {
     const { tools, toolChoice } = read({
       tools: [look],
       tool_choice: { type: 'allowed_tools', tools: [{ name: look.name }] },
@@ -195,7 +195,7 @@ describe('the tools of a request', () => {
   });
 });
 
-test('wishes are read, and told where there are no words for them', () => {
+test("readPrompt reads options and reports those it can't represent", () => {
   const schema = { type: 'object' };
   const prompt = read({
     text: { format: { type: 'json_schema', name: 'n', schema, strict: true }, verbosity: 'low' },
@@ -231,7 +231,7 @@ test('wishes are read, and told where there are no words for them', () => {
   ]);
 });
 
-test('what says only the usual is no loss', () => {
+test('readPrompt reports no loss for default values', () => {
   const usual = {
     text: { format: { type: 'text' }, verbosity: 'medium' },
     include: ['reasoning.encrypted_content'],
@@ -244,7 +244,7 @@ test('what says only the usual is no loss', () => {
   expect(read(usual)).toMatchObject({ foreign: [], json: null, reasoning: null });
 });
 
-test('a file is known by its bytes, its address or its id', () => {
+test('readPrompt reads a file by its bytes, URL or id', () => {
   const file = (fields: object) => ({ type: 'input_file', ...fields });
   const content = [
     file({ file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' }),
@@ -262,13 +262,13 @@ test('a file is known by its bytes, its address or its id', () => {
   expect(foreign).toEqual([]);
 });
 
-test('a wish to cache the whole prompt is no part of it', () => {
+test("readPrompt reads a top-level cache mark as the prompt's own", () => {
   const mark = { type: 'ephemeral' };
   const { cacheControl, foreign } = read({ cache_control: mark, top_a: 1 });
   expect([cacheControl, foreign]).toEqual([mark, ['top_a']]);
 });
 
-test('ways to reason that only OpenAI has are named', () => {
+test('readPrompt reports reasoning options that only OpenAI has', () => {
   const reasoning = { effort: 'low', mode: 'pro', context: 'all_turns', generate_summary: null };
   expect(read({ reasoning }).foreign).toEqual(['reasoning.mode', 'reasoning.context']);
   expect(read({ reasoning: { mode: 'standard', context: 'auto' } }).foreign).toEqual([]);
@@ -289,7 +289,7 @@ function heard(...input: object[]) {
   return body.messages.map(({ role, content }) => [role, content]);
 }
 
-test('messages of the assistant in a row stay messages of their own', () => {
+test('readPrompt keeps consecutive assistant messages separate', () => {
   expect(heard(said('One.'), said('Two.'), { role: 'user', content: 'Hi' })).toEqual([
     ['assistant', 'One.'],
     ['assistant', 'Two.'],
@@ -297,7 +297,7 @@ test('messages of the assistant in a row stay messages of their own', () => {
   ]);
 });
 
-test('a thought between them belongs to the second', () => {
+test('readPrompt attaches a thought between two messages to the second', () => {
   const { turns } = readPrompt({
     body: { model: 'a/b', input: [said('One.'), thought, said('Two.')] },
     source: null,
@@ -308,7 +308,7 @@ test('a thought between them belongs to the second', () => {
   ]);
 });
 
-test('calls stand with all that is said around them, so that their results follow', () => {
+test('readPrompt keeps content around calls in their turn, before the results', () => {
   expect(heard(said('One.'), call, said('Two.'), result)).toEqual([
     ['assistant', 'One.Two.'],
     ['tool', 'x'],
@@ -316,7 +316,7 @@ test('calls stand with all that is said around them, so that their results follo
 });
 
 test.each(['compaction', 'compaction_summary', 'context_compaction', 'compaction_trigger'])(
-  'a conversation with an item of the type %s cannot be told in our words',
+  'readPrompt reports an item of the type %s as unsupported',
   (type) => {
     const body = { model: 'a/b', input: [{ role: 'user', content: 'Hi' }, { type }] };
     expect(readPrompt({ body, source: null }).unsupportedPart).toEqual({ param: 'input[1]', type });

@@ -21,7 +21,7 @@ function refusal(given: object): { param: string | null; message: string } {
 
 const said = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
 
-describe('a request is refused', () => {
+describe('readResponsesRequest rejects', () => {
   const cases: readonly (readonly [string, object, string])[] = [
     ['without input', { input: undefined }, 'input'],
     ['with an empty input', { input: '' }, 'input'],
@@ -128,7 +128,7 @@ describe('a request is refused', () => {
     expect(refused.message).toContain(param);
   });
 
-  test('says what to do instead of referring to what is not kept', () => {
+  test('references to stored responses with a suggestion', () => {
     expect(refusal({ previous_response_id: 'resp_1' }).message).toBe(
       "previous_response_id references a stored response, but this gateway doesn't store " +
         'responses. Send the full conversation as input.',
@@ -136,7 +136,7 @@ describe('a request is refused', () => {
   });
 });
 
-describe('a request is taken', () => {
+describe('readResponsesRequest accepts a request', () => {
   test.each([
     { previous_response_id: null, background: false, conversation: null, prompt: null },
     { store: true },
@@ -166,7 +166,7 @@ describe('a request is taken', () => {
     expect(read(given).request.models).toEqual(['a/b']);
   });
 
-  test('and tells what a model has to be able to do', () => {
+  test('and reads its needs', () => {
     const picture = { type: 'input_image', image_url: 'https://a.example/b.png' };
     const { request } = read({
       input: [
@@ -193,7 +193,7 @@ describe('a request is taken', () => {
     });
   });
 
-  test('with a search that is done here only where somebody set it up', () => {
+  test("and reads a web search as the vendor's own", () => {
     const tool = { type: 'web_search', filters: { allowed_domains: ['a.example'] } };
     expect(read({ tools: [{ type: 'function', name: 'a' }, tool] }).request.search).toMatchObject({
       param: 'tools[1]',
@@ -204,13 +204,13 @@ describe('a request is taken', () => {
     expect(read({ model: 'a/b:online' }).request.search).toMatchObject({ isVendors: false });
   });
 
-  test('and with a wish to cache it for an hour, which Anthropic has a price for', () => {
+  test('and reads a cache TTL of 1 hour, which has its own price', () => {
     const forHour = { type: 'ephemeral', ttl: '1h' };
     expect(read({ cache_control: forHour }).request.cachesForHour()).toBe(true);
     expect(read({ cache_control: { type: 'ephemeral' } }).request.cachesForHour()).toBe(false);
   });
 
-  test('and names its parameters as the list of models does', () => {
+  test('and lists its parameters under the names of the model list', () => {
     const { request } = read({
       provider: { require_parameters: true },
       max_output_tokens: 5,

@@ -36,8 +36,8 @@ function read(tools: object) {
   return readResponsesRequest(JSON.parse(text), source);
 }
 
-describe('tools that the input adds', () => {
-  test('are tools like others, and no turn', () => {
+describe('Tools added by the input', () => {
+  test("are merged with the request's tools and add no turn", () => {
     const request = read({});
     const { tools, turns, foreign } = readPrompt(request);
     expect(tools.map(({ name }) => name)).toEqual(['functions__exec', 'functions__wait']);
@@ -46,7 +46,7 @@ describe('tools that the input adds', () => {
     expect(request.request.needs.tools).toBe(true);
   });
 
-  test('are left out where a namespace stands in another', () => {
+  test('are dropped if a namespace is nested in another', () => {
     const inner = { type: 'namespace', name: 'inner', tools: [{ type: 'custom', name: 'exec' }] };
     const tools = [{ type: 'namespace', name: 'outer', tools: [inner] }];
     const prompt = readPrompt(read({ tools }));
@@ -54,20 +54,20 @@ describe('tools that the input adds', () => {
     expect(prompt.foreign).toEqual(['input[0].tools[0].tools[0]']);
   });
 
-  test('come back as what they were', () => {
+  test('are called in their original form', () => {
     const forms = new ToolForms(read({}).body);
     const exec = { type: 'custom', name: 'exec', namespace: 'functions' } as const;
     expect(forms.formOf('functions__exec')).toEqual(exec);
   });
 
-  test('bind the answer to the form it was asked for in, streamed or whole', () => {
+  test('fix the stream mode of the answer', () => {
     const isFormBound = (given: object) => responsesClientRequest(read(given)).isStreamModeFixed;
     expect(isFormBound({})).toBe(true);
     const tools = [{ type: 'function', name: 'wait', parameters: { type: 'object' } }];
     expect(isFormBound({ tools })).toBe(false);
   });
 
-  test('are checked where they stand', () => {
+  test('are validated at their paths', () => {
     const tools = [{ type: 'function', name: 'no spaces' }];
     expect(() => read({ tools })).toThrow(
       /^input\[0\]\.tools\[0\]\.name must be a name for a tool/,
@@ -102,7 +102,7 @@ function readSearchPrompt(body: object, write = (text: string) => text) {
   return readResponsesRequest(JSON.parse(text), source);
 }
 
-describe('a search for tools that the client does', () => {
+describe('A tool search run by the client', () => {
   test('is a function to the model', () => {
     const request = readSearchPrompt({});
     const { tools, foreign } = readPrompt(request);
@@ -111,7 +111,7 @@ describe('a search for tools that the client does', () => {
     expect(request.request.needs.tools).toBe(true);
   });
 
-  test('was called like one, and what it found can be called from then on, once', () => {
+  test('is a call like others, and the tools it found can be called once each', () => {
     const again = { ...call, call_id: 'call_2' };
     const input = [question, call, found('call_1', docs), again, found('call_2', docs)];
     const { tools, turns, foreign } = readPrompt(readSearchPrompt({ input }));
@@ -140,14 +140,14 @@ describe('a search for tools that the client does', () => {
     ['{"query":"docs"}', '{"query":"docs"}'],
     [['docs'], '["docs"]'],
     [null, '{}'],
-  ])('may have been called with anything: %j', (given, json) => {
+  ])('accepts any arguments: %j', (given, json) => {
     const input = [question, { ...call, arguments: given }, found('call_1', docs)];
     const { turns, foreign } = readPrompt(readSearchPrompt({ input }));
     expect(turns[1]?.parts).toMatchObject([{ kind: 'tool_call', arguments: json }]);
     expect(foreign).toEqual(['tools.defer_loading']);
   });
 
-  test('may have found what has no name', () => {
+  test('accepts found tools without names', () => {
     const odd = [{ type: 'mcp', name: { toString: 1, valueOf: 1 } }, { type: 'mcp' }, docs];
     const { turns } = readPrompt(
       readSearchPrompt({ input: [question, call, found('call_1', ...odd)] }),
@@ -155,7 +155,7 @@ describe('a search for tools that the client does', () => {
     expect(turns[2]?.parts).toMatchObject([{ parts: [{ text: 'Found: mcp__docs' }] }]);
   });
 
-  test('finds tools whose schemas go on to the last digit', () => {
+  test('preserves long numbers in the schemas it finds', () => {
     const most = '9223372036854775807';
     const parameters = { type: 'object', properties: { id: { maximum: 'most' } } };
     const input = [question, call, found('call_1', { type: 'function', name: 'a', parameters })];
@@ -169,7 +169,7 @@ describe('a search for tools that the client does', () => {
     [{ ...call, call_id: null }, 'input[1].call_id'],
     [{ ...found('call_1'), tools: docs }, 'input[1].tools'],
     [found('', docs), 'input[1].call_id'],
-  ])('is refused where a call and its answer could not meet: %j', (item, param) => {
+  ])('is rejected if its call and output cannot match: %j', (item, param) => {
     expect(() => readSearchPrompt({ input: [question, item] })).toThrow(
       expect.objectContaining({ param }),
     );
@@ -180,12 +180,12 @@ describe('a search for tools that the client does', () => {
   test.each([
     [{ ...search, execution: 'server' }, 'tools[0]'],
     [{ type: 'tool_search' }, 'tools[0]'],
-  ])('is left out where OpenAI would do it: %j', (tool, name) => {
+  ])('is dropped if OpenAI would run it: %j', (tool, name) => {
     const prompt = readPrompt(readSearchPrompt({ tools: [tool] }));
     expect([prompt.tools, prompt.foreign]).toEqual([[], [name]]);
   });
 
-  test('is called back as one, and so is what it found', () => {
+  test('is called back as a tool search, and so are the tools it found', () => {
     const { body } = readSearchPrompt({ input: [question, call, found('call_1', docs)] });
     const client = responsesClient(body, echoOf(body));
     const tell = (to: AnswerSink) => {

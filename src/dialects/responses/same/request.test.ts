@@ -21,8 +21,8 @@ function pass(given: object, to: Partial<Target> = {}) {
 
 const plain = { store: false, include: ['reasoning.encrypted_content'] };
 
-describe('a request that passes through', () => {
-  test('is the same bytes after the name of the model', () => {
+describe('passResponse', () => {
+  test('splices the same bytes after the model name', () => {
     const rest =
       ',"input":[{"type":"new","n":12345678901234567890}],"store":false,' +
       '"include":["reasoning.encrypted_content"],"tools":[{"type":"computer","x":1}],"odd": 1}';
@@ -31,19 +31,19 @@ describe('a request that passes through', () => {
     expect([path, dropped]).toEqual(['/responses', []]);
   });
 
-  test('has nothing of what is said to us, and is kept nowhere', () => {
+  test("drops the gateway's own fields and disables storage", () => {
     const ours = { models: ['c/d'], provider: { sort: 'price' }, route: 'sort', skills: [] };
     const plugins = [{ id: 'web' }];
     const { body } = pass({ ...ours, plugins, store: true, metadata: { a: 'b' } });
     expect(body).toEqual({ model: 'chat-large', input: 'Hi', metadata: { a: 'b' }, ...plain });
   });
 
-  test('has no names that an upstream may read as others', () => {
+  test('drops lookalikes of known fields', () => {
     const { body } = pass({ ...plain, Store: true, Model: 'dear', Novelty: 1 });
     expect(body).toEqual({ model: 'chat-large', input: 'Hi', Novelty: 1, ...plain });
   });
 
-  test('asks for thoughts, which are kept nowhere, from models that think', () => {
+  test('requests encrypted reasoning from models that reason', () => {
     expect(pass({ include: ['a'] }).body.include).toEqual(['a', 'reasoning.encrypted_content']);
     const blunt = { thinking: null };
     expect(pass({ ...plain, reasoning: { effort: 'none' } }, blunt)).toMatchObject({ dropped: [] });
@@ -59,11 +59,11 @@ describe('a request that passes through', () => {
     [{ max_output_tokens: 90 }, { modelOutputTokensMax: 50 }, 50],
     [{ max_output_tokens: 1 }, {}, 16],
     [{}, { outputTokensMax: 300 }, 300],
-  ])('asked with %j of %j is limited to %p', (given, to, most) => {
+  ])('limits the output of %j for the target %j to %p', (given, to, most) => {
     expect(pass(given, to).body.max_output_tokens).toBe(most as number);
   });
 
-  test('puts efforts into the words of the vendor, and leaves out what it refuses', () => {
+  test("writes the vendor's efforts and drops parameters it rejects", () => {
     const quirks = { efforts: { max: 'xhigh' }, sampling_while_reasoning: 'drop' as const };
     const options = { reasoning: { effort: 'max', summary: 'auto' }, temperature: 1, top_p: null };
     const { body, dropped } = pass(options, { quirks });
@@ -77,7 +77,7 @@ describe('a request that passes through', () => {
     expect(pass({ service_tier: 'flex' }, refusing).dropped).toEqual(['service_tier']);
   });
 
-  test('leaves out what is refused by another name, or without something else', () => {
+  test('drops parameters that are rejected under other names, with their dependents', () => {
     const tools = [{ type: 'function', name: 'look', parameters: {} }];
     const calling = { tools, tool_choice: 'required', parallel_tool_calls: false };
     const { body, dropped } = pass(calling, { quirks: { drop_params: ['tools'] } });
@@ -87,7 +87,7 @@ describe('a request that passes through', () => {
     expect(pass({ reasoning: { effort: 'low' } }, effortless).body.reasoning).toBeUndefined();
   });
 
-  test('asks for dearer service with an account of the tenant’s own only', () => {
+  test("requests surcharged service tiers only with the tenant's own account", () => {
     const { body, dropped } = pass({ service_tier: 'priority' });
     expect([body.service_tier, dropped]).toEqual([undefined, ['service_tier']]);
     const own = pass({ service_tier: 'priority' }, { isOwnAccount: true });
@@ -95,13 +95,13 @@ describe('a request that passes through', () => {
     expect(pass({ service_tier: 'auto' }).body.service_tier).toBe('auto');
   });
 
-  test('says a decisive word once, whichever a server would read', () => {
+  test('sends duplicate keys only once', () => {
     const { body } = send('{"model":"a/b","input":"Hi","store":true,"store":false}');
     expect(body.match(/"store"/g)).toHaveLength(1);
   });
 });
 
-describe('a conversation that began elsewhere', () => {
+describe('passResponse for a conversation from another provider', () => {
   const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'a', arguments: '{}' };
   const thought = (encrypted_content?: string) => ({
     type: 'reasoning',
@@ -111,14 +111,14 @@ describe('a conversation that began elsewhere', () => {
   });
 
   test.each(['anthropic:EqYC', 'redacted:x', 'gemini:abc', undefined])(
-    'loses the thought with the proof %p, and the ids that tie others to it',
+    'drops a thought with the signature %p and the ids that depend on it',
     (proof) => {
       const { id: _, ...untied } = call;
       expect(pass({ input: [thought(proof), call] }).body.input).toEqual([untied]);
     },
   );
 
-  test("keeps OpenAI's own, also one that came by another way", () => {
+  test("keeps OpenAI's own thoughts, even those from another endpoint", () => {
     const own = [thought('gAAAA'), call];
     expect(pass({ input: own }).body.input).toEqual(own);
     const marked = { ...thought('responses:rs_9:gAAAA'), id: 'rs_1' };
@@ -128,7 +128,7 @@ describe('a conversation that began elsewhere', () => {
     ]);
   });
 
-  test('has ids of calls that OpenAI takes, and results that match them', () => {
+  test('shortens call ids together with those of their results', () => {
     const call_id = 'x'.repeat(65);
     const result = { type: 'function_call_output', call_id, output: 'ok' };
     const custom = { type: 'custom_tool_call', call_id, name: 'a', input: '' };
@@ -142,7 +142,7 @@ describe('a conversation that began elsewhere', () => {
     expect(new Set((input as { call_id: string }[]).map((item) => item.call_id)).size).toBe(1);
   });
 
-  test('has fetched pictures in the place of their addresses, also in results', () => {
+  test('replaces image URLs, including those in results', () => {
     const url = 'https://a.example/b.png';
     const image = { type: 'input_image', image_url: url };
     const images = new Map([[url, 'data:image/png;base64,aGk=']]);
@@ -156,7 +156,7 @@ describe('a conversation that began elsewhere', () => {
   });
 });
 
-describe('more instructions', () => {
+describe('withInstructions', () => {
   const instruct = (given: object) => {
     const more = pass(given).conversation.withInstructions('More.');
     const request = more.adapterFor('openai-responses')?.write(targetOf());
@@ -166,7 +166,7 @@ describe('more instructions', () => {
   const hi = { role: 'user', content: 'Hi' };
   const added = { type: 'message', role: 'developer', content: 'More.' };
 
-  test('stand after those of the client', () => {
+  test("appends the text after the client's instructions", () => {
     expect(instruct({}).instructions).toBe('More.');
     expect(instruct({ instructions: 'Be brief.' }).instructions).toBe('Be brief.\n\nMore.');
     expect(instruct({ input: [hi] }).instructions).toBe('More.');
@@ -175,7 +175,7 @@ describe('more instructions', () => {
   });
 });
 
-test('how an answer is delivered is no part of the wording, even where one form alone fits', () => {
+test('cacheKeyInput ignores the stream mode even if it is fixed', () => {
   const cacheKeyInput = (given: object) => JSON.stringify(pass(given).conversation.cacheKeyInput());
   const long = { seed: 1 };
   expect(cacheKeyInput({ stream: true })).toBe(cacheKeyInput({}));

@@ -54,10 +54,10 @@ export function passResponse(request: ResponsesRequest, target: Target): Upstrea
   isolateCaches(body, request.tenantId, edits);
   includeEncryptedReasoning(body, target, edits);
   if (setEffort(body, target, edits, drop)) for (const name of ['temperature', 'top_p']) drop(name);
-  const { drop_params: refused = [] } = target.quirks;
-  for (const name of refused) drop(name);
+  const { drop_params: unsupported = [] } = target.quirks;
+  for (const name of unsupported) drop(name);
   if (dropsParameter(target.quirks, 'reasoning')) drop('reasoning');
-  if (refused.length > 0) dropFields(body, withDependents(refused), edits);
+  if (unsupported.length > 0) dropFields(body, withDependents(unsupported), edits);
   return {
     path: '/responses',
     body: editBody({ body, source: request.source }, edits),

@@ -72,8 +72,8 @@ const ours = {
   usage: { ...usage, cost: 4 },
 };
 
-describe('a streamed response that passes through', () => {
-  test('is the same but for our names, usage and cost', () => {
+describe('ResponsesPassThrough', () => {
+  test('changes only the identity, usage and cost', () => {
     const { relay, said } = push(stream);
     expect(relay).toMatchObject({ started: true, finished: true });
     // The words of thought, message and call, and the name of the call.
@@ -93,7 +93,7 @@ describe('a streamed response that passes through', () => {
     });
   });
 
-  test('has in its last event what was told before, where that event has none of it', () => {
+  test('fills an empty final output with earlier items', () => {
     const hollow = (output: unknown) => ({ ...whole, output }) as unknown as WholeResponse;
     const last =
       streamOf(hollow([]))
@@ -113,13 +113,13 @@ describe('a streamed response that passes through', () => {
     expect(relay.metrics).toMatchObject({ finishReason: 'tool_calls' });
   });
 
-  test('counts its words once where events leave out the place of their item', () => {
+  test("counts text once when events lack their item's index", () => {
     const placeless = stream.replaceAll(/"output_index":\d+,/g, '');
     expect(placeless).not.toContain('output_index');
     expect(push(placeless).relay.metrics.outputCharacters).toBe(4 + 11 + 7 + 4);
   });
 
-  test('keeps no more for that than one event could hold', () => {
+  test("stores at most one event's worth of items", () => {
     const relay = newRelay();
     const emit = (fields: object) => relay.push({ event: null, data: JSON.stringify(fields) });
     const item = { type: 'message', content: [{ text: 'x'.repeat(1_500_000) }] };
@@ -129,7 +129,7 @@ describe('a streamed response that passes through', () => {
     expect(relay.close(settled)).toContain('"output":[]');
   });
 
-  test('counts a picture as one, however many bytes it has', () => {
+  test('counts an image as one unit, whatever its size', () => {
     const picture = { type: 'image_generation_call', id: 'ig_up', status: 'completed' };
     const drawn = { ...whole, output: [{ ...picture, result: 'A'.repeat(2_000_000) }, picture] };
     const { relay } = push(streamOf(drawn as unknown as WholeResponse));
@@ -138,20 +138,20 @@ describe('a streamed response that passes through', () => {
     expect(reply.metrics.outputCharacters).toBe(5_200);
   });
 
-  test('says its last words only when they are settled', () => {
+  test('holds the final event until its usage is settled', () => {
     const { said } = push(stream);
     expect(said).not.toContain('response.completed');
     expect(said).toEndWith(events.at(-2) ?? '');
   });
 
-  test('gets the settled numbers where it had none', () => {
+  test('writes the settled usage if the upstream sent none', () => {
     const { usage: _, ...uncounted } = whole;
     const { relay } = push(streamOf(uncounted as unknown as WholeResponse));
     expect(relay.metrics.usage).toBeUndefined();
     expect(relay.close(settled)).toContain('"input_tokens":70');
   });
 
-  test('keeps events that nobody knows, and long numbers', () => {
+  test('preserves unknown events and long numbers', () => {
     const odd = '{"type":"response.novelty","sequence_number":2,"n":12345678901234567890}';
     const { said } = push(
       `${events.slice(0, 2).join('')}event: response.novelty\ndata: ${odd}\n\n`,
@@ -159,7 +159,7 @@ describe('a streamed response that passes through', () => {
     expect(said).toEndWith(`event: response.novelty\ndata: ${odd}\n\n`);
   });
 
-  test('begins with its announcement, whatever comes before it', () => {
+  test('drops events before response.created', () => {
     const alive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n';
     const { relay, said } = push(alive + stream);
     expect(said).toStartWith('event: response.created\n');
@@ -167,14 +167,14 @@ describe('a streamed response that passes through', () => {
     expect(seen).toMatchObject({ ended: 'whole', text: 'Hello there' });
   });
 
-  test('is numbered by us where its own numbers do not rise by one', () => {
+  test('renumbers events whose sequence numbers are not consecutive', () => {
     const unnumbered = stream.replace(/"sequence_number":\d+/g, '"sequence_number":0');
     const { relay, said } = push(unnumbered);
     const numbers = [...(said + relay.close(settled)).matchAll(/"sequence_number":(\d+)/g)];
     expect(numbers.map(([, number]) => Number(number))).toEqual(events.map((_, at) => at));
   });
 
-  test('is not begun by its announcement: another provider can still take over', () => {
+  test('has not started after the opening events, so another provider can take over', () => {
     const { relay } = push(events.slice(0, 2).join(''));
     expect(relay.started).toBe(false);
     push('event: error\ndata: {"type":"error","error":{"code":"insufficient_quota"}}\n\n', relay);
@@ -188,7 +188,7 @@ describe('a streamed response that passes through', () => {
     ['an end that failed', 'data: {"type":"response.completed","response":{"error":"x"}}\n\n'],
     ['an error without a type', 'data: {"error":{"message":"x"}}\n\n'],
     ['a beginning that failed', 'data: {"type":"response.created","response":{"error":"x"}}\n\n'],
-  ])('fails by %s, in words of ours', (what, broken) => {
+  ])('fails at %s with our own message', (what, broken) => {
     const { relay, said } = push(events.slice(0, 7).join(''));
     expect(push(broken + events.slice(7).join(''), relay).said).toBe('');
     const kind = what === 'no JSON' ? 'malformed' : 'server';
@@ -199,31 +199,31 @@ describe('a streamed response that passes through', () => {
     expect(text).not.toContain('gpt-secret');
   });
 
-  test('fails by the words of an error that is no JSON', () => {
+  test('fails at an error event that is not JSON', () => {
     const { relay } = push('event: error\ndata: upstream gone\n\n');
     expect(relay.metrics.failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
   });
 
-  test('cut anywhere is not finished', () => {
+  test('is not finished if it is cut off anywhere', () => {
     for (let length = 0; length < events.length; length += 1) {
       expect(push(events.slice(0, length).join('')).relay.finished).toBe(false);
     }
   });
 
-  test('does not name an event by what an upstream likes', () => {
+  test('drops events with an invalid type', () => {
     const { said } = push(
       `${events.slice(0, 2).join('')}data: {"type":"a\\nevent: response.completed"}\n\n`,
     );
     expect(checkResponsesStream(said).ended).toBe('cut');
   });
 
-  test('lets nothing pass after its end', () => {
+  test('forwards nothing after its end', () => {
     const { relay, said } = push(`${stream}data: [DONE]\n\n${events.slice(2, 6).join('')}`);
     expect(said).toEndWith(events.at(-2) ?? '');
     expect(relay.metrics.failure).toBeUndefined();
   });
 
-  test('of endless items is broken off', () => {
+  test('fails at an endless number of items', () => {
     const item = (at: number) =>
       `data: {"type":"response.output_item.done","output_index":${at},"item":{}}\n\n`;
     const many = Array.from({ length: 5_000 }, (_, at) => item(at)).join('');
@@ -231,11 +231,11 @@ describe('a streamed response that passes through', () => {
   });
 });
 
-describe('a whole response that passes through', () => {
+describe('readReply of a Responses upstream', () => {
   const read = (fields: object) =>
     readReply(JSON.stringify({ ...whole, ...fields }), identity, echo);
 
-  test('is the same but for our names and the cost', () => {
+  test('changes only the identity and the cost', () => {
     const reply = valueIn(read({}));
     expect(reply.metrics).toMatchObject({ finishReason: 'tool_calls', outputCharacters: 26 });
     expect(JSON.parse(reply.write(settled))).toEqual(ours);
@@ -245,21 +245,24 @@ describe('a whole response that passes through', () => {
     ['completed', null, [message], 'stop'],
     ['incomplete', { reason: 'max_output_tokens' }, [message], 'length'],
     ['incomplete', { reason: 'content_filter' }, [], 'content_filter'],
-  ])('that is %s by %j has its reason', (status, details, output, finishReason) => {
-    const reply = valueIn(read({ status, incomplete_details: details, output }));
-    expect(reply.metrics.finishReason).toBe(finishReason);
-  });
+  ])(
+    'records the finish reason of a response that is %s because of %j',
+    (status, details, output, finishReason) => {
+      const reply = valueIn(read({ status, incomplete_details: details, output }));
+      expect(reply.metrics.finishReason).toBe(finishReason);
+    },
+  );
 
   test.each([
     [{ status: 'failed', error: { code: 'server_error', message: 'x' } }, 'server'],
     [{ status: 'cancelled' }, 'server'],
     [{ status: 'queued' }, 'malformed'],
     [{ error: { message: 'x', code: 'rate_limit_exceeded' } }, 'rate_limited'],
-  ])('is a failure by %j', (fields, kind) => {
+  ])('returns a failure for %j', (fields, kind) => {
     expect(failureIn(read(fields))).toMatchObject({ kind });
   });
 
-  test('names the prompt as its client did, not as the upstream knows it', () => {
+  test("keeps the client's prompt_cache_key", () => {
     const requested = echoOf({ input: 'Hi', prompt_cache_key: 'case-4711' });
     const told = { ...whole, prompt_cache_key: 'another-name' };
     const reply = valueIn(readReply(JSON.stringify(told), identity, requested));
@@ -271,13 +274,13 @@ describe('a whole response that passes through', () => {
     expect(heard).not.toContain('another-name');
   });
 
-  test('cut is no answer', () => {
+  test('returns a failure for a truncated body', () => {
     const cut = readReply('{"id":"resp_1","outp', identity, echo);
     expect(failureIn(cut)).toMatchObject({ kind: 'malformed' });
   });
 });
 
-test('events that do not say which item and part they tell of are given their places', () => {
+test('ResponsesPassThrough adds missing indexes of items and parts', () => {
   const call = (id: string, json: string) => ({
     type: 'function_call',
     call_id: id,
@@ -315,13 +318,13 @@ test('events that do not say which item and part they tell of are given their pl
   expect(whole).toEqual(['msg_1', 'fc_c1', 'fc_c2']);
 });
 
-test('a call that llama.cpp already names as an item keeps that name', () => {
+test("ResponsesPassThrough keeps the item id of llama.cpp's calls", () => {
   const item = { type: 'function_call', call_id: 'fc_a', name: 'look', arguments: '{}' };
   const event = JSON.stringify({ type: 'response.output_item.done', item });
   expect(push(`data: ${event}\n\n`).said).toContain('"id":"fc_a"');
 });
 
-test('events of thoughts and messages without any name get the places of their items', () => {
+test('ResponsesPassThrough adds indexes to events of items without ids', () => {
   const item = (type: string) => ({ type: 'response.output_item.added', item: { type } });
   const events = [
     { type: 'response.created', response: { id: 'r', status: 'in_progress' } },

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { outputItemsMax } from '../../../core/bounds.ts';
 import { ItemIndexes } from './output-items.ts';
 
-test('of items without end no more are kept in mind than an answer may have', () => {
+test('ItemIndexes remembers no more items than an answer may have', () => {
   const places = new ItemIndexes();
   expect(outputItemsMax).toBe(4_096);
   for (let at = 0; at < 5_000; at += 1) {

@@ -43,8 +43,8 @@ const message = (text: string) => ({
 });
 const argumentsDelta = 'function_call_arguments';
 
-describe('the items of a stream', () => {
-  test('text comes as it is written, and once', () => {
+describe('ResponsesStreamReader', () => {
+  test('emits text deltas once', () => {
     const whole = message('Hello!');
     const { told } = hear(
       added(0, { type: 'message', content: [] }),
@@ -60,7 +60,7 @@ describe('the items of a stream', () => {
     expect(told.lastUsage?.outputTokens).toBe(4);
   });
 
-  test('messages do not run into each other, and sources keep their places', () => {
+  test('separates messages and keeps the positions of citations', () => {
     const source = { type: 'url_citation', url: 'https://a.test', start_index: 0, end_index: 4 };
     const note = { type: 'response.output_text.annotation.added', annotation: source };
     const part = { type: 'response.content_part.added' };
@@ -84,7 +84,7 @@ describe('the items of a stream', () => {
     }
   });
 
-  test('arguments that come in one piece, or not at all, are whole', () => {
+  test('emits complete arguments that come at once or not at all', () => {
     const { told } = hear(
       added(0, call('a', '')),
       { type: 'response.function_call_arguments.done', output_index: 0, arguments: '{"x":1}' },
@@ -99,7 +99,7 @@ describe('the items of a stream', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
-  test('thoughts are paragraphs and end with their proof', () => {
+  test('emits reasoning paragraphs followed by their signature', () => {
     const part = { type: 'response.reasoning_summary_part.added', output_index: 0 };
     const item = {
       type: 'reasoning',
@@ -128,7 +128,7 @@ describe('the items of a stream', () => {
     expect(whole.order).toEqual(told.order);
   });
 
-  test('open models think aloud', () => {
+  test('emits the reasoning of open models', () => {
     const { told } = hear(
       delta('reasoning_text', 0, 'Hm.'),
       done(0, { type: 'reasoning', id: 'rs_1', content: [{ text: 'Hm.' }] }),
@@ -140,7 +140,7 @@ describe('the items of a stream', () => {
     expect(whole.told.thought).toBe('Hm.');
   });
 
-  test('calls that mix are kept apart by their places, whatever their ids', () => {
+  test('separates interleaved calls by index, whatever their ids', () => {
     const { told } = hear(
       added(1, { ...call('a', ''), id: 'x1' }),
       added(2, { ...call('b', ''), id: 'x2' }),
@@ -159,7 +159,7 @@ describe('the items of a stream', () => {
     expect(told.finishReason).toBe('tool_calls');
   });
 
-  test('a call that words of another item follow begins with its arguments', () => {
+  test("emits a call with its arguments when another item's text comes in between", () => {
     const content = [delta('output_text', 1, 'Let me'), delta('output_text', 1, ' see.')];
     const pieces = [delta(argumentsDelta, 0, '{"x"'), delta(argumentsDelta, 0, ':1}')];
     const item = call('a', '{"x":1}');
@@ -170,7 +170,7 @@ describe('the items of a stream', () => {
     }
   });
 
-  test('a call of a free-form tool begins with its text, which is told when it is whole', () => {
+  test('emits a free-form call once its input is complete', () => {
     const item = { type: 'custom_tool_call', id: 'ctc_a', call_id: 'call_a', name: 'sql' };
     const begun = [added(0, { ...item, input: '' }), delta('custom_tool_call_input', 0, 'SEL')];
     expect(hear(...begun).told.calls).toMatchObject([{ id: 'call_a', name: 'sql', arguments: '' }]);
@@ -188,7 +188,7 @@ describe('the items of a stream', () => {
     ]);
   });
 
-  test('a call is whole without pieces, without its beginning, and without arguments', () => {
+  test('completes calls without deltas, announcement or arguments', () => {
     const { told } = hear(
       added(0, call('a', '')),
       done(0, call('a', '{"x":1}')),
@@ -207,7 +207,7 @@ describe('the items of a stream', () => {
     expect(told.calls[3]?.id).toBe('call_d');
   });
 
-  test('arguments whose pieces break off are told to their end, which only the whole has', () => {
+  test('completes arguments whose deltas break off from the final item', () => {
     const whole = call('a', '{"city":"Paris"}');
     const begun = [added(0, call('a', '')), delta(argumentsDelta, 0, '{"city":"Par')];
     const streams = [
@@ -231,24 +231,24 @@ describe('the items of a stream', () => {
     }
   });
 
-  test('arguments that are an object in the place of their text', () => {
+  test('serializes arguments that are an object', () => {
     const item = { ...call('a', ''), arguments: { x: 1 } };
     expect(hear(completed([item])).told.calls[0]?.arguments).toBe('{"x":1}');
   });
 
-  test('a call keeps the name it was announced by, where its end has none', () => {
+  test('keeps the announced name of a call that ends without one', () => {
     const { name, call_id, ...end } = call('a', '{"x":1}');
     const { told } = hear(added(0, call('a', '')), done(0, end), completed());
     expect(told.calls).toMatchObject([{ id: call_id, name, arguments: '{"x":1}' }]);
   });
 
-  test('words of items that were never announced come once', () => {
+  test('emits deltas of unannounced items once', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const content = { ...delta('output_text', 1, 'Hello!'), item_id: 'msg_1' };
     expect(hear(content, completed([hello])).told.said).toBe('Hello!');
   });
 
-  test('places that stay empty make no word and no call come twice', () => {
+  test('emits nothing twice when indexes have gaps', () => {
     const hello = { ...message('Hello!'), id: 'msg_1' };
     const { told } = hear(
       { type: 'response.output_item.added', output_index: 0, item: null },
@@ -262,7 +262,7 @@ describe('the items of a stream', () => {
     expect(told.calls).toMatchObject([{ id: 'call_a', arguments: '{}' }]);
   });
 
-  test('refusals and sources are told', () => {
+  test('emits refusals and citations', () => {
     const note = { url: 'https://a.example/', title: 'A', start_index: 0, end_index: 5 };
     const { told } = hear(
       delta('output_text', 0, 'Hello'),
@@ -282,7 +282,7 @@ describe('the items of a stream', () => {
     expect([whole.said, whole.refused, whole.citations.length]).toEqual(['Hello', 'No.', 1]);
   });
 
-  test('what nobody understands is passed over', () => {
+  test('ignores unknown events and items', () => {
     const { told, failure } = hear(
       { type: 'response.created', response: { status: 'in_progress' } },
       { type: 'response.audio.delta', output_index: 0, delta: 'AAAA' },
@@ -299,7 +299,7 @@ describe('the items of a stream', () => {
     expect(told.order).toEqual(['finish']);
   });
 
-  test('searches that xAI runs itself are no calls for the client', () => {
+  test('does not emit searches that xAI runs itself as calls', () => {
     const search = {
       ...{ type: 'custom_tool_call', id: 'ctc_1', call_id: 'xs_call_1', name: 'x_keyword_search' },
       input: '{"query":"a"}',
@@ -324,7 +324,7 @@ describe('the items of a stream', () => {
     expect([own.calls.length, own.finishReason]).toEqual([1, 'tool_calls']);
   });
 
-  test('without end are a failure, not a full memory', () => {
+  test('fails at an endless number of items', () => {
     const items = Array.from({ length: outputItemsMax }, (_, at) => done(at, message('a')));
     expect(hear(...items.slice(1), completed()).failure).toBeUndefined();
     const { failure, reader } = hear(...items, completed());
@@ -333,7 +333,7 @@ describe('the items of a stream', () => {
   });
 });
 
-describe('the end', () => {
+describe('ResponsesStreamReader finishes', () => {
   const incomplete = (reason: string | undefined): Event => ({
     type: 'response.incomplete',
     response: response({ status: 'incomplete', incomplete_details: { reason } }),
@@ -343,20 +343,20 @@ describe('the end', () => {
     ['max_output_tokens', 'length'],
     ['content_filter', 'content_filter'],
     [undefined, 'length'],
-  ] as const)('incomplete by %p is %s', (reason, finish) => {
+  ] as const)('because of %p with the finish reason %s', (reason, finish) => {
     const { told, reader } = hear(delta('output_text', 0, 'Hel'), incomplete(reason));
     expect(told.finishReason).toBe(finish);
     expect(reader.finished).toBe(true);
   });
 
-  test('comes with the last event only', () => {
+  test('only with the final event', () => {
     expect(hear(done(0, message('Hello!'))).reader.finished).toBe(false);
     const bare: Event = { type: 'response.completed', response: { usage } };
     expect(hear(bare).reader.finished).toBe(true);
   });
 });
 
-describe('failures', () => {
+describe('A Responses upstream fails', () => {
   const sentence = 'Rate limit reached.';
 
   test.each<[string, Event]>([
@@ -383,7 +383,7 @@ describe('failures', () => {
     expect(told.finishReason).toBeNull();
   });
 
-  test('of an event that is no JSON', () => {
+  test('at an event that is not JSON', () => {
     const reader = new ResponsesStreamReader(new ToldAnswer());
     const failure = reader.push({ event: 'error', data: 'upstream gone' });
     expect(failure).toMatchObject({ kind: 'server', message: 'upstream gone' });
@@ -396,7 +396,7 @@ describe('failures', () => {
     ['{"error":{"code":"server_error","message":"Sorry."}}', 'server'],
     ['{"type":"resp', 'malformed'],
     ['null', 'malformed'],
-  ])('without a sentence: %j', (event, kind) => {
+  ])('without a message: %j', (event, kind) => {
     expect(hear(event).failure?.kind).toBe(kind as 'server');
   });
 
@@ -409,12 +409,12 @@ describe('failures', () => {
     ['{"status":"failed"}', 'server'],
     ['{"error":{"message":"No.","code":"insufficient_quota"}}', 'quota'],
     ['{"status":"failed","error":{"message":"No.","code":"rate_limit_exceeded"}}', 'rate_limited'],
-  ])('of a whole answer: %s', (body, kind) => {
+  ])('in a reply: %s', (body, kind) => {
     expect(readFullReply(body, new ToldAnswer())?.kind).toBe(kind as 'server');
   });
 });
 
-describe('events that leave out the place of their item', () => {
+describe('ResponsesStreamReader with events that lack the output index', () => {
   const nameless = ({ output_index: _, ...event }: Event): Event => event as Event;
   const thought = { type: 'reasoning', id: 'rs_1', summary: [{ text: 'Hm.' }] };
   const said = { ...message('Hello!'), id: 'msg_1' };
@@ -424,7 +424,7 @@ describe('events that leave out the place of their item', () => {
     delta: text,
   });
 
-  test('are known by its id, and every word is told once', () => {
+  test('finds the item by id and emits everything once', () => {
     const pieces = [piece('output_text', 'msg_1', 'Hel'), piece('output_text', 'msg_1', 'lo!')];
     const events = [
       added(0, { type: 'reasoning', id: 'rs_1' }),
@@ -441,7 +441,7 @@ describe('events that leave out the place of their item', () => {
     }
   });
 
-  test('call a tool once', () => {
+  test('emits a call once', () => {
     const item = call('a', '{"x":1}');
     const { told } = hear(
       nameless(added(0, { ...item, arguments: '' })),
@@ -454,7 +454,7 @@ describe('events that leave out the place of their item', () => {
   });
 });
 
-test('a call of a free-form tool is told as one of a function with one text', () => {
+test('ResponsesStreamReader emits a free-form call as a function with one text', () => {
   const item = { type: 'custom_tool_call', id: 'ctc_1', call_id: 'call_1', name: 'sql' };
   const whole = { ...item, input: 'SELECT 1' };
   const { told } = hear(
@@ -468,7 +468,7 @@ test('a call of a free-form tool is told as one of a function with one text', ()
   expect(told.finishReason).toBe('tool_calls');
 });
 
-test('a whole answer of endless items is none', () => {
+test('readFullReply fails at an endless number of items', () => {
   const item = { type: 'message', content: [{ type: 'output_text', text: 'a' }] };
   const read = (length: number) => {
     const response = { status: 'completed', output: Array(length).fill(item) };
@@ -477,11 +477,11 @@ test('a whole answer of endless items is none', () => {
   expect([read(outputItemsMax - 1), read(outputItemsMax)]).toEqual([undefined, 'malformed']);
 });
 
-describe('items that no event numbers', () => {
+describe('ResponsesStreamReader with events without indexes or ids', () => {
   const unnumbered = ({ output_index: _, ...event }: Event): Event => ({ ...event });
   const told = (...events: readonly Event[]) => hear(...events.map(unnumbered)).told;
 
-  test('are calls of their own though they have no ids, as with llama.cpp', () => {
+  test('separates calls by call_id, as llama.cpp sends them', () => {
     const given = ['1', '2'].map((id) => {
       const { id: _, ...nameless } = call(id, `{"x":${id}}`);
       return { ...nameless, call_id: `fc_${id}` };
@@ -506,7 +506,7 @@ describe('items that no event numbers', () => {
     ]);
   });
 
-  test('are told apart without any name, announced or not', () => {
+  test('separates items without any id, announced or not', () => {
     const { id: _, ...nameless } = call('1', '{}');
     const whole = [message('One.'), message('Two.'), nameless];
     const begin = added(0, { type: 'message', content: [] });

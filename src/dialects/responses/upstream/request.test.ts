@@ -25,7 +25,7 @@ const requested = (effort: Effort | null, budgetTokens: number | null = null, vi
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 const tool: Tool = { name: 'weather', description: 'Tells the weather', parameters };
 
-test('the plainest request keeps nothing at the provider and asks for encrypted thoughts', () => {
+test('writeRequest disables storage and requests encrypted reasoning', () => {
   const { path, body, dropped } = write({});
   expect({ path, dropped }).toEqual({ path: '/responses', dropped: [] });
   expect(body).toEqual({
@@ -36,7 +36,7 @@ test('the plainest request keeps nothing at the provider and asks for encrypted 
   });
 });
 
-test('a model that does not think is not asked for thoughts', () => {
+test('writeRequest requests no reasoning from a model that does not reason', () => {
   const { body, dropped } = write({ reasoning: requested('high', null, true) }, { thinking: null });
   expect(body.include).toBeUndefined();
   expect(body.reasoning).toBeUndefined();
@@ -45,8 +45,8 @@ test('a model that does not think is not asked for thoughts', () => {
   expect([quiet.body.reasoning, quiet.dropped]).toEqual([undefined, []]);
 });
 
-describe('the parameters', () => {
-  test('are in the words of this endpoint', () => {
+describe('writeRequest writes parameters', () => {
+  test("in this endpoint's format", () => {
     const { body, dropped } = write({
       outputTokensMax: 100,
       sampling: { temperature: 0.5, topP: 0.9 },
@@ -63,7 +63,7 @@ describe('the parameters', () => {
     expect(dropped).toEqual([]);
   });
 
-  test('the cap is ours before the client’s, and never below what is taken', () => {
+  test('with our output cap, but at least the minimum', () => {
     const cap = (own: number, ours: number | null) =>
       write({ outputTokensMax: own }, { outputTokensMax: ours }).body.max_output_tokens;
     expect(cap(100, 30)).toBe(30);
@@ -74,11 +74,11 @@ describe('the parameters', () => {
     expect(most.body.max_output_tokens).toBe(64);
   });
 
-  test('a long name of the user is cut', () => {
+  test('and truncates a long user name', () => {
     expect(write({ user: 'a'.repeat(65) }).body.user).toBe('a'.repeat(64));
   });
 
-  test('that do not exist here are told as dropped', () => {
+  test('and reports those that do not exist here', () => {
     const { dropped, body } = write({
       stop: ['a'],
       choices: 2,
@@ -110,7 +110,7 @@ describe('the parameters', () => {
     expect(Object.keys(body).toSorted()).toEqual(['include', 'input', 'model', 'store', 'tools']);
   });
 
-  test('that the vendor refuses are left out by its quirks', () => {
+  test('without those the quirks drop', () => {
     const { body, dropped } = write(
       { user: 'ann', parallelTools: false, tools: [tool], toolChoice: { name: tool.name } },
       { quirks: { drop_params: ['user', 'parallel_tool_calls', 'tool_choice'] } },
@@ -121,8 +121,8 @@ describe('the parameters', () => {
   });
 });
 
-describe('tools', () => {
-  test('are flat and say whether they are strict', () => {
+describe('writeRequest writes tools', () => {
+  test('flat, with strict', () => {
     expect(
       write({ tools: [tool, { name: 'now', parameters: null, strict: true }] }).body.tools,
     ).toEqual([
@@ -148,18 +148,18 @@ describe('tools', () => {
     ['none', 'none'],
     ['required', 'required'],
     [{ name: 'weather' }, { type: 'function', name: 'weather' }],
-  ] as const)('are chosen as %j', (toolChoice, choice) => {
+  ] as const)('with the choice %j as %j', (toolChoice, choice) => {
     expect(write({ tools: [tool], toolChoice }).body.tool_choice).toEqual(choice);
     expect(write({ toolChoice }).body.tool_choice).toBeUndefined();
   });
 
-  test.each([true, false])('parallel: %p', (parallelTools) => {
+  test.each([true, false])('with parallel_tool_calls: %p', (parallelTools) => {
     expect(write({ tools: [tool], parallelTools }).body.parallel_tool_calls).toBe(parallelTools);
     expect(write({ parallelTools }).body.parallel_tool_calls).toBeUndefined();
   });
 });
 
-test('JSON output is a format of the text', () => {
+test('writeRequest writes the JSON format into text', () => {
   const format = (json: Prompt['json']) => write({ json }).body.text;
   expect(format({ schema: null, name: 'a' })).toEqual({ format: { type: 'json_object' } });
   expect(format({ schema: parameters, name: 'a', strict: true, description: 'b' })).toEqual({
@@ -167,25 +167,25 @@ test('JSON output is a format of the text', () => {
   });
 });
 
-describe('reasoning', () => {
+describe('writeRequest writes reasoning', () => {
   const efforts = { none: 'none', minimal: 'low', high: 'high' };
 
   test.each([
     ['high', 'high'],
     ['minimal', 'low'],
     ['max', undefined],
-  ] as const)('the effort %s is in the vendor’s words: %p', (effort, word) => {
+  ] as const)("with the vendor's word for the effort %s: %p", (effort, word) => {
     const { body } = write({ reasoning: requested(effort) }, { quirks: { efforts } });
     expect(body.reasoning).toEqual(word === undefined ? undefined : { effort: word });
   });
 
-  test('as much as the model sees fit is the middle level, unless one was named', () => {
+  test('with the middle level if it is adaptive without an effort', () => {
     const said = (effort: Effort | null) =>
       write({ reasoning: { ...requested(effort), isAdaptive: true } }).body.reasoning;
     expect([said(null), said('high')]).toEqual([{ effort: 'medium' }, { effort: 'high' }]);
   });
 
-  test('tokens are an effort; what nobody translates stays', () => {
+  test('with efforts for token budgets, and passes unknown efforts', () => {
     const effort = (tokens: number) => write({ reasoning: requested(null, tokens) }).body.reasoning;
     expect([effort(2048), effort(12_000), effort(12_001)]).toEqual([
       { effort: 'low' },
@@ -195,7 +195,7 @@ describe('reasoning', () => {
     expect(write({ reasoning: requested('xhigh') }).body.reasoning).toEqual({ effort: 'xhigh' });
   });
 
-  test('a summary is asked for where the client wants to see and there is something', () => {
+  test('with a summary only if it is visible and not off', () => {
     const said = (effort: Effort | null, visible: boolean) =>
       write({ reasoning: requested(effort, null, visible) }).body.reasoning;
     expect(said('high', true)).toEqual({ effort: 'high', summary: 'auto' });
@@ -208,7 +208,7 @@ describe('reasoning', () => {
     [null, true],
     ['high', true],
     ['none', false],
-  ] as const)('with the effort %p sampling is dropped: %p', (effort, isDropped) => {
+  ] as const)('and drops sampling with the effort %p: %p', (effort, isDropped) => {
     const quirks = { efforts, sampling_while_reasoning: 'drop' as const };
     const { body, dropped } = write(
       { reasoning: effort && requested(effort), sampling: { temperature: 1, topP: 0.5 } },
@@ -218,7 +218,7 @@ describe('reasoning', () => {
     expect(dropped).toEqual(isDropped ? ['temperature', 'top_p'] : []);
   });
 
-  test('a model that reasons only when asked takes sampling until then', () => {
+  test('and drops sampling only while a model that reasons on request does so', () => {
     const quirks = { efforts, sampling_while_reasoning: 'drop_when_requested' as const };
     const sampled = (effort: 'high' | 'none' | null) =>
       write({ reasoning: effort && requested(effort), sampling: { temperature: 1 } }, { quirks })
@@ -239,8 +239,8 @@ const thought = (said: string, signature?: string): AssistantPart => ({
   signature,
 });
 
-describe('what the user says', () => {
-  test('system texts stay where they stood', () => {
+describe('writeRequest writes user turns', () => {
+  test('with system texts in their positions', () => {
     const system: Turn = { role: 'system', parts: [text('Be brief.'), text(''), text('Be kind.')] };
     expect(writeItems([says('Hi'), system])).toEqual([
       { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
@@ -255,7 +255,7 @@ describe('what the user says', () => {
     expect(items({ role: 'system', parts: [] })).toEqual([]);
   });
 
-  test('an empty message stays one, but none is added beside results', () => {
+  test('with an empty message, but adds none next to results', () => {
     const result: UserPart = { kind: 'tool_result', callId: 'a', parts: [], isError: false };
     const output = { type: 'function_call_output', call_id: 'a', output: '' };
     for (const said of [[], [text('')]]) {
@@ -320,7 +320,7 @@ describe('what the user says', () => {
   });
 });
 
-describe('results', () => {
+describe('writeRequest writes results', () => {
   const result = (parts: ToolResultPart['parts'], isError = false): UserPart => ({
     kind: 'tool_result',
     callId: 'call_1',
@@ -331,14 +331,14 @@ describe('results', () => {
   const shown = { type: 'input_image', image_url: picture.url, detail: 'auto' };
   const head = { type: 'function_call_output', call_id: 'call_1' };
 
-  test('come before what the user says to them', () => {
+  test("before the user's content", () => {
     expect(user(text('So?'), result([text('rain')]))).toEqual([
       { ...head, output: 'rain' },
       { role: 'user', content: [{ type: 'input_text', text: 'So?' }] },
     ]);
   });
 
-  test('say in words that the tool failed, because there is no mark for it', () => {
+  test('with a prefix for failed tools', () => {
     expect(user(result([text('no'), text('way')], true))).toEqual([
       { ...head, output: 'Error: no\n\nway' },
     ]);
@@ -348,7 +348,7 @@ describe('results', () => {
     expect(user(result([]))).toEqual([{ ...head, output: '' }]);
   });
 
-  test('have the ids of their calls, however long those were elsewhere', () => {
+  test('with the shortened ids of their calls', () => {
     const ids = ['x'.repeat(65), 'x'.repeat(64)];
     const written = ids.flatMap((id) => [
       ...model({ ...call, id }),
@@ -359,18 +359,18 @@ describe('results', () => {
     expect(first).toMatch(/^call_\w{24}$/);
   });
 
-  test('have their pictures inside', () => {
+  test('with their images inside', () => {
     expect(user(result([text('see'), picture]))).toEqual([
       { ...head, output: [{ type: 'input_text', text: 'see' }, shown] },
     ]);
   });
 });
 
-describe('what the model said', () => {
+describe('writeRequest writes assistant turns', () => {
   const said = (...content: object[]) => ({ role: 'assistant', content });
   const yes = { type: 'output_text', text: 'Yes.' };
 
-  test('texts and refusals are one message, calls are items', () => {
+  test('with texts and refusals in one message and calls as items', () => {
     expect(model(text('Yes.'), { kind: 'refusal', text: 'No.' }, text(''), call)).toEqual([
       said(yes, { type: 'refusal', refusal: 'No.' }),
       called,
@@ -378,7 +378,7 @@ describe('what the model said', () => {
     expect(model({ ...call, arguments: '' })).toEqual([{ ...called, arguments: '{}' }]);
   });
 
-  test('thoughts with our own proof come back before what followed them', () => {
+  test("with OpenAI's thoughts in front of what followed them", () => {
     const signature = 'responses:rs_1:gAAA:=';
     const item = { type: 'reasoning', id: 'rs_1', encrypted_content: 'gAAA:=' };
     const summary = [{ type: 'summary_text', text: 'Hm.' }];
@@ -394,13 +394,13 @@ describe('what the model said', () => {
     ]);
   });
 
-  test('a thought that nothing followed is left out: alone it is refused', () => {
+  test('without a final thought, which is rejected alone', () => {
     expect(model(text('Yes.'), thought('Hm.', 'responses:rs_1:x'))).toEqual([said(yes)]);
     expect(model(thought('Hm.', 'responses:rs_1:x'), text(''))).toEqual([]);
   });
 
   test.each([undefined, '', 'gemini:S1', 'an Anthropic one', 'responses:', 'responses:rs_1'])(
-    'a thought with the signature %p stays here',
+    'without a thought with the signature %p',
     (signature) => {
       expect(model(thought('Hm.', signature), call)).toEqual([called]);
     },
