@@ -6,8 +6,7 @@ import { GatewayError } from './core/errors.ts';
 import { noUsage } from './core/usage.ts';
 import { handleCall, type Stages } from './gateway.ts';
 import type { Reservation } from './money/hold/reserve.ts';
-import { noMetrics } from './upstream/attempt.ts';
-import type { OpenBytes } from './upstream/byte-stream.ts';
+import { noMetrics, type OpenBytes } from './upstream/attempt.ts';
 import type { Opened } from './upstream/fallback.ts';
 import { UpstreamCall } from './upstream/upstream-call.ts';
 

@@ -17,7 +17,6 @@ import type {
 import { EventStreamReader } from '../dialects/events.ts';
 import { MalformedAnswer, malformed, readFailure } from '../dialects/failure.ts';
 import type { Offer } from '../route/catalog.ts';
-import type { OpenBytes } from './byte-stream.ts';
 import type { HttpResponse } from './connection/response.ts';
 import type { AddressPolicy } from './guard/address-policy.ts';
 import type { GuardedFetch } from './guard/guarded-fetch.ts';
@@ -77,6 +76,19 @@ export interface OpenStream {
   readonly ended: boolean;
   /** Called when the upstream's stream has ended. Opens the next stream or returns closing text. */
   readonly openContinuation?: () => Promise<Continuation>;
+}
+
+/** An answer in bytes whose first ones have arrived. After this, no other offer is tried. */
+export interface OpenBytes {
+  readonly kind: 'bytes';
+  readonly contentType: string;
+  readonly contentLength: number | null;
+  readonly first: Uint8Array;
+  /** Returns the bytes after the first. Rejects when the connection breaks or the call is canceled. */
+  next(): Promise<Uint8Array | undefined>;
+  readonly upstreamCall: UpstreamCall;
+  /** Here, `outputCharacters` counts the bytes sent to the client. */
+  readonly metrics: AnswerMetrics & { outputCharacters: number };
 }
 
 /** What follows a stream of the upstream. */

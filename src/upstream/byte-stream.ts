@@ -1,7 +1,6 @@
 import { contentlessBytesMax, errorBytesMax } from '../core/bounds.ts';
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type {
-  AnswerMetrics,
   ReadResult,
   SettledUsage,
   UpstreamFailure,
@@ -25,6 +24,7 @@ import {
   isEventStream,
   isPlain,
   noMetrics,
+  type OpenBytes,
   withTraceparent,
 } from './attempt.ts';
 import type { HttpResponse, ResponseBody, ResponseHeaders } from './connection/response.ts';
@@ -235,19 +235,6 @@ class EventPieces implements BytePieces {
 /** Returns the error for an answer that ended before it was complete. */
 function interruptedError(detail: string): Error {
   return new Error(`The provider's answer was interrupted ${detail}.`);
-}
-
-/** An answer in bytes whose first ones have arrived. After this, no other offer is tried. */
-export interface OpenBytes {
-  readonly kind: 'bytes';
-  readonly contentType: string;
-  readonly contentLength: number | null;
-  readonly first: Uint8Array;
-  /** Returns the bytes after the first. Rejects when the connection breaks or the call is canceled. */
-  next(): Promise<Uint8Array | undefined>;
-  readonly upstreamCall: UpstreamCall;
-  /** Here, `outputCharacters` counts the bytes sent to the client. */
-  readonly metrics: AnswerMetrics & { outputCharacters: number };
 }
 
 /**

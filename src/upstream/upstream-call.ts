@@ -145,9 +145,9 @@ export type SourcePiece = string | typeof silence | typeof endOfStream;
 
 /** Timeouts in milliseconds. */
 export interface SourceTimeouts {
-  /** For the next byte. */
+  /** How long to wait for the next byte. */
   readonly idleMs: number;
-  /** Until a streaming client gets a keep-alive. */
+  /** How long until a streaming client gets a keep-alive. */
   readonly keepAliveAfterMs?: number;
   /** For everything that may follow a finished answer: usage and the terminator. */
   readonly afterFinishMs?: number;

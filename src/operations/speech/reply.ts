@@ -1,6 +1,6 @@
 import type { SpeechFormat } from '../../core/media/audio.ts';
 import { type Measured, noUnits, noUsage } from '../../core/usage.ts';
-import type { OpenBytes } from '../../upstream/byte-stream.ts';
+import type { OpenBytes } from '../../upstream/attempt.ts';
 import type { AnswerRecorder } from '../../upstream/recorder.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 

@@ -80,7 +80,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   #onError: ((reason: unknown) => void) | undefined;
   /** Called at the end of the body while `text` waits for it. */
   #onComplete: (() => void) | undefined;
-  /** Called for each piece until then. */
+  /** Called for each piece of the body while `text` waits for its end. */
   #onPiece: (() => void) | undefined;
 
   constructor(request: WrittenRequest) {

@@ -34,7 +34,7 @@ tUsorkYyUjnCMrSJm2u6323ayPXHX9zwWg==
 -----END EC PRIVATE KEY-----
 `;
 
-/** For the name localhost. */
+/** A certificate for the name localhost. */
 const nameLeaf = `-----BEGIN CERTIFICATE-----
 MIIBgzCCASigAwIBAgIUdwDM+luMFwzZZ8YuwGRqYisgYyowCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
@@ -48,7 +48,7 @@ ISiFYVHmKA==
 -----END CERTIFICATE-----
 `;
 
-/** For the address 127.0.0.1. */
+/** A certificate for the address 127.0.0.1. */
 const addressLeaf = `-----BEGIN CERTIFICATE-----
 MIIBezCCASGgAwIBAgIUdwDM+luMFwzZZ8YuwGRqYisgYyswCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTcwMTA3NDVaGA8yMTI2MTAyNDAx
@@ -61,7 +61,7 @@ lltbP2vpfcWld07PAiEAlUqY8vADk+g9WHRALIFhFtSjdW+Gov8E5R095uEj1CA=
 -----END CERTIFICATE-----
 `;
 
-/** For the name localhost, until February 2020. */
+/** A certificate for the name localhost that expired in February 2020. */
 const expiredLeaf = `-----BEGIN CERTIFICATE-----
 MIIBbDCCAROgAwIBAgIBdzAKBggqhkjOPQQDAjASMRAwDgYDVQQDDAdUZXN0IENB
 MB4XDTIwMDEwMTAwMDAwMFoXDTIwMDIwMTAwMDAwMFowFDESMBAGA1UEAwwJbG9j

@@ -94,7 +94,7 @@ const refusedIpv4 = addressRanges(
 /** The only IPv6 block that IANA assigns as global unicast. All others are refused. */
 const globalIpv6 = addressRanges('2000::/3');
 
-/** Exceptions inside the global block. */
+/** Blocks inside the global one that are refused. */
 const refusedIpv6 = addressRanges(
   '2001::/23', // protocol assignments: Teredo, benchmarking, ORCHID and ORCHIDv2
   '2001:db8::/32', // documentation

@@ -26,7 +26,7 @@ qgUiRV36gLZs31mrlKYuQuTV7iW3Il4Phg==
 -----END EC PRIVATE KEY-----
 `;
 
-/** For the name images.test. */
+/** A certificate for the name images.test. */
 const namedLeaf = `-----BEGIN CERTIFICATE-----
 MIIBhjCCASygAwIBAgIUQ1h08Okz+5re9yGn0T6pc0R7iGswCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTUwMjAxNTNaGA8yMTI2MTAyMjAy
@@ -40,7 +40,7 @@ V0AJo+6B5L8/mQ==
 -----END CERTIFICATE-----
 `;
 
-/** For the address 127.0.0.2. */
+/** A certificate for the address 127.0.0.2. */
 const addressLeaf = `-----BEGIN CERTIFICATE-----
 MIIBejCCASGgAwIBAgIUQ1h08Okz+5re9yGn0T6pc0R7iGwwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHVGVzdCBDQTAgFw0yNjExMTUwMjA1MjJaGA8yMTI2MTAyMjAy
