@@ -2,13 +2,10 @@ import { itemsOf } from '../../core/json.ts';
 import type { ClientRequest, ReplyIdentity, Target } from '../dialect.ts';
 import { AbstractClientRequest } from '../engine.ts';
 import { readPrompt } from './client/prompt.ts';
+import type { OpenAiClientOptions } from './client/reply-writer.ts';
 import type { ChatRequest } from './client/request.ts';
 import type { ChatMessage } from './client/schema.ts';
-import {
-  type OpenAiClientOptions,
-  openAiClient,
-  openAiStreamFormat,
-} from './client/stream-writer.ts';
+import { openAiClient, openAiStreamFormat } from './client/stream-writer.ts';
 import { customNames, namesOf, usesLegacyFunctions } from './client/tool-forms.ts';
 import { readReply } from './same/reply.ts';
 import { OpenAiPassThrough } from './same/stream.ts';

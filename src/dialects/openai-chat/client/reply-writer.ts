@@ -6,8 +6,25 @@ import { openAiFinishReasons } from '../../normalize/responses/answer-metrics.ts
 import { splitEncrypted } from '../../normalize/signature.ts';
 import { signedCall } from '../tool-calls.ts';
 import { writeUsage } from '../usage.ts';
-import type { ReplyOptions } from './stream-writer.ts';
 import { convertCustomCalls } from './tool-forms.ts';
+
+/** How an OpenAI client wants its answer written. */
+export interface OpenAiClientOptions {
+  readonly includeUsage: boolean;
+  /** Reasoning is billed but not shown. */
+  readonly hidesReasoning?: boolean;
+  /** The number of choices it requested. */
+  readonly choices?: number;
+  /** It sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
+  readonly usesLegacyFunctions?: boolean;
+  /** Names of its free-form tools, whose calls have text instead of JSON arguments. */
+  readonly customTools?: ReadonlySet<string> | undefined;
+  /** Names of all its tools. */
+  readonly toolNames?: readonly string[] | undefined;
+}
+
+/** Options for a reply, which always has its usage. */
+export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 interface Call {
   readonly id: string;

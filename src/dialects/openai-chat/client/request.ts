@@ -23,7 +23,13 @@ import { noModel, readChain, readPreferences } from '../../normalize/requests/ro
 import { readSearchOptions } from '../../normalize/requests/search-options.ts';
 import { presentParameterNames } from '../../normalize/requests/vendor-parameters.ts';
 import { imagesOfInput, inputToMessages, toChatBody, unsupportedIn } from './responses-input.ts';
-import { type ChatBody, type ChatMessage, chatSchema, type SentBody } from './schema.ts';
+import {
+  type ChatBody,
+  type ChatMessage,
+  chatSchema,
+  type MessagesBody,
+  type SentBody,
+} from './schema.ts';
 import { checkAllowed, nestTools } from './tool-forms.ts';
 
 const validator = Compile(chatSchema);
@@ -31,7 +37,7 @@ const validator = Compile(chatSchema);
 /** A validated chat request, with `input` already converted to `messages`. */
 export interface ChatRequest {
   readonly request: ChatRequestInfo;
-  readonly body: Omit<ChatBody, 'messages'> & { readonly messages: readonly ChatMessage[] };
+  readonly body: MessagesBody;
   /** The client's text, or null once it differs from `body`. */
   readonly source: RawBody | null;
   /** `stream_options.include_usage`, or OpenRouter's `usage.include`. */
@@ -119,7 +125,7 @@ function requestsUsage({ stream_options: options, usage }: SentBody): boolean {
 const none: readonly never[] = [];
 
 /** Converts the body to chat's own format. Returns the same object if nothing changed. */
-function toMessagesBody(sent: SentBody): ChatRequest['body'] {
+function toMessagesBody(sent: SentBody): MessagesBody {
   const nested = nestTools(sent);
   const body = nested.max_output_tokens ? capped(nested) : nested;
   const { input, instructions } = body;

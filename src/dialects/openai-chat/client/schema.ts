@@ -223,3 +223,8 @@ export type ChatBody = Omit<SentBody, 'tools' | 'tool_choice'> & {
   tools?: (FunctionTool | CustomTool | Static<typeof searchToolSchema>)[] | null;
   tool_choice?: Exclude<SentBody['tool_choice'], FlatChoice>;
 };
+
+/** The body with `input`, if it was sent, converted to `messages`. */
+export type MessagesBody = Omit<ChatBody, 'messages'> & {
+  readonly messages: readonly ChatMessage[];
+};

@@ -18,27 +18,10 @@ import {
   finishName,
   imageOf,
   isRequestedChoice,
+  type OpenAiClientOptions,
   OpenAiReplyWriter,
 } from './reply-writer.ts';
 import { CustomCalls } from './tool-forms.ts';
-
-/** How an OpenAI client wants its answer written. */
-export interface OpenAiClientOptions {
-  readonly includeUsage: boolean;
-  /** Reasoning is billed but not shown. */
-  readonly hidesReasoning?: boolean;
-  /** The number of choices it requested. */
-  readonly choices?: number;
-  /** It sent `functions`, OpenAI's older form of tools, and expects one `function_call`. */
-  readonly usesLegacyFunctions?: boolean;
-  /** Names of its free-form tools, whose calls have text instead of JSON arguments. */
-  readonly customTools?: ReadonlySet<string> | undefined;
-  /** Names of all its tools. */
-  readonly toolNames?: readonly string[] | undefined;
-}
-
-/** Options for a reply, which always has its usage. */
-export type ReplyOptions = Omit<OpenAiClientOptions, 'includeUsage'>;
 
 /** Returns the writers of neutral events for an OpenAI client. */
 export function openAiClient(options: OpenAiClientOptions): ClientDialect {

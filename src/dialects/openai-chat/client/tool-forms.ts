@@ -1,6 +1,7 @@
 import { bufferedArgumentsMax } from '../../../core/bounds.ts';
 import { invalidRequest } from '../../../core/errors.ts';
 import { type Fields, fieldsOf, isText, lengthOf, objectsIn, textOf } from '../../../core/json.ts';
+import type { RawBody } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
 import { withExactNumbers } from '../../normalize/requests/edit-body.ts';
 import {
@@ -8,7 +9,6 @@ import {
   freeFormFunction,
   freeFormInput,
 } from '../../normalize/requests/tools.ts';
-import type { ChatRequest } from './request.ts';
 import type {
   ChatBody,
   ChatMessage,
@@ -17,6 +17,7 @@ import type {
   FlatCustomTool,
   FlatTool,
   FunctionTool,
+  MessagesBody,
   SentBody,
   ToolCall,
 } from './schema.ts';
@@ -66,9 +67,10 @@ export function checkAllowed({ tools, tool_choice: choice }: Tools): void {
 }
 
 /** Replaces free-form tools and newer choices with functions. Returns the same object if none. */
-export function toFunctionTools(
-  request: Pick<ChatRequest, 'body' | 'source'>,
-): ChatRequest['body'] {
+export function toFunctionTools(request: {
+  readonly body: MessagesBody;
+  readonly source: RawBody | null;
+}): MessagesBody {
   const { tools, tool_choice: choice, messages } = request.body;
   const isChoiceNewer = typeof choice === 'object' && choice !== null && choice.type !== 'function';
   if (!isChoiceNewer && !tools?.some(isCustom) && !messages.some(callsCustom)) {
@@ -184,7 +186,7 @@ export function usesLegacyFunctions({ functions, tools }: Pick<ChatBody, 'functi
   return (functions?.length ?? 0) > 0 && (tools?.length ?? 0) === 0;
 }
 
-export function toTools(body: ChatRequest['body']): ToolsBody {
+export function toTools(body: MessagesBody): ToolsBody {
   const messages = toToolMessages(body.messages);
   const { functions, function_call: choice, tools, tool_choice: newer } = body;
   if (!functions?.length) return { ...body, messages };

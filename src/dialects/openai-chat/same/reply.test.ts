@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { failureIn, valueIn } from '../../../../tests/support/read-result.ts';
 import { noUsage } from '../../../core/usage.ts';
-import type { ReplyOptions } from '../client/stream-writer.ts';
+import type { ReplyOptions } from '../client/reply-writer.ts';
 import { readReply } from './reply.ts';
 
 const identity = { id: 'chatcmpl-ours', model: 'acme/large', provider: 'acme', created: 1_800 };

@@ -3,7 +3,7 @@ import type { Fields } from '../../../core/json.ts';
 import type { AnswerMetrics, ReadResult, ReplyIdentity, TransformedReply } from '../../dialect.ts';
 import { noOutputFailure, parseReply } from '../answer-parser.ts';
 import { removePrivateFields } from '../chunk.ts';
-import type { ReplyOptions } from '../client/stream-writer.ts';
+import type { ReplyOptions } from '../client/reply-writer.ts';
 import { convertCustomCalls } from '../client/tool-forms.ts';
 import { hideReasoning, type NormalizedChoice, normalizeChoice } from '../message.ts';
 import { outputDetailsIn, writeUsage } from '../usage.ts';

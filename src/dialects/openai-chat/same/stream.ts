@@ -11,7 +11,7 @@ import { parseExact } from '../../normalize/exact-json.ts';
 import { RecordedMetrics } from '../../normalize/responses/answer-metrics.ts';
 import { ChunkParser, type ParsedChunk } from '../answer-parser.ts';
 import { ChunkNormalizer, type SplitFinish, splitFinish } from '../chunk.ts';
-import type { OpenAiClientOptions } from '../client/stream-writer.ts';
+import type { OpenAiClientOptions } from '../client/reply-writer.ts';
 import { closingEvents, openAiStreamFormat } from '../client/stream-writer.ts';
 import { CustomCalls } from '../client/tool-forms.ts';
 import { charactersIn, hideReasoning, isChoiceIndex } from '../message.ts';
