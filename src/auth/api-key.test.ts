@@ -4,7 +4,7 @@ import { readPresentedKey } from './api-key.ts';
 const key = 'sk-tg-0123456789abcdef';
 const read = (headers: Record<string, string>) => readPresentedKey(new Headers(headers));
 
-describe('the key is found', () => {
+describe('readPresentedKey', () => {
   test.each([
     { authorization: `Bearer ${key}` },
     { authorization: `bearer   ${key}` },
@@ -16,16 +16,14 @@ describe('the key is found', () => {
     { authorization: 'bearer', 'x-api-key': key },
     { authorization: '', 'x-api-key': key },
     { authorization: 'Bearer', 'api-key': key, 'x-api-key': '' },
-  ])('in %j', (headers) => {
+  ])('reads the key from the headers %j', (headers) => {
     expect(read(headers)).toBe(key);
   });
-});
 
-describe('401 is said to', () => {
   test.each([{}, { authorization: '' }, { authorization: 'Bearer ' }, { 'x-api-key': '' }])(
-    'no key: %j',
+    'rejects the headers %j because they contain no key',
     (headers) => {
-      expect(() => read(headers)).toThrow('No API key');
+      expect(() => read(headers)).toThrow('The API key is missing.');
     },
   );
 
@@ -33,9 +31,9 @@ describe('401 is said to', () => {
     { authorization: key },
     { authorization: `Basic ${key}` },
     { authorization: `Bearer ${key} ${key}` },
-    // A scheme that is not understood is not passed over for another header.
+    // An unsupported scheme is an error even if another header has a valid key.
     { authorization: `Basic ${key}`, 'x-api-key': key },
-  ])('another scheme: %j', (headers) => {
+  ])('rejects the Authorization scheme in %j', (headers) => {
     expect(() => read(headers)).toThrow('must be "Bearer <key>"');
   });
 
@@ -45,7 +43,7 @@ describe('401 is said to', () => {
     { authorization: `Bearer ${key}`, 'x-goog-api-key': 'sk-mgmt-1' },
     { 'x-api-key': key, 'api-key': 'sk-mgmt-1' },
     { 'api-key': key, 'x-goog-api-key': 'sk-mgmt-1' },
-  ])('two different keys, without repeating either: %j', (headers) => {
+  ])('rejects different keys in %j without revealing them', (headers) => {
     expect(() => read(headers)).toThrow('different API keys in several headers');
     expect(() => read(headers)).not.toThrow(key);
     expect(() => read(headers)).not.toThrow('sk-mgmt-1');

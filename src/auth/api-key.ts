@@ -28,7 +28,7 @@ export function hashAndLabel(text: string): Pick<GeneratedKey, 'hash' | 'label'>
   return { hash: hashKey(text), label: labelOf(text) };
 }
 
-/** Don't look up invalid ids: a database may reject their characters. */
+/** Call this before a lookup, because a database may reject the characters of invalid IDs. */
 export function isKeyId(text: string): boolean {
   return /^key_[0-9a-z]{1,60}$/.test(text);
 }
@@ -56,7 +56,7 @@ export function kindByPrefix(text: string): KeyKind | 'admin' | undefined {
   return undefined;
 }
 
-/** `sk-tg-ab12…9f` */
+/** Returns a label such as `sk-tg-ab12…9f`. */
 function labelOf(text: string): string {
   const start = text.indexOf('-', 3) + 1;
   return `${text.slice(0, start + 4)}…${text.slice(-2)}`;

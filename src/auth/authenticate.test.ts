@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, test } from 'bun:test';
+import { makeKey, makeTenant } from '../../tests/contracts/engines.ts';
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import { GatewayError } from '../core/errors.ts';
 import { generateAdminToken, generateKey, hashKey } from './api-key.ts';
-import { Authenticator } from './authenticate.ts';
+import { Authenticator, callerForKey } from './authenticate.ts';
 import type { ApiKey, KeyMatch, Tenant } from './directory.ts';
 
 const start = Date.UTC(2026, 10, 15, 12);
@@ -38,14 +39,14 @@ function record(id: string): ApiKey {
   };
 }
 
-/** A store whose answers a test can hold back, and which counts how often it was asked. */
+/** A store that counts its requests and whose answers a test can delay. */
 class Store {
   readonly matches = new Map<string, KeyMatch>();
   readonly marked: (readonly [string, number])[] = [];
   adminHash: Uint8Array | undefined;
   requests = 0;
   batches = 0;
-  /** Answers wait for the gate; what they say was decided before they waited. */
+  /** Delays answers. Each answer has the state from before the delay. */
   gate: Promise<void> = Promise.resolve();
   failure: Error | undefined;
 
@@ -88,7 +89,7 @@ function addKey(change: Partial<ApiKey> = {}, match: Partial<KeyMatch> = {}): st
   return text;
 }
 
-/** The caller's key id, or status and message of the refusal. */
+/** Returns the caller's key ID, or the status and message of the error. */
 async function outcome(key: string): Promise<string> {
   try {
     return (await authenticator.authenticate(key)).keyId;
@@ -100,8 +101,8 @@ async function outcome(key: string): Promise<string> {
 
 const unknown = "401 The API key isn't valid. Check that it is complete and has not been deleted.";
 
-describe('a known key', () => {
-  test('becomes a caller with its tenant’s limits where it has none of its own', async () => {
+describe('Authenticator', () => {
+  test('uses the limits of the tenant for a key without its own limits', async () => {
     const plain = await authenticator.authenticate(addKey());
     expect(plain).toMatchObject({ tenantId: 'acme', kind: 'routing', requestsPerMinute: 60 });
     expect([plain.concurrentRequests, plain.expiresAt]).toEqual([4, null]);
@@ -115,48 +116,51 @@ describe('a known key', () => {
     [30, 60, 30],
     [30, null, 30],
     [null, null, null],
-  ])('of %p requests a minute, its tenant’s being %p, may send %p', async (own, all, expected) => {
-    const match = { tenant: { ...tenant, requestsPerMinute: all } };
-    const caller = await authenticator.authenticate(addKey({ requestsPerMinute: own }, match));
-    expect(caller.requestsPerMinute).toBe(expected);
-  });
+  ])(
+    'combines the rate limits %p of a key and %p of its tenant to %p',
+    async (own, ofTenant, expected) => {
+      const match = { tenant: { ...tenant, requestsPerMinute: ofTenant } };
+      const caller = await authenticator.authenticate(addKey({ requestsPerMinute: own }, match));
+      expect(caller.requestsPerMinute).toBe(expected);
+    },
+  );
 
-  test('is asked for once, and then answered without waiting', async () => {
+  test('looks up a key once and then returns its caller synchronously', async () => {
     const key = addKey();
     const first = await authenticator.authenticate(key);
     expect(authenticator.authenticate(key)).toBe(first);
     expect(store.requests).toBe(1);
   });
 
-  test('is not forgotten for others that come after it', async () => {
+  test('caches several keys at the same time', async () => {
     const keys = [addKey(), addKey(), addKey()];
     for (const key of [...keys, ...keys]) await outcome(key);
     expect(store.requests).toBe(3);
   });
 
   test.each([
-    ['disabled', { disabled: true }, {}, '401 This API key is disabled.'],
+    ['disabled key', { disabled: true }, {}, '401 This API key is disabled.'],
     [
-      'of a disabled tenant',
+      'key of a disabled tenant',
       {},
       { tenant: { ...tenant, disabled: true } },
       '401 This account is disabled.',
     ],
-  ])('that is %s is refused, also from memory', async (_, change, match, refusal) => {
+  ])('rejects a %s, also from its cache', async (_, change, match, refusal) => {
     const key = addKey(change, match);
     expect(await outcome(key)).toBe(refusal);
     expect(await outcome(key)).toBe(refusal);
     expect(store.requests).toBe(1);
   });
 
-  test('is refused when the store answers for another secret', async () => {
+  test('rejects a key if the store returns the record of another secret', async () => {
     const key = addKey({}, { hash: hashKey('something else') });
     expect(await outcome(key)).toBe(unknown);
   });
 });
 
-describe('expiry', () => {
-  test('takes effect at its moment, without asking the store again', async () => {
+describe('Authenticator with expiring keys', () => {
+  test('rejects a cached key from its expiry on, without a new lookup', async () => {
     const key = addKey({ id: 'key_1', expiresAt: start + 1_000 });
     expect(await outcome(key)).toBe('key_1');
     time = start + 999;
@@ -166,22 +170,22 @@ describe('expiry', () => {
     expect(store.requests).toBe(1);
   });
 
-  test('of a rotated-out secret counts even when the key lives longer', async () => {
+  test('rejects an expired previous secret although its key is still valid', async () => {
     const key = addKey({ id: 'key_1', expiresAt: start + 9_000 }, { secretExpiresAt: start + 10 });
     expect(await outcome(key)).toBe('key_1');
     time = start + 10;
     expect(await outcome(key)).toStartWith('401 This API key expired');
   });
 
-  test('of the key counts even when the old secret would live longer', async () => {
+  test('rejects an expired key although its previous secret would still be valid', async () => {
     const key = addKey({ expiresAt: start + 10 }, { secretExpiresAt: start + 9_000 });
     time = start + 10;
     expect(await outcome(key)).toStartWith('401 This API key expired');
   });
 });
 
-describe('an unknown key', () => {
-  test('is remembered for a moment, so that a storm of retries spares the store', async () => {
+describe('Authenticator with unknown keys', () => {
+  test('caches unknown keys briefly, so that retries do not reach the store', async () => {
     const { text } = generateKey('routing');
     for (let i = 0; i < 100; i++) expect(await outcome(text)).toBe(unknown);
     expect(store.requests).toBe(1);
@@ -190,7 +194,7 @@ describe('an unknown key', () => {
     expect(store.requests).toBe(2);
   });
 
-  test('is asked for once by a burst of requests, and so is a good one', async () => {
+  test('looks up each key once for concurrent requests', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const good = addKey();
@@ -202,7 +206,7 @@ describe('an unknown key', () => {
     expect(store.requests).toBe(2);
   });
 
-  test('that is made while it is being looked up is asked for again', async () => {
+  test('looks up a key again if it was created during the first lookup', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
     const { id, text, hash } = generateKey('routing');
@@ -216,14 +220,14 @@ describe('an unknown key', () => {
     expect(store.requests).toBe(2);
   });
 
-  test('that does not look like ours is told how ours look, without the store', async () => {
+  test('rejects text without a Tollgate prefix without a lookup', async () => {
     for (const text of ['', 'hello', 'sk-proj-123', 'Sk-tg-1']) {
-      expect(await outcome(text)).toMatch(/^401 This is no key of this gateway: .* sk-tg-/);
+      expect(await outcome(text)).toMatch(/^401 Not a Tollgate key\. .* sk-tg-/);
     }
     expect(store.requests).toBe(0);
   });
 
-  test('pushes the oldest out when too many are remembered', async () => {
+  test('evicts the oldest unknown key when the cache is full', async () => {
     const keys = Array.from({ length: negativeKeysMax + 1 }, (_, i) => `sk-tg-${i}`);
     for (const key of keys) await outcome(key);
     expect(store.requests).toBe(keys.length);
@@ -234,8 +238,8 @@ describe('an unknown key', () => {
   });
 });
 
-describe('after forget()', () => {
-  test('a revoked key is refused and a new one admitted', async () => {
+describe('Authenticator.forget', () => {
+  test('makes the next requests notice revoked and new keys', async () => {
     const key = addKey({ id: 'key_1' });
     const late = generateKey('routing');
     expect(await outcome(key)).toBe('key_1');
@@ -250,7 +254,7 @@ describe('after forget()', () => {
     expect(await outcome(text)).toBe('key_2');
   });
 
-  test('an answer from before the revocation is not remembered', async () => {
+  test('does not cache a lookup that started before the revocation', async () => {
     const key = addKey({ id: 'key_1' });
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
@@ -258,12 +262,12 @@ describe('after forget()', () => {
     store.matches.clear();
     authenticator.forget();
     resolve();
-    // This request was there before the revocation; the next was not.
+    // The first request arrived before the revocation, the second after it.
     expect(await early).toBe('key_1');
     expect(await outcome(key)).toBe(unknown);
   });
 
-  test('neither is a refusal from before the key was made', async () => {
+  test('does not cache a failed lookup that started before the key was created', async () => {
     const { id, text, hash } = generateKey('routing');
     const { promise, resolve } = Promise.withResolvers<void>();
     store.gate = promise;
@@ -276,70 +280,70 @@ describe('after forget()', () => {
   });
 });
 
-describe('a key in use, when anything was changed,', () => {
-  /** What happens as soon as the change is noticed, ahead of the next request. */
-  const heardOf = async () => {
+describe('Authenticator.refreshKeysInUse', () => {
+  /** Runs what happens as soon as a change is noticed, before the next request. */
+  const noticeChange = async () => {
     authenticator.forget();
     await authenticator.refreshKeysInUse();
   };
 
-  test('is asked for again before its next request: the store may be away then', async () => {
+  test('looks up a key before its next request, when the store may be unreachable', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
-    await heardOf();
+    await noticeChange();
     store.failure = new Error('away');
     expect(await outcome(key)).toBe('key_1');
-    // Where looking it up again fails, the next request asks.
-    await heardOf();
+    // If this lookup fails, the next request starts another one.
+    await noticeChange();
     store.failure = undefined;
     expect(await outcome(key)).toBe('key_1');
   });
 
-  test('is not lost when the next change comes before it has come back', async () => {
+  test('looks up a key after two changes in a row', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     authenticator.forget();
-    await heardOf();
+    await noticeChange();
     store.failure = new Error('away');
     expect(await outcome(key)).toBe('key_1');
   });
 
-  test('and revoked by that change, is refused without asking again', async () => {
+  test('makes the next request reject a revoked key without another lookup', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     store.matches.clear();
-    await heardOf();
+    await noticeChange();
     expect(await outcome(key)).toBe(unknown);
     expect(store.requests).toBe(2);
   });
 
-  test('shares the question with requests that come meanwhile', async () => {
+  test('shares its lookup with concurrent requests', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     authenticator.forget();
     const early = outcome(key);
-    const asking = authenticator.refreshKeysInUse();
+    const refreshed = authenticator.refreshKeysInUse();
     expect(await Promise.all([early, outcome(key)])).toEqual(['key_1', 'key_1']);
-    await asking;
+    await refreshed;
     expect(store.requests).toBe(2);
   });
 
-  test('does not count as used because it was asked for again', async () => {
+  test('does not count as a use of the key', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     await authenticator.markUsed();
     time = start + 599_999;
-    await heardOf();
+    await noticeChange();
     expect(store.requests).toBe(2);
     await authenticator.markUsed();
     expect(store.marked).toEqual([['key_1', start]]);
     time = start + 600_000;
-    await heardOf();
+    await noticeChange();
     expect(store.requests).toBe(2);
   });
 
-  test('names its tenant, and those beyond the first 2,000 wait for their requests', async () => {
-    for (let made = 0; made < 2_001; made++) await outcome(addKey());
+  test('returns the tenants and looks up 2,000 keys at most', async () => {
+    for (let count = 0; count < 2_001; count++) await outcome(addKey());
     authenticator.forget();
     expect(await authenticator.refreshKeysInUse()).toEqual(['acme']);
     expect(store.requests).toBe(4_001);
@@ -347,19 +351,19 @@ describe('a key in use, when anything was changed,', () => {
     expect(store.requests).toBe(4_001);
   });
 
-  test('is asked for among the chores, which hand its tenant on', async () => {
+  test('runs as a periodic task that passes on the tenants', async () => {
     await outcome(addKey());
     authenticator.forget();
     const tenants: string[] = [];
-    const chores = authenticator.periodicTasks(async (tenantIds) => {
+    const tasks = authenticator.periodicTasks(async (tenantIds) => {
       tenants.push(...tenantIds);
     });
-    for (const { run } of chores) await run();
+    for (const { run } of tasks) await run();
     expect(tenants).toEqual(['acme']);
     expect(store.requests).toBe(2);
   });
 
-  test('is not asked for by each of many changes in a row', async () => {
+  test('looks up keys once after many changes', async () => {
     const key = addKey({ id: 'key_1' });
     await outcome(key);
     for (let change = 0; change < 10; change++) {
@@ -372,24 +376,24 @@ describe('a key in use, when anything was changed,', () => {
     expect(await outcome(key)).toBe('key_1');
   });
 
-  test('waits behind 255 others at most, and a change meanwhile puts the rest off', async () => {
-    for (let made = 0; made < 300; made++) await outcome(addKey());
+  test('looks up 256 keys per batch and stops when another change occurs', async () => {
+    for (let count = 0; count < 300; count++) await outcome(addKey());
     authenticator.forget();
     const gate = Promise.withResolvers<void>();
     store.gate = gate.promise;
-    const asking = authenticator.refreshKeysInUse();
+    const refreshed = authenticator.refreshKeysInUse();
     expect(store.requests).toBe(300 + 256);
     authenticator.forget();
     gate.resolve();
-    expect(await asking).toEqual([]);
+    expect(await refreshed).toEqual([]);
     expect(store.requests).toBe(300 + 256);
     expect(await authenticator.refreshKeysInUse()).toEqual(['acme']);
     expect(store.requests).toBe(300 + 256 + 300);
   });
 });
 
-describe('the admin token', () => {
-  test('is recognised, and asked for once', async () => {
+describe('Authenticator.isAdmin', () => {
+  test('recognizes the admin token and looks it up once', async () => {
     const token = generateAdminToken();
     store.adminHash = hashKey(token);
     expect(await authenticator.isAdmin(token)).toBe(true);
@@ -397,7 +401,7 @@ describe('the admin token', () => {
     expect(store.requests).toBe(1);
   });
 
-  test('that was replaced works only until the change is noticed', async () => {
+  test('rejects a replaced token as soon as the change is noticed', async () => {
     const [old, next] = [generateAdminToken(), generateAdminToken()];
     store.adminHash = hashKey(old);
     expect(await authenticator.isAdmin(old)).toBe(true);
@@ -407,20 +411,20 @@ describe('the admin token', () => {
     expect(await authenticator.isAdmin(next)).toBe(true);
   });
 
-  test('does not exist before somebody made one', async () => {
+  test('rejects every token while none is stored', async () => {
     for (let i = 0; i < 3; i++) {
       expect(await authenticator.isAdmin(generateAdminToken())).toBe(false);
     }
     expect(store.requests).toBe(1);
   });
 
-  test('is no tenant’s key, and a tenant’s key is no admin token', async () => {
+  test("rejects a tenant's key even if its hash is stored as the admin token", async () => {
     const key = addKey();
     store.adminHash = hashKey(key);
     expect(await authenticator.isAdmin(key)).toBe(false);
   });
 
-  test('that was replaced while it was looked up is not remembered', async () => {
+  test('does not cache a token that was replaced during its lookup', async () => {
     const old = generateAdminToken();
     store.adminHash = hashKey(old);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -434,8 +438,8 @@ describe('the admin token', () => {
   });
 });
 
-describe('while the store is away', () => {
-  test('known keys go on and others hear 503, not 401', async () => {
+describe('Authenticator while the store is unreachable', () => {
+  test('accepts cached keys and returns 503 for others', async () => {
     const known = addKey({ id: 'key_1' });
     const other = addKey({ id: 'key_2' });
     await outcome(known);
@@ -445,14 +449,14 @@ describe('while the store is away', () => {
       '503 The key store is unreachable right now. Send the request again shortly.',
     );
     await expect(authenticator.isAdmin(generateAdminToken())).rejects.toMatchObject({
-      message: expect.stringContaining('cannot be reached'),
+      message: expect.stringContaining('is unreachable'),
       retryAfterSeconds: 2,
     });
     store.failure = undefined;
     expect(await outcome(other)).toBe('key_2');
   });
 
-  test('marks of use are dropped without an error', async () => {
+  test('drops the times of last use without an error', async () => {
     await outcome(addKey());
     store.failure = new Error('away');
     expect(await authenticator.markUsed()).toBeUndefined();
@@ -462,7 +466,7 @@ describe('while the store is away', () => {
   });
 });
 
-test('use is written down in one batch, with the latest time of each key', async () => {
+test('Authenticator.markUsed writes the last use of each key in one batch', async () => {
   const [one, two, refused] = [
     addKey({ id: 'key_1' }),
     addKey({ id: 'key_2' }),
@@ -481,4 +485,43 @@ test('use is written down in one batch, with the latest time of each key', async
   await outcome(two);
   await authenticator.markUsed();
   expect(store.marked.slice(2)).toEqual([['key_2', start + 50]]);
+});
+
+/** Returns the caller for a job, or the message of the error. */
+async function jobOutcome(key: ApiKey | undefined, tenant: Tenant | undefined): Promise<string> {
+  const directory = { getKey: async () => key, getTenant: async () => tenant };
+  try {
+    const { tenantId, keyId } = await callerForKey(directory, 'ten_1', 'key_1', start);
+    return `${tenantId} ${keyId}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : '';
+  }
+}
+
+describe('callerForKey', () => {
+  const tenant = makeTenant({ id: 'ten_1' });
+  const keyOf = (change: Partial<ApiKey> = {}) =>
+    makeKey('ten_1', { id: 'key_1', scopes: ['jobs'], ...change });
+
+  test('returns the caller for a valid key', async () => {
+    expect(await jobOutcome(keyOf(), tenant)).toBe('ten_1 key_1');
+    expect(await jobOutcome(keyOf({ expiresAt: start + 1 }), tenant)).toBe('ten_1 key_1');
+  });
+
+  test('rejects a key that is deleted, disabled, or expired, or whose tenant is', async () => {
+    const deleted = 'The API key of this job has been deleted.';
+    expect(await jobOutcome(undefined, tenant)).toBe(deleted);
+    expect(await jobOutcome(keyOf(), undefined)).toBe(deleted);
+    expect(await jobOutcome(keyOf({ disabled: true }), tenant)).toBe('This API key is disabled.');
+    const closed = { ...tenant, disabled: true };
+    expect(await jobOutcome(keyOf(), closed)).toBe('This account is disabled.');
+    const expired = 'The API key of this job has expired.';
+    expect(await jobOutcome(keyOf({ expiresAt: start }), tenant)).toBe(expired);
+  });
+
+  test('rejects a key that has lost the scope "jobs"', async () => {
+    expect(await jobOutcome(keyOf({ scopes: ['chat', 'jobs'] }), tenant)).toBe('ten_1 key_1');
+    const missingScope = 'The API key of this job no longer has the scope "jobs".';
+    expect(await jobOutcome(keyOf({ scopes: ['chat', 'audio'] }), tenant)).toBe(missingScope);
+  });
 });

@@ -1,8 +1,8 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { changePollMs } from '../core/bounds.ts';
 import { ChangeWatcher } from './directory.ts';
 
-function watching(versions: (number | Error)[]) {
+function watchVersions(versions: (number | Error)[]) {
   let changes = 0;
   const directory = {
     async version(): Promise<number> {
@@ -15,31 +15,33 @@ function watching(versions: (number | Error)[]) {
   return { watch, changes: () => changes };
 }
 
-test('each move of the version is told once', async () => {
-  const { watch, changes } = watching([7, 7, 8, 8, 10]);
-  const seen: number[] = [];
-  for (let i = 0; i < 5; i++) {
+describe('ChangeWatcher', () => {
+  test('reports each change of the version once', async () => {
+    const { watch, changes } = watchVersions([7, 7, 8, 8, 10]);
+    const seen: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      await watch.check();
+      seen.push(changes());
+    }
+    // The first check reports a change, because cached data may be older than this version.
+    expect(seen).toEqual([1, 1, 2, 2, 3]);
+  });
+
+  test('notices changes that occurred while the store was unreachable', async () => {
+    const { watch, changes } = watchVersions([7, new Error('away'), 8]);
     await watch.check();
-    seen.push(changes());
-  }
-  // The first look forgets too: what was remembered before it may be older than the version.
-  expect(seen).toEqual([1, 1, 2, 2, 3]);
-});
+    await expect(watch.check()).rejects.toThrow('away');
+    expect(changes()).toBe(1);
+    await watch.check();
+    expect(changes()).toBe(2);
+  });
 
-test('a store that is away changes nothing; what changed meanwhile is noticed after', async () => {
-  const { watch, changes } = watching([7, new Error('away'), 8]);
-  await watch.check();
-  await expect(watch.check()).rejects.toThrow('away');
-  expect(changes()).toBe(1);
-  await watch.check();
-  expect(changes()).toBe(2);
-});
-
-test('it asks to be run often enough to keep the promise of one second twice over', async () => {
-  const { watch, changes } = watching([7]);
-  const [chore] = watch.periodicTasks();
-  expect(chore?.everyMs).toBe(changePollMs);
-  expect(changePollMs).toBeLessThanOrEqual(500);
-  await chore?.run();
-  expect(changes()).toBe(1);
+  test('runs at least every 500 ms as a periodic task', async () => {
+    const { watch, changes } = watchVersions([7]);
+    const [task] = watch.periodicTasks();
+    expect(task?.everyMs).toBe(changePollMs);
+    expect(changePollMs).toBeLessThanOrEqual(500);
+    await task?.run();
+    expect(changes()).toBe(1);
+  });
 });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { openStore, type Store } from '../store/open.ts';
 import { hashKey } from './api-key.ts';
 import { type BootstrapSettings, firstStart, type GeneratedSecrets } from './first-start.ts';
 
-const nothing: BootstrapSettings = {
+const emptySettings: BootstrapSettings = {
   apiKey: null,
   managementKey: null,
   adminToken: null,
@@ -27,9 +27,9 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function start(brought: Partial<BootstrapSettings> = {}): Promise<GeneratedSecrets | undefined> {
+function start(provided: Partial<BootstrapSettings> = {}): Promise<GeneratedSecrets | undefined> {
   return firstStart(
-    { ...nothing, ...brought },
+    { ...emptySettings, ...provided },
     {
       directory: store.directory,
       grantOnce: async (tenantId, credits) => void grants.push([tenantId, credits]),
@@ -44,126 +44,128 @@ async function kindOf(key: string): Promise<string | undefined> {
 
 const countKeys = () => store.directory.countKeys('default');
 
-test('the first start makes a tenant, its grant and three secrets that work', async () => {
-  const secrets = await start();
-  expect(grants).toEqual([['default', 500]]);
-  expect(await kindOf(secrets?.apiKey ?? '')).toBe('routing');
-  expect(await kindOf(secrets?.managementKey ?? '')).toBe('management');
-  expect(await store.directory.adminTokenHash()).toEqual(hashKey(secrets?.adminToken ?? ''));
-});
+describe('firstStart', () => {
+  test('creates a tenant with credits and 3 working secrets', async () => {
+    const secrets = await start();
+    expect(grants).toEqual([['default', 500]]);
+    expect(await kindOf(secrets?.apiKey ?? '')).toBe('routing');
+    expect(await kindOf(secrets?.managementKey ?? '')).toBe('management');
+    expect(await store.directory.adminTokenHash()).toEqual(hashKey(secrets?.adminToken ?? ''));
+  });
 
-test('the second start makes nothing', async () => {
-  await start();
-  expect(await start()).toBeUndefined();
-  expect(grants).toHaveLength(1);
-  expect(await countKeys()).toBe(2);
-});
+  test('creates nothing the second time', async () => {
+    await start();
+    expect(await start()).toBeUndefined();
+    expect(grants).toHaveLength(1);
+    expect(await countKeys()).toBe(2);
+  });
 
-test('of ten starts at once exactly one makes secrets', async () => {
-  const starts = await Promise.all(Array.from({ length: 10 }, () => start()));
-  expect(starts.filter((secrets) => secrets !== undefined)).toHaveLength(1);
-  expect(await countKeys()).toBe(2);
-});
+  test('generates secrets in only 1 of 10 concurrent starts', async () => {
+    const starts = await Promise.all(Array.from({ length: 10 }, () => start()));
+    expect(starts.filter((secrets) => secrets !== undefined)).toHaveLength(1);
+    expect(await countKeys()).toBe(2);
+  });
 
-test('no credits means no grant, not a grant of nothing', async () => {
-  await start({ credits: 0 });
-  expect(grants).toEqual([]);
-});
+  test('makes no grant if the initial credits are 0', async () => {
+    await start({ credits: 0 });
+    expect(grants).toEqual([]);
+  });
 
-test('brought keys are adopted once, however often they come, and none is made', async () => {
-  const brought = {
-    apiKey: new Secret(`sk-tg-${'a'.repeat(40)}`),
-    managementKey: new Secret(`sk-mgmt-${'b'.repeat(40)}`),
-    adminToken: new Secret(`sk-admin-${'c'.repeat(40)}`),
-  };
-  for (let i = 0; i < 3; i++) expect(await start(brought)).toBeUndefined();
-  expect(await kindOf(brought.apiKey.reveal())).toBe('routing');
-  expect(await kindOf(brought.managementKey.reveal())).toBe('management');
-  expect(await store.directory.adminTokenHash()).toEqual(hashKey(brought.adminToken.reveal()));
-  expect(await countKeys()).toBe(2);
-  expect(grants).toHaveLength(1);
-});
+  test('adopts keys from the environment once and generates none', async () => {
+    const provided = {
+      apiKey: new Secret(`sk-tg-${'a'.repeat(40)}`),
+      managementKey: new Secret(`sk-mgmt-${'b'.repeat(40)}`),
+      adminToken: new Secret(`sk-admin-${'c'.repeat(40)}`),
+    };
+    for (let i = 0; i < 3; i++) expect(await start(provided)).toBeUndefined();
+    expect(await kindOf(provided.apiKey.reveal())).toBe('routing');
+    expect(await kindOf(provided.managementKey.reveal())).toBe('management');
+    expect(await store.directory.adminTokenHash()).toEqual(hashKey(provided.adminToken.reveal()));
+    expect(await countKeys()).toBe(2);
+    expect(grants).toHaveLength(1);
+  });
 
-test('a start with a key that is known already changes nothing', async () => {
-  const apiKey = new Secret(`sk-tg-${'a'.repeat(40)}`);
-  await start({ apiKey });
-  const version = await store.directory.version();
-  await start({ apiKey });
-  expect(await store.directory.version()).toBe(version);
-});
+  test('changes nothing for a key that it has adopted before', async () => {
+    const apiKey = new Secret(`sk-tg-${'a'.repeat(40)}`);
+    await start({ apiKey });
+    const version = await store.directory.version();
+    await start({ apiKey });
+    expect(await store.directory.version()).toBe(version);
+  });
 
-test('a changed variable replaces the key it brought before, under the same id', async () => {
-  const before = `sk-tg-${'a'.repeat(40)}`;
-  const after = `sk-tg-${'b'.repeat(40)}`;
-  await start({ apiKey: new Secret(before) });
-  const first = await store.directory.findKey(hashKey(before));
-  await start({ apiKey: new Secret(after) });
-  const second = await store.directory.findKey(hashKey(after));
-  expect(second?.key.id).toBe(first?.key.id ?? '');
-  expect(second?.secretExpiresAt).toBeNull();
-  // The old secret ended with the start that brought the new one, whatever clock others go by.
-  expect(await store.directory.findKey(hashKey(before))).toBeUndefined();
-  expect(await countKeys()).toBe(1);
-});
-
-test('a variable that is changed back brings its key back', async () => {
-  const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
-  for (const key of [one, two, one]) await start({ apiKey: new Secret(key) });
-  const back = await store.directory.findKey(hashKey(one));
-  expect(back?.secretExpiresAt).toBeNull();
-  expect(await store.directory.findKey(hashKey(two))).toBeUndefined();
-  expect(await countKeys()).toBe(1);
-});
-
-test('a brought key that was deleted since is there again, also under a new secret', async () => {
-  const [one, two] = [`sk-mgmt-${'a'.repeat(40)}`, `sk-mgmt-${'b'.repeat(40)}`];
-  for (const key of [one, one, two, two]) {
-    await start({ managementKey: new Secret(key) });
-    const found = await store.directory.findKey(hashKey(key));
-    expect([found?.key.kind, found?.secretExpiresAt]).toEqual(['management', null]);
+  test('replaces the secret of the same key when the variable changes', async () => {
+    const before = `sk-tg-${'a'.repeat(40)}`;
+    const after = `sk-tg-${'b'.repeat(40)}`;
+    await start({ apiKey: new Secret(before) });
+    const first = await store.directory.findKey(hashKey(before));
+    await start({ apiKey: new Secret(after) });
+    const second = await store.directory.findKey(hashKey(after));
+    expect(second?.key.id).toBe(first?.key.id ?? '');
+    expect(second?.secretExpiresAt).toBeNull();
+    // The previous secret stops working at once, even for processes with a different clock.
+    expect(await store.directory.findKey(hashKey(before))).toBeUndefined();
     expect(await countKeys()).toBe(1);
-    const deleted = store.directory.deleteKey('default', found?.key.id ?? '', 1_700_000_000_000);
-    expect(await deleted).toBe(true);
-  }
-});
+  });
 
-test('what took the place of a deleted key is replaced by a changed variable, too', async () => {
-  const [one, two, three] = ['a', 'b', 'c'].map((letter) => `sk-tg-${letter.repeat(40)}`);
-  await start({ apiKey: new Secret(one ?? '') });
-  const first = await store.directory.findKey(hashKey(one ?? ''));
-  await store.directory.deleteKey('default', first?.key.id ?? '', 1_700_000_000_000);
-  for (const key of [two, three]) await start({ apiKey: new Secret(key ?? '') });
-  const ends = [two, three].map(async (key) => store.directory.findKey(hashKey(key ?? '')));
-  expect((await Promise.all(ends)).map((found) => found?.secretExpiresAt)).toEqual([
-    undefined,
-    null,
-  ]);
-  expect(await countKeys()).toBe(1);
-});
-
-test('of ten starts at once with a new secret, each leaves the one key', async () => {
-  const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
-  for (const key of [one, two]) {
-    const apiKey = new Secret(key);
-    await Promise.all(Array.from({ length: 10 }, () => start({ apiKey })));
-    expect((await store.directory.findKey(hashKey(key)))?.secretExpiresAt).toBeNull();
+  test('restores the previous secret when the variable is changed back', async () => {
+    const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
+    for (const key of [one, two, one]) await start({ apiKey: new Secret(key) });
+    const restored = await store.directory.findKey(hashKey(one));
+    expect(restored?.secretExpiresAt).toBeNull();
+    expect(await store.directory.findKey(hashKey(two))).toBeUndefined();
     expect(await countKeys()).toBe(1);
-  }
-});
+  });
 
-test('a brought admin token takes the place of an older one', async () => {
-  await start();
-  const adminToken = new Secret(`sk-admin-${'d'.repeat(40)}`);
-  await start({ adminToken });
-  expect(await store.directory.adminTokenHash()).toEqual(hashKey(adminToken.reveal()));
-});
+  test('creates a deleted key again, with the same or a new secret', async () => {
+    const [one, two] = [`sk-mgmt-${'a'.repeat(40)}`, `sk-mgmt-${'b'.repeat(40)}`];
+    for (const key of [one, one, two, two]) {
+      await start({ managementKey: new Secret(key) });
+      const found = await store.directory.findKey(hashKey(key));
+      expect([found?.key.kind, found?.secretExpiresAt]).toEqual(['management', null]);
+      expect(await countKeys()).toBe(1);
+      const deleted = store.directory.deleteKey('default', found?.key.id ?? '', 1_700_000_000_000);
+      expect(await deleted).toBe(true);
+    }
+  });
 
-test('secrets are stored as hashes only', async () => {
-  const secrets = await start();
-  const rows = await store.database.read.selectFrom('api_keys').selectAll().execute();
-  const settings = await store.database.read.selectFrom('settings').selectAll().execute();
-  const stored = JSON.stringify([rows, settings]);
-  for (const secret of Object.values(secrets ?? {})) {
-    expect(stored).not.toContain(secret.split('-').at(-1) ?? secret);
-  }
+  test('replaces the secret of a key that was created again after a deletion', async () => {
+    const [one, two, three] = ['a', 'b', 'c'].map((letter) => `sk-tg-${letter.repeat(40)}`);
+    await start({ apiKey: new Secret(one ?? '') });
+    const first = await store.directory.findKey(hashKey(one ?? ''));
+    await store.directory.deleteKey('default', first?.key.id ?? '', 1_700_000_000_000);
+    for (const key of [two, three]) await start({ apiKey: new Secret(key ?? '') });
+    const keys = [two, three].map(async (key) => store.directory.findKey(hashKey(key ?? '')));
+    expect((await Promise.all(keys)).map((found) => found?.secretExpiresAt)).toEqual([
+      undefined,
+      null,
+    ]);
+    expect(await countKeys()).toBe(1);
+  });
+
+  test('leaves 1 key after 10 concurrent starts with a new secret', async () => {
+    const [one, two] = [`sk-tg-${'a'.repeat(40)}`, `sk-tg-${'b'.repeat(40)}`];
+    for (const key of [one, two]) {
+      const apiKey = new Secret(key);
+      await Promise.all(Array.from({ length: 10 }, () => start({ apiKey })));
+      expect((await store.directory.findKey(hashKey(key)))?.secretExpiresAt).toBeNull();
+      expect(await countKeys()).toBe(1);
+    }
+  });
+
+  test('replaces the admin token with the one from the environment', async () => {
+    await start();
+    const adminToken = new Secret(`sk-admin-${'d'.repeat(40)}`);
+    await start({ adminToken });
+    expect(await store.directory.adminTokenHash()).toEqual(hashKey(adminToken.reveal()));
+  });
+
+  test('stores only hashes of secrets', async () => {
+    const secrets = await start();
+    const rows = await store.database.read.selectFrom('api_keys').selectAll().execute();
+    const settings = await store.database.read.selectFrom('settings').selectAll().execute();
+    const stored = JSON.stringify([rows, settings]);
+    for (const secret of Object.values(secrets ?? {})) {
+      expect(stored).not.toContain(secret.split('-').at(-1) ?? secret);
+    }
+  });
 });

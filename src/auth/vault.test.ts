@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
 import { Secret } from '../core/secret.ts';
 import {
   type NewCredential,
+  SealingKey,
   type StoredCredential,
   Vault,
   type VaultDeps,
@@ -17,15 +19,15 @@ const acme: NewCredential = {
   mode: 'byok_first',
 };
 
-/** Rows in memory, with a count of how often they were read and a gate to hold a reading back. */
+/** A store in memory that counts its reads and whose answers a test can delay. */
 function memoryStore() {
   const rows = new Map<string, StoredCredential>();
-  const state = { reads: 0, isAway: false, gate: Promise.resolve(), fingerprint: '' };
+  const state = { reads: 0, isUnreachable: false, gate: Promise.resolve(), fingerprint: '' };
   const nameOf = (tenantId: string, provider: string) => `${tenantId} ${provider}`;
   const store: VaultStore = {
     async list(tenantId) {
       state.reads++;
-      if (state.isAway) throw new Error('away');
+      if (state.isUnreachable) throw new Error('unreachable');
       const found = [...rows.values()].filter((row) => row.tenantId === tenantId);
       await state.gate;
       return found;
@@ -58,8 +60,8 @@ async function openVault() {
   return { ...memory, vault, undecryptable };
 }
 
-describe('credentials', () => {
-  test('come back as they were given, and only to their tenant', async () => {
+describe('Vault', () => {
+  test('returns credentials as saved, to their tenant only', async () => {
     const { vault } = await openVault();
     await vault.save(acme, 7);
     const [credential] = await vault.credentialsOf('acme');
@@ -68,7 +70,7 @@ describe('credentials', () => {
     expect(await vault.credentialsOf('other')).toEqual([]);
   });
 
-  test('are kept without the key, but for how it ends', async () => {
+  test('stores no plain text of the key except its last 4 characters', async () => {
     const { vault, rows } = await openVault();
     const saved = await vault.save(acme, 7);
     expect(saved.label).toBe('•••6789');
@@ -81,7 +83,7 @@ describe('credentials', () => {
     ['another tenant', { tenantId: 'evil' }],
     ['another provider', { provider: 'groq' }],
     ['another address', { baseUrl: 'https://evil.example/v1' }],
-  ])('that were moved to %s do not open', async (_, change) => {
+  ])('does not decrypt a row that was moved to %s', async (_, change) => {
     const { vault, rows, undecryptable } = await openVault();
     const saved = await vault.save(acme, 7);
     rows.clear();
@@ -92,7 +94,7 @@ describe('credentials', () => {
     expect(undecryptable).toEqual([`${moved.tenantId} ${moved.provider}`]);
   });
 
-  test('that are replaced are another credential for the circuit breaker', async () => {
+  test('gives a replaced credential a new circuit breaker scope', async () => {
     const { vault } = await openVault();
     await vault.save(acme, 7);
     const [before] = await vault.credentialsOf('acme');
@@ -101,7 +103,7 @@ describe('credentials', () => {
     expect(after?.scope).not.toBe(before?.scope);
   });
 
-  test('of two tenants have circuit breakers of their own, also when saved at once', async () => {
+  test('gives credentials of different tenants different circuit breaker scopes', async () => {
     const { vault } = await openVault();
     for (const tenantId of ['acme', 'other']) await vault.save({ ...acme, tenantId }, 7);
     const [mine] = await vault.credentialsOf('acme');
@@ -110,8 +112,8 @@ describe('credentials', () => {
   });
 });
 
-describe('the memory', () => {
-  test('answers at once for a tenant seen before, and asks once for a burst', async () => {
+describe('Vault cache', () => {
+  test('reads the store once for concurrent requests, then returns synchronously', async () => {
     const { vault, state } = await openVault();
     const burst = await Promise.all([1, 2, 3].map(() => vault.credentialsOf('acme')));
     expect(burst).toEqual([[], [], []]);
@@ -122,7 +124,7 @@ describe('the memory', () => {
     expect(state.reads).toBe(2);
   });
 
-  test('does not keep an answer that was under way when things changed', async () => {
+  test('does not cache a read that started before a change', async () => {
     const { vault, state } = await openVault();
     const gate = Promise.withResolvers<void>();
     state.gate = gate.promise;
@@ -134,31 +136,31 @@ describe('the memory', () => {
     expect((await vault.credentialsOf('acme')).length).toBe(1);
   });
 
-  test('does not keep a failure', async () => {
+  test('does not cache a failure', async () => {
     const { vault, state } = await openVault();
-    state.isAway = true;
+    state.isUnreachable = true;
     const refused = await Promise.resolve(vault.credentialsOf('acme')).catch((e: unknown) => e);
     expect(refused).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 2 });
-    state.isAway = false;
+    state.isUnreachable = false;
     expect(await vault.credentialsOf('acme')).toEqual([]);
   });
 
-  test('reads those in use again, so that they go on if the store goes away', async () => {
+  test('keeps refreshed credentials usable while the store is unreachable', async () => {
     const { vault, state } = await openVault();
     await vault.save(acme, 7);
     await vault.credentialsOf('acme');
     vault.forget();
     await vault.refresh(['acme', 'other']);
-    state.isAway = true;
+    state.isUnreachable = true;
     expect((await vault.credentialsOf('acme')).length).toBe(1);
     expect(await vault.credentialsOf('other')).toEqual([]);
     vault.forget();
     await vault.refresh(['acme']);
-    state.isAway = false;
+    state.isUnreachable = false;
     expect((await vault.credentialsOf('acme')).length).toBe(1);
   });
 
-  test('holds 50,000 tenants and then lets the first one go', async () => {
+  test('holds 50,000 tenants and then evicts the oldest', async () => {
     const { vault, state } = await openVault();
     for (let i = 0; i < 50_000; i++) await vault.credentialsOf(`t${i}`);
     expect(vault.credentialsOf('t0')).not.toBeInstanceOf(Promise);
@@ -169,7 +171,7 @@ describe('the memory', () => {
   });
 });
 
-describe('the secret key', () => {
+describe('Vault secret key', () => {
   const wrong = new Secret('wrong-0123456789-0123456789-0123');
 
   async function refusalOf(deps: VaultDeps): Promise<string> {
@@ -179,9 +181,9 @@ describe('the secret key', () => {
     );
   }
 
-  test('must be the one that the credentials were encrypted with', async () => {
+  test('is rejected unless it is the key that encrypted the credentials', async () => {
     const { store } = await openVault();
-    // Nothing depends on the first key yet, so a start may bring another one; a command may not.
+    // Nothing is encrypted yet, so a start may set another key, but a command may not.
     expect(await refusalOf({ store, secrets: [wrong], isStart: false })).toContain("doesn't match");
     await Vault.open({ store, secrets: [wrong], isStart: true });
     const vault = await Vault.open({ store, secrets: [secret], isStart: true });
@@ -192,14 +194,56 @@ describe('the secret key', () => {
     }
   });
 
-  test('of a process that was overtaken by another key saves nothing', async () => {
+  test('saves nothing after another process has set a different key', async () => {
     const { store, vault, rows } = await openVault();
     await Vault.open({ store, secrets: [wrong], isStart: true });
     const refused = await vault.save(acme, 8).catch((e: unknown) => e);
     expect(refused).toMatchObject({ symbol: 'service_unavailable' });
-    // What the operator has to do is for the operator's log.
+    // The cause is for the operator's log; tenants don't need it.
     expect(String(refused)).not.toContain('SECRET');
     expect(refused).toMatchObject({ cause: { message: expect.stringContaining('SECRET_KEY') } });
     expect(rows.size).toBe(0);
+  });
+});
+
+describe('SealingKey', () => {
+  const key = new SealingKey(new Secret('0123456789-0123456789-0123456789'));
+  const other = new SealingKey(new Secret('another-0123456789-0123456789-01'));
+
+  test('opens only what the same key sealed for the same purpose', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary' }),
+        fc.string(),
+        fc.string(),
+        (text, purpose, wrong) => {
+          const sealed = key.seal(text, purpose);
+          expect(key.open(sealed, purpose)).toBe(Buffer.from(text).toString());
+          expect(other.open(sealed, purpose)).toBeUndefined();
+          if (wrong !== purpose) expect(key.open(sealed, wrong)).toBeUndefined();
+        },
+      ),
+    );
+  });
+
+  test('rejects sealed text with a changed byte or a missing end', () => {
+    const sealed = key.seal('sk-secret', 'a');
+    sealed.forEach((byte, index) => {
+      const changed = sealed.with(index, byte ^ 1);
+      expect(key.open(changed, 'a')).toBeUndefined();
+      expect(key.open(sealed.subarray(0, index), 'a')).toBeUndefined();
+    });
+  });
+
+  test('uses a new nonce each time and does not reveal the text', () => {
+    const seals = Array.from({ length: 100 }, () => Buffer.from(key.seal('sk-secret', 'a')));
+    const nonces = new Set(seals.map((sealed) => sealed.subarray(1, 13).toString('hex')));
+    expect(nonces.size).toBe(100);
+    expect(seals.some((sealed) => sealed.includes('sk-secret'))).toBe(false);
+  });
+
+  test('has a fingerprint that differs between keys', () => {
+    expect(key.fingerprint).toMatch(/^[0-9a-f]{32}$/);
+    expect(key.fingerprint).not.toBe(other.fingerprint);
   });
 });

@@ -2,11 +2,15 @@ import { expect, test } from 'bun:test';
 import { type ByokService, setCredential } from './byok.ts';
 
 const pair = 'AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
-const regional = 'https://bedrock-runtime.eu-west-3.amazonaws.com';
-const unnamed = 'https://signed.acme.example';
+const withRegion = 'https://bedrock-runtime.eu-west-3.amazonaws.com';
+const withoutRegion = 'https://signed.acme.example';
 
-/** What was kept of a key that a tenant brought, or the sentence that refused it. */
-async function bring(provider: object, base_url: string | null, api_key = pair): Promise<unknown> {
+/** Saves a tenant's key and returns what was stored, or the error message. */
+async function saveKey(
+  provider: object,
+  base_url: string | null,
+  api_key = pair,
+): Promise<unknown> {
   const stored: unknown[] = [];
   const service = {
     directory: { getTenant: async () => ({ id: 'acme' }) },
@@ -33,22 +37,27 @@ async function bring(provider: object, base_url: string | null, api_key = pair):
 const noRegion = 'api_key needs an AWS region, but neither base_url nor the provider has one.';
 
 test.each([
-  ['its own address', { baseUrl: unnamed }, regional, pair],
-  ["the provider's address", { baseUrl: regional }, null, pair],
-  ["the provider's region", { baseUrl: unnamed, region: 'eu-west-3' }, unnamed, pair],
-  ['nothing', { baseUrl: unnamed }, null, noRegion],
-  ['an address that is not used', { baseUrl: regional }, unnamed, noRegion],
-])('a pair of AWS takes its region from %s', async (_, provider, baseUrl, stored) => {
-  expect(await bring(provider, baseUrl)).toBe(stored);
+  ["the credential's base_url", { baseUrl: withoutRegion }, withRegion, pair],
+  ["the provider's base URL", { baseUrl: withRegion }, null, pair],
+  ["the provider's region", { baseUrl: withoutRegion, region: 'eu-west-3' }, withoutRegion, pair],
+  ['neither of them', { baseUrl: withoutRegion }, null, noRegion],
+  [
+    "a provider's base URL that base_url overrides",
+    { baseUrl: withRegion },
+    withoutRegion,
+    noRegion,
+  ],
+])('setCredential reads the AWS region from %s', async (_, provider, baseUrl, stored) => {
+  expect(await saveKey(provider, baseUrl)).toBe(stored);
 });
 
 test.each([
-  ['half a pair', 'bedrock', 'AKIAIOSFODNN7EXAMPLE'],
-  ['a document that is broken', 'gemini', '{"type":"service_account"'],
-  ['a document of another kind', 'gemini', '{"type":"authorized_user"}'],
-  ['a word that would end its header', 'openai', 'sk-a\r\nx-admin: 1'],
-  ['two words', 'openai', 'sk-a sk-b'],
-  ['a word of other letters', 'openai', 'sk-é'],
-])('%s is no key, and is not kept', async (_, dialect, key) => {
-  expect(await bring({ baseUrl: regional, dialect }, null, key)).toStartWith('api_key ');
+  ['an AWS access key without its secret', 'bedrock', 'AKIAIOSFODNN7EXAMPLE'],
+  ['a malformed JSON key', 'gemini', '{"type":"service_account"'],
+  ['a JSON key of another type', 'gemini', '{"type":"authorized_user"}'],
+  ['a key with a line break', 'openai', 'sk-a\r\nx-admin: 1'],
+  ['a key with a space', 'openai', 'sk-a sk-b'],
+  ['a key with non-ASCII characters', 'openai', 'sk-é'],
+])('setCredential rejects %s', async (_, dialect, key) => {
+  expect(await saveKey({ baseUrl: withRegion, dialect }, null, key)).toStartWith('api_key ');
 });

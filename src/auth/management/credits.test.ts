@@ -5,10 +5,10 @@ import { changeWithRecall } from './credits.ts';
 const correction = { tenantId: 't', amount: -5, note: '', idempotencyKey: null, now: 0 };
 const entry = { ...correction, id: 1, kind: 'correction', balance: 0, createdAt: 0 } as const;
 
-/** A correction on a wallet of which `leased` are out; the book answers with these, in turn. */
+/** Books a correction while credits are leased. The store returns these outcomes in turn. */
 async function change(leased: number | undefined, ...outcomes: ('booked' | 'insufficient')[]) {
   const requests: string[] = [];
-  const book: Pick<CreditStore, 'change' | 'balance'> = {
+  const credits: Pick<CreditStore, 'change' | 'balance'> = {
     change: async ({ tenantId }) => {
       requests.push(`change ${tenantId}`);
       if (outcomes.shift() === 'booked') return { kind: 'booked', entry };
@@ -19,28 +19,28 @@ async function change(leased: number | undefined, ...outcomes: ('booked' | 'insu
   const recall = async (tenantId: string) => {
     requests.push(`recall ${tenantId}`);
   };
-  const { kind } = await changeWithRecall(book, correction, recall);
+  const { kind } = await changeWithRecall(credits, correction, recall);
   return [kind, ...requests];
 }
 
-describe('a change of credits', () => {
-  test('that is booked is booked once, whatever is on lease', async () => {
+describe('changeWithRecall', () => {
+  test('recalls nothing if the change is booked at once', async () => {
     expect(await change(50, 'booked')).toEqual(['booked', 'change t']);
   });
 
-  test('that fails for want of credits that nobody has, fails at once', async () => {
+  test('fails at once if no credits are leased', async () => {
     expect(await change(0, 'insufficient')).toEqual(['insufficient', 'change t']);
     expect(await change(undefined, 'insufficient')).toEqual(['insufficient', 'change t']);
   });
 
-  test('waits for credits that are on lease, asking for them once', async () => {
+  test('recalls leased credits once and retries until the change is booked', async () => {
     expect(await change(50, 'insufficient', 'insufficient', 'booked')).toEqual([
       ...['booked', 'change t', 'recall t', 'change t', 'change t'],
     ]);
   });
 
-  test('gives up when they do not come', async () => {
-    const again = Array.from({ length: 5 }, () => 'change t');
-    expect(await change(50)).toEqual(['insufficient', 'change t', 'recall t', ...again]);
+  test('gives up if the leased credits are not returned', async () => {
+    const retries = Array.from({ length: 5 }, () => 'change t');
+    expect(await change(50)).toEqual(['insufficient', 'change t', 'recall t', ...retries]);
   });
 });

@@ -32,20 +32,20 @@ const key: ApiKey = {
   lastUsedAt: null,
 };
 
-function refusal(read: () => unknown): { message: string; param: string | null; status: number } {
+function errorOf(read: () => unknown): { message: string; param: string | null; status: number } {
   try {
     read();
   } catch (error) {
     if (error instanceof GatewayError) return error;
     throw error;
   }
-  throw new Error('It was accepted.');
+  throw new Error('No error was thrown.');
 }
-const refuseNew = (body: unknown) => refusal(() => readNewKey(body, tenant, now));
-const refuseChange = (body: unknown, of = key) =>
-  refusal(() => readKeyChange(body, of, tenant, now));
+const newKeyError = (body: unknown) => errorOf(() => readNewKey(body, tenant, now));
+const changeError = (body: unknown, of = key) =>
+  errorOf(() => readKeyChange(body, of, tenant, now));
 
-describe('a new key is refused for its', () => {
+describe('readNewKey', () => {
   const bodies: Readonly<Record<string, readonly unknown[]>> = {
     name: [
       '',
@@ -82,9 +82,9 @@ describe('a new key is refused for its', () => {
   const cases = Object.entries(bodies).flatMap(([field, values]) =>
     values.map((value): [string, unknown] => [field, value]),
   );
-  test.each(cases)('%s: %p', (field, value) => {
+  test.each(cases)('rejects the %s %p', (field, value) => {
     const body = { name: 'a', limit: field === 'limit_reset' ? 5 : null, [field]: value };
-    const { message, param, status } = refuseNew(body);
+    const { message, param, status } = newKeyError(body);
     expect({ param, status }).toEqual({ param: field, status: 400 });
     expect(message).toStartWith(`${field} `);
     expect(message).not.toContain('\n');
@@ -98,45 +98,43 @@ describe('a new key is refused for its', () => {
     ['models[0]', { models: ['a'.repeat(201)] }],
     ['models[0]', { models: [null] }],
     ['scopes[1]', { scopes: ['chat', 'admin'] }],
-  ])('%s', (path, body) => {
-    expect(refuseNew({ name: 'a', ...body }).param).toBe(path);
+  ])('names the invalid field %s of %j', (path, body) => {
+    expect(newKeyError({ name: 'a', ...body }).param).toBe(path);
   });
 
-  test('models when there are more than 200', () => {
+  test('rejects more than 200 models', () => {
     const models = Array.from({ length: 201 }, (_, i) => `demo/model-${i}`);
-    expect(refuseNew({ name: 'a', models }).param).toBe('models');
+    expect(newKeyError({ name: 'a', models }).param).toBe('models');
   });
 
-  test('unknown fields, with the one that was meant', () => {
-    expect(refuseNew({ nmae: 'a' })).toMatchObject({
+  test('rejects unknown fields and suggests a known one', () => {
+    expect(newKeyError({ nmae: 'a' })).toMatchObject({
       param: 'nmae',
       message: 'nmae is not a known field; did you mean "name"?',
     });
-    expect(refuseNew({ name: 'a', tenant_id: 'other' }).param).toBe('tenant_id');
-    expect(refuseNew({ name: 'a', disabled: true }).param).toBe('disabled');
+    expect(newKeyError({ name: 'a', tenant_id: 'other' }).param).toBe('tenant_id');
+    expect(newKeyError({ name: 'a', disabled: true }).param).toBe('disabled');
   });
 
-  test('period without a limit', () => {
-    expect(refuseNew({ name: 'a', limit_reset: 'daily' }).param).toBe('limit_reset');
+  test('rejects a reset period without a limit', () => {
+    expect(newKeyError({ name: 'a', limit_reset: 'daily' }).param).toBe('limit_reset');
   });
 
   test.each([
     ['limit', { limit: 5 }],
     ['models', { models: ['demo/*'] }],
     ['scopes', { scopes: ['customer'] }],
-  ])('%s when it is a management key', (param, body) => {
-    expect(refuseNew({ name: 'a', management: true, ...body }).param).toBe(param);
+  ])('rejects %s for a management key', (param, body) => {
+    expect(newKeyError({ name: 'a', management: true, ...body }).param).toBe(param);
   });
 
-  test('shape when it is no object', () => {
+  test('rejects a body that is not an object', () => {
     for (const body of [null, [], 'text', 5]) {
-      expect(refuseNew(body)).toMatchObject({ param: null, status: 400 });
+      expect(newKeyError(body)).toMatchObject({ param: null, status: 400 });
     }
   });
-});
 
-describe('a new key', () => {
-  test('takes every bound to its end', () => {
+  test('accepts the highest allowed value of every field', () => {
     const models = Array.from({ length: 200 }, (_, i) => `demo/model-${i}`);
     const read = readNewKey(
       {
@@ -165,21 +163,23 @@ describe('a new key', () => {
   });
 
   test.each(['2027-01-01T00:00Z', '2027-01-01T00:00:00.000000+00:00'])(
-    'takes the UTC time %s',
+    'accepts the UTC time %s',
     (expires_at) => {
       const { expiresAt } = readNewKey({ name: 'a', expires_at }, tenant, now);
       expect(expiresAt).toBe(Date.UTC(2027, 0, 1));
     },
   );
 
-  test('takes null for everything that has no limit', () => {
-    const nothing = { limit: null, limit_reset: null, expires_at: null, models: null };
+  test('accepts null as no restriction', () => {
+    const unrestricted = { limit: null, limit_reset: null, expires_at: null, models: null };
     const more = { scopes: null, requests_per_minute: null, cache: null, management: true };
-    expect(readNewKey({ name: 'a', ...nothing, ...more }, tenant, now).kind).toBe('management');
+    expect(readNewKey({ name: 'a', ...unrestricted, ...more }, tenant, now).kind).toBe(
+      'management',
+    );
     expect(readNewKey({ name: 'a', management: null }, tenant, now).kind).toBe('routing');
   });
 
-  test('names each scope and model once', () => {
+  test('removes duplicate scopes and models', () => {
     const body = { name: 'a', scopes: ['chat', 'audio', 'chat'], models: ['*', 'demo*', '*'] };
     expect(readNewKey(body, tenant, now)).toMatchObject({
       scopes: ['chat', 'audio'],
@@ -187,23 +187,23 @@ describe('a new key', () => {
     });
   });
 
-  test('may be faster than others when its tenant has no limit of its own', () => {
-    const free = { ...tenant, requestsPerMinute: null };
-    const read = readNewKey({ name: 'a', requests_per_minute: 1_000_000 }, free, now);
+  test('accepts any rate limit if the tenant has none', () => {
+    const unlimited = { ...tenant, requestsPerMinute: null };
+    const read = readNewKey({ name: 'a', requests_per_minute: 1_000_000 }, unlimited, now);
     expect(read.requestsPerMinute).toBe(1_000_000);
   });
 });
 
-describe('a change', () => {
-  test('holds the named fields only', () => {
+describe('readKeyChange', () => {
+  test('returns only the fields of the request', () => {
     const change = readKeyChange({ disabled: true, models: null }, key, tenant, now);
     expect(change).toEqual({ disabled: true, models: null });
     expect(readKeyChange({}, key, tenant, now)).toEqual({});
   });
 
-  test('takes null for the end of what restricts the key, its last day included', () => {
-    const nothing = { limit: null, expires_at: null, scopes: null, requests_per_minute: null };
-    expect(readKeyChange({ ...nothing, cache: null }, key, tenant, now)).toEqual({
+  test('accepts null to remove a restriction, including the expiry', () => {
+    const unrestricted = { limit: null, expires_at: null, scopes: null, requests_per_minute: null };
+    expect(readKeyChange({ ...unrestricted, cache: null }, key, tenant, now)).toEqual({
       limitCredits: null,
       limitReset: null,
       expiresAt: null,
@@ -218,39 +218,39 @@ describe('a change', () => {
     ['disabled', 'true'],
     ['name', null],
     ['name', '  '],
-  ])('is refused where it says nothing: %s %j', (field, value) => {
-    const { param, status, message } = refuseChange({ limit: 5, [field]: value });
+  ])('rejects the %s %j', (field, value) => {
+    const { param, status, message } = changeError({ limit: 5, [field]: value });
     expect({ param, status }).toEqual({ param: field, status: 400 });
     expect(message).toStartWith(`${field} must be `);
   });
 
-  test('is judged together with what the key already has', () => {
+  test('checks a change together with the current settings of the key', () => {
     expect(readKeyChange({ limit_reset: 'weekly' }, key, tenant, now)).toEqual({
       limitReset: 'weekly',
     });
     const unlimited = { ...key, limitCredits: null, limitReset: null };
-    expect(refuseChange({ limit_reset: 'weekly' }, unlimited).param).toBe('limit_reset');
-    expect(refuseChange({ limit: null, limit_reset: 'weekly' }).param).toBe('limit_reset');
+    expect(changeError({ limit_reset: 'weekly' }, unlimited).param).toBe('limit_reset');
+    expect(changeError({ limit: null, limit_reset: 'weekly' }).param).toBe('limit_reset');
     const manager: ApiKey = { ...unlimited, kind: 'management', models: null };
-    expect(refuseChange({ scopes: ['chat'] }, manager).param).toBe('scopes');
+    expect(changeError({ scopes: ['chat'] }, manager).param).toBe('scopes');
   });
 
-  test('can be made to a key that was faster than its tenant is now', () => {
+  test('allows changes to a key whose rate limit exceeds the current one of its tenant', () => {
     const fast = { ...key, requestsPerMinute: 500 };
     expect(readKeyChange({ name: 'b' }, fast, tenant, now)).toEqual({ name: 'b' });
-    expect(refuseChange({ requests_per_minute: 500 }, fast).param).toBe('requests_per_minute');
+    expect(changeError({ requests_per_minute: 500 }, fast).param).toBe('requests_per_minute');
   });
 
-  test('cannot turn a key into another kind or move it', () => {
+  test('rejects fields that cannot change, such as the kind and the tenant', () => {
     for (const field of ['management', 'kind', 'id', 'tenant_id', 'usage', 'label']) {
-      expect(refuseChange({ [field]: 'x' }).param).toBe(field);
+      expect(changeError({ [field]: 'x' }).param).toBe(field);
     }
   });
 });
 
-test('an overlap is none unless asked for, and a week at most', () => {
+test('readOverlap returns 0 by default and accepts at most 1 week', () => {
   expect(readOverlap({})).toBe(0);
   expect(readOverlap({ overlap_seconds: null })).toBe(0);
   expect(readOverlap({ overlap_seconds: 604_800 })).toBe(604_800);
-  expect(refusal(() => readOverlap({ overlap_seconds: 604_801 })).param).toBe('overlap_seconds');
+  expect(errorOf(() => readOverlap({ overlap_seconds: 604_801 })).param).toBe('overlap_seconds');
 });

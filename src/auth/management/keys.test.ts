@@ -13,9 +13,9 @@ const tenant: Tenant = {
   updatedAt: 0,
 };
 
-/** A directory that only has a tenant with so many keys. */
-function serviceOf(keys: number): KeyService {
-  const never = () => Promise.reject(new Error('This test does not need it.'));
+/** Returns a service with one tenant that has `keys` keys. */
+function serviceWith(keys: number): KeyService {
+  const never = () => Promise.reject(new Error('Unexpected call.'));
   const directory: KeyService['directory'] = {
     getTenant: async () => tenant,
     countKeys: async () => keys,
@@ -29,33 +29,33 @@ function serviceOf(keys: number): KeyService {
   return { directory, spending: { spent: never }, now: () => 0 };
 }
 
-test('a tenant holds a bounded number of keys', async () => {
+test('createKey rejects more keys than a tenant may have', async () => {
   const body = { name: 'one more' };
-  const last = await createKey(serviceOf(keysPerTenantMax - 1), 'acme', body);
+  const last = await createKey(serviceWith(keysPerTenantMax - 1), 'acme', body);
   expect(last.key.name).toBe('one more');
-  const refused = createKey(serviceOf(keysPerTenantMax), 'acme', body);
-  await expect(refused).rejects.toThrow('already has 10000 keys');
+  const refused = createKey(serviceWith(keysPerTenantMax), 'acme', body);
+  await expect(refused).rejects.toThrow('already has the maximum of 10000 keys');
 });
 
-test('keys are listed only after it is written down which were used lately', async () => {
-  const told: string[] = [];
-  const service = serviceOf(0);
+test('listKeys writes the pending times of last use first', async () => {
+  const calls: string[] = [];
+  const service = serviceWith(0);
   const list: KeyService['directory']['listKeys'] = async () => {
-    told.push('listed');
+    calls.push('listKeys');
     return [];
   };
   const markUsed = async () => {
     await Bun.sleep(0);
-    told.push('written down');
+    calls.push('markUsed');
   };
   const directory = { ...service.directory, listKeys: list };
   const page = { offset: 0, includeDisabled: true };
   const spending = { spent: async () => new Map() };
   expect(await listKeys({ ...service, directory, spending, markUsed }, 'acme', page)).toEqual([]);
-  expect(told).toEqual(['written down', 'listed']);
+  expect(calls).toEqual(['markUsed', 'listKeys']);
 });
 
-test('a limit without a period counts everything ever spent', () => {
+test('spentInPeriod counts all spending for a limit without a period', () => {
   const spending = { total: 4, daily: 1, weekly: 2, monthly: 3 };
   expect(spentInPeriod(spending, null)).toBe(4);
   expect(spentInPeriod(spending, 'weekly')).toBe(2);

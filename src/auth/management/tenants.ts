@@ -72,7 +72,7 @@ export async function changeTenant(
   return tenantObject(changed);
 }
 
-/** An invalid id isn't looked up, because a database may reject its characters. Throws 404. */
+/** Skips the lookup for an invalid ID, because a database may reject its characters. Throws 404. */
 export async function findTenant(
   directory: Pick<Directory, 'getTenant'>,
   id: string,
