@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import type { Call, RequestOutcome } from '../call.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
@@ -9,54 +9,57 @@ import { UpstreamCall } from '../upstream/upstream-call.ts';
 import { GatewayJobRunner, type RunnerDeps } from './gateway-runner.ts';
 import { RequestIdUsedError, type StopReason } from './runner.ts';
 
-/** Those who listen to a signal now. */
+/** Returns the current listeners of a signal. */
 function listenersOf(signal: AbortSignal): ReadonlySet<unknown> {
   const listeners = new Set<unknown>();
   const add = signal.addEventListener.bind(signal) as EventTarget['addEventListener'];
   const remove = signal.removeEventListener.bind(signal) as EventTarget['removeEventListener'];
-  signal.addEventListener = (...words: Parameters<typeof add>) => {
-    listeners.add(words[1]);
-    add(...words);
+  signal.addEventListener = (...args: Parameters<typeof add>) => {
+    listeners.add(args[1]);
+    add(...args);
   };
-  signal.removeEventListener = (...words: Parameters<typeof remove>) => {
-    listeners.delete(words[1]);
-    remove(...words);
+  signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+    listeners.delete(args[1]);
+    remove(...args);
   };
   return listeners;
 }
 
-/** A piece of a hundred bytes for 70 credits, and what the books have under its id by its end. */
-function piece(
+/**
+ * Runs a piece whose answer starts with 100 bytes and costs 70 credits. When it has ended, the
+ * ledger contains `bookedCredits` under its id, booked by this worker or another one.
+ */
+function runPiece(
   next: (stop: AbortController) => Promise<Uint8Array | undefined>,
   bookedCredits = 70,
-  whose: 'ours' | 'theirs' = 'theirs',
+  bookedBy: 'this worker' | 'another worker' = 'another worker',
 ) {
   const stop = new AbortController();
   const listeners = listenersOf(stop.signal);
   const answer = {
     ...{ kind: 'bytes', contentType: 'audio/mpeg', contentLength: null },
     first: new Uint8Array(100),
-    facts: { ...noMetrics },
+    metrics: { ...noMetrics },
     next: () => next(stop),
   };
   const outcomes: RequestOutcome[] = [];
   const stages = {
-    recall: () => undefined,
+    findReplay: () => undefined,
     plan: () => [],
     reserve: async () => ({ hold: undefined }),
     async openFirst({ client, receivedAt }: Call) {
-      if (whose === 'ours') booked.createdAt = receivedAt;
+      if (bookedBy === 'this worker') booked.createdAt = receivedAt;
       const upstreamCall = new UpstreamCall(new DeadlineWatcher(), client);
       const offer = { provider: { name: 'voice' } };
       return { offer, answer: { ...answer, upstreamCall }, firstByteMs: 1 };
     },
-    async settle(_: unknown, ending: RequestOutcome) {
-      outcomes.push(ending);
+    async settle(_: unknown, outcome: RequestOutcome) {
+      outcomes.push(outcome);
       return { usage: undefined, costCredits: 70 };
     },
-    tellLate: () => undefined,
+    reportLateError: () => undefined,
   };
-  // Not over yet by the time that processes share, which is not this machine's.
+  // The key is expired by this machine's clock, but not by the database's clock.
   const key = { id: 'key', expiresAt: 1_000 };
   const booked = { charges: { ...noCharges, modelCharge: bookedCredits }, createdAt: 1 };
   const runner = new GatewayJobRunner({
@@ -64,7 +67,7 @@ function piece(
       directory: { getKey: async () => key, getTenant: async () => ({ id: 'acme' }) },
       requestLog: { find: async () => (outcomes.length > 0 ? booked : undefined) },
     },
-    books: { settled: <T>(read: () => Promise<T>) => read() },
+    accounting: { readSettled: <T>(read: () => Promise<T>) => read() },
     stages: () => stages as unknown as Stages,
     now: () => 999,
   } as unknown as RunnerDeps);
@@ -75,52 +78,57 @@ function piece(
   return { result: runner.run(speechPiece), outcomes, listeners };
 }
 
-test.each([
-  ['lost', 0],
-  ['timeout', 0],
-  ['shutdown', 0],
-  ['cancelled', 99],
-] as const)('of a piece that was broken off, %s, %d bytes are charged', async (reason, bytes) => {
-  const { result, outcomes } = piece((stop) => {
-    stop.abort(reason satisfies StopReason);
-    return Promise.reject(new Error('The line was hung up.'));
+describe('GatewayJobRunner', () => {
+  test.each([
+    ['lost', 0],
+    ['timeout', 0],
+    ['shutdown', 0],
+    ['cancelled', 99],
+  ] as const)('aborted with "%s" after 99 bytes, charges %d bytes', async (reason, bytes) => {
+    const { result, outcomes } = runPiece((stop) => {
+      stop.abort(reason satisfies StopReason);
+      return Promise.reject(new Error('The connection was closed.'));
+    });
+    await failureOf(result);
+    expect(outcomes).toMatchObject([
+      { kind: 'client_disconnected', metrics: { outputCharacters: bytes } },
+    ]);
   });
-  await failureOf(result);
-  expect(outcomes).toMatchObject([
-    { kind: 'client_disconnected', facts: { outputCharacters: bytes } },
-  ]);
-});
 
-test('a piece that does not end is broken off before it fills the memory, at no cost', async () => {
-  const megabytes = new Uint8Array(16 * 1024 * 1024);
-  let reads = 0;
-  const { result, outcomes } = piece(async () => (++reads > 100 ? undefined : megabytes));
-  expect(await failureOf(result)).toMatchObject({ symbol: 'upstream_error' });
-  expect(reads).toBe(4);
-  expect(outcomes).toMatchObject([{ kind: 'interrupted', facts: { outputCharacters: 0 } }]);
-});
+  test('interrupts endless audio free of charge before it fills the memory', async () => {
+    const megabytes = new Uint8Array(16 * 1024 * 1024);
+    let reads = 0;
+    const { result, outcomes } = runPiece(async () => (++reads > 100 ? undefined : megabytes));
+    expect(await failureOf(result)).toMatchObject({ symbol: 'upstream_error' });
+    expect(reads).toBe(4);
+    expect(outcomes).toMatchObject([{ kind: 'interrupted', metrics: { outputCharacters: 0 } }]);
+  });
 
-test('a piece that two workers made costs what the books took from the first of them', async () => {
-  const { result } = piece(async () => undefined, 60);
-  expect(await result).toMatchObject({ costCredits: 60, provider: 'voice' });
-});
+  test('reports the charge of the worker that was booked first', async () => {
+    const { result } = runPiece(async () => undefined, 60);
+    expect(await result).toMatchObject({ costCredits: 60, provider: 'voice' });
+  });
 
-test.each([60, 0])('a piece that could not all be paid for costs %d credits', async (credits) => {
-  const { result } = piece(async () => undefined, credits, 'ours');
-  expect(await result).toMatchObject({ costCredits: credits, provider: 'voice' });
-});
+  test.each([60, 0])(
+    'reports %d credits if the account could pay only that many',
+    async (credits) => {
+      const { result } = runPiece(async () => undefined, credits, 'this worker');
+      expect(await result).toMatchObject({ costCredits: credits, provider: 'voice' });
+    },
+  );
 
-test('a piece whose id was used up for nothing has to be run again', async () => {
-  const { result } = piece(async () => undefined, 0);
-  expect(await failureOf(result)).toBeInstanceOf(RequestIdUsedError);
-});
+  test('rejects with RequestIdUsedError if another worker used the id free of charge', async () => {
+    const { result } = runPiece(async () => undefined, 0);
+    expect(await failureOf(result)).toBeInstanceOf(RequestIdUsedError);
+  });
 
-test.each([70, 0])('a piece leaves nobody who listens to its job (booked: %d)', async (booked) => {
-  const most: number[] = [];
-  const { result, listeners } = piece(async () => {
-    most.push(listeners.size);
-    return undefined;
-  }, booked);
-  await result.catch(() => undefined);
-  expect([most, listeners.size]).toEqual([[1], 0]);
+  test.each([70, 0])('removes its listener from the signal (%d credits booked)', async (booked) => {
+    const during: number[] = [];
+    const { result, listeners } = runPiece(async () => {
+      during.push(listeners.size);
+      return undefined;
+    }, booked);
+    await result.catch(() => undefined);
+    expect([during, listeners.size]).toEqual([[1], 0]);
+  });
 });

@@ -1,11 +1,11 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { failureOf } from '../../tests/contracts/failure-of.ts';
 import { wavFile } from '../../tests/support/audio-files.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { storeAudio, storeText } from './upload.ts';
 
-/** What a client hears whose input meets a storage that fails so. */
+/** Returns the error for a client whose input meets this storage failure. */
 function failureWith(error: Error): Promise<unknown> {
   const nothing = async () => undefined;
   const storage = {
@@ -18,50 +18,52 @@ function failureWith(error: Error): Promise<unknown> {
   return failureOf(storeText('Hello.', 'job_1', 0, { storage, objects }));
 }
 
-test('a storage that is away or full is 503, not a failure of ours', async () => {
-  const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
-  const failure = await failureWith(full);
-  expect(failure).toBeInstanceOf(GatewayError);
-  expect(failure).toMatchObject({
-    symbol: 'service_unavailable',
-    retryAfterSeconds: 5,
-    cause: full,
+describe('job uploads', () => {
+  test('reports a full or unreachable storage as 503', async () => {
+    const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+    const failure = await failureWith(full);
+    expect(failure).toBeInstanceOf(GatewayError);
+    expect(failure).toMatchObject({
+      symbol: 'service_unavailable',
+      retryAfterSeconds: 5,
+      cause: full,
+    });
   });
-});
 
-test('what the client did wrong is told as it is', async () => {
-  const refusal = invalidRequest('file is too long.', 'file', 413);
-  expect(await failureWith(refusal)).toBe(refusal);
-});
+  test('passes on an error that the client caused', async () => {
+    const refusal = invalidRequest('file is too long.', 'file', 413);
+    expect(await failureWith(refusal)).toBe(refusal);
+  });
 
-test('a file is known by its first bytes and kept whole, however it is cut', async () => {
-  const whole = wavFile(1).subarray(0, 200);
-  const kept: Uint8Array[] = [];
-  const noted: unknown[] = [];
-  const nothing = async () => undefined;
-  const storage = {
-    put: async (_: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) => {
-      for await (const chunk of chunks) kept.push(chunk);
-      return kept.reduce((sum, { length }) => sum + length, 0);
-    },
-    open: nothing,
-    delete: nothing,
-    link: () => '',
-  };
-  const objects = {
-    register: async (...register: unknown[]) => void noted.push(register),
-    releaseUnused: async () => true,
-    unregister: nothing,
-  };
-  async function* chunks() {
-    for (const byte of whole) yield Uint8Array.of(byte);
-  }
-  const named = { kind: 'file', name: 'file', filename: 'a.wav' } as const;
-  const file = { ...named, chunks: chunks() };
-  const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { storage, objects });
-  expect(key).toEndWith('.wav');
-  expect([bytes, Buffer.concat(kept)]).toEqual([200, Buffer.from(whole)]);
-  expect(sha256).toBe(createHash('sha256').update(whole).digest('hex'));
-  // What becomes of no job is swept away a day later.
-  expect(noted).toEqual([[key, 'job_1', 1_000 + 86_400_000]]);
+  test('detects the file type and stores all bytes, even from chunks of 1 byte', async () => {
+    const content = wavFile(1).subarray(0, 200);
+    const stored: Uint8Array[] = [];
+    const registered: unknown[] = [];
+    const nothing = async () => undefined;
+    const storage = {
+      put: async (_: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) => {
+        for await (const chunk of chunks) stored.push(chunk);
+        return stored.reduce((sum, { length }) => sum + length, 0);
+      },
+      open: nothing,
+      delete: nothing,
+      link: () => '',
+    };
+    const objects = {
+      register: async (...args: unknown[]) => void registered.push(args),
+      releaseUnused: async () => true,
+      unregister: nothing,
+    };
+    async function* chunks() {
+      for (const byte of content) yield Uint8Array.of(byte);
+    }
+    const named = { kind: 'file', name: 'file', filename: 'a.wav' } as const;
+    const file = { ...named, chunks: chunks() };
+    const { key, bytes, sha256 } = await storeAudio(file, 'job_1', 1_000, { storage, objects });
+    expect(key).toEndWith('.wav');
+    expect([bytes, Buffer.concat(stored)]).toEqual([200, Buffer.from(content)]);
+    expect(sha256).toBe(createHash('sha256').update(content).digest('hex'));
+    // If no job is created from it, the sweep deletes it after a day.
+    expect(registered).toEqual([[key, 'job_1', 1_000 + 86_400_000]]);
+  });
 });

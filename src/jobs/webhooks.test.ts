@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { speechJob } from '../../tests/support/speech-job.ts';
 import { Secret } from '../core/secret.ts';
 import type { Webhook } from './queue.ts';
@@ -22,39 +22,41 @@ const job = speechJob({
   expiresAt: null,
 });
 
-/** What becomes of a message that is answered so. */
+/** Sends a webhook whose receiver returns this response. */
 async function outcomeOf(answer: Awaited<ReturnType<PostToUserUrl>>): Promise<readonly string[]> {
-  const heard: string[] = [];
+  const events: string[] = [];
   const due = [webhook];
   const sender = new WebhookSender({
     queue: {
       claim: async () => due.shift(),
-      retry: async (id, dueAt) => void heard.push(`${id} again at ${dueAt}`),
-      remove: async (id) => void heard.push(`${id} removed`),
+      retry: async (id, dueAt) => void events.push(`retry ${id} at ${dueAt}`),
+      remove: async (id) => void events.push(`remove ${id}`),
     },
     jobs: { find: async () => job },
     storage: { link: () => '' },
     signer: new WebhookSigner(new Secret('a secret of the operator, long enough')),
     post: async () => answer,
     baseUrl: () => 'https://gate.example',
-    onDropped: () => void heard.push('given up'),
+    onDropped: () => void events.push('dropped'),
     now: () => 1_000,
   });
   await sender.send();
   await sender.idle();
-  return heard;
+  return events;
 }
 
-test('a message that nobody answers is not taken, and comes again', async () => {
-  const unreached = { ok: false, reason: "The server can't be reached." } as const;
-  expect(await outcomeOf(unreached)).toEqual(['msg_1 again at 6000']);
-});
+describe('WebhookSender', () => {
+  test('retries a webhook if the receiver is unreachable', async () => {
+    const unreachable = { ok: false, reason: "The server can't be reached." } as const;
+    expect(await outcomeOf(unreachable)).toEqual(['retry msg_1 at 6000']);
+  });
 
-test.each([
-  [199, 'msg_1 again at 6000'],
-  [200, 'msg_1 removed'],
-  [299, 'msg_1 removed'],
-  [300, 'msg_1 again at 6000'],
-])('one that is answered with %d is: %s', async (status, outcome) => {
-  expect(await outcomeOf({ ok: true, status })).toEqual([outcome]);
+  test.each([
+    [199, 'retry msg_1 at 6000'],
+    [200, 'remove msg_1'],
+    [299, 'remove msg_1'],
+    [300, 'retry msg_1 at 6000'],
+  ])('after status %d, calls %s', async (status, outcome) => {
+    expect(await outcomeOf({ ok: true, status })).toEqual([outcome]);
+  });
 });

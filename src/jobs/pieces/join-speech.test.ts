@@ -23,21 +23,21 @@ async function measure(file: Uint8Array, mimeType: string) {
   return (await parseBuffer(file, { mimeType }, { duration: true })).format;
 }
 
-describe('joined speech', () => {
-  test('as WAV has one header with the right sizes, and all samples in order', async () => {
+describe('joinSpeech', () => {
+  test('writes one WAV header with the total size and all samples in order', async () => {
     const pieces = [wavFile(3), wavFile(1), wavFile(7)];
     const file = await join('wav', pieces);
     const format = await measure(file, 'audio/wav');
     expect(format.duration).toBeCloseTo(11 * noteSeconds, 6);
     expect(format).toMatchObject({ container: 'WAVE', sampleRate: 24_000, numberOfChannels: 1 });
-    // 11 notes of 5,760 samples of two bytes behind 44 bytes of header.
+    // 44 bytes of header and 11 notes of 5,760 samples of 2 bytes.
     expect(file.length).toBe(44 + 126_720);
     expect(file.readUInt32LE(4)).toBe(36 + 126_720);
     expect(file.readUInt32LE(40)).toBe(126_720);
     expect(file.subarray(44).equals(Buffer.concat(pieces.map((p) => p.subarray(44))))).toBe(true);
   });
 
-  test('as WAV believes the bytes, not sizes that a streaming encoder could not know', async () => {
+  test('ignores sizes in WAV headers that a streaming encoder left unset', async () => {
     const pieces = [wavFile(2), wavFile(2)].map((piece, at) => {
       const copy = Buffer.from(piece);
       copy.writeUInt32LE(at === 0 ? 0xffff_ffff : 0, 40);
@@ -47,39 +47,39 @@ describe('joined speech', () => {
     expect(format.duration).toBeCloseTo(4 * noteSeconds, 6);
   });
 
-  test('as WAV refuses pieces of another sample rate', async () => {
+  test('rejects WAV pieces with different sample rates', async () => {
     const other = Buffer.from(wavFile(1));
     other.writeUInt32LE(44_100, 24);
     const failure = await failureOf(join('wav', [wavFile(1), other]));
     expect(failure.message).toBe(
-      'Piece 2 came as another kind of WAV than the first, so the pieces cannot be joined.',
+      "The audio can't be joined: piece 2 is a different kind of WAV than the first.",
     );
   });
 
-  test('as MP3 is nothing but the frames: no tag and no seek table of one piece', async () => {
+  test('removes tags and seek tables from MP3 pieces', async () => {
     const file = await join('mp3', [decoratedMp3(4), mp3File(5), decoratedMp3(2)]);
     const format = await measure(file, 'audio/mpeg');
     expect(format.duration).toBeCloseTo(11 * noteSeconds, 3);
     expect(format).toMatchObject({ codec: 'MPEG 2 Layer 3', sampleRate: 24_000 });
-    // The demo's notes repeat from the first in every piece; 96 bytes a frame, ten to a note.
+    // Every piece repeats the demo's notes. A note has 10 frames of 96 bytes.
     expect(file.length).toBe(11 * 960);
     expect(file.equals(Buffer.concat([mp3File(4), mp3File(5), mp3File(2)]))).toBe(true);
   });
 
-  test('as MP3 loses nothing of a piece that is several files in a row', async () => {
-    const rubbish = Buffer.from('between \xff\xf3 two', 'latin1');
-    const piece = Buffer.concat([decoratedMp3(4), decoratedMp3(3), rubbish, mp3File(1)]);
+  test('joins an MP3 piece that consists of several files', async () => {
+    const junk = Buffer.from('between \xff\xf3 two', 'latin1');
+    const piece = Buffer.concat([decoratedMp3(4), decoratedMp3(3), junk, mp3File(1)]);
     const file = await join('mp3', [piece, mp3File(2)]);
     expect(file.equals(Buffer.concat([4, 3, 1, 2].map(mp3File)))).toBe(true);
   });
 
-  test('as Opus is one stream: one serial, pages numbered through, times that go on', async () => {
-    // 25 packets, 50 packets with 400 samples trimmed off, 10 packets with 100 trimmed off.
+  test('writes Opus as one stream with continuous page numbers and times', async () => {
+    // 25 packets, 50 packets with 400 samples trimmed, and 10 packets with 100 trimmed.
     const pieces = [opusFile(25), opusFile(50, 400, 5), opusFile(10, 100, 6)];
     const file = await join('opus', pieces);
     const format = await measure(file, 'audio/ogg');
     expect(format).toMatchObject({ container: 'Ogg', codec: 'Opus' });
-    // Only the last trim is left: 85 packets of 960 samples, less 100 and the pre-skip.
+    // Only the last trim remains: 85 packets of 960 samples, less 100 and the pre-skip.
     expect(format.duration).toBeCloseTo((85 * 960 - 100 - opusPreSkip) / 48_000, 3);
     const granules = readOggPages(file)?.map(({ granule }) => Number(granule) / 960);
     expect(granules?.slice(0, -1)).toEqual([0, 0, 10, 20, 25, 35, 45, 55, 65, 75]);
@@ -93,14 +93,14 @@ describe('joined speech', () => {
     expect(starts.map((at) => file[at + 5])).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]);
   });
 
-  test('as Opus loses nothing of a piece that is several files in a row', async () => {
+  test('joins an Opus piece that consists of several files', async () => {
     const chain = Buffer.concat([opusFile(25, 0, 5), opusFile(10, 100, 6)]);
-    const inRow = await join('opus', [chain, opusFile(10), chain]);
-    const apart = [opusFile(25), opusFile(10), opusFile(10), opusFile(25), opusFile(10, 100)];
-    expect(inRow.equals(await join('opus', apart))).toBe(true);
+    const chained = await join('opus', [chain, opusFile(10), chain]);
+    const separate = [opusFile(25), opusFile(10), opusFile(10), opusFile(25), opusFile(10, 100)];
+    expect(chained.equals(await join('opus', separate))).toBe(true);
   });
 
-  test('as Opus has pages with the checksum that the format asks for', async () => {
+  test('writes the checksum of each Ogg page', async () => {
     const file = await join('opus', [opusFile(1), opusFile(1)]);
     // Bit by bit, as RFC 3533 describes it.
     const checksum = (page: Uint8Array) => {
@@ -117,20 +117,20 @@ describe('joined speech', () => {
     expect(starts.length).toBe(4);
     for (const [index, at] of starts.entries()) {
       const page = Buffer.from(file.subarray(at, starts[index + 1]));
-      const told = page.readUInt32LE(22);
+      const written = page.readUInt32LE(22);
       page.writeUInt32LE(0, 22);
-      expect(checksum(page)).toBe(told);
+      expect(checksum(page)).toBe(written);
     }
   });
 
-  test('as AAC is the frames of all pieces', async () => {
+  test('concatenates the AAC frames of all pieces', async () => {
     const file = await join('aac', [aacFile(10), aacFile(20)]);
     expect(file.equals(aacFile(30))).toBe(true);
     const format = await measure(file, 'audio/aac');
     expect(format).toMatchObject({ container: 'ADTS/MPEG-4', sampleRate: 24_000 });
   });
 
-  /** Stereo where the files of the demo are mono; for AAC another sample rate. */
+  /** Stereo, unlike the demo's mono files, or another sample rate for AAC. */
   const others = {
     mp3: Buffer.from(mp3File(1)).map((byte, at) => (at % 96 === 3 ? byte & 0x3f : byte)),
     opus: Buffer.from(opusFile(1)).map((byte, at, file) =>
@@ -142,29 +142,31 @@ describe('joined speech', () => {
     ['MP3', 'mp3', mp3File(1), others.mp3],
     ['Opus', 'opus', opusFile(1), others.opus],
     ['AAC', 'aac', aacFile(1), others.aac],
-  ] as const)('as %s refuses pieces of another kind', async (name, format, first, other) => {
+  ] as const)('rejects %s pieces of different kinds', async (name, format, first, other) => {
     const failure = await failureOf(join(format, [first, other]));
     expect(failure.message).toBe(
-      `Piece 2 came as another kind of ${name} than the first, so the pieces cannot be joined.`,
+      `The audio can't be joined: piece 2 is a different kind of ${name} than the first.`,
     );
   });
 
-  test('as Opus refuses a piece that ends after its first header', async () => {
+  test('rejects an Opus piece that ends after its first header', async () => {
     const [head, second] = [...Buffer.from(opusFile(1)).toString('latin1').matchAll(/OggS/g)];
     const cut = opusFile(1).subarray(head?.index, second?.index);
     const failure = await failureOf(join('opus', [cut, opusFile(1)]));
-    expect(failure.message).toStartWith('Piece 1 came back as something else than Opus');
+    expect(failure.message).toBe(
+      "The audio can't be joined: the provider's answer for piece 1 isn't Opus.",
+    );
   });
 
-  // RFC 6716, 3.1: the upper five bits say how long a frame is, the lower two how many there are.
+  // RFC 6716, 3.1: the upper 5 bits encode the length of a frame, the lower 2 the frame count.
   test.each([
-    ['hybrid, one of 20 ms', [0x68, 0xff], 960],
-    ['hybrid, one of 10 ms', [0x60, 0xff], 480],
-    ['hybrid, two of 10 ms', [0x61, 0xff], 960],
-    ['hybrid, five of 10 ms counted in the second byte', [0x63, 0x05], 2_400],
-    ['SILK, one of 60 ms', [0x18, 0xff], 2_880],
-    ['CELT, four of 2.5 ms counted beside two flags', [0x83, 0xc4], 480],
-  ])('as Opus goes on behind all frames of a packet: %s', async (_, start, samples) => {
+    ['hybrid, 1 frame of 20 ms', [0x68, 0xff], 960],
+    ['hybrid, 1 frame of 10 ms', [0x60, 0xff], 480],
+    ['hybrid, 2 frames of 10 ms', [0x61, 0xff], 960],
+    ['hybrid, 5 frames of 10 ms, with the count in the second byte', [0x63, 0x05], 2_400],
+    ['SILK, 1 frame of 60 ms', [0x18, 0xff], 2_880],
+    ['CELT, 4 frames of 2.5 ms, with the count beside 2 flags', [0x83, 0xc4], 480],
+  ])('counts the samples of an Opus packet: %s', async (_, start, samples) => {
     const packet = Buffer.from([0xf8, 0xff, 0xfe]);
     const piece = Buffer.from(opusFile(1));
     piece.set(start, piece.indexOf(packet));
@@ -172,27 +174,27 @@ describe('joined speech', () => {
     expect(pages?.slice(2).map(({ granule }) => Number(granule))).toEqual([samples, samples + 960]);
   });
 
-  test('as bare samples has nothing between them', async () => {
+  test('concatenates PCM samples', async () => {
     expect(await join('pcm', [Buffer.from([1, 2]), Buffer.from([3, 4])])).toEqual(
       Buffer.from([1, 2, 3, 4]),
     );
   });
 
-  test('of one piece is that piece, whatever it is', async () => {
+  test('returns a single piece unchanged', async () => {
     expect(await join('flac', [Buffer.from('fLaC…')])).toEqual(Buffer.from('fLaC…'));
     expect(await join('mp3', [decoratedMp3(2)])).toEqual(Buffer.from(decoratedMp3(2)));
   });
 
-  test('cannot be FLAC, whose frames are numbered within', () => {
+  test('joins every format but FLAC, whose frames contain their numbers', () => {
     const formats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const;
     expect(formats.filter((format) => !canJoin(format))).toEqual(['flac']);
   });
 
   test.each(['mp3', 'wav', 'opus', 'aac'] as const)(
-    'as %s refuses a piece that is something else',
+    'rejects a piece that is not %s',
     async (format) => {
       const failure = await failureOf(join(format, [Buffer.from('<html>'), Buffer.from('x')]));
-      expect(failure.message).toMatch(/^Piece 1 came back as something else than \w+, so/);
+      expect(failure.message).toMatch(/the provider's answer for piece 1 isn't \w+\.$/);
     },
   );
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { joinTranscripts } from './join-transcripts.ts';
 
-/** The second part starts after ten minutes and a half second. */
+/** Where the second part starts in the recording: 10 minutes and half a second. */
 const startMs = 600_500;
 
 function join(format: Parameters<typeof joinTranscripts>[0], first: string, second: string) {
@@ -11,14 +11,14 @@ function join(format: Parameters<typeof joinTranscripts>[0], first: string, seco
   ]);
 }
 
-describe('transcripts of parts are joined', () => {
-  test('as text with a space, except in languages that have none', () => {
+describe('joinTranscripts', () => {
+  test('joins text with a space, except in languages without spaces', () => {
     expect(join('text', ' Hello there.\n', 'And goodbye.\n')).toBe('Hello there. And goodbye.\n');
     expect(join('text', '今天天气很好。', '再见。')).toBe('今天天气很好。再见。\n');
     expect(join('text', '', 'Only this.')).toBe('Only this.\n');
   });
 
-  test('as JSON with the sum of the durations', () => {
+  test('sums the durations in JSON', () => {
     const first = JSON.stringify({ text: 'One.', duration: 600.5, usage: { seconds: 601 } });
     const second = JSON.stringify({ text: 'Two.', duration: 0.1, usage: { seconds: 1 } });
     expect(JSON.parse(join('json', first, second))).toEqual({
@@ -28,12 +28,12 @@ describe('transcripts of parts are joined', () => {
     });
   });
 
-  test('as JSON without a duration when one part has none', () => {
+  test('keeps the duration in JSON if only one part has one', () => {
     const joined = join('json', '{"text":"One.","duration":600.5}', '{"text":"Two."}');
     expect(JSON.parse(joined)).toEqual({ text: 'One. Two.', duration: 600.5 });
   });
 
-  test('as verbose JSON with times that go on and segments numbered through', () => {
+  test('shifts times and renumbers segments in verbose JSON', () => {
     const part = (text: string) =>
       JSON.stringify({
         task: 'transcribe',
@@ -60,7 +60,7 @@ describe('transcripts of parts are joined', () => {
     ]);
   });
 
-  test('as verbose JSON with what only a later part has: the first may be silent', () => {
+  test('keeps segments and words in verbose JSON if the first part is silent', () => {
     const spoken = { start: 0, end: 1, text: 'Two.' };
     const word = { word: 'Two.', start: 0, end: 1 };
     const second = JSON.stringify({ text: 'Two.', segments: [spoken], words: [word] });
@@ -71,7 +71,7 @@ describe('transcripts of parts are joined', () => {
     });
   });
 
-  test('as SRT with cues numbered through', () => {
+  test('shifts times and renumbers cues in SRT', () => {
     const first =
       '1\n00:00:00,000 --> 00:00:03,320\nHello\nthere\n\n2\n00:00:03,320 --> 00:00:04,000\nyou\n\n';
     const second = '1\r\n00:49:30,000 --> 01:00:00,999\r\nagain\r\n\r\n';
@@ -82,7 +82,7 @@ describe('transcripts of parts are joined', () => {
     );
   });
 
-  test('as WebVTT under one header, also from short times', () => {
+  test('writes one WebVTT header and reads times without hours', () => {
     const first = 'WEBVTT\n\n00:00:00.000 --> 00:00:03.320 align:start\nHello\n\n';
     const second = 'WEBVTT\n\nNOTE nothing\n\n00:01.000 --> 00:02.000\nagain\n';
     expect(join('vtt', first, second)).toBe(
@@ -91,18 +91,18 @@ describe('transcripts of parts are joined', () => {
     );
   });
 
-  test('without cues are nothing, however many empty lines they have', () => {
+  test('returns an empty text for SRT parts of nothing but blank lines', () => {
     expect(join('srt', ' \n'.repeat(500_000), '\t\r\n '.repeat(300_000))).toBe('');
   });
 
-  test('of one part alone are left as they came', () => {
+  test('returns a single part unchanged', () => {
     const body = '{"text":"One.","logprobs":[1e-7]}';
     expect(joinTranscripts('json', [{ body, startMs: 0 }])).toBe(body);
   });
 
-  test('unless a part came back as something else', () => {
+  test('rejects a part that is not JSON', () => {
     expect(() => join('json', '{"text":"One."}', '<html>')).toThrow(
-      'The transcript of part 2 came back as something else than JSON.',
+      "The provider's transcript of part 2 isn't valid JSON.",
     );
   });
 });

@@ -5,26 +5,26 @@ import { splitText } from './split-text.ts';
 const characters = (max: number) => ({ unit: 'characters', max }) as const;
 const bytes = (max: number) => ({ unit: 'bytes', max }) as const;
 
-describe('a text is cut', () => {
-  test('not at all when one call takes it', () => {
+describe('splitText', () => {
+  test('keeps a text within the limit in one piece', () => {
     expect(splitText('One. Two. Three.', characters(16))).toEqual(['One. Two. Three.']);
   });
 
-  test('behind the last sentence that fits', () => {
+  test('cuts after the last sentence that fits', () => {
     expect(splitText('One is here. Two is there! Three?', characters(27))).toEqual([
       'One is here. Two is there!',
       'Three?',
     ]);
   });
 
-  test('behind quotes and brackets that close a sentence', () => {
+  test('cuts after quotes and brackets that close a sentence', () => {
     expect(splitText('He said “no.” Then he left.', characters(20))).toEqual([
       'He said “no.”',
       'Then he left.',
     ]);
   });
 
-  test('never at the dot of a number', () => {
+  test('does not cut at a decimal point', () => {
     expect(splitText('It costs 3.50 dollars today, no more', characters(14))).toEqual([
       'It costs 3.50',
       'dollars today,',
@@ -32,17 +32,17 @@ describe('a text is cut', () => {
     ]);
   });
 
-  test('behind Chinese and Japanese marks, which no space follows', () => {
+  test('cuts after Chinese and Japanese punctuation, which no space follows', () => {
     expect(splitText('今天天气很好。我们去公园吧！好的。', characters(12))).toEqual([
       '今天天气很好。',
       '我们去公园吧！好的。',
     ]);
-    // The quote that follows opens what comes next.
+    // The quote after the cut opens the next sentence.
     expect(splitText('他走了。“你好吗？”她说', characters(9))).toEqual([
       '他走了。',
       '“你好吗？”她说',
     ]);
-    // 7 characters of 3 bytes are 21.
+    // 7 characters of 3 bytes are 21 bytes.
     expect(splitText('今天天气很好。我们去公园吧！', bytes(22))).toEqual([
       '今天天气很好。',
       '我们去公园吧！',
@@ -58,11 +58,11 @@ describe('a text is cut', () => {
     ['Burmese', 'ဟုတ်သည်။ ထို ခွေး', ['ဟုတ်သည်။', 'ထို ခွေး']],
     ['German', '„Ich gehe.“ Er ging fort', ['„Ich gehe.“', 'Er ging fort']],
     ['Arabic, in a long sentence', 'جاء الولد، ثم ذهب البنت', ['جاء الولد،', 'ثم ذهب البنت']],
-  ])('behind the marks of %s', (_, text, pieces) => {
+  ])('cuts after the punctuation of %s', (_, text, pieces) => {
     expect(splitText(text, characters(text.length - 1))).toEqual(pieces);
   });
 
-  test('behind a sentence, not where the lines of an e-mail or a book happen to end', () => {
+  test('prefers the end of a sentence to a line break inside one', () => {
     const wrapped = 'This is one sentence. And this\nis another, which\nends here.';
     expect(splitText(wrapped, characters(50))).toEqual([
       'This is one sentence.',
@@ -70,14 +70,14 @@ describe('a text is cut', () => {
     ]);
   });
 
-  test('behind a paragraph, and behind a line when no sentence ends', () => {
+  test('cuts after a paragraph, or after a line if no sentence ends', () => {
     const titled = 'A title\n \nIts first words go on';
     expect(splitText(titled, characters(30))).toEqual(['A title', 'Its first words go on']);
     const verses = 'a rose, a tree\na house, a road';
     expect(splitText(verses, characters(25))).toEqual(['a rose, a tree', 'a house, a road']);
   });
 
-  test('behind a clause, else between words, when a sentence is too long', () => {
+  test('cuts a long sentence after a clause, or else between words', () => {
     expect(splitText('first part, second part and more', characters(15))).toEqual([
       'first part,',
       'second part and',
@@ -85,20 +85,20 @@ describe('a text is cut', () => {
     ]);
   });
 
-  test('inside a word only when it is longer than a piece, and never inside a character', () => {
+  test('cuts inside a word that exceeds the limit, but never inside a grapheme', () => {
     expect(splitText('abcdefghij', characters(4))).toEqual(['abcd', 'efgh', 'ij']);
     expect(splitText('👍👍👍', characters(3))).toEqual(['👍', '👍', '👍']);
     expect(splitText('👍👍👍', bytes(9))).toEqual(['👍👍', '👍']);
-    // A family is eleven UTF-16 units joined into one.
+    // This emoji is one grapheme of 11 UTF-16 units.
     expect(splitText('👨‍👩‍👧‍👦👨‍👩‍👧‍👦', characters(13))).toEqual(['👨‍👩‍👧‍👦', '👨‍👩‍👧‍👦']);
   });
 
-  test('without pieces of nothing but space', () => {
+  test('returns no pieces of only white space', () => {
     expect(splitText(`One.${' '.repeat(50)}\n\n\nTwo.`, characters(10))).toEqual(['One.', 'Two.']);
     expect(splitText(' \n ', characters(10))).toEqual([]);
   });
 
-  test('within every limit, without losing anything but space', () => {
+  test('respects the limit and drops only white space', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 400 });
     const marks = fc.array(fc.constantFrom('Word ', 'a', '。', '. ', ', ', '\n', '字', '👍'), {
       maxLength: 200,
@@ -107,11 +107,11 @@ describe('a text is cut', () => {
       text,
       marks.map((parts) => parts.join('')),
     );
-    const bare = (words: string) => words.replaceAll(/\s/gu, '');
+    const withoutSpace = (text: string) => text.replaceAll(/\s/gu, '');
     fc.assert(
-      fc.property(either, fc.integer({ min: 8, max: 60 }), fc.boolean(), (words, max, isBytes) => {
-        const pieces = splitText(words, isBytes ? bytes(max) : characters(max));
-        expect(bare(pieces.join(''))).toBe(bare(words));
+      fc.property(either, fc.integer({ min: 8, max: 60 }), fc.boolean(), (input, max, isBytes) => {
+        const pieces = splitText(input, isBytes ? bytes(max) : characters(max));
+        expect(withoutSpace(pieces.join(''))).toBe(withoutSpace(input));
         for (const piece of pieces) {
           expect(isBytes ? Buffer.byteLength(piece) : piece.length).toBeLessThanOrEqual(max);
           expect(piece.isWellFormed()).toBe(true);
@@ -122,7 +122,7 @@ describe('a text is cut', () => {
   });
 
   test.each(['.', '.”', ',', 'a', '。', '"'])(
-    'before the test runs out of time when it is 200,000 times %p',
+    'splits 200,000 characters of %p in linear time',
     (unit) => {
       const text = unit.repeat(200_000 / unit.length);
       expect(splitText(text, characters(4_096)).join('')).toBe(text);
@@ -130,7 +130,7 @@ describe('a text is cut', () => {
     },
   );
 
-  test.each(['\n', ' ', '\u3000'])('into nothing when it is 200,000 times %p', (unit) => {
+  test.each(['\n', ' ', '\u3000'])('returns no pieces for 200,000 times %p', (unit) => {
     expect(splitText(unit.repeat(200_000), characters(4_096))).toEqual([]);
   });
 });
