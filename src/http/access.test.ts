@@ -9,7 +9,7 @@ import type { KeyedRoute } from './routes.ts';
 const token = generateAdminToken();
 let authenticator: Authenticator;
 
-/** Knows the operator and no tenant; nobody has presented anything before. */
+/** Creates an authenticator that knows the admin token, but no keys. */
 beforeEach(() => {
   authenticator = new Authenticator({
     findKey: async () => undefined,
@@ -26,11 +26,11 @@ const route: KeyedRoute = {
   handle: () => new Response(),
 };
 
-/** Status and message of a refusal; empty where there is none. */
-async function refusal(admit: (request: Request) => unknown, key: string): Promise<string> {
+/** Returns the status and message of the error, or '' if access is allowed. */
+async function errorOf(authorize: (request: Request) => unknown, key: string): Promise<string> {
   const request = new Request('http://gateway/', { headers: { authorization: `Bearer ${key}` } });
   try {
-    await admit(request);
+    await authorize(request);
     return '';
   } catch (error) {
     if (error instanceof GatewayError) return `${error.status} ${error.message}`;
@@ -38,46 +38,47 @@ async function refusal(admit: (request: Request) => unknown, key: string): Promi
   }
 }
 
-describe('at the operator’s door', () => {
-  const enter = (key: string) => refusal((request) => authorizeAdmin(request, authenticator), key);
+describe('authorizeAdmin', () => {
+  const resultFor = (key: string) =>
+    errorOf((request) => authorizeAdmin(request, authenticator), key);
 
-  test('the admin token is let in', async () => {
-    expect(await enter(token)).toBe('');
+  test('accepts the admin token', async () => {
+    expect(await resultFor(token)).toBe('');
   });
 
   test.each(['routing', 'management'] as const)(
-    'a %s key that nobody has is 401 when it is first tried there: a 403 would confirm it',
+    'returns 401 for an unknown %s key, because a 403 would confirm a guess',
     async (kind) => {
-      expect(await enter(generateKey(kind).text)).toStartWith('401 The API key is not valid');
+      expect(await resultFor(generateKey(kind).text)).toStartWith("401 The API key isn't valid");
     },
   );
 
-  test('another admin token is told that it is the token that is wrong', async () => {
-    expect(await enter(generateAdminToken())).toBe('401 The admin token is not valid.');
+  test('returns 401 for an unknown admin token', async () => {
+    expect(await resultFor(generateAdminToken())).toBe("401 The admin token isn't valid.");
   });
 });
 
-describe('at a tenant’s door', () => {
-  const enter = (key: string) =>
-    refusal((request) => authorizeKey(route, request, authenticator), key);
+describe('authorizeKey', () => {
+  const resultFor = (key: string) =>
+    errorOf((request) => authorizeKey(route, request, authenticator), key);
 
-  test('the admin token is told where it belongs', async () => {
-    expect(await enter(token)).toStartWith('403 The admin token works only for /admin/v1.');
+  test('returns 403 for the admin token and names the routes that accept it', async () => {
+    expect(await resultFor(token)).toStartWith('403 The admin token works only for /admin/v1.');
   });
 
-  test('a guessed admin token is not told whether it is one', async () => {
-    expect(await enter(generateAdminToken())).toStartWith('401 The API key is not valid');
+  test('returns the same 401 for an unknown admin token as for an unknown key', async () => {
+    expect(await resultFor(generateAdminToken())).toStartWith("401 The API key isn't valid");
   });
 });
 
-describe('a scope', () => {
-  test('shuts out the applications that do not have it', () => {
+describe('scopeError', () => {
+  test('rejects a key whose scopes do not include the one of the route', () => {
     expect(scopeError(route, callerOf('acme', { scopes: ['chat'] }))).toBeUndefined();
     expect(scopeError(route, callerOf('acme', { scopes: ['embeddings'] }))?.status).toBe(403);
     expect(scopeError(route, callerOf('acme', { scopes: [] }))?.status).toBe(403);
   });
 
-  test('binds only applications whose key has a list of them', () => {
+  test('accepts keys without a list of scopes and management keys', () => {
     expect(scopeError(route, callerOf('acme', { scopes: null }))).toBeUndefined();
     const manager = callerOf('acme', { kind: 'management', scopes: [] });
     expect(scopeError(route, manager)).toBeUndefined();

@@ -103,8 +103,6 @@ export function suggestionFor(path: string): string | undefined {
   return suggestions.find(([pattern]) => pattern.test(rest))?.[1];
 }
 
-/** Finds the route that a mistyped path most likely means. */
-
 /** Longer paths aren't typing errors, and comparing them would cost too much time. */
 const comparedLengthMax = 100;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { normalizePath } from './paths.ts';
 
-describe('one endpoint under every spelling', () => {
+describe('normalizePath for endpoints', () => {
   const plain = { openRouterStyle: false, anthropicStyle: false };
   const openRouter = { ...plain, openRouterStyle: true };
   const anthropic = { ...plain, anthropicStyle: true };
@@ -49,12 +49,12 @@ describe('one endpoint under every spelling', () => {
     ['/api/v1/generation', '/v1/generation', openRouter],
     ['/api/v1/key', '/v1/key', openRouter],
     ['/customer/logs', '/v1/customer/logs', plain],
-  ])('%s', (written, path, style) => {
-    expect(normalizePath(written)).toEqual({ path, ...style });
+  ])('maps %s to %s', (pathname, path, style) => {
+    expect(normalizePath(pathname)).toEqual({ path, ...style });
   });
 });
 
-describe('paths that are not a spelling of anything', () => {
+describe('normalizePath for other paths', () => {
   test.each([
     ['/', '/'],
     ['', '/'],
@@ -74,27 +74,27 @@ describe('paths that are not a spelling of anything', () => {
     ['/v1', '/v1'],
     ['/constructor/v1/models', '/constructor/v1/models'],
     ['/v1/toString/models', '/v1/toString/models'],
-  ])('%s stays itself', (written, path) => {
-    expect(normalizePath(written)).toMatchObject({ path, openRouterStyle: false });
+  ])('maps %s to %s', (pathname, path) => {
+    expect(normalizePath(pathname)).toMatchObject({ path, openRouterStyle: false });
   });
 
   test.each(['//metrics', '/metrics/', '/metrics//'])(
-    '%s gets around no rule of a proxy about /metrics',
-    (written) => {
-      expect(normalizePath(written).path).toBe(written);
+    'leaves %s unchanged, because proxies block the exact path /metrics',
+    (pathname) => {
+      expect(normalizePath(pathname).path).toBe(pathname);
       expect(normalizePath('/metrics').path).toBe('/metrics');
     },
   );
 
-  test('no prefix leads a public spelling into the management or the operator’s rooms', () => {
+  test('does not map prefixed paths to management or admin routes', () => {
     for (const prefix of ['/v1', '/openai', '/anthropic', '/v1/v1', '/api']) {
-      for (const room of ['/api/v1/keys', '/admin/v1/tenants']) {
-        expect(normalizePath(prefix + room).path).toBe(prefix + room);
+      for (const path of ['/api/v1/keys', '/admin/v1/tenants']) {
+        expect(normalizePath(prefix + path).path).toBe(prefix + path);
       }
     }
   });
 
-  test('what was normalised once is not changed by doing it again', () => {
+  test('does not change a normalized path', () => {
     for (const path of [
       '/v1/v1/chat/completions',
       '/api/v1/keys',
@@ -102,8 +102,8 @@ describe('paths that are not a spelling of anything', () => {
       '/anthropic/messages',
       '/v1/messages/messages/messages',
     ]) {
-      const once = normalizePath(path).path;
-      expect(normalizePath(once).path).toBe(once);
+      const normalized = normalizePath(path).path;
+      expect(normalizePath(normalized).path).toBe(normalized);
     }
   });
 });

@@ -1,5 +1,5 @@
 import { heapStats } from 'bun:jsc';
-import { afterEach, expect, jest, test } from 'bun:test';
+import { afterEach, describe, expect, jest, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
 import { TenantReadQueue } from './read-queue.ts';
 
@@ -9,157 +9,159 @@ const tooMany = {
   message: 'This account has too many reads running or waiting. Send fewer at a time.',
   retryAfterSeconds: 1,
 };
-/** What the store would say: the caller is not to blame for earlier reads that hang. */
+/** The same error as from the store, because the caller didn't cause the slow controlledReads. */
 const tooLong = {
   status: 503,
   symbol: 'service_unavailable',
   message: 'Earlier reads of this account are taking too long. Try again shortly.',
   retryAfterSeconds: 2,
 };
-const patient = 60_000;
+const waitMs = 60_000;
 
 afterEach(() => jest.useRealTimers());
 
-/** Reads that end when told to; `begun` has those that have begun, in order. */
-function reads(bounds?: ConstructorParameters<typeof TenantReadQueue>[0]) {
-  const turns = new TenantReadQueue(bounds);
-  const begun: string[] = [];
+/** Creates reads that a test ends. `started` has the names of the started reads, in order. */
+function controlledReads(bounds?: ConstructorParameters<typeof TenantReadQueue>[0]) {
+  const queue = new TenantReadQueue(bounds);
+  const started: string[] = [];
   const ends = new Map<string, PromiseWithResolvers<string>>();
   const start = (name: string, tenantId = 'acme', client = new AbortController().signal) => {
     const end = Promise.withResolvers<string>();
     ends.set(name, end);
-    return turns.run(tenantId, client, () => {
-      begun.push(name);
+    return queue.run(tenantId, client, () => {
+      started.push(name);
       return end.promise;
     });
   };
   const end = (name: string) => ends.get(name)?.resolve(name);
   const fail = (name: string) => ends.get(name)?.reject(new Error(name));
-  return { begun, start, end, fail };
+  return { started, start, end, fail };
 }
 
-test('reads beyond the bound begin in the order in which they came, as others end', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 2, waitingMax: 9, waitMs: patient });
-  const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((name) => start(name));
-  expect(begun).toEqual(['a', 'b']);
-  // Those that wait have been told to end; each does as soon as it has begun.
-  for (const name of ['b', 'c', 'd', 'e']) end(name);
-  expect(await Promise.all([b, c, d, e])).toEqual(['b', 'c', 'd', 'e']);
-  expect(begun).toEqual(['a', 'b', 'c', 'd', 'e']);
-  end('a');
-  expect(await a).toBe('a');
-});
+describe('TenantReadQueue', () => {
+  test('starts queued reads in order of arrival', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 2, waitingMax: 9, waitMs });
+    const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((name) => start(name));
+    expect(started).toEqual(['a', 'b']);
+    // The queued reads are already resolved, so each ends as soon as it starts.
+    for (const name of ['b', 'c', 'd', 'e']) end(name);
+    expect(await Promise.all([b, c, d, e])).toEqual(['b', 'c', 'd', 'e']);
+    expect(started).toEqual(['a', 'b', 'c', 'd', 'e']);
+    end('a');
+    expect(await a).toBe('a');
+  });
 
-test('others get their turn before a read that has waited begins', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
-  const [a, b] = ['a', 'b'].map((name) => start(name));
-  for (const name of ['a', 'b']) end(name);
-  await a;
-  // Everything runs that needs no socket and no timer.
-  for (let step = 0; step < 100; step += 1) await Promise.resolve();
-  expect(begun).toEqual(['a']);
-  expect(await b).toBe('b');
-});
-
-test('a read that fails gives its turn on', async () => {
-  const { begun, start, end, fail } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
-  const [a, b] = ['a', 'b'].map((name) => start(name));
-  fail('a');
-  await expect(a).rejects.toThrow('a');
-  end('b');
-  expect(await b).toBe('b');
-  expect(begun).toEqual(['a', 'b']);
-});
-
-test('a tenant that waits does not keep others waiting', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 9, waitMs: patient });
-  const all = [start('a'), start('b'), start('theirs', 'other')];
-  expect(begun).toEqual(['a', 'theirs']);
-  for (const name of ['a', 'b', 'theirs']) end(name);
-  expect(await Promise.all(all)).toEqual(['a', 'b', 'theirs']);
-});
-
-test('a read that finds too many waiting is refused', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
-  const [a, b] = ['a', 'b'].map((name) => start(name));
-  await expect(start('c')).rejects.toMatchObject(tooMany);
-  for (const name of ['a', 'b']) end(name);
-  await Promise.all([a, b]);
-  const again = start('d');
-  end('d');
-  expect(await again).toBe('d');
-  expect(begun).toEqual(['a', 'b', 'd']);
-});
-
-test('a read that waits too long is refused, and leaves its place in the line', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: 1 });
-  const a = start('a');
-  await expect(start('b')).rejects.toMatchObject(tooLong);
-  end('a');
-  await a;
-  expect(begun).toEqual(['a']);
-});
-
-test('two reads run at once, and a hundred wait half a minute, unless told otherwise', async () => {
-  jest.useFakeTimers();
-  const { begun, start } = reads();
-  for (const name of ['a', 'b']) void start(name);
-  const refusals: unknown[] = [];
-  const refusedAfter = async (ms: number) => {
-    jest.advanceTimersByTime(ms);
-    // A refusal takes a few steps from the timer to here.
+  test('yields to other tasks before it starts a queued read', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 9, waitMs });
+    const [a, b] = ['a', 'b'].map((name) => start(name));
+    for (const name of ['a', 'b']) end(name);
+    await a;
+    // Run everything that needs no socket and no timer.
     for (let step = 0; step < 100; step += 1) await Promise.resolve();
-    return refusals.splice(0);
-  };
-  for (let number = 0; number < 101; number += 1) {
-    void start(`${number}`).catch((error: unknown) => refusals.push(error));
-  }
-  expect(await refusedAfter(1)).toMatchObject([tooMany]);
-  expect(await refusedAfter(29_998)).toEqual([]);
-  expect(await refusedAfter(1)).toMatchObject(Array(100).fill(tooLong));
-  expect(begun).toEqual(['a', 'b']);
-});
+    expect(started).toEqual(['a']);
+    expect(await b).toBe('b');
+  });
 
-test('a read that gets its turn leaves neither a timer nor a listener behind', async () => {
-  jest.useFakeTimers();
-  const { start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
-  const { signal } = new AbortController();
-  const left = () => [jest.getTimerCount(), getEventListeners(signal, 'abort').length];
-  const all = [start('a'), start('b', 'acme', signal)];
-  expect(left()).toEqual([1, 1]);
-  for (const name of ['a', 'b']) end(name);
-  await all[0];
-  // The pause before a read that has waited.
-  jest.advanceTimersByTime(1);
-  expect(await all[1]).toBe('b');
-  expect(left()).toEqual([0, 0]);
-});
+  test('starts the next read after a failed one', async () => {
+    const { started, start, end, fail } = controlledReads({ atOnceMax: 1, waitingMax: 9, waitMs });
+    const [a, b] = ['a', 'b'].map((name) => start(name));
+    fail('a');
+    await expect(a).rejects.toThrow('a');
+    end('b');
+    expect(await b).toBe('b');
+    expect(started).toEqual(['a', 'b']);
+  });
 
-test('a tenant whose reads have ended takes no memory', async () => {
-  const { start, end } = reads();
-  const tenants = Array.from({ length: 1_000 }, (_, number) => `tenant ${number}`);
-  const sets = () => {
-    Bun.gc(true);
-    return heapStats().objectTypeCounts.Set ?? 0;
-  };
-  const before = sets();
-  for (const tenantId of tenants) {
-    const read = start(tenantId, tenantId);
-    end(tenantId);
-    await read;
-  }
-  expect(sets() - before).toBeLessThan(tenants.length / 10);
-});
+  test('does not delay other tenants', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 9, waitMs });
+    const all = [start('a'), start('b'), start('other read', 'other')];
+    expect(started).toEqual(['a', 'other read']);
+    for (const name of ['a', 'b', 'other read']) end(name);
+    expect(await Promise.all(all)).toEqual(['a', 'b', 'other read']);
+  });
 
-test('a client that goes while it waits leaves its place, and nothing is read for it', async () => {
-  const { begun, start, end } = reads({ atOnceMax: 1, waitingMax: 1, waitMs: patient });
-  const client = new AbortController();
-  const all = [start('a'), start('left', 'acme', client.signal)];
-  client.abort();
-  all.push(start('gone', 'acme', client.signal), start('b'));
-  for (const name of ['a', 'left', 'gone', 'b']) end(name);
-  const outcomes = await Promise.allSettled(all);
-  const served = outcomes.map(({ status }) => status === 'fulfilled');
-  expect(served).toEqual([true, false, false, true]);
-  expect(begun).toEqual(['a', 'b']);
+  test('rejects a read with 429 if the queue is full', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 1, waitMs });
+    const [a, b] = ['a', 'b'].map((name) => start(name));
+    await expect(start('c')).rejects.toMatchObject(tooMany);
+    for (const name of ['a', 'b']) end(name);
+    await Promise.all([a, b]);
+    const next = start('d');
+    end('d');
+    expect(await next).toBe('d');
+    expect(started).toEqual(['a', 'b', 'd']);
+  });
+
+  test('rejects a read with 503 after too long a wait and removes it from the queue', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 1, waitMs: 1 });
+    const a = start('a');
+    await expect(start('b')).rejects.toMatchObject(tooLong);
+    end('a');
+    await a;
+    expect(started).toEqual(['a']);
+  });
+
+  test('runs 2 reads at once and queues 100 for 30 seconds by default', async () => {
+    jest.useFakeTimers();
+    const { started, start } = controlledReads();
+    for (const name of ['a', 'b']) void start(name);
+    const errors: unknown[] = [];
+    const errorsAfter = async (ms: number) => {
+      jest.advanceTimersByTime(ms);
+      // An error takes a few microtasks from the timer to the handler below.
+      for (let step = 0; step < 100; step += 1) await Promise.resolve();
+      return errors.splice(0);
+    };
+    for (let number = 0; number < 101; number += 1) {
+      void start(`${number}`).catch((error: unknown) => errors.push(error));
+    }
+    expect(await errorsAfter(1)).toMatchObject([tooMany]);
+    expect(await errorsAfter(29_998)).toEqual([]);
+    expect(await errorsAfter(1)).toMatchObject(Array(100).fill(tooLong));
+    expect(started).toEqual(['a', 'b']);
+  });
+
+  test('removes the timer and the abort listener of a started read', async () => {
+    jest.useFakeTimers();
+    const { start, end } = controlledReads({ atOnceMax: 1, waitingMax: 1, waitMs });
+    const { signal } = new AbortController();
+    const leaks = () => [jest.getTimerCount(), getEventListeners(signal, 'abort').length];
+    const all = [start('a'), start('b', 'acme', signal)];
+    expect(leaks()).toEqual([1, 1]);
+    for (const name of ['a', 'b']) end(name);
+    await all[0];
+    // The pause before a queued read starts.
+    jest.advanceTimersByTime(1);
+    expect(await all[1]).toBe('b');
+    expect(leaks()).toEqual([0, 0]);
+  });
+
+  test('keeps no memory for tenants without running reads', async () => {
+    const { start, end } = controlledReads();
+    const tenants = Array.from({ length: 1_000 }, (_, number) => `tenant ${number}`);
+    const sets = () => {
+      Bun.gc(true);
+      return heapStats().objectTypeCounts.Set ?? 0;
+    };
+    const before = sets();
+    for (const tenantId of tenants) {
+      const read = start(tenantId, tenantId);
+      end(tenantId);
+      await read;
+    }
+    expect(sets() - before).toBeLessThan(tenants.length / 10);
+  });
+
+  test('removes the queued reads of a disconnected client without starting them', async () => {
+    const { started, start, end } = controlledReads({ atOnceMax: 1, waitingMax: 1, waitMs });
+    const client = new AbortController();
+    const all = [start('a'), start('queued', 'acme', client.signal)];
+    client.abort();
+    all.push(start('late', 'acme', client.signal), start('b'));
+    for (const name of ['a', 'queued', 'late', 'b']) end(name);
+    const outcomes = await Promise.allSettled(all);
+    const fulfilled = outcomes.map(({ status }) => status === 'fulfilled');
+    expect(fulfilled).toEqual([true, false, false, true]);
+    expect(started).toEqual(['a', 'b']);
+  });
 });

@@ -20,8 +20,8 @@ const router = new Router([
 
 const found = (method: string, path: string) => router.match(method, path)?.route.path;
 
-describe('a request finds its route', () => {
-  test('by method and path', () => {
+describe('Router.match', () => {
+  test('finds a route by method and path', () => {
     expect(found('GET', '/')).toBe('/');
     expect(found('POST', '/v1/chat/completions')).toBe('/v1/chat/completions');
     expect(found('GET', '/v1/chat/completions')).toBeUndefined();
@@ -29,7 +29,7 @@ describe('a request finds its route', () => {
     expect(found('GET', '/V1/models')).toBeUndefined();
   });
 
-  test('with one variable segment', () => {
+  test('matches a parameter to 1 segment', () => {
     const match = router.match('DELETE', '/api/v1/keys/key_1');
     expect(match?.route.path).toBe('/api/v1/keys/:id');
     expect(match?.param('id')).toBe('key_1');
@@ -37,29 +37,29 @@ describe('a request finds its route', () => {
     expect(router.match('POST', '/api/v1/keys/key_1/rotate')?.param('id')).toBe('key_1');
   });
 
-  test('with a rest that has slashes in it', () => {
+  test('matches a final {.+} parameter to the rest of the path', () => {
     expect(router.match('GET', '/v1/models/acme/chat-large')?.param('id')).toBe('acme/chat-large');
   });
 
-  test('and gets nothing for a name that its path does not have', () => {
+  test("returns '' for a parameter that the path does not have", () => {
     expect(router.match('GET', '/v1/models')?.param('id')).toBe('');
     expect(router.match('GET', '/api/v1/keys/key_1')?.param('other')).toBe('');
   });
 
-  test('even where no route has a variable part', () => {
+  test('works without any route with parameters', () => {
     const fixed = new Router([route('GET', '/a')]);
     expect(fixed.match('GET', '/a')?.route.path).toBe('/a');
     expect(fixed.match('GET', '/b')).toBeUndefined();
   });
 });
 
-test('a path knows its methods', () => {
+test('Router.methodsOf lists the methods of a path', () => {
   expect(router.methodsOf('/api/v1/keys')).toEqual(['GET', 'POST']);
   expect(router.methodsOf('/api/v1/keys/key_1')).toEqual(['GET', 'DELETE']);
   expect(router.methodsOf('/nowhere')).toEqual([]);
 });
 
-describe('a path of another API is told what to call instead', () => {
+describe('Router.hint for paths of other APIs', () => {
   test.each([
     ['POST', '/v1/completions', 'POST /v1/chat/completions'],
     ['POST', '/v1/engines/davinci/completions', 'POST /v1/chat/completions'],
@@ -78,39 +78,39 @@ describe('a path of another API is told what to call instead', () => {
     ['GET', '/health/readiness', 'GET /readyz'],
     ['GET', '/ui', 'GET /dashboard'],
     ['POST', '/key/generate', 'POST /api/v1/keys'],
-  ])('%s %s: %s', (method, path, words) => {
-    expect(router.hint(method, path)).toContain(words);
+  ])('answers %s %s with a suggestion that contains "%s"', (method, path, text) => {
+    expect(router.hint(method, path)).toContain(text);
     expect(router.hint(method, path)).not.toMatch(/Did you mean|nearest/);
   });
 
-  test('but not one that only has its name within', () => {
+  test('ignores a name that is only a part of the path', () => {
     expect(router.hint('GET', '/v1/keys/files')).not.toContain('Tollgate stores no files');
     expect(router.hint('GET', '/v1/filesystem')).not.toContain('Tollgate stores no files');
   });
 });
 
-describe('a mistyped path is told the nearest route', () => {
+describe('Router.hint for mistyped paths', () => {
   test.each([
     ['POST', '/v1/chat/completion', 'POST /v1/chat/completions'],
     ['POST', '/api/v1/kyes', 'POST /api/v1/keys'],
     ['GET', '/api/v1/kyes', 'GET /api/v1/keys'],
     ['PUT', '/v1/chat/completion', 'POST /v1/chat/completions'],
     ['GET', '/v1/modles', 'GET /v1/models'],
-  ])('%s %s: %s', (method, path, near) => {
-    expect(router.hint(method, path)).toBe(` Did you mean ${near}?`);
+  ])('answers %s %s with "%s"', (method, path, nearest) => {
+    expect(router.hint(method, path)).toBe(` Did you mean ${nearest}?`);
   });
 
-  test('however far it is, without the question whether it was meant', () => {
+  test('names the nearest route if none is similar', () => {
     expect(router.hint('GET', '/v1/nothing')).toBe(' The nearest route is GET /v1/models.');
     expect(router.hint('POST', '/wp-admin/setup.php')).toStartWith(' The nearest route is POST /');
     expect(router.hint('GET', '/v1/models.x/acme/large')).not.toContain('{');
     const documented = new Router([route('GET', '/docs'), route('GET', '/v1/models')]);
-    const named = ' The nearest route is GET /v1/models; GET /docs lists all routes.';
-    expect(documented.hint('GET', '/v1/nothing')).toBe(named);
+    const hint = ' The nearest route is GET /v1/models; GET /docs lists all routes.';
+    expect(documented.hint('GET', '/v1/nothing')).toBe(hint);
     expect(documented.hint('GET', '/logo')).toBe(' The nearest route is GET /docs.');
   });
 
-  test('but not when nobody can have meant it, nor where there is none of its method', () => {
+  test('is empty for a very long path and for a method that no route has', () => {
     expect(router.hint('GET', `/${'x'.repeat(100)}`)).toBe('');
     expect(router.hint('PATCH', '/wp-admin/setup.php')).toBe('');
   });

@@ -23,7 +23,7 @@ class OneKey extends Authenticator {
 
   override authenticate(key: string): Caller {
     if (key === 'known') return callerOf('acme');
-    throw new GatewayError('invalid_api_key', 'The API key is not valid.');
+    throw new GatewayError('invalid_api_key', "The API key isn't valid.");
   }
 
   override async isAdmin(token: string): Promise<boolean> {
@@ -31,18 +31,19 @@ class OneKey extends Authenticator {
   }
 }
 
-const thought = Promise.withResolvers<void>();
+const answerWaiting = Promise.withResolvers<void>();
 
-async function think({ request }: Exchange): Promise<Response> {
-  if (request.headers.has('x-refuse')) throw invalidRequest('Refused before it was read.');
-  await thought.promise;
-  return new Response('thought');
+/** Answers once the test resolves `answerWaiting`. */
+async function wait({ request }: Exchange): Promise<Response> {
+  if (request.headers.has('x-reject')) throw invalidRequest('Rejected without reading the body.');
+  await answerWaiting.promise;
+  return new Response('done');
 }
 
-/** More than the buffers of the system take. */
-const long = 'long '.repeat(6_000_000);
+/** Larger than the socket buffers of the system. */
+const longBody = 'long '.repeat(6_000_000);
 
-/** Says a word whenever its client has taken the last, until it is told that nobody listens. */
+/** Yields chunks until the consumer returns. */
 class Endless implements AsyncIterableIterator<string> {
   readonly ended = Promise.withResolvers<string>();
 
@@ -51,7 +52,7 @@ class Endless implements AsyncIterableIterator<string> {
   }
 
   async next(): Promise<IteratorResult<string>> {
-    return { done: false, value: 'word '.repeat(20_000) };
+    return { done: false, value: 'chunk '.repeat(20_000) };
   }
 
   async return(): Promise<IteratorResult<string>> {
@@ -62,44 +63,49 @@ class Endless implements AsyncIterableIterator<string> {
 
 const endless = new Endless();
 
-/** Silent for twice as long as an idle connection lives, and then done. */
+/** Pauses for twice the idle timeout before its last chunk. */
 async function* slow() {
   yield 'first';
   await Bun.sleep(2_000 * idleSeconds);
   yield 'last';
 }
 
-const logged: string[] = [];
+const logLines: string[] = [];
 
-async function failAs({ request }: Exchange): Promise<Response> {
+async function fail({ request }: Exchange): Promise<Response> {
   const cause = new Error('timeout exceeded when trying to connect');
-  if (request.headers.has('x-fault')) throw cause;
-  throw new GatewayError('service_unavailable', 'The key store is away.', { cause });
+  if (request.headers.has('x-internal')) throw cause;
+  throw new GatewayError('service_unavailable', 'The key store is unreachable.', { cause });
 }
 
 const server = new HttpServer({
   idleSeconds,
   authenticator: new OneKey(),
-  log: createLog((line) => void logged.push(line)),
+  log: createLog((line) => void logLines.push(line)),
   routes: [
-    { method: 'GET', path: '/open', access: 'public', handle: () => new Response('open') },
-    { method: 'POST', path: '/think', access: 'routing', handle: think },
-    { method: 'GET', path: '/reckon', access: 'admin', handle: think },
-    { method: 'GET', path: '/quick', access: 'routing', handle: (it) => json(it, {}) },
+    { method: 'GET', path: '/public', access: 'public', handle: () => new Response('public') },
+    { method: 'POST', path: '/wait', access: 'routing', handle: wait },
+    { method: 'GET', path: '/admin-wait', access: 'admin', handle: wait },
+    { method: 'GET', path: '/quick', access: 'routing', handle: (exchange) => json(exchange, {}) },
     {
       method: 'GET',
       path: '/endless',
       access: 'routing',
-      handle: (it) => new Response(disconnectWhenStalled(it, endless, idleSeconds)),
+      handle: (exchange) => new Response(disconnectWhenStalled(exchange, endless, idleSeconds)),
     },
     {
       method: 'GET',
       path: '/slow',
       access: 'routing',
-      handle: (it) => new Response(disconnectWhenStalled(it, slow(), idleSeconds)),
+      handle: (exchange) => new Response(disconnectWhenStalled(exchange, slow(), idleSeconds)),
     },
-    { method: 'GET', path: '/long', access: 'public', handle: (it) => json(it, long) },
-    { method: 'GET', path: '/fail', access: 'public', handle: failAs },
+    {
+      method: 'GET',
+      path: '/long',
+      access: 'public',
+      handle: (exchange) => json(exchange, longBody),
+    },
+    { method: 'GET', path: '/fail', access: 'public', handle: fail },
   ],
 });
 let port = 0;
@@ -108,21 +114,21 @@ beforeAll(() => {
 });
 afterAll(() => server.drain(0));
 
-/** Sends the first text at once, and then `drip` every second. */
+/** Sends the first text at once, then `drip` every second. */
 function send(first: string, drip = '') {
   const socket = connect(port, '127.0.0.1');
-  let heard = '';
+  let received = '';
   socket.on('data', (bytes) => {
-    heard += bytes.toString();
+    received += bytes.toString();
   });
   socket.on('error', () => undefined);
   socket.write(first);
   const dripping = setInterval(() => drip && socket.write(drip), 1_000);
   const closed = once(socket, 'close').then(() => {
     clearInterval(dripping);
-    return heard;
+    return received;
   });
-  return { socket, closed, heard: () => heard };
+  return { socket, closed, received: () => received };
 }
 
 const head = (line: string, ...lines: string[]) =>
@@ -130,45 +136,45 @@ const head = (line: string, ...lines: string[]) =>
 const withKey = 'Authorization: Bearer known';
 
 test.concurrent(
-  'connections that lead nowhere are closed, those of callers who wait are not',
+  'HttpServer closes idle connections but not those with a running request',
   async () => {
     const waiting = [
-      send(head('POST /think', withKey, 'Content-Length: 0')),
-      send(head('GET /reckon', 'Authorization: Bearer operator')),
+      send(head('POST /wait', withKey, 'Content-Length: 0')),
+      send(head('GET /admin-wait', 'Authorization: Bearer operator')),
     ];
-    const nowhere = {
-      'between requests': send(head('GET /open')),
-      'between requests with a key': send(head('GET /quick', withKey)),
-      'behind the last piece': send(head('GET /slow', withKey)),
-      'behind the head of pieces': send(head('HEAD /slow', withKey)),
-      'in the next head': send(head('GET /open'), 'G'),
-      'in a body without a key': send(head('POST /think', 'Content-Length: 1000'), 'x'),
-      'in a body that was refused': send(
-        head('POST /think', withKey, 'X-Refuse: 1', 'Content-Length: 1000'),
+    const idle = {
+      'after a public request': send(head('GET /public')),
+      'after a request with a key': send(head('GET /quick', withKey)),
+      'after the last chunk': send(head('GET /slow', withKey)),
+      'after the head of a chunked answer': send(head('HEAD /slow', withKey)),
+      'within the next head': send(head('GET /public'), 'G'),
+      'within a body without a key': send(head('POST /wait', 'Content-Length: 1000'), 'x'),
+      'within a rejected body': send(
+        head('POST /wait', withKey, 'X-Reject: 1', 'Content-Length: 1000'),
         'x',
       ),
     };
-    const firstLines: Record<string, string | undefined> = {};
-    for (const [where, { closed }] of Object.entries(nowhere)) {
-      [firstLines[where]] = (await closed).split('\r\n');
+    const statusLines: Record<string, string | undefined> = {};
+    for (const [moment, { closed }] of Object.entries(idle)) {
+      [statusLines[moment]] = (await closed).split('\r\n');
     }
-    expect(firstLines).toEqual({
-      'between requests': 'HTTP/1.1 200 OK',
-      'between requests with a key': 'HTTP/1.1 200 OK',
-      'behind the last piece': 'HTTP/1.1 200 OK',
-      'behind the head of pieces': 'HTTP/1.1 200 OK',
-      'in the next head': 'HTTP/1.1 200 OK',
-      'in a body without a key': 'HTTP/1.1 401 Unauthorized',
-      'in a body that was refused': 'HTTP/1.1 400 Bad Request',
+    expect(statusLines).toEqual({
+      'after a public request': 'HTTP/1.1 200 OK',
+      'after a request with a key': 'HTTP/1.1 200 OK',
+      'after the last chunk': 'HTTP/1.1 200 OK',
+      'after the head of a chunked answer': 'HTTP/1.1 200 OK',
+      'within the next head': 'HTTP/1.1 200 OK',
+      'within a body without a key': 'HTTP/1.1 401 Unauthorized',
+      'within a rejected body': 'HTTP/1.1 400 Bad Request',
     });
-    // The last of these connections lived three times as long as an idle one does.
-    for (const { heard, socket } of waiting) {
-      expect(heard()).toBe('');
+    // The last of these connections stayed open for 3 times the idle timeout.
+    for (const { received, socket } of waiting) {
+      expect(received()).toBe('');
       expect(socket.closed).toBe(false);
     }
-    thought.resolve();
-    for (const { heard, socket } of waiting) {
-      while (!heard().endsWith('thought')) await once(socket, 'data');
+    answerWaiting.resolve();
+    for (const { received, socket } of waiting) {
+      while (!received().endsWith('done')) await once(socket, 'data');
       socket.destroy();
     }
   },
@@ -176,30 +182,30 @@ test.concurrent(
 );
 
 test.concurrent(
-  'an answer that nobody takes ends, and one whose upstream is silent does not',
+  'HttpServer ends an answer that the client stops reading, but not one with a slow upstream',
   async () => {
     const stalled = send(head('GET /endless', withKey));
     await once(stalled.socket, 'data');
     stalled.socket.pause();
-    const patient = send(head('GET /slow', withKey));
+    const slowUpstream = send(head('GET /slow', withKey));
     expect(await endless.ended.promise).toBe('ended');
-    while (!patient.heard().includes('last')) await once(patient.socket, 'data');
+    while (!slowUpstream.received().includes('last')) await once(slowUpstream.socket, 'data');
     stalled.socket.destroy();
-    patient.socket.destroy();
+    slowUpstream.socket.destroy();
   },
   testMs,
 );
 
 test.concurrent(
-  'a long answer may take longer than an idle connection lives',
+  'HttpServer allows a long answer to take longer than the idle timeout',
   async () => {
     const { socket, closed } = send(head('GET /long', 'Connection: close'));
     await once(socket, 'data');
     socket.pause();
-    await send(head('GET /open')).closed;
-    await send(head('GET /open')).closed;
+    await send(head('GET /public')).closed;
+    await send(head('GET /public')).closed;
     socket.resume();
-    expect((await closed).endsWith(`${long}"`)).toBe(true);
+    expect((await closed).endsWith(`${longBody}"`)).toBe(true);
   },
   testMs,
 );
@@ -212,13 +218,13 @@ const handshake = [
 
 test.each([
   [
-    '/think',
+    '/wait',
     'websocket',
     '426 Upgrade Required',
     "WebSocket isn't supported here. Use POST.",
     ['HTTP/1.1', 'Upgrade'],
   ],
-  ['/think', 'h2c', '405 Method Not Allowed', "GET isn't supported here. Use POST.", []],
+  ['/wait', 'h2c', '405 Method Not Allowed', "GET isn't supported here. Use POST.", []],
   [
     '/realtime',
     'websocket',
@@ -226,40 +232,43 @@ test.each([
     'There is no GET /realtime. WebSockets are not supported.',
     [],
   ],
-])('an upgrade of GET %s to %s: %s', async (path, protocol, status, message, offered) => {
-  const upgrade = ['Connection: Upgrade', `Upgrade: ${protocol}`];
-  const { socket, heard } = send(head(`GET ${path}`, ...handshake, ...upgrade));
-  while (!heard().endsWith('}')) await once(socket, 'data');
-  socket.destroy();
-  expect(heard()).toStartWith(`HTTP/1.1 ${status}\r\n`);
-  expect(heard()).toContain(JSON.stringify(message));
-  const told = ['upgrade', 'connection'].flatMap((name) => {
-    return new RegExp(`^${name}: (.*)\r$`, 'im').exec(heard())?.[1] ?? [];
-  });
-  expect(told).toEqual(offered);
-});
+])(
+  'HttpServer answers an upgrade of GET %s to %s with %s',
+  async (path, protocol, status, message, offered) => {
+    const upgrade = ['Connection: Upgrade', `Upgrade: ${protocol}`];
+    const { socket, received } = send(head(`GET ${path}`, ...handshake, ...upgrade));
+    while (!received().endsWith('}')) await once(socket, 'data');
+    socket.destroy();
+    expect(received()).toStartWith(`HTTP/1.1 ${status}\r\n`);
+    expect(received()).toContain(JSON.stringify(message));
+    const headers = ['upgrade', 'connection'].flatMap((name) => {
+      return new RegExp(`^${name}: (.*)\r$`, 'im').exec(received())?.[1] ?? [];
+    });
+    expect(headers).toEqual(offered);
+  },
+);
 
-/** Notes what the server that it hands over is told. */
-class WatchedRoom extends StartupServer {
-  readonly patience: number[] = [];
+/** Records the idle timeouts that are set on the server after the hand-off. */
+class RecordingStartupServer extends StartupServer {
+  readonly idleTimeouts: number[] = [];
   handlers: Handlers | undefined;
 
   override handOff(handlers: Handlers): Bun.Server<undefined> | undefined {
     this.handlers = handlers;
     const handedOver = super.handOff(handlers);
     if (handedOver) {
-      const note = (_: Request, seconds: number) => void this.patience.push(seconds);
-      spyOn(handedOver, 'timeout').mockImplementation(note);
+      const record = (_: Request, seconds: number) => void this.idleTimeouts.push(seconds);
+      spyOn(handedOver, 'timeout').mockImplementation(record);
     }
     return handedOver;
   }
 }
 
-function listenWatched(): WatchedRoom {
-  const room = new WatchedRoom('1.0.0');
-  room.listen('127.0.0.1', 0, false, 'not yet');
+function listenRecording(): RecordingStartupServer {
+  const startup = new RecordingStartupServer('1.0.0');
+  startup.listen('127.0.0.1', 0, false, 'starting');
   const lengthOf = ({ query }: Exchange) => Number(query.get('length'));
-  const watched = new HttpServer({
+  const httpServer = new HttpServer({
     idleSeconds,
     authenticator: new OneKey(),
     log: createLog(() => undefined),
@@ -275,8 +284,8 @@ function listenWatched(): WatchedRoom {
       },
     ],
   });
-  watched.listen('127.0.0.1', 0, false, room);
-  return room;
+  httpServer.listen('127.0.0.1', 0, false, startup);
+  return startup;
 }
 
 test.each([
@@ -285,55 +294,55 @@ test.each([
   [16_384, 5],
   [16_385, 6],
   [3_866_624, 240],
-  // Longer than the runtime can count.
+  // Longer than the runtime's maximum.
   [3_866_625, 0],
 ])(
-  'a reader of 16 KiB a second may take an answer of %i bytes: %i seconds',
+  'HttpServer gives a client that reads 16 KiB/s enough time for %i bytes: %i seconds',
   async (length, seconds) => {
-    const room = listenWatched();
+    const startup = listenRecording();
     try {
-      const serve = room.handlers?.fetch;
+      const serve = startup.handlers?.fetch;
       await serve?.(new Request(`http://gateway/answer?length=${length}`));
-      expect(room.patience).toEqual([seconds]);
+      expect(startup.idleTimeouts).toEqual([seconds]);
     } finally {
-      await room.close();
+      await startup.close();
     }
   },
 );
 
-test('an uncaught error is a failure of ours, and its words stay here', async () => {
-  const room = listenWatched();
+test('HttpServer answers an uncaught error with 500 without revealing its message', async () => {
+  const startup = listenRecording();
   try {
-    const response = room.handlers?.error(new Error('SELECT secret'));
+    const response = startup.handlers?.error(new Error('SELECT secret'));
     expect(response?.status).toBe(500);
     const message = 'An internal error occurred.';
     const error = { message, type: 'internal_error', code: 500, param: null };
     expect(await response?.json()).toEqual({ error });
   } finally {
-    await room.close();
+    await startup.close();
   }
 });
 
-test('failed requests leave a line for what is away, and one for each fault of ours', async () => {
-  const fail = async (...more: string[]) => {
-    const { socket, heard } = send(head('GET /fail', ...more));
-    while (!heard().endsWith('}')) await once(socket, 'data');
+test('HttpServer logs repeated outages once and every internal error', async () => {
+  const sendFailing = async (...more: string[]) => {
+    const { socket, received } = send(head('GET /fail', ...more));
+    while (!received().endsWith('}')) await once(socket, 'data');
     socket.destroy();
   };
-  const fault = ['X-Fault: 1'];
-  for (const more of [[], [], fault, fault]) await fail(...more);
-  const away = 'The key store is away. (timeout exceeded when trying to connect)';
-  const toldOf = (lines: readonly string[]): unknown[] => lines.map((line) => JSON.parse(line));
-  expect(toldOf(logged)).toMatchObject([
-    { event: 'request_failed', symbol: 'service_unavailable', reason: away },
+  const internal = ['X-Internal: 1'];
+  for (const more of [[], [], internal, internal]) await sendFailing(...more);
+  const outage = 'The key store is unreachable. (timeout exceeded when trying to connect)';
+  const parseLines = (lines: readonly string[]): unknown[] => lines.map((line) => JSON.parse(line));
+  expect(parseLines(logLines)).toMatchObject([
+    { event: 'request_failed', symbol: 'service_unavailable', reason: outage },
     { symbol: 'internal_error', reason: 'timeout exceeded when trying to connect' },
     { event: 'request_failed', symbol: 'internal_error' },
   ]);
-  const counted = { level: 'error', event: 'requests_failed', reason: away };
-  await Promise.all(server.periodicTasks().map((chore) => chore.run()));
-  expect(toldOf(logged.slice(3))).toMatchObject([{ ...counted, requests: 1 }]);
-  for (let times = 0; times < 2; times++) await fail();
-  // A stop must not lose the line that the next minute would have logged.
+  const summary = { level: 'error', event: 'requests_failed', reason: outage };
+  await Promise.all(server.periodicTasks().map((task) => task.run()));
+  expect(parseLines(logLines.slice(3))).toMatchObject([{ ...summary, requests: 1 }]);
+  for (let count = 0; count < 2; count++) await sendFailing();
+  // A shutdown must not lose the line that the next minute would have logged.
   await server.drain(0);
-  expect(toldOf(logged.slice(4))).toMatchObject([{ ...counted, requests: 2 }]);
+  expect(parseLines(logLines.slice(4))).toMatchObject([{ ...summary, requests: 2 }]);
 });

@@ -12,7 +12,7 @@ function post(
   return new Request('http://gateway/v1/chat/completions', { method: 'POST', headers, body });
 }
 
-/** Status and message of the refusal, or what was read. */
+/** Returns the parsed body, or the status and message of the error. */
 async function outcome(request: Request, max = bytesMax): Promise<unknown> {
   try {
     return (await readJson({ request, requestedModel: '' }, max)).value;
@@ -22,28 +22,28 @@ async function outcome(request: Request, max = bytesMax): Promise<unknown> {
   }
 }
 
-/** Pieces that come one by one; counts how many were taken. */
-function pieces(of: readonly Uint8Array[]): {
+/** Streams chunks one by one and counts how many were read. */
+function chunked(chunks: readonly Uint8Array[]): {
   stream: ReadableStream<Uint8Array>;
-  taken(): number;
+  readCount(): number;
 } {
   let next = 0;
   const stream = new ReadableStream<Uint8Array>(
     {
       pull(controller) {
-        const piece = of[next];
-        if (piece === undefined) return controller.close();
+        const chunk = chunks[next];
+        if (chunk === undefined) return controller.close();
         next++;
-        controller.enqueue(piece);
+        controller.enqueue(chunk);
       },
     },
     { highWaterMark: 0 },
   );
-  return { stream, taken: () => next };
+  return { stream, readCount: () => next };
 }
 
-describe('a JSON object', () => {
-  test('is read, and its bytes are kept as they came', async () => {
+describe('readJson', () => {
+  test('returns the object and its original bytes', async () => {
     const text = '{"model" : "a/b", "n": 1.0}';
     const { value, bytes } = await readJson({ request: post(text), requestedModel: '' }, bytesMax);
     expect(value).toEqual({ model: 'a/b', n: 1 });
@@ -56,16 +56,16 @@ describe('a JSON object', () => {
     ['{"models":"c/d"}', ''],
     ['{"model":7}', ''],
     ['{"model":["a/b"]}', ''],
-  ])('names the model that is logged, whatever becomes of the rest: %s', async (text, named) => {
+  ])('reads from %s the requested model "%s" for the log', async (text, model) => {
     const posted = { request: post(text), requestedModel: '' };
     await readJson(posted, bytesMax);
-    expect(posted.requestedModel).toBe(named);
+    expect(posted.requestedModel).toBe(model);
   });
 
-  test('may come in pieces that cut characters', async () => {
-    const whole = new TextEncoder().encode('{"a":"naïve 😀"}');
-    const bytes = Array.from(whole, (byte) => Uint8Array.of(byte));
-    expect(await outcome(post(pieces(bytes).stream))).toEqual({ a: 'naïve 😀' });
+  test('reads chunks that split characters', async () => {
+    const encoded = new TextEncoder().encode('{"a":"naïve 😀"}');
+    const bytes = Array.from(encoded, (byte) => Uint8Array.of(byte));
+    expect(await outcome(post(chunked(bytes).stream))).toEqual({ a: 'naïve 😀' });
   });
 
   test.each([
@@ -73,71 +73,71 @@ describe('a JSON object', () => {
     ['[]', '400 The request body must be a JSON object.'],
     ['null', '400 The request body must be a JSON object.'],
     ['"text"', '400 The request body must be a JSON object.'],
-  ])('%p is none', async (body, message) => {
+  ])('rejects the body %p', async (body, message) => {
     expect(await outcome(post(body))).toBe(message);
   });
 
-  test('broken JSON is 400 with the parser’s reason in one sentence', async () => {
+  test("rejects malformed JSON with the parser's reason", async () => {
     expect(await outcome(post('{"a":'))).toMatch(/^400 The request body isn't valid JSON: .+\.$/);
   });
 
-  test('bytes that are not UTF-8 are 400, not silently replaced', async () => {
+  test('rejects bytes that are not UTF-8', async () => {
     const bytes = Uint8Array.of(0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d);
-    expect(await outcome(post(bytes))).toBe('400 The request body is not valid UTF-8.');
+    expect(await outcome(post(bytes))).toBe("400 The request body isn't valid UTF-8.");
   });
 
-  test('a request without any body is told so like an empty one', async () => {
+  test('rejects a request without a body', async () => {
     const request = new Request('http://gateway/', { method: 'POST' });
     expect(await outcome(request)).toBe('400 The request body is empty. Send a JSON object.');
   });
 });
 
-describe('size', () => {
-  test('a declared length over the limit is 413 without reading a byte', async () => {
-    const body = pieces([new Uint8Array(10)]);
+describe('readBytes', () => {
+  test('rejects a Content-Length above the limit without reading', async () => {
+    const body = chunked([new Uint8Array(10)]);
     const request = post(body.stream, { 'content-length': '1001' });
     expect(await outcome(request, 1_000)).toBe(
       '413 The request body is larger than the maximum of 1000 bytes.',
     );
-    expect(body.taken()).toBe(0);
+    expect(body.readCount()).toBe(0);
   });
 
-  test('an undeclared body is cut off at the limit, not collected', async () => {
-    const body = pieces(Array.from({ length: 1_000 }, () => new Uint8Array(100)));
+  test('stops reading at the limit without a Content-Length', async () => {
+    const body = chunked(Array.from({ length: 1_000 }, () => new Uint8Array(100)));
     expect(await outcome(post(body.stream), 1_000)).toMatch(/^413 /);
-    expect(body.taken()).toBeLessThan(20);
+    expect(body.readCount()).toBeLessThan(20);
   });
 
-  test('a length that is sent twice bounds nothing: the bytes are counted', async () => {
-    const body = pieces(Array.from({ length: 1_000 }, () => new Uint8Array(100)));
+  test('counts the bytes if Content-Length is repeated', async () => {
+    const body = chunked(Array.from({ length: 1_000 }, () => new Uint8Array(100)));
     const request = post(body.stream, { 'content-length': '9, 9' });
     expect(await outcome(request, 1_000)).toMatch(/^413 /);
-    expect(body.taken()).toBeLessThan(20);
+    expect(body.readCount()).toBeLessThan(20);
   });
 
-  test('exactly the limit is allowed, one more is not', async () => {
+  test('allows exactly the limit', async () => {
     const read = (length: number) =>
-      readBytes({ request: post(pieces([new Uint8Array(length)]).stream) }, 100);
+      readBytes({ request: post(chunked([new Uint8Array(length)]).stream) }, 100);
     expect(await read(100)).toHaveLength(100);
     await expect(read(101)).rejects.toThrow(GatewayError);
   });
 });
 
-describe('a client that does not send all of its body', () => {
-  /** The time that it was waited for; a machine that stood still meanwhile makes it longer. */
+describe('readBytes with a slow client', () => {
+  /** The message names the time that passed, which is longer on a busy machine. */
   const tooLate = /^The request body didn't arrive within \d+ seconds\.$/;
-  const refusal = (body: ReadableStream<Uint8Array>, headers = {}) =>
+  const errorFor = (body: ReadableStream<Uint8Array>, headers = {}) =>
     readBytes({ request: post(body, headers) }, 100, 20).catch((error: unknown) => error);
 
   test.each([
-    ['said how long it is', { 'content-length': '50' }],
-    ['said it twice', { 'content-length': '50, 50' }],
-    ['did not say', {}],
-  ])('and stalls is told so, whether it %s', async (_, headers) => {
+    ['a Content-Length', { 'content-length': '50' }],
+    ['a repeated Content-Length', { 'content-length': '50, 50' }],
+    ['no Content-Length', {}],
+  ])('rejects a stalled body with %s', async (_, headers) => {
     const stalled = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(Uint8Array.of(1)),
     });
-    expect(await refusal(stalled, headers)).toMatchObject({
+    expect(await errorFor(stalled, headers)).toMatchObject({
       status: 400,
       symbol: 'invalid_request_error',
       message: expect.stringMatching(tooLate),
@@ -145,9 +145,9 @@ describe('a client that does not send all of its body', () => {
   });
 
   test.each([
-    ['said how long it is', { 'content-length': '20000000' }],
-    ['did not say', {}],
-  ])('but a byte now and then is told so, whether it %s', async (_, headers) => {
+    ['a Content-Length', { 'content-length': '20000000' }],
+    ['no Content-Length', {}],
+  ])('rejects a body below the minimum rate with %s', async (_, headers) => {
     const dripping = new ReadableStream<Uint8Array>({
       async pull(controller) {
         await Bun.sleep(5);
@@ -161,67 +161,67 @@ describe('a client that does not send all of its body', () => {
     });
   });
 
-  test('at once but keeps to the pace is waited for, longer than silence is', async () => {
-    let left = 12;
+  test('allows a slow body at the minimum rate more time than a pause', async () => {
+    let chunksLeft = 12;
     const slow = new ReadableStream<Uint8Array>({
       async pull(controller) {
         await Bun.sleep(200);
         controller.enqueue(new Uint8Array(64 * 1024));
-        left -= 1;
-        if (left === 0) controller.close();
+        chunksLeft -= 1;
+        if (chunksLeft === 0) controller.close();
       },
     });
     expect(await readBytes({ request: post(slow) }, 1_000_000, 2_000)).toHaveLength(12 * 64 * 1024);
   });
 
-  test('because it is gone is no failure of ours', async () => {
-    const gone = new ReadableStream<Uint8Array>({
+  test('returns 400 if the client disconnects', async () => {
+    const disconnected = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.error(new Error('The connection was closed.')),
     });
-    expect(await refusal(gone)).toMatchObject({
+    expect(await errorFor(disconnected)).toMatchObject({
       status: 400,
       message: 'The request body ended early.',
     });
   });
 });
 
-describe('nesting', () => {
+describe('readJson with nested values', () => {
   const nested = (levels: number, fill = '') =>
     `{"fill":"${fill}","a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
-  const refusal = `400 The request body is nested deeper than ${jsonDepthMax} levels.`;
-  /** Large bodies take another way: they are scanned before they are parsed. */
+  const tooDeep = `400 The request body is nested deeper than ${jsonDepthMax} levels.`;
+  /** Large bodies are scanned before they are parsed. */
   const large = '\\"[{'.repeat(100_000);
 
   test.each([
     ['a small body', ''],
     ['a large body', large],
-  ])('of %s is read down to the limit and refused below', async (_, fill) => {
+  ])('accepts the maximum depth in %s and rejects one level more', async (_, fill) => {
     expect(await outcome(post(nested(jsonDepthMax, fill)))).toHaveProperty('a');
-    expect(await outcome(post(nested(jsonDepthMax + 1, fill)))).toBe(refusal);
+    expect(await outcome(post(nested(jsonDepthMax + 1, fill)))).toBe(tooDeep);
   });
 
-  test('objects count like lists', async () => {
+  test('counts nested objects like lists', async () => {
     const deep = `${'{"a":'.repeat(jsonDepthMax + 1)}1${'}'.repeat(jsonDepthMax + 1)}`;
-    expect(await outcome(post(deep))).toBe(refusal);
+    expect(await outcome(post(deep))).toBe(tooDeep);
   });
 
-  test.each([200_000, 900_000])('%d opening brackets break nothing', async (count) => {
+  test.each([200_000, 900_000])('rejects %d opening brackets with 400', async (count) => {
     expect(await outcome(post(`{"a":${'['.repeat(count)}`))).toMatch(/^400 /);
   });
 });
 
-describe('content type', () => {
+describe('readJson headers', () => {
   test.each([
     'application/json',
     'application/json; charset=utf-8',
     'Application/JSON',
     'application/vnd.acme+json',
-  ])('%s is taken for JSON', async (type) => {
+  ])('accepts the content type %s', async (type) => {
     expect(await outcome(post('{}', { 'content-type': type }))).toEqual({});
   });
 
   test.each(['multipart/form-data; boundary=x', 'text/plain;charset=UTF-8', 'image/png'])(
-    '%s is 415',
+    'rejects the content type %s with 415',
     async (type) => {
       const [name] = type.split(';');
       expect(await outcome(post('{}', { 'content-type': type }))).toBe(
@@ -230,60 +230,63 @@ describe('content type', () => {
     },
   );
 
-  test.each(['gzip', 'BR', 'identity, zstd'])('a body packed as %s is 415', async (encoding) => {
-    expect(await outcome(post('{}', { 'content-encoding': encoding }))).toBe(
-      `415 Content-Encoding ${encoding} isn't supported. Send the body uncompressed.`,
-    );
-    expect(await outcome(post('{}', { 'content-encoding': 'identity' }))).toEqual({});
-  });
+  test.each(['gzip', 'BR', 'identity, zstd'])(
+    'rejects the content encoding %s with 415',
+    async (encoding) => {
+      expect(await outcome(post('{}', { 'content-encoding': encoding }))).toBe(
+        `415 Content-Encoding ${encoding} isn't supported. Send the body uncompressed.`,
+      );
+      expect(await outcome(post('{}', { 'content-encoding': 'identity' }))).toEqual({});
+    },
+  );
 
-  test('none at all is forgiven', async () => {
-    const request = post(pieces([new TextEncoder().encode('{}')]).stream);
+  test('accepts a body without a content type', async () => {
+    const request = post(chunked([new TextEncoder().encode('{}')]).stream);
     expect(request.headers.get('content-type')).toBeNull();
     expect(await outcome(request)).toEqual({});
   });
 });
 
-test('a body has as many fields as allowed, in whatever objects, and no more', async () => {
-  const fields = (count: number) => Array.from({ length: count }, (_, at) => `"${at}":0`).join(',');
+test('readJson limits the number of fields across all objects', async () => {
+  const fields = (count: number) => Array.from({ length: count }, (_, i) => `"${i}":0`).join(',');
   const wide = (count: number) => `{"list":[{${fields(1_000)}}],"one":{${fields(count)}}}`;
-  const room = jsonNamesMax - 1_002;
+  const fieldsLeft = jsonNamesMax - 1_002;
   const bytes = 4 * bytesMax;
-  expect(await outcome(post(wide(room)), bytes)).toHaveProperty('one');
-  const refusal = `400 The request body has more than ${jsonNamesMax} fields.`;
-  expect(await outcome(post(wide(room + 1)), bytes)).toBe(refusal);
+  expect(await outcome(post(wide(fieldsLeft)), bytes)).toHaveProperty('one');
+  const tooManyFields = `400 The request body has more than ${jsonNamesMax} fields.`;
+  expect(await outcome(post(wide(fieldsLeft + 1)), bytes)).toBe(tooManyFields);
 });
 
-test('a body has a million values at most: lists in lists count like those in a row', async () => {
-  // By hand: each unit has a comma and its opening brackets, and the outer two are two more.
-  const beside = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
+test('readJson accepts 1,000,000 values at most, in flat and nested lists', async () => {
+  // Each unit counts its comma and its opening brackets; the two outer brackets add 2.
+  const flat = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
   const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
-  const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
+  const nestedIn = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
   const bytes = 4 * bytesMax;
-  const refusal = '400 The request body has more than 1000000 values.';
-  expect(await outcome(post(beside(499_999)), bytes)).toHaveProperty('a');
-  expect(await outcome(post(beside(500_000)), bytes)).toBe(refusal);
-  expect(await outcome(post(inside(10_000)), bytes)).toBe(refusal);
+  const tooManyValues = '400 The request body has more than 1000000 values.';
+  expect(await outcome(post(flat(499_999)), bytes)).toHaveProperty('a');
+  expect(await outcome(post(flat(500_000)), bytes)).toBe(tooManyValues);
+  expect(await outcome(post(nestedIn(10_000)), bytes)).toBe(tooManyValues);
 });
 
-test('a management call has room for a quarter of a mebibyte, and for nothing at all', async () => {
-  const management = (text: string) => readManagementBody({ request: post(text) });
+test('readManagementBody accepts up to 256 KiB, and no body at all', async () => {
+  const read = (text: string) => readManagementBody({ request: post(text) });
   const filled = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`;
-  expect(await management(filled(262_144))).toHaveProperty('a');
-  await expect(management(filled(262_145))).rejects.toMatchObject({ status: 413 });
-  const bare = new Request('http://gateway/api/v1/keys', { method: 'POST' });
-  expect(await readManagementBody({ request: bare })).toEqual({});
+  expect(await read(filled(262_144))).toHaveProperty('a');
+  await expect(read(filled(262_145))).rejects.toMatchObject({ status: 413 });
+  const withoutBody = new Request('http://gateway/api/v1/keys', { method: 'POST' });
+  expect(await readManagementBody({ request: withoutBody })).toEqual({});
 });
 
-test('nothing waits for a body that has come: whoever has read some ends by itself', async () => {
-  const reads = `
+test('readBytes leaves no timer behind that keeps the process running', async () => {
+  const script = `
     import { readBytes } from '${import.meta.dir}/body.ts';
     const post = (body, headers = {}) =>
       new Request('http://gateway/', { method: 'POST', headers, body });
     const bodies = [post('{}'), post('{}', { 'content-length': '2' }), post('too long')];
     const read = await Promise.allSettled(bodies.map((request) => readBytes({ request }, 2)));
     console.log(read.map(({ status }) => status).join(' '));`;
-  const reader = Bun.spawn([process.execPath, '-e', reads], { stdout: 'pipe' });
+  const reader = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
   expect(await reader.exited).toBe(0);
   expect(await reader.stdout.text()).toBe('fulfilled fulfilled rejected\n');
 });

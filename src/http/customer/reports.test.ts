@@ -8,24 +8,24 @@ import type { Route } from '../routes.ts';
 import { Exchange } from '../routes.ts';
 import { type CustomerDeps, customerRoutes } from './reports.ts';
 
-/** The store goes away: before the first word, and in the middle of a table. */
+/** Tests outages of the store, before an answer and in the middle of a table. */
 
 const caller = callerOf('acme', { keyId: 'key_a', kind: 'management' });
 
-const cut = new Error('Connection terminated unexpectedly');
-const refuse = () => Promise.reject(cut);
-const broken = () => ({ [Symbol.asyncIterator]: () => ({ next: refuse }) });
+const outage = new Error('Connection terminated unexpectedly');
+const reject = () => Promise.reject(outage);
+const failingRows = () => ({ [Symbol.asyncIterator]: () => ({ next: reject }) });
 
-function parts(change: Partial<CustomerDeps> = {}): CustomerDeps {
+function depsWith(change: Partial<CustomerDeps> = {}): CustomerDeps {
   return {
     settled: (read) => read(),
-    logs: { ownsKey: refuse, page: refuse, all: broken },
-    analytics: { days: refuse, groups: oneGroup },
-    wallets: { totals: refuse },
-    splits: { splitSums: refuse },
-    requests: { find: refuse },
-    months: { manualChanges: refuse },
-    statements: { frame: refuse, lines: broken },
+    logs: { ownsKey: reject, page: reject, all: failingRows },
+    analytics: { days: reject, groups: oneGroup },
+    wallets: { totals: reject },
+    splits: { splitSums: reject },
+    requests: { find: reject },
+    months: { manualChanges: reject },
+    statements: { frame: reject, lines: failingRows },
     spending: { spent: async () => new Map([['key_a', nothingSpent]]) },
     creditsPerUsd: 1_000_000,
     limits: { requestsPerMinute: 60, concurrentRequests: 5 },
@@ -36,34 +36,38 @@ function parts(change: Partial<CustomerDeps> = {}): CustomerDeps {
   };
 }
 
-/** One page, and then the connection is cut. */
+/** Yields one page and then fails. */
 async function* oneGroup() {
   yield [{ ...noSums, day: 1, model: 'm', provider: 'p', trafficMode: 'shared', keyId: 'key_a' }];
-  throw cut;
+  throw outage;
 }
 
-async function ask(path: string, given: CustomerDeps, told: unknown[] = []): Promise<Response> {
-  return askOne(customerRoutes(given), path, caller, told);
+async function get(
+  path: string,
+  deps: CustomerDeps,
+  lateErrors: unknown[] = [],
+): Promise<Response> {
+  return getFrom(customerRoutes(deps), path, caller, lateErrors);
 }
 
-async function askOne(
+async function getFrom(
   routes: readonly Route[],
   path: string,
-  who: Caller,
-  told: unknown[] = [],
+  keyCaller: Caller,
+  lateErrors: unknown[] = [],
 ): Promise<Response> {
   const route = routes.find((one) => one.path === path);
   if (route?.access !== 'either' && route?.access !== 'management') throw new Error(path);
   const exchange = new Exchange(new Request(`http://tollgate.test${path}`));
-  exchange.reportLateError = (_, error) => void told.push(error);
-  return route.handle(exchange, who);
+  exchange.reportLateError = (_, error) => void lateErrors.push(error);
+  return route.handle(exchange, keyCaller);
 }
 
-describe('a store that is away', () => {
-  const paths = customerRoutes(parts()).map(({ path }) => path);
+describe('customer reports during an outage of the store', () => {
+  const paths = customerRoutes(depsWith()).map(({ path }) => path);
 
-  test.each(paths)('is known to %s when what has ended cannot be booked', async (path) => {
-    await expect(ask(path, parts({ settled: refuse }))).rejects.toBe(cut);
+  test.each(paths)('GET %s fails if ended requests cannot be booked', async (path) => {
+    await expect(get(path, depsWith({ settled: reject }))).rejects.toBe(outage);
   });
 
   test.each([
@@ -73,44 +77,44 @@ describe('a store that is away', () => {
     'analytics/export.csv',
     'credits',
     'billing/usage-statement.csv',
-  ])('is known to %s before the first word', async (name) => {
-    const gone = parts({ analytics: { days: refuse, groups: broken } });
-    await expect(ask(`/v1/customer/${name}`, gone)).rejects.toBe(cut);
+  ])('GET /v1/customer/%s fails before the response starts', async (name) => {
+    const deps = depsWith({ analytics: { days: reject, groups: failingRows } });
+    await expect(get(`/v1/customer/${name}`, deps)).rejects.toBe(outage);
   });
 
-  test('breaks a table off instead of ending it, and the operator hears why', async () => {
-    const told: unknown[] = [];
-    const answer = await ask('/v1/customer/analytics/export.csv', parts(), told);
+  test('GET /v1/customer/analytics/export.csv cuts the download off and logs the error', async () => {
+    const lateErrors: unknown[] = [];
+    const answer = await get('/v1/customer/analytics/export.csv', depsWith(), lateErrors);
     expect(answer.status).toBe(200);
-    expect(await answer.text().catch(() => 'broken off')).toBe('broken off');
-    expect(told).toEqual([cut]);
+    expect(await answer.text().catch(() => 'cut off')).toBe('cut off');
+    expect(lateErrors).toEqual([outage]);
   });
 });
 
 const short = ['/v1/customer/credits', '/api/v1/credits', '/v1/customer/logs/:id'];
 
-test('two lists and two files of a tenant run at once; others do not wait', async () => {
-  const begun: string[] = [];
+test('customer reports run 2 lists and 2 downloads per tenant at once', async () => {
+  const started: string[] = [];
   const store = Promise.withResolvers<never>();
   const settled: CustomerDeps['settled'] = (_, tenantId) => {
-    begun.push(tenantId);
+    started.push(tenantId);
     return store.promise;
   };
-  const routes = customerRoutes(parts({ settled }));
+  const routes = customerRoutes(depsWith({ settled }));
   const long = routes.map(({ path }) => path).filter((path) => !short.includes(path));
   const files = long.filter((path) => path.endsWith('.csv'));
   const lists = long.filter((path) => !path.endsWith('.csv'));
-  const reads = files.map((path) => askOne(routes, path, caller));
-  expect(begun).toEqual(['acme', 'acme']);
-  // A file waits for a turn among the files of all tenants: no list of this one waits behind it.
-  reads.push(...lists.map((path) => askOne(routes, path, caller)));
-  expect(begun.splice(0)).toEqual(['acme', 'acme', 'acme', 'acme']);
-  reads.push(askOne(routes, '/v1/customer/logs', callerOf('other')));
-  expect(begun.splice(0)).toEqual(['other']);
-  reads.push(...short.map((path) => askOne(routes, path, caller)));
-  expect(begun.splice(0)).toEqual(['acme', 'acme', 'acme']);
-  store.reject(cut);
+  const reads = files.map((path) => getFrom(routes, path, caller));
+  expect(started).toEqual(['acme', 'acme']);
+  // Lists don't wait for downloads, because those wait for the downloads of all tenants.
+  reads.push(...lists.map((path) => getFrom(routes, path, caller)));
+  expect(started.splice(0)).toEqual(['acme', 'acme', 'acme', 'acme']);
+  reads.push(getFrom(routes, '/v1/customer/logs', callerOf('other')));
+  expect(started.splice(0)).toEqual(['other']);
+  reads.push(...short.map((path) => getFrom(routes, path, caller)));
+  expect(started.splice(0)).toEqual(['acme', 'acme', 'acme']);
+  store.reject(outage);
   const outcomes = await Promise.allSettled(reads);
   expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill('rejected'));
-  expect(begun).toEqual(['acme', 'acme']);
+  expect(started).toEqual(['acme', 'acme']);
 });

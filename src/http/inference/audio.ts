@@ -95,7 +95,7 @@ async function readTranscription(incoming: IncomingRequest, uploads: UploadDirec
       if (part.name !== 'file') throw mustBeText(part.name);
       const extension = readExtension(part.filename);
       if (file) throw duplicateField('file');
-      file = { extension, content: await uploads.keep(part.chunks) };
+      file = { extension, content: await uploads.store(part.chunks) };
       continue;
     }
     if (part.name === 'file') throw mustBeFile('file');

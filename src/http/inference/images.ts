@@ -67,7 +67,7 @@ async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
   for await (const part of readForm(incoming, imageEditBytesMax)) {
     if (part.kind === 'file') {
       const kind = uploadKind(part, images.length, masks.length);
-      const upload = await uploads.keep(countingChunks(part.chunks, countBytes));
+      const upload = await uploads.store(countingChunks(part.chunks, countBytes));
       (kind === 'mask' ? masks : images).push(upload);
       continue;
     }

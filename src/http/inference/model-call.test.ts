@@ -1,5 +1,5 @@
-/** What answers of models ask of their connections; that connections obey is the server's test. */
-import { expect, test } from 'bun:test';
+/** Tests what model calls set on a response; server.test.ts tests the effect on connections. */
+import { describe, expect, test } from 'bun:test';
 import { callerOf } from '../../../tests/support/caller.ts';
 import type { Operation, Replay } from '../../call.ts';
 import { clientStallMs } from '../../core/bounds.ts';
@@ -8,37 +8,40 @@ import { MemoryBudget } from '../../limits/memory-budget.ts';
 import { Exchange } from '../routes.ts';
 import { callModel } from './model-call.ts';
 
-const told = 'all that was said';
+const body = 'the answer';
 
-async function answered(stream: boolean) {
-  const silences: number[] = [];
+/** Calls a model whose answer is a replay. */
+async function callReplayed(stream: boolean) {
+  const idleTimeouts: number[] = [];
   const exchange = new Exchange(new Request('http://gateway/v1/chat/completions'));
-  exchange.setIdleTimeout = (seconds) => silences.push(seconds);
-  const ask = { stream, models: ['a/b'], operation: 'chat' };
-  const errand = { ask, words: {} } as unknown as Operation;
-  const recalled = { recording: {}, relay: { facts: {}, write: () => told } };
-  const steps = {
+  exchange.setIdleTimeout = (seconds) => idleTimeouts.push(seconds);
+  const request = { stream, models: ['a/b'], operation: 'chat' };
+  const operation = { request, streamFormat: {} } as unknown as Operation;
+  const replay = { recording: {}, reply: { metrics: {}, write: () => body } };
+  const stages = {
     countRequest: () => undefined,
-    enter: () => () => undefined,
-    recall: async () => recalled as unknown as Replay,
+    acquireSlot: () => () => undefined,
+    findReplay: async () => replay as unknown as Replay,
     settle: async () => ({}),
   } as unknown as Stages;
-  const parts = { bodyBytesMax: 1, bodyMemoryBudget: new MemoryBudget(1, 'Full.'), stages: steps };
-  const response = await callModel(exchange, callerOf('acme'), 'chat', async () => errand, parts);
-  return { text: await response.text(), silences, exchange };
+  const deps = { bodyBytesMax: 1, bodyMemoryBudget: new MemoryBudget(1, 'Full.'), stages };
+  const response = await callModel(exchange, callerOf('acme'), 'chat', async () => operation, deps);
+  return { text: await response.text(), idleTimeouts, exchange };
 }
 
-test('a whole answer says how long it is', async () => {
-  const { text, silences, exchange } = await answered(false);
-  expect(text).toBe(told);
-  expect(exchange.responseLength).toBe(told.length);
-  expect(silences).toEqual([]);
-});
+describe('callModel', () => {
+  test('sets the response length of a full answer', async () => {
+    const { text, idleTimeouts, exchange } = await callReplayed(false);
+    expect(text).toBe(body);
+    expect(exchange.responseLength).toBe(body.length);
+    expect(idleTimeouts).toEqual([]);
+  });
 
-test('a stream may wait long for its upstream, and for its client only so long', async () => {
-  const { text, silences, exchange } = await answered(true);
-  expect(text).toBe(told);
-  expect(exchange.responseLength).toBeUndefined();
-  // While it goes on, and behind its end.
-  expect(silences).toEqual([0, clientStallMs / 1000]);
+  test('lifts the idle timeout during a stream and limits the read of its end', async () => {
+    const { text, idleTimeouts, exchange } = await callReplayed(true);
+    expect(text).toBe(body);
+    expect(exchange.responseLength).toBeUndefined();
+    // During the stream, and after its end.
+    expect(idleTimeouts).toEqual([0, clientStallMs / 1000]);
+  });
 });

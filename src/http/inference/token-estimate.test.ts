@@ -17,12 +17,12 @@ const samples: Readonly<Record<string, string>> = {
   Arabic: 'يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق. '.repeat(9),
 };
 
-test.each(Object.entries(samples))('%s is within a quarter of a real count', (_, text) => {
+test.each(Object.entries(samples))('estimateTokens is within 25%% of o200k for %s', (_, text) => {
   const counted = countTokens(text);
   expect(counted).toBeGreaterThan(50);
   expect(estimateTokens(text) / counted).toBeWithin(0.75, 1.25);
 });
 
-test('nothing has no tokens, and a letter has one', () => {
+test('estimateTokens returns 0 for an empty text and 1 for a letter', () => {
   expect([estimateTokens(''), estimateTokens('a')]).toEqual([0, 1]);
 });

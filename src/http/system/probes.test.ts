@@ -3,11 +3,11 @@ import { Router } from '../router.ts';
 import { Exchange } from '../routes.ts';
 import { healthRoutes } from './probes.ts';
 
-test('a readiness probe is answered though the store says nothing', async () => {
+test('GET /readyz returns 503 when the store does not respond', async () => {
   const ping = () => new Promise<never>(() => {});
   const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
   const ready = routes.match('GET', '/readyz')?.route;
-  if (ready?.access !== 'public') throw new Error('Anybody may ask.');
+  if (ready?.access !== 'public') throw new Error('The route is not public.');
   const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));
   expect(answer.status).toBe(503);
   expect(await answer.json()).toEqual({
