@@ -1,10 +1,11 @@
 import { failureCode, invalidRequest } from '../core/errors.ts';
 import { hostInUrl } from '../core/network-address.ts';
-import { callOperatorServer, type OperatorCall } from '../upstream/operator-call.ts';
+import { callOperatorServer, type OperatorCall } from '../core/operator-call.ts';
 import type { Args } from './command.ts';
 
 /**
- * The address at which to call a gateway on this machine; loopback if it listens on all addresses.
+ * Returns the address for calling a gateway on this machine. A gateway that listens on all
+ * addresses is called on loopback.
  */
 export function ownAddress({ host, port }: { readonly host: string; readonly port: number }) {
   if (host === '0.0.0.0') return `http://127.0.0.1:${port}`;
@@ -12,10 +13,7 @@ export function ownAddress({ host, port }: { readonly host: string; readonly por
   return `http://${hostInUrl(host)}:${port}`;
 }
 
-/**
- * The address in `--url`. People paste it with a slash at the end, or with the `/v1` that other
- * clients want.
- */
+/** Returns the address in `--url`, without the final slash or `/v1` that clients' settings have. */
 export function urlOption(args: Args): string | undefined {
   const url = args.text('url');
   if (url === undefined) return undefined;
@@ -26,12 +24,12 @@ export function urlOption(args: Args): string | undefined {
   return url.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 
-/** The gateway's answer; if there is none, throws an error that says what to do. */
+/** Calls a gateway. Throws an error that says what to do if it can't be reached. */
 export function callGateway(call: OperatorCall, timeoutMs: number): Promise<Response> {
   return callOperatorServer(call, AbortSignal.timeout(timeoutMs)).catch((error: unknown) => {
     const code = failureCode(error);
     const detail = code === undefined ? '' : ` (${code})`;
-    const hint = 'start a gateway with "tollgate serve", or name its address with --url';
-    throw new Error(`Nothing answers at ${call.url}${detail}: ${hint}.`);
+    const hint = 'Start a gateway with "tollgate serve", or set its address with --url.';
+    throw new Error(`No gateway answers at ${call.url}${detail}. ${hint}`);
   });
 }

@@ -37,22 +37,9 @@ interface RouteDeps extends StageDeps {
 
 export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalog, catalogOf, accounting, stages, health } = deps;
-  const { authenticator, telemetry } = deps;
+  const { telemetry } = deps;
   const { metrics, recent } = telemetry;
-  const managementDeps = {
-    directory: store.directory,
-    credits: settledCreditStore(store.creditBook, accounting, (tenantId) =>
-      store.ledger.recall(walletName(tenantId), ''),
-    ),
-    spending: {
-      spent: (...args: Parameters<KeySpending['spent']>) =>
-        accounting.readSettled(() => store.keySpending.spent(...args), args[0]),
-    },
-    now: deps.now,
-    markUsed: () => authenticator.markUsed(),
-    // The change is committed. If this check fails, the next periodic one finds it.
-    applyChanges: () => deps.changes.check().catch(() => undefined),
-  };
+  const managementDeps = managementDepsOf(deps);
   const operationOf = createOperationFactory(config, deps.skills.resolver, telemetry);
   const { bodyMemoryBudget } = deps;
   const chat = { bodyBytesMax: config.limits.bodyBytes, bodyMemoryBudget, stages, operationOf };
@@ -109,6 +96,24 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     ...referenceRoutes({ version, ...publicAddressOf(config), routes: () => routes }),
   ];
   return routes;
+}
+
+/** Returns what the routes that manage keys, credits, and tenants need. */
+function managementDepsOf({ store, accounting, authenticator, changes, now }: RouteDeps) {
+  return {
+    directory: store.directory,
+    credits: settledCreditStore(store.creditBook, accounting, (tenantId) =>
+      store.ledger.recall(walletName(tenantId), ''),
+    ),
+    spending: {
+      spent: (...args: Parameters<KeySpending['spent']>) =>
+        accounting.readSettled(() => store.keySpending.spent(...args), args[0]),
+    },
+    now,
+    markUsed: () => authenticator.markUsed(),
+    // The change is committed. If this check fails, the next periodic one finds it.
+    applyChanges: () => changes.check().catch(() => undefined),
+  };
 }
 
 /** Rejects while this process can't accept billable requests. */

@@ -10,6 +10,7 @@ import { requireCreditRate } from '../config/problems.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { randomText } from '../core/ids.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
+import type { SecretKeys } from '../core/secret.ts';
 import { shareObjectsHint } from '../core/stored-object.ts';
 import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
@@ -41,6 +42,7 @@ import { Telemetry } from '../telemetry/telemetry.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillResolver } from '../tools/skills/skill-resolver.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
+import { setOverrunReporter } from '../upstream/connection/pool.ts';
 
 /** Services that hold state. They are created once and survive configuration reloads. */
 export interface SharedServices {
@@ -69,8 +71,8 @@ export interface SharedServices {
   readonly jobs: Jobs;
   readonly serverAddress: ServerAddress;
   /**
-   * Enforces the deadlines of provider calls and aborts them when a shutdown times out. Token counts
-   * are short and have a watcher of their own.
+   * Enforces the deadlines of provider calls and aborts them when a shutdown times out. Token
+   * counts are short and have a watcher of their own.
    */
   readonly deadlines: DeadlineWatcher;
   /** The store's clock, so that all processes agree on when something has expired. */
@@ -93,14 +95,10 @@ export async function openServices(
 ): Promise<SharedServices> {
   requireCreditRate(config, await fixCreditRate(store.database, config.creditsPerUsd));
   const secrets = secretKeysOf(config);
-  const vault = await Vault.open({
-    store: store.credentials,
-    secrets,
-    isStart: true,
-    onUndecryptable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
-  });
+  const vault = await openVault(store, secrets, log);
   const processId = randomText(16);
   const telemetry = new Telemetry(config, log, processId, worker);
+  setOverrunReporter((server) => telemetry.answerOverran(server));
   const redis = await openRedis(config, store, log);
   const counters = createCounters(redis, processId);
   const clock = await StoreClock.open(store.database);
@@ -115,15 +113,10 @@ export async function openServices(
   });
   const authenticator = new Authenticator(store.directory, clock.now);
   const skills = createSkills(store);
-  const cacheStore = redis
-    ? new RedisCacheStore(redis)
-    : new MemoryCacheStore(config.cache.maxBytes);
-  const cache = new ResponseCache(cacheStore, config.cache.ttlSeconds, clock.now);
+  const cache = createCache(config, redis, clock);
   const idempotency = new Idempotency(store.claims, clock.now);
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
-  const bodyMemoryBudget = bodyMemoryBudgetFor(workerCount);
-  const answerMemoryBudget = answerMemoryBudgetFor(workerCount);
   const retention = createRetention(config, store, log, clock);
   const changes = new ChangeWatcher(store.directory, () => {
     authenticator.forget();
@@ -139,19 +132,17 @@ export async function openServices(
   await checkObjectStorage(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, bodyMemoryBudget, answerMemoryBudget, retention },
+    ...{ health, cache, idempotency, uploads, retention, jobs, serverAddress },
+    bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
+    answerMemoryBudget: answerMemoryBudgetFor(workerCount),
     readQueues: {
       lists: new TenantReadQueue(),
       files: new TenantReadQueue(),
       jobs: new TenantReadQueue(),
     },
-    ...{
-      jobs,
-      serverAddress,
-      demo: new LazyDemoUpstream(),
-      deadlines: new DeadlineWatcher(),
-      unknownModelNames: new UnknownModelNames(),
-    },
+    demo: new LazyDemoUpstream(),
+    deadlines: new DeadlineWatcher(),
+    unknownModelNames: new UnknownModelNames(),
     now: clock.now,
     periodicTasks: () => [
       ...authenticator.periodicTasks((tenantIds) => vault.refresh(tenantIds)),
@@ -165,6 +156,20 @@ export async function openServices(
       ...jobs.periodicTasks(),
     ],
   };
+}
+
+function openVault({ credentials }: Store, secrets: SecretKeys, log: Log): Promise<Vault> {
+  return Vault.open({
+    store: credentials,
+    secrets,
+    isStart: true,
+    onUndecryptable: (tenant, provider) => log.error('credential_unreadable', { tenant, provider }),
+  });
+}
+
+function createCache({ cache }: Config, redis: Redis | undefined, { now }: StoreClock) {
+  const store = redis ? new RedisCacheStore(redis) : new MemoryCacheStore(cache.maxBytes);
+  return new ResponseCache(store, cache.ttlSeconds, now);
 }
 
 /** Warns if the object store has moved, because jobs fail if their files are somewhere else. */

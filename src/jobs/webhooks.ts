@@ -44,7 +44,7 @@ const retryDelaysMs = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].map(
 );
 
 /** 410 Gone: the receiver wants no more webhooks at this URL. */
-const statusGone = 410;
+const status410 = 410;
 
 /** Delivers webhooks about ended jobs, with retries until the receiver confirms. */
 export class WebhookSender {
@@ -90,9 +90,9 @@ export class WebhookSender {
   async #deliver(webhook: Webhook): Promise<void> {
     const { queue, now, onDropped } = this.#deps;
     const body = await this.#bodyOf(webhook);
-    const status = body === undefined ? statusGone : await this.#post(webhook, body);
+    const status = body === undefined ? status410 : await this.#post(webhook, body);
     if (status >= 200 && status < 300) return queue.remove(webhook.id);
-    const waitMs = status === statusGone ? undefined : retryDelaysMs[webhook.attempts - 1];
+    const waitMs = status === status410 ? undefined : retryDelaysMs[webhook.attempts - 1];
     if (waitMs !== undefined) return queue.retry(webhook.id, now() + waitMs);
     onDropped(webhook);
     return queue.remove(webhook.id);

@@ -2,11 +2,10 @@ import type { Config } from '../config/config.ts';
 import type { Tracing } from '../config/environment.ts';
 import { version } from '../config/version.ts';
 import type { GatewayError } from '../core/errors.ts';
+import { callOperatorServer } from '../core/operator-call.ts';
 import type { Accounting } from '../money/accounting.ts';
 import type { Catalog } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
-import { setOverrunReporter } from '../upstream/connection/pool.ts';
-import { callOperatorServer } from '../upstream/operator-call.ts';
 import type { EndedRequest } from './ended-request.ts';
 import { accountingFamilies, circuitFamily, type OfferCircuit, ProcessGauges } from './gauges.ts';
 import { type Log, RefusedAccountLog, reason } from './log.ts';
@@ -48,7 +47,6 @@ export class Telemetry {
     worker: number | null,
   ) {
     this.#log = log;
-    setOverrunReporter((server) => log.warn('answer_overrun', { server, reason: overrunReason }));
     this.#refusedAccounts = new RefusedAccountLog(log);
     this.#requestLines = logs.requests ? new RequestLog((lines) => log.write(lines)) : undefined;
     this.#export = tracing ? createExport(tracing, log, processId) : undefined;
@@ -76,6 +74,11 @@ export class Telemetry {
   /** Sets the catalog whose models may appear in labels. */
   useCatalog(catalog: Catalog): void {
     this.#catalog = catalog;
+  }
+
+  /** Called when a provider sends more than the answer it announced. */
+  answerOverran(server: string): void {
+    this.#log.warn('answer_overrun', { server, reason: overrunReason });
   }
 
   /** Called with a reason when web searches begin to fail, and with null when they recover. */

@@ -8,7 +8,7 @@ import {
 } from '../core/bounds.ts';
 import { boundedCall, readBounded } from '../core/deadlines.ts';
 import { parseJson } from '../core/json.ts';
-import type { OperatorCall } from '../upstream/operator-call.ts';
+import type { OperatorCall } from '../core/operator-call.ts';
 import { brave, searxng, tavily } from './engine-formats.ts';
 import {
   type EngineFormat,

@@ -1,5 +1,5 @@
 import { searchQueryMax, searchTermsMax } from '../core/bounds.ts';
-import type { OperatorCall } from '../upstream/operator-call.ts';
+import type { OperatorCall } from '../core/operator-call.ts';
 
 /** The interface to search engines. */
 

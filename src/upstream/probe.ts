@@ -1,9 +1,9 @@
 import type { Provider } from '../config/config.ts';
 import { failureCode } from '../core/errors.ts';
+import { callOperatorServer, type OperatorCall } from '../core/operator-call.ts';
 import { dialects } from '../dialects/registry.ts';
 import { isUntrusted } from './guard/pinned-call.ts';
 import { InvalidKeyError } from './keys/authorizer.ts';
-import { callOperatorServer, type OperatorCall } from './operator-call.ts';
 import { queryProvider } from './provider-client.ts';
 
 /** The result of a probe. */

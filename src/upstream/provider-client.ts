@@ -1,6 +1,7 @@
 import type { Provider } from '../config/config.ts';
 import { failureCode, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { LongBytes } from '../core/form.ts';
+import { defaultFetchOptions, defaultHeaders } from '../core/operator-call.ts';
 import type { UpstreamFailure, UpstreamRequest } from '../dialects/dialect.ts';
 import { createFailure } from '../dialects/failure.ts';
 import { dialects } from '../dialects/registry.ts';
@@ -9,7 +10,6 @@ import { type HttpResponse, toHttpResponse } from './connection/response.ts';
 import { formatHeaders, formatRequestHead, RoundTrip } from './connection/round-trip.ts';
 import { type CheckAddress, callPinned, RefusedAddress, targetOf } from './guard/pinned-call.ts';
 import { type Authorizer, credentialFor, InvalidKeyError } from './keys/authorizer.ts';
-import { defaultFetchOptions, defaultHeaders } from './operator-call.ts';
 import type { UpstreamCall } from './upstream-call.ts';
 
 /**

@@ -5,9 +5,9 @@ import { isObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { HttpSearch } from '../../src/tools/http-search.ts';
 import type { SearchOutcome, SearchQuery, SearchResult } from '../../src/tools/search-engine.ts';
-import { callOperatorServer } from '../../src/upstream/operator-call.ts';
+import { callOperatorServer } from '../../src/core/operator-call.ts';
 import {
-  type Asked,
+  type ReceivedSearch,
   injection,
   type SearchServer,
   startSearchServer,
@@ -43,9 +43,9 @@ const ask = (change: Partial<SearchQuery> = {}): SearchQuery => ({
   ...change,
 });
 
-function queryOf(call: Asked | undefined): string {
+function queryOf(call: ReceivedSearch | undefined): string {
   const body = isObject(call?.body) ? call.body : {};
-  return String(body.query ?? call?.words.q);
+  return String(body.query ?? call?.params.q);
 }
 
 function found(outcome: SearchOutcome): readonly SearchResult[] {
@@ -79,14 +79,14 @@ describe('SearXNG', () => {
       },
       { title: 'Other', url: 'https://other.example/a?b=c', snippet: 'More.' },
     ]);
-    const [call] = server.asked;
+    const [call] = server.searches;
     expect(call).toMatchObject({ engine: 'searxng', words: { q: query, format: 'json' } });
     expect(call?.headers.authorization).toBeUndefined();
   });
 
   test('gets a configured key as a bearer token for its proxy', async () => {
     await engine('searxng', 'proxy-key').search(ask());
-    expect(server.asked[0]?.headers.authorization).toBe('Bearer proxy-key');
+    expect(server.searches[0]?.headers.authorization).toBe('Bearer proxy-key');
   });
 });
 
@@ -109,7 +109,7 @@ describe('Brave', () => {
         date: '2026-11-01',
       },
     ]);
-    const [call] = server.asked;
+    const [call] = server.searches;
     expect(call).toMatchObject({ engine: 'brave', words: { q: 'bun release notes', count: '7' } });
     expect(call?.headers['x-subscription-token']).toBe('BSA-key');
     expect(call?.headers.accept).toBe('application/json');
@@ -127,7 +127,7 @@ describe('Tavily', () => {
     expect(found(await engine('tavily', 'tvly-key').search(ask()))).toEqual([
       { title: 'Bun', url: 'https://bun.example/', snippet: 'Fast.', date: '2024-03-12' },
     ]);
-    const [call] = server.asked;
+    const [call] = server.searches;
     expect(call).toMatchObject({
       engine: 'tavily',
       body: { query: 'bun release notes', max_results: 5, search_depth: 'basic' },
@@ -139,7 +139,7 @@ describe('Tavily', () => {
   test('gets domains in separate fields', async () => {
     const domains = { allowedDomains: ['a.example'], excludedDomains: ['b.a.example'] };
     await engine('tavily', 'k').search(ask(domains));
-    expect(server.asked[0]?.body).toEqual({
+    expect(server.searches[0]?.body).toEqual({
       query: 'bun release notes',
       max_results: 20,
       search_depth: 'basic',
@@ -179,13 +179,13 @@ describe.each([...engines])('%s', (name) => {
   test('never requests more than 20 results, 400 characters or 50 words', async () => {
     const query = `\u202e${'many words '.repeat(100)}`;
     await engine(name, 'k').search(ask({ query, resultsMax: 500 }));
-    const [call] = server.asked;
+    const [call] = server.searches;
     const sent = queryOf(call);
     expect(sent).toStartWith('many words many');
     expect(sent.split(' ').length).toBe(50);
     await engine(name, 'k').search(ask({ query: 'x'.repeat(900) }));
-    expect(queryOf(server.asked[1]).length).toBe(400);
-    if (name === 'brave') expect(call?.words.count).toBe('20');
+    expect(queryOf(server.searches[1]).length).toBe(400);
+    if (name === 'brave') expect(call?.params.count).toBe('20');
     if (name === 'tavily') expect(call?.body).toMatchObject({ max_results: 20 });
   });
 
@@ -203,35 +203,35 @@ describe.each([...engines])('%s', (name) => {
     [429, 'The search engine is rate limited right now.'],
     [500, 'The search engine returned status 500.'],
   ] as const)('that is %s harms nothing', async (how, message) => {
-    server.misbehave(how);
+    server.failWith(how);
     const outcome = await engine(name, 'k').search(ask());
     if (message !== undefined) expect(failure(outcome)).toBe(message);
     else if (outcome.kind === 'found') expect(outcome.results).toEqual([]);
     // One call, without redirects and retries.
-    expect(server.asked.length).toBe(1);
+    expect(server.searches.length).toBe(1);
     server.answer(pages);
     expect(found(await engine(name, 'k').search(ask())).length).toBe(5);
   });
 
   test.each(['slow', 'slow-body'] as const)('times out if it is %s', async (how) => {
-    server.misbehave(how);
+    server.failWith(how);
     const outcome = await engine(name, 'k', 100).search(ask());
     expect(failure(outcome)).toBe('The search engine did not respond in time.');
     // On a slow machine, the timeout may pass before the call arrives.
-    while (server.left() < server.asked.length) await Bun.sleep(5);
+    while (server.abortedCalls() < server.searches.length) await Bun.sleep(5);
   });
 
   test('cancels the call if the client disconnects', async () => {
-    server.misbehave('slow');
+    server.failWith('slow');
     const client = new AbortController();
     const outcome = engine(name, 'k').search(ask({ signal: client.signal }));
-    while (server.asked.length === 0) await Bun.sleep(5);
+    while (server.searches.length === 0) await Bun.sleep(5);
     client.abort();
     expect(failure(await outcome)).toBe('The search was canceled.');
-    while (server.left() === 0) await Bun.sleep(5);
+    while (server.abortedCalls() === 0) await Bun.sleep(5);
     const gone = await engine(name, 'k').search(ask({ signal: client.signal }));
     expect(failure(gone)).toBe('The search was canceled.');
-    expect(server.asked.length).toBe(1);
+    expect(server.searches.length).toBe(1);
   });
 
   test('removes hidden characters and line breaks', async () => {
@@ -268,7 +268,7 @@ describe.each([...engines])('%s', (name) => {
 });
 
 test.each([...engines])('%s returns valid results among malformed ones', async (name) => {
-  server.misbehave('odd');
+  server.failWith('odd');
   const outcome = await engine(name, 'k').search(ask());
   if (name === 'brave') {
     expect(failure(outcome)).toBe('The search engine returned an answer in an unknown format.');
@@ -296,14 +296,14 @@ test('an empty query fails without a call', async () => {
   expect(failure(await engine('searxng').search(ask({ query: ' \u200b\n' })))).toBe(
     'The query is empty.',
   );
-  expect(server.asked.length).toBe(0);
+  expect(server.searches.length).toBe(0);
 });
 
 describe('withSiteOperators', () => {
   const words = async (change: Partial<SearchQuery>) => {
     server.reset();
     await engine('searxng').search(ask({ query: 'q', ...change }));
-    return server.asked[0]?.words.q;
+    return server.searches[0]?.params.q;
   };
 
   test('allows any of several domains and excludes each', async () => {

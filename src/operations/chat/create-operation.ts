@@ -2,6 +2,7 @@ import type { Operation } from '../../call.ts';
 import type { Config } from '../../config/config.ts';
 import type { Caller } from '../../core/caller.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { callOperatorServer } from '../../core/operator-call.ts';
 import type { ClientRequest } from '../../dialects/dialect.ts';
 import { parseUsd } from '../../money/price/usd.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
@@ -9,7 +10,6 @@ import { HttpSearch } from '../../tools/http-search.ts';
 import { SearchNotes } from '../../tools/search-notes.ts';
 import { skillInstructions } from '../../tools/skills/skill.ts';
 import type { SkillResolver } from '../../tools/skills/skill-resolver.ts';
-import { callOperatorServer } from '../../upstream/operator-call.ts';
 import { SearchOperation, type WebSearchDeps } from '../search/search-operation.ts';
 import { ChatOperation } from './chat-operation.ts';
 

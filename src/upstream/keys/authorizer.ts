@@ -11,7 +11,7 @@ import {
   type ServiceAccount,
 } from '../../core/provider-key.ts';
 import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/dialect.ts';
-import { callOperatorServer } from '../operator-call.ts';
+import { callOperatorServer } from '../../core/operator-call.ts';
 import { signRequest } from './sigv4.ts';
 
 /** The key can't be used to send a request. The message doesn't reveal the key. */
@@ -186,7 +186,7 @@ export function credentialFor(provider: Provider): string | Authorizer | undefin
   if (account) return account;
   const key = readProviderKey(text, dialect);
   if (typeof key === 'string') return new InvalidKeyAuthorizer(`The key ${key}.`, text);
-  if (key.kind === 'word') return key.value;
+  if (key.kind === 'plain') return key.value;
   if (key.kind === 'service_account') return newAccount(text, key);
   const region = regionIn(baseUrl) ?? provider.region;
   return region ? new AwsAuthorizer(key, region) : new InvalidKeyAuthorizer(noRegion, text);

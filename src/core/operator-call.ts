@@ -1,4 +1,4 @@
-import { isLoopback } from '../core/network-address.ts';
+import { isLoopback } from './network-address.ts';
 
 /** The headers of every call to a server that the operator configured. */
 export const defaultHeaders: Readonly<Record<string, string>> = {

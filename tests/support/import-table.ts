@@ -1,0 +1,53 @@
+/** Module or file of src → what it may import: `values` in any way, `types` by `import type`. */
+export const mayImport: Readonly<Record<string, { values: string; types?: string }>> = {
+  core: { values: '' },
+  // The fee table and the request record are read by everything that shows or stores a price.
+  config: { values: 'core money' },
+  contract: { values: 'core dialects money' },
+  dialects: { values: 'core', types: 'config' },
+  limits: { values: 'core' },
+  records: { values: 'core money', types: 'contract' },
+  money: { values: 'core records telemetry', types: 'call.ts dialects route upstream' },
+  route: { values: 'core money', types: 'config' },
+  tools: { values: 'core contract', types: 'config' },
+  demo: { values: 'core', types: 'config' },
+  auth: { values: 'core contract' },
+  telemetry: { values: 'core config money', types: 'records route' },
+  upstream: { values: 'core dialects limits call.ts', types: 'config records route' },
+  cache: { values: 'core upstream call.ts' },
+  operations: {
+    values: 'core dialects limits money route tools upstream',
+    types: 'config telemetry call.ts',
+  },
+  // The story of a request. Its steps are passed in, so it imports almost no implementation.
+  'call.ts': { values: 'core', types: 'cache dialects money route upstream' },
+  'gateway.ts': { values: 'core upstream call.ts', types: 'dialects money route' },
+  // jobs.ts builds the module's parts, as compose/ does for the others.
+  jobs: {
+    values:
+      'core auth cache contract dialects money operations route store telemetry upstream gateway.ts',
+    types: 'config limits records call.ts',
+  },
+  store: {
+    values: 'core limits money records',
+    types: 'auth cache config contract jobs telemetry tools',
+  },
+  http: {
+    values: 'core auth contract dialects limits money operations records telemetry gateway.ts',
+    types: 'config jobs route tools upstream call.ts',
+  },
+  cli: {
+    values:
+      'core auth compose config contract demo money records route store telemetry tools upstream',
+  },
+  compose: { values: '*' },
+  'main.ts': { values: 'cli config' },
+};
+
+/** Package → the only module that may import it. */
+export const packageHomes: Readonly<Record<string, string>> = {
+  hono: 'http',
+  kysely: 'store',
+  pg: 'store',
+  'bun:sqlite': 'store',
+};
