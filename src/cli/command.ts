@@ -10,38 +10,37 @@ import { invalidRequest } from '../core/errors.ts';
 import { nearest } from '../core/text.ts';
 import type { AllTenantsLog } from '../records/request-log.ts';
 import type { StatementReads } from '../records/statement.ts';
-import type { Progress, Report, Verification } from '../store/verify/verify.ts';
+import type { Progress, Report } from '../store/verify/report.ts';
+import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
 import type { Question } from './input.ts';
 
-/** What a command is, what it gets, and how its words on the command line are read. */
+/** The types of commands, and the parser of their arguments. */
 
 export interface Option {
-  /**
-   * What the help shows for the option's value: `<credits>`. Without it, the option takes no value.
-   */
+  /** The placeholder in the help, such as `<credits>`. Undefined for a flag without a value. */
   readonly value?: string;
   readonly summary: string;
   readonly required?: boolean;
-  /** For processes that Tollgate starts itself: neither shown in the help nor suggested. */
+  /** Set by Tollgate for processes that it starts. Hidden from the help and from suggestions. */
   readonly isInternal?: true;
 }
 
 export interface Command {
-  /** The second word; empty when the topic itself is the command. */
+  /** The subcommand, or '' if the topic itself is the command. */
   readonly name: string;
   readonly summary: string;
-  /** The one value without a name, such as `<key id>`; `[client]` may be left out. */
+  /** The positional argument: `<key id>` is required, `[client]` is optional. */
   readonly operand?: string;
   readonly options: Readonly<Record<string, Option>>;
-  /** At least one of these options must be given: without any, the command would change nothing. */
+  /** At least one of these options is required, because without them nothing would change. */
   readonly changes?: readonly string[];
-  /** May create the store; for all other commands, a store that does not exist is an error. */
+  /** Creates the store if it doesn't exist. All other commands fail without a store. */
   readonly createsStore?: true;
   run(context: Context): Promise<void>;
 }
 
-/** The first word: `tollgate keys …`. */
+/** A group of commands, such as `tollgate keys …`. */
 export interface Topic {
   readonly name: string;
   readonly summary: string;
@@ -49,7 +48,7 @@ export interface Topic {
   readonly examples?: readonly string[];
 }
 
-/** A topic that is itself the command; `inList` is its summary in the list of all topics. */
+/** Creates a topic that is itself a command. `listSummary` describes it in the overview. */
 export function singleCommandTopic(
   name: string,
   listSummary: string,
@@ -58,7 +57,7 @@ export function singleCommandTopic(
   return { name, summary: listSummary, commands: [{ name: '', ...command }] };
 }
 
-/** Everything in the store that commands use. */
+/** The services that commands use. All of them share one open store. */
 export interface CommandServices extends KeyService, CreditService, ByokService {
   readonly directory: KeyService['directory'] & CreditService['directory'];
   readonly skills: SkillService;
@@ -66,35 +65,35 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
   readonly requests: AllTenantsLog;
   readonly statements: StatementReads;
   verify(report: Report, onProgress: Progress): Promise<Verification>;
-  /** Re-encrypts credentials with the operator's secret key, which is read on the first call. */
+  /** Loads the secret keys and returns a service that re-encrypts provider keys. */
   rotation(): SecretRotation;
 }
 
 export interface Context {
   readonly args: Args;
-  /** Settings that every command takes: which configuration, which data. */
+  /** The options that every command accepts: configuration file and data folder. */
   readonly flags: Flags;
-  /** Opens the store on first use; it is closed when the command has ended. */
+  /** Opens the store on first use. It is closed when the command ends. */
   services(): Promise<CommandServices>;
   models(): Promise<readonly ListedModel[]>;
-  /** Prints one or more lines on standard output and adds the last line break. */
+  /** Prints text and a line break to stdout. */
   out(text: string): void;
-  /** Prints a piece of a long output unchanged; resolves when the reader has taken it. */
+  /** Writes a chunk of a long output to stdout. Resolves once the chunk is written. */
   write(piece: string): Promise<void>;
   err(text: string): void;
-  /** All of standard input: where secrets come from, so that no shell history keeps them. */
+  /** Reads all of stdin. Secrets are read from there to keep them out of the shell history. */
   input(question: Question): Promise<string>;
   now(): number;
 }
 
 export const commonOptions: Readonly<Record<string, Option>> = {
-  json: { summary: 'Print JSON, as the HTTP interface would' },
+  json: { summary: 'Print JSON, as the HTTP API does' },
   config: { value: '<file>', summary: 'Configuration file' },
-  'data-dir': { value: '<folder>', summary: 'Where the embedded data lives' },
+  'data-dir': { value: '<folder>', summary: 'Data folder' },
   help: { summary: 'Show this help' },
 };
 
-/** The words behind a command, checked against its options. */
+/** The parsed arguments of a command. */
 export class Args {
   readonly operand: string;
   readonly #values: ReadonlyMap<string, string>;
@@ -112,13 +111,13 @@ export class Args {
     return this.#values.get(name);
   }
 
-  /** The option's text as a number; any other text is left for the field's own check to refuse. */
+  /** Parses a whole number. Returns other text as it is, for the field's validation to reject. */
   number(name: string): number | string | undefined {
     const text = this.text(name);
     return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : text;
   }
 
-  /** `a,b` as a list. */
+  /** Splits a comma-separated list. */
   list(name: string): string[] | undefined {
     return this.text(name)
       ?.split(',')
@@ -128,11 +127,11 @@ export class Args {
 
 type ParsedArgs =
   | { readonly kind: 'args'; readonly args: Args }
-  | { readonly kind: 'wrong'; readonly message: string };
+  | { readonly kind: 'invalid'; readonly message: string };
 
 export function readArgs(command: Command, argv: readonly string[]): ParsedArgs {
   const options = { ...commonOptions, ...command.options };
-  // Strict parsing would refuse `--amount -5` as ambiguous, with error messages that are not ours.
+  // Strict mode would reject `--amount -5` as ambiguous, and it has its own error messages.
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
@@ -153,9 +152,9 @@ export function readArgs(command: Command, argv: readonly string[]): ParsedArgs 
     const { name, rawName, value, inlineValue } = token;
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
     if (!option) return invalid(unknownOption(rawName, options));
-    if (values.has(name)) return invalid(`${rawName} is given twice.`);
+    if (values.has(name)) return invalid(`${rawName} is set twice. Use it once.`);
     if (option.value === undefined) {
-      if (value !== undefined) return invalid(`${rawName} takes no value.`);
+      if (value !== undefined) return invalid(`${rawName} doesn't take a value.`);
     } else if (value === undefined || (!inlineValue && value.startsWith('--'))) {
       return invalid(`${rawName} needs a value: ${rawName} ${option.value}.`);
     }
@@ -168,14 +167,15 @@ export function readArgs(command: Command, argv: readonly string[]): ParsedArgs 
 function checkComplete(command: Command, args: Args, operands: readonly string[]): ParsedArgs {
   const { operand, options, changes } = command;
   const surplus = operands[operand === undefined ? 0 : 1];
-  if (surplus !== undefined) return invalid(`"${surplus}" is one word too many.`);
+  if (surplus !== undefined) return invalid(`Unexpected argument "${surplus}".`);
   if (operand?.startsWith('<') && args.operand === '') return invalid(`${operand} is missing.`);
   const missing = Object.keys(options).find((name) => options[name]?.required && !args.has(name));
   if (missing !== undefined) {
     return invalid(`--${missing} ${options[missing]?.value ?? ''} is missing.`);
   }
   if (changes && !changes.some((name) => args.has(name))) {
-    return invalid(`Name what to change: ${changes.map((name) => `--${name}`).join(', ')}.`);
+    const names = changes.map((name) => `--${name}`).join(', ');
+    return invalid(`Set at least one of these options: ${names}.`);
   }
   return { kind: 'args', args };
 }
@@ -187,28 +187,28 @@ function unknownOption(rawName: string, options: Readonly<Record<string, Option>
 }
 
 function invalid(message: string): ParsedArgs {
-  return { kind: 'wrong', message };
+  return { kind: 'invalid', message };
 }
 
-/** Options that several commands take: which tenant, and where in a list to begin. */
+/** Options that several commands share. */
 
 export const tenantOption = {
-  tenant: { value: '<id>', summary: 'Which tenant (default: "default")' },
+  tenant: { value: '<id>', summary: 'Tenant ID (default: "default")' },
 } as const;
 
 export const offsetOption: Readonly<Record<string, Option>> = {
-  offset: { value: '<n>', summary: 'Leave out the first n' },
+  offset: { value: '<n>', summary: 'Skip the first n' },
 };
 
-/** The tenant that the first start makes, unless another one is named. */
-export function tenantOf(args: Args): string {
+/** Returns the ID in --tenant, or that of the tenant that the first start creates. */
+export function tenantIdOf(args: Args): string {
   return args.text('tenant') ?? 'default';
 }
 
-/** An unknown tenant is refused before anything happens. */
+/** Opens the services. Throws if the tenant doesn't exist, before the command does anything. */
 export async function servicesForTenant({ args, services }: Context) {
   const opened = await services();
-  const { id } = await showTenant(opened, tenantOf(args));
+  const { id } = await showTenant(opened, tenantIdOf(args));
   return { services: opened, tenantId: id };
 }
 

@@ -1,16 +1,17 @@
 import { readMonth } from '../records/period.ts';
 import { statementCsv } from '../records/statement.ts';
-import type { Progress, Verification } from '../store/verify/verify.ts';
+import type { Progress } from '../store/verify/report.ts';
+import type { Verification } from '../store/verify/verify.ts';
 import type { Command, Context, Topic } from './command.ts';
 import { servicesForTenant, tenantOption } from './command.ts';
 import { counted, printJson } from './output.ts';
 
-/** The most discrepancies listed as JSON; with more than that, mending begins with these. */
+/** The most discrepancies listed as JSON. With more of them, a repair can start with these. */
 const listedMax = 1_000;
 
 const verify: Command = {
   name: 'verify',
-  summary: 'Hold balances, entries, requests and daily sums against each other',
+  summary: 'Compare balances, entries, requests, and daily sums with each other',
   options: {},
   async run(context) {
     const { args, out } = context;
@@ -30,31 +31,30 @@ const verify: Command = {
   },
 };
 
-/** Tells how far the check is: books with millions of rows take minutes. */
+/** Returns a callback that prints progress, because checking millions of rows takes minutes. */
 export function progressReporter({ err }: Pick<Context, 'err'>): Progress {
   return (what, rows) => err(`${what}: ${rows.toLocaleString('en-US')} checked`);
 }
 
-/** The result of a check as a sentence; thrown as an error if the books are wrong. */
+/** Returns the result as a sentence. Throws it as an error if there are discrepancies. */
 export function verificationSummary({ discrepancies, ...counts }: Verification): string {
   if (discrepancies > 0) {
-    const wrong = counted(discrepancies, 'discrepancy', 'discrepancies');
-    throw new Error(`The books are wrong: ${wrong}.`);
+    throw new Error(`The ledger has ${counted(discrepancies, 'discrepancy', 'discrepancies')}.`);
   }
   const checked = [
     counted(counts.accounts, 'account'),
     counted(counts.entries, 'entry', 'entries'),
     counted(counts.requests, 'request'),
   ];
-  return `The books are right: ${checked.join(', ')}.`;
+  return `The ledger is consistent: ${checked.join(', ')}.`;
 }
 
 const statement: Command = {
   name: 'statement',
-  summary: 'Print the statement of a month as CSV',
+  summary: 'Print a monthly statement as CSV',
   options: {
     ...tenantOption,
-    month: { value: '<YYYY-MM>', summary: 'Which month (default: this one)' },
+    month: { value: '<YYYY-MM>', summary: 'Month (default: the current month)' },
   },
   async run(context) {
     const { args, write } = context;
@@ -67,7 +67,7 @@ const statement: Command = {
 
 export const ledger: Topic = {
   name: 'ledger',
-  summary: 'Check the books and print statements',
+  summary: 'Verify the ledger and print statements',
   commands: [verify, statement],
   examples: [
     'tollgate ledger verify',

@@ -18,7 +18,7 @@ import { circuit, endpointHealth } from './models.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** What an operator sends and gets: tenants, credits, and the state of the installation. */
+/** Requests and answers for operators: tenants, credits, and the state of the installation. */
 
 export const tenantsPerPage = 100;
 export const entriesPerPage = 100;
@@ -185,7 +185,7 @@ const backlogSchema = record('Backlog', {
 export type BacklogObject = Shape<typeof backlogSchema>;
 
 const id = { id: 'The id of a tenant.' };
-const ofOneProcess = 'Describes only the process that answers.';
+const processDetails = 'Describes only the process that answers.';
 
 export const adminDocs = {
   createTenant: {
@@ -235,12 +235,12 @@ export const adminDocs = {
   overview: { summary: 'Get an overview', answers: { 200: data(overviewSchema) } },
   providers: {
     summary: 'Get the health of all providers',
-    details: ofOneProcess,
+    details: processDetails,
     answers: { 200: data(Type.Array(providerStateSchema)) },
   },
   accounting: {
     summary: 'Get the accounting backlog',
-    details: ofOneProcess,
+    details: processDetails,
     answers: { 200: data(backlogSchema) },
   },
 } satisfies Record<string, RouteDoc>;

@@ -31,6 +31,7 @@ const usage = Type.Object(
   },
   { title: 'Usage' },
 );
+export type ChatUsageObject = Shape<typeof usage>;
 
 const toolCall = Type.Object(
   {
@@ -40,6 +41,7 @@ const toolCall = Type.Object(
   },
   { title: 'ToolCall' },
 );
+export type ToolCallObject = Shape<typeof toolCall>;
 
 const toolCallDelta = Type.Object({
   index: count('The index of the tool call.'),
@@ -106,6 +108,7 @@ const chunk = Type.Object(
     description: 'The JSON of each `data:` line of the stream. The last line is `[DONE]`.',
   },
 );
+export type ChatChunkObject = Shape<typeof chunk>;
 
 export const chatDocs = {
   complete: {

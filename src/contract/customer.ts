@@ -18,7 +18,7 @@ import { type Cap, cappedSchema, limitQuery, offsetQuery } from './query.ts';
 import { costBreakdownSchema, receiptSchema } from './receipt.ts';
 import { csv, type RouteDoc } from './route-doc.ts';
 
-/** What a tenant reads about its own requests and credits. */
+/** Reads of a tenant's own requests and credits. */
 
 /** Query parameters. */
 

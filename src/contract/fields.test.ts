@@ -9,8 +9,8 @@ const compiled = Compile(schema);
 const check = (value: unknown) => validate(compiled, schema, value);
 
 describe('lineField', () => {
-  const refused = '0000 001f 007f 009f 2028 2029 202a 202e 2066 2069 d800 dbff dc00 dfff';
-  test.each(refused.split(' '))('rejects U+%s', (code) => {
+  const rejectedCodes = '0000 001f 007f 009f 2028 2029 202a 202e 2066 2069 d800 dbff dc00 dfff';
+  test.each(rejectedCodes.split(' '))('rejects U+%s', (code) => {
     const text = `a${String.fromCharCode(Number.parseInt(code, 16))}`;
     expect(() => check({ text })).toThrow('text must be 1 to 5 characters');
   });

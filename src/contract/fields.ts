@@ -80,7 +80,7 @@ export function nameField() {
   return lineField(1, nameLengthMax);
 }
 
-/** An integer with a lower bound. Numbers above 2^53 - 1 are rejected: they lose precision. */
+/** An integer with a lower bound. Numbers above 2^53 - 1 are rejected: they would be inexact. */
 export function countField(minimum: number) {
   const expected = `a whole number of at least ${minimum}`;
   return Type.Integer({ minimum, maximum: Number.MAX_SAFE_INTEGER, expected });

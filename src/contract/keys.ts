@@ -18,7 +18,7 @@ import {
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
-/** API keys: what a manager sends and gets. */
+/** The requests and answers of API key management. */
 
 export const keysPerPage = 100;
 

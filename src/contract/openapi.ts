@@ -12,7 +12,7 @@ export interface DocumentInfo {
 
 type Access = 'public' | 'routing' | 'management' | 'either' | 'admin';
 
-/** What the document needs of a route. */
+/** The part of a route that the document describes. */
 export interface DocumentedRoute {
   readonly method: string;
   /** `:name` is one segment; a final `:name{.+}` is the rest of the path. */
@@ -172,7 +172,7 @@ class Components {
     const written = Object.entries(rest).map(([key, value]) => [key, this.#part(key, value)]);
     return {
       ...Object.fromEntries(written),
-      // `expected` says in words what a pattern means.
+      // `expected` describes a pattern in plain text.
       ...(typeof expected === 'string' && !rest.description ? { description: expected } : {}),
       ...(hidden === true ? { writeOnly: true } : {}),
     };

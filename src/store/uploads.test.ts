@@ -23,7 +23,7 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
 
 test('UploadFolder keeps uploads readable any number of times while its folder stays empty', async () => {
   const directory = new UploadFolder(folder).uploadsFor('acme');
-  const upload = await directory.keep(inPieces(bytes, 65_537));
+  const upload = await directory.store(inPieces(bytes, 65_537));
   expect(readdirSync(folder)).toEqual([]);
   expect(upload.bytes).toBe(700_000);
   expect(upload.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
@@ -32,7 +32,7 @@ test('UploadFolder keeps uploads readable any number of times while its folder s
   expect(again.equals(bytes)).toBe(true);
   expect(Buffer.from(await upload.start(5)).equals(bytes.subarray(0, 5))).toBe(true);
   expect(await upload.start(1_000_000)).toHaveLength(700_000);
-  const empty = await directory.keep(inPieces(new Uint8Array(), 1));
+  const empty = await directory.store(inPieces(new Uint8Array(), 1));
   expect([empty.bytes, await empty.start(5)]).toEqual([0, new Uint8Array()]);
   await directory.clear();
   await directory.clear();
@@ -42,7 +42,7 @@ test('UploadFolder keeps uploads readable any number of times while its folder s
 test('UploadFolder.sweep deletes leftovers of killed processes but no open uploads', async () => {
   const uploads = new UploadFolder(folder);
   const directory = uploads.uploadsFor('acme');
-  const upload = await directory.keep(inPieces(bytes, 65_537));
+  const upload = await directory.store(inPieces(bytes, 65_537));
   writeFileSync(join(folder, 'leftover'), '');
   writeFileSync(join(folder, '.nfs0001'), 'in use');
   await uploads.sweep();
@@ -62,7 +62,7 @@ test('UploadFolder keeps an upload even if another process sweeps its file first
     while (!isOver) await uploads.sweep();
   })();
   for (let at = 0; at < 50; at += 1) {
-    expect(await directory.keep(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
+    expect(await directory.store(inPieces(bytes, 700_000))).toMatchObject({ bytes: 700_000 });
   }
   isOver = true;
   await sweeping;
@@ -75,7 +75,7 @@ test('UploadFolder passes on the error of the source', async () => {
     yield Uint8Array.of(1);
     throw new GatewayError('invalid_request_error', 'The body was truncated.');
   }
-  const failure = await failureOf(directory.keep(broken()));
+  const failure = await failureOf(directory.store(broken()));
   expect(failure).toMatchObject({ status: 400, message: 'The body was truncated.' });
   await directory.clear();
   expect(readdirSync(folder)).toEqual([]);
@@ -85,19 +85,19 @@ test('UploadFolder reports 503 if its folder cannot be created', async () => {
   const file = join(home, 'no-folder');
   writeFileSync(file, '');
   const directory = new UploadFolder(join(file, 'uploads')).uploadsFor('acme');
-  const failure = await failureOf(directory.keep(inPieces(bytes, 1_000)));
+  const failure = await failureOf(directory.store(inPieces(bytes, 1_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', status: 503 });
 });
 
 test('UploadFolder limits the total size of uploads and frees it again', async () => {
   const uploads = new UploadFolder(folder, 2_000_000);
   const [one, two] = [uploads.uploadsFor('acme'), uploads.uploadsFor('acme')];
-  await one.keep(inPieces(bytes, 100_000));
-  const failure = await failureOf(two.keep(inPieces(bytes, 100_000)));
+  await one.store(inPieces(bytes, 100_000));
+  const failure = await failureOf(two.store(inPieces(bytes, 100_000)));
   expect(failure).toMatchObject({ symbol: 'service_unavailable', retryAfterSeconds: 5 });
   await two.clear();
   await one.clear();
-  expect((await two.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
+  expect((await two.store(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await two.clear();
 });
 
@@ -110,12 +110,12 @@ test('UploadFolder leaves half of the free space to other tenants', async () => 
     async function* endless(): AsyncGenerator<Uint8Array> {
       for (; ; bytes += 100_000) yield new Uint8Array(100_000);
     }
-    expect(await failureOf(directory.keep(endless()))).toMatchObject({ status: 503 });
+    expect(await failureOf(directory.store(endless()))).toMatchObject({ status: 503 });
     taken.push(bytes);
   }
   expect(taken).toEqual([2_000_000, 1_000_000, 500_000]);
   for (const directory of directories) await directory.clear();
   const again = uploads.uploadsFor('last');
-  expect((await again.keep(inPieces(bytes, 100_000))).bytes).toBe(700_000);
+  expect((await again.store(inPieces(bytes, 100_000))).bytes).toBe(700_000);
   await again.clear();
 });

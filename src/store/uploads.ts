@@ -49,7 +49,7 @@ class RequestUploads implements UploadDirectory {
     this.#reservation = reservation;
   }
 
-  async keep(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
+  async store(chunks: AsyncIterable<Uint8Array>): Promise<Upload> {
     const file = await this.#open();
     const hash = createHash('sha256');
     let bytes = 0;

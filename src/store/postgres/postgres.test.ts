@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { type Kysely, sql } from 'kysely';
 import { failureOf } from '../../../tests/contracts/failure-of.ts';
-import { Awake } from '../../../tests/support/awake.ts';
+import { ActiveClock } from '../../../tests/support/active-clock.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../../tests/support/postgres.ts';
 import { type Database, waitingCallsMax } from '../database.ts';
 import type { Schema } from '../schema.ts';
@@ -132,18 +132,18 @@ describe('openPostgres', () => {
   test('times out when the server freezes, and drops the stuck connections', async () => {
     const answerTimeoutMs = 4_000;
     const freeze = async (database: Database) => {
-      using awake = new Awake();
+      using activeClock = new ActiveClock();
       const stuck: number[] = [];
       let pausedAt = 0;
       const cut = database.write.transaction().execute(async (change) => {
         stuck.push(await sessionOf(change));
         server.pause();
-        pausedAt = awake.ms;
+        pausedAt = activeClock.ms;
         await sessionOf(change);
       });
       expect((await failureOf(cut)).message).toBe('Query read timeout');
       // A rollback behind the stuck statement would have taken as long again.
-      expect(awake.ms - pausedAt).toBeLessThan(2 * answerTimeoutMs);
+      expect(activeClock.ms - pausedAt).toBeLessThan(2 * answerTimeoutMs);
       server.resume();
       expect(stuck).not.toContain(await sessionOf(database.read));
     };

@@ -3,7 +3,7 @@ import { pluralize } from '../../core/text.ts';
 import { isWalletName, walletName } from '../../money/ledger.ts';
 import { charged, type ReadOnlyDatabase } from '../database.ts';
 import { logCompleteSince } from '../retention.ts';
-import type { OnRows, Report } from './verify.ts';
+import type { OnRows, Report } from './report.ts';
 
 const accountsPerPage = 500;
 /** Each entry can have a batch of requests, which one statement sums. */
@@ -62,8 +62,8 @@ function checkRow(account: Account, report: Report): void {
   }
   if (leased < 0 || leased > balance) reportAccount(`${leased} of ${balance} credits are on lease`);
   if (leased !== account.on_lease) {
-    const here = pluralize(leased, 'credit is', 'credits are');
-    reportAccount(`${here} on lease, but its leases add up to ${account.on_lease}`);
+    const onLease = pluralize(leased, 'credit is', 'credits are');
+    reportAccount(`${onLease} on lease, but its leases add up to ${account.on_lease}`);
   }
 }
 
@@ -73,8 +73,8 @@ function checkOwner(
   report: Report,
 ): void {
   if (owner === walletName(tenant_id) || tenants.get(keyIdOf(owner)) === tenant_id) return;
-  const what = `it is neither the wallet of tenant ${tenant_id} nor the limit of one of its keys`;
-  report(`Account ${owner}: ${what}.`);
+  const problem = `it is neither the wallet of tenant ${tenant_id} nor the limit of one of its keys`;
+  report(`Account ${owner}: ${problem}.`);
 }
 
 async function tenantsOfKeys(
@@ -91,7 +91,7 @@ async function tenantsOfKeys(
   return new Map(keys.map((key) => [key.id, key.tenant_id]));
 }
 
-/** `key:<id>` or `key:<id>:<day>`; empty for a wallet. */
+/** Reads the key ID from `key:<id>` or `key:<id>:<day>`. Returns '' for a wallet. */
 function keyIdOf(owner: string): string {
   return /^key:([^:]+)/.exec(owner)?.[1] ?? '';
 }
@@ -192,12 +192,12 @@ async function checkCharges(
     .orderBy('entry.id')
     .execute();
   for (const entry of wrong) {
-    const what = `entry ${entry.id} takes ${-entry.amount}, but its requests ${entry.charged}`;
-    report(`Account ${account.owner}: ${what}.`);
+    const problem = `entry ${entry.id} takes ${-entry.amount}, but its requests ${entry.charged}`;
+    report(`Account ${account.owner}: ${problem}.`);
   }
 }
 
-const namedAccountsPerPage = 500;
+const referencedAccountsPerPage = 500;
 
 /**
  * Reports rows whose account or tenant is missing, which a check by account never reads. The tables
@@ -215,11 +215,11 @@ export async function checkOrphans(database: ReadOnlyDatabase, report: Report): 
 
 async function checkOrphanEntries(database: ReadOnlyDatabase, report: Report): Promise<void> {
   for (let lastId: number | undefined = Number.MIN_SAFE_INTEGER; lastId !== undefined; ) {
-    const page = await accountsNamedAfter(database, lastId);
+    const page = await referencedAccountsAfter(database, lastId);
     const missing = page.filter(({ known }) => known === null).map(({ id }) => id);
     for (const { account_id, entries, credits } of await sumsOf(database, missing)) {
-      const what = pluralize(entries, 'entry that adds', 'entries that add');
-      report(`Account number ${account_id}: it is missing, but has ${what} up to ${credits}.`);
+      const orphans = pluralize(entries, 'entry that adds', 'entries that add');
+      report(`Account number ${account_id}: it is missing, but has ${orphans} up to ${credits}.`);
     }
     lastId = page.at(-1)?.id;
   }
@@ -229,10 +229,10 @@ async function sumsOf({ read }: ReadOnlyDatabase, accounts: readonly number[]) {
   if (accounts.length === 0) return [];
   return read
     .selectFrom('ledger_entries')
-    .select((of) => [
+    .select((eb) => [
       'account_id',
-      of.fn.countAll<number>().as('entries'),
-      of.fn.sum<number>('amount').as('credits'),
+      eb.fn.countAll<number>().as('entries'),
+      eb.fn.sum<number>('amount').as('credits'),
     ])
     .where('account_id', 'in', accounts)
     .groupBy('account_id')
@@ -244,7 +244,7 @@ async function sumsOf({ read }: ReadOnlyDatabase, accounts: readonly number[]) {
  * Returns the accounts that entries refer to, and whether they exist. Skips from one account's
  * entries to the next account's, because reading years of entries would exceed the time limit.
  */
-async function accountsNamedAfter({ read }: ReadOnlyDatabase, lastId: number) {
+async function referencedAccountsAfter({ read }: ReadOnlyDatabase, lastId: number) {
   const { rows } = await sql<{ readonly id: number; readonly known: number | null }>`
     with recursive named (id) as (
       select min(account_id) from ledger_entries where account_id > ${lastId}
@@ -253,7 +253,7 @@ async function accountsNamedAfter({ read }: ReadOnlyDatabase, lastId: number) {
         from named where named.id is not null
     )
     select id, (select accounts.id from accounts where accounts.id = named.id) as known
-      from named where id is not null limit ${namedAccountsPerPage}`.execute(read);
+      from named where id is not null limit ${referencedAccountsPerPage}`.execute(read);
   return rows;
 }
 
@@ -261,7 +261,7 @@ function leasesWithoutAccount({ read }: ReadOnlyDatabase) {
   return read
     .selectFrom('leases')
     .leftJoin('accounts', 'accounts.id', 'account_id')
-    .select((of) => ['account_id', of.fn.sum<number>('credits').as('credits')])
+    .select((eb) => ['account_id', eb.fn.sum<number>('credits').as('credits')])
     .where('accounts.id', 'is', null)
     .groupBy('account_id')
     .orderBy('account_id')

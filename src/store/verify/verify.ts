@@ -7,28 +7,7 @@ import { dailyAddends, idText } from '../ledger/request-log.ts';
 import { logCompleteSince, logsSince } from '../retention.ts';
 import { type DailySum, dailySums } from '../schema.ts';
 import { checkAccounts, checkOrphans } from './accounts.ts';
-
-/** Reports one discrepancy in one line. */
-export type Report = (line: string) => void;
-
-/** Called during a long check with the kind of row and the number checked so far. */
-export type Progress = (what: string, rows: number) => void;
-
-/** Rows between two progress reports of a long check. */
-const progressRows = 100_000;
-
-/** Called with each page of rows. */
-export type OnRows = (rows: number) => void;
-
-function countRows(what: string, onProgress: Progress): OnRows {
-  let [checked, reported] = [0, 0];
-  return (rows) => {
-    checked += rows;
-    if (checked - reported < progressRows) return;
-    reported = checked;
-    onProgress(what, checked);
-  };
-}
+import { countRows, type OnRows, type Progress, type Report } from './report.ts';
 
 export interface Verification {
   readonly accounts: number;
